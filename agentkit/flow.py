@@ -1,0 +1,156 @@
+"""The engine: a flow yields effects and is sent their outcomes; drivers perform them, policies decide about them.
+
+A *flow* is a generator.  It does no I/O: it yields *effects* (wishes: "ask the model", "sleep") and is sent what came
+of them, or has the exception thrown in.  A *driver* performs the effects, blocking (`drive`) or awaiting (`adrive`),
+and yields the *events* that happen meanwhile.  A *policy* turns a flow into a flow: it sees every effect, may change,
+repeat, refuse or answer it, and is itself a generator, so it is written once for both worlds.
+
+This file knows nothing of models or tools.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+T = TypeVar("T")
+Wish = TypeVar("Wish")
+Shown = TypeVar("Shown")
+Outcome = TypeVar("Outcome", covariant=True)
+
+
+class Event:
+    """Something that happened in a run; events are watched, never acted on."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[T]):
+    """The outcome at the end of an asynchronous stream of events (an async generator cannot return a value)."""
+
+    value: T
+
+
+class Effect(Protocol[Outcome]):
+    """A wish of a flow, and how to fulfil it in both worlds."""
+
+    def perform(self) -> Generator[Event, None, Outcome]:
+        """Fulfil the wish, blocking: yield events, return the outcome."""
+        ...
+
+    def aperform(self) -> AsyncGenerator[Event | Done[Outcome], None]:
+        """Fulfil the wish, awaiting: yield events, and the outcome last, as `Done`."""
+        ...
+
+
+Flow: TypeAlias = Generator[Effect[Any], Any, T]
+Policy: TypeAlias = Callable[[Flow[Any]], Flow[Any]]
+Listener: TypeAlias = Callable[[Event], object]
+
+
+def ask(effect: Effect[T]) -> Generator[Effect[Any], Any, T]:
+    """Yield one effect and return its outcome: `reply = yield from ask(AskModel(...))`."""
+    outcome: T = yield effect
+    return outcome
+
+
+def interpret(
+    flow: Generator[Wish, Any, T], handle: Callable[[Wish], Generator[Shown, Any, Any]]
+) -> Generator[Shown, Any, T]:
+    """Run `flow`, turning each of its wishes into an outcome or an exception by the generator `handle`.
+
+    Whatever ends this generator closes the flow: an interrupt, a cancelled task, a stream that nobody reads on.
+    """
+    step: Callable[[], Wish] = partial(next, flow)
+    try:
+        while True:
+            try:
+                wish = step()
+            except StopIteration as stop:
+                value: T = stop.value
+                return value
+            try:
+                step = partial(flow.send, (yield from handle(wish)))
+            except Exception as error:
+                step = partial(flow.throw, error)
+    finally:
+        flow.close()
+
+
+def drive(flow: Flow[T]) -> Generator[Event, None, T]:
+    """Perform a flow's effects, blocking; yields the events and returns the flow's value."""
+    return interpret(flow, _perform)
+
+
+def _perform(effect: Effect[T]) -> Generator[Event, None, T]:
+    return effect.perform()
+
+
+async def adrive(flow: Flow[T]) -> AsyncGenerator[Event | Done[T], None]:
+    """Perform a flow's effects, awaiting; yields the events and, last, the flow's value as `Done`."""
+    step: Callable[[], Effect[Any]] = partial(next, flow)
+    try:
+        while True:
+            try:
+                effect = step()
+            except StopIteration as stop:
+                yield Done(stop.value)
+                return
+            try:
+                outcome: Any = None
+                async with aclosing(effect.aperform()) as events:
+                    async for event in events:
+                        if isinstance(event, Done):
+                            outcome = event.value
+                        else:
+                            yield event
+                step = partial(flow.send, outcome)
+            except Exception as error:
+                step = partial(flow.throw, error)
+    finally:
+        flow.close()
+
+
+def around(handle: Callable[[Effect[Any]], Flow[Any]]) -> Policy:
+    """The policy that hands every effect of a flow to the generator `handle` and gives the flow what it returns."""
+    return lambda flow: interpret(flow, handle)
+
+
+def stacked(flow: Flow[T], policies: tuple[Policy, ...]) -> Flow[T]:
+    """`flow` under its policies; the first policy is the innermost, so it sees an effect first."""
+    for policy in policies:
+        flow = policy(flow)
+    return flow
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """The effect that shows an event to whoever watches."""
+
+    event: Event
+
+    def perform(self) -> Generator[Event, None, None]:
+        yield self.event
+
+    async def aperform(self) -> AsyncGenerator[Event | Done[None], None]:
+        yield self.event
+        yield Done(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """The effect that lets some seconds pass."""
+
+    seconds: float
+
+    def perform(self) -> Generator[Event, None, None]:
+        time.sleep(self.seconds)
+        yield from ()
+
+    async def aperform(self) -> AsyncGenerator[Event | Done[None], None]:
+        await asyncio.sleep(self.seconds)
+        yield Done(None)

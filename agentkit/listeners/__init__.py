@@ -1,0 +1,1 @@
+"""Who watches a run: each listener is a function of one event."""

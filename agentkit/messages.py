@@ -1,0 +1,125 @@
+"""The conversation: plain OpenAI-chat dicts, the tongue that litellm speaks, kept as JSON that any store can hold.
+
+The list of messages is the whole state of a run.  A list that ends in unanswered tool calls is a paused run; whoever
+runs the loop on it again goes on exactly there.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+Message: TypeAlias = dict[str, Any]
+"""One message: `role` (system, user, assistant or tool), `content`, and what its role adds; JSON values only."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call that the model asked for: its id, the tool's name and the arguments as the text the model wrote."""
+
+    id: str
+    name: str
+    arguments: str = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What requests took: counts of requests and tokens, and dollars (`cost` is None where a price is not known)."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: float | None = 0.0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        cost = None if self.cost is None or other.cost is None else self.cost + other.cost
+        return Usage(
+            self.requests + other.requests,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            cost,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as a JSON object."""
+        return asdict(self)
+
+
+def system(text: str) -> Message:
+    """The message that holds an agent's instruction; it stands first in a conversation."""
+    return {"role": "system", "content": text}
+
+
+def user(text: str) -> Message:
+    """A message from the person (or from the loop, when it reminds the model of something)."""
+    return {"role": "user", "content": text}
+
+
+def assistant(content: str | None = None, calls: Iterable[ToolCall] = ()) -> Message:
+    """A message from the model: text, tool calls, or both."""
+    message: Message = {"role": "assistant", "content": content}
+    if tool_calls := [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in calls
+    ]:
+        message["tool_calls"] = tool_calls
+    return message
+
+
+def tool_message(call: ToolCall, content: str) -> Message:
+    """The one answer that a tool call gets."""
+    return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content}
+
+
+def calls_of(message: Message) -> list[ToolCall]:
+    """The tool calls of an assistant message, in order; an empty list for any other message."""
+    return [
+        ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
+        for call in message.get("tool_calls") or ()
+    ]
+
+
+def pending_calls(history: Sequence[Message]) -> list[ToolCall]:
+    """The calls at the end of `history` that have no answer yet, in call order; only the last turn is looked at."""
+    answered: set[str] = set()
+    for message in reversed(history):
+        if message["role"] != "tool":
+            return [call for call in calls_of(message) if call.id not in answered]
+        answered.add(message["tool_call_id"])
+    return []
+
+
+def admit(message: Message, known_ids: set[str]) -> Message:
+    """A reply as the history can hold it: every call with a unique id, a name and arguments that are text.
+
+    Providers answer 400 for ever after when two calls share an id or an id is empty, and some models write such calls.
+    The message comes back unchanged (the same object) when nothing is amiss; `known_ids` (the ids of the conversation
+    so far) learns the new ones.
+    """
+    calls = message.get("tool_calls")
+    if not calls:
+        return message
+    admitted = [_admit_call(call, known_ids) for call in calls]
+    if all(new is old for new, old in zip(admitted, calls, strict=True)):
+        return message
+    return {**message, "tool_calls": admitted}
+
+
+def _admit_call(call: dict[str, Any], known_ids: set[str]) -> dict[str, Any]:
+    function = call.get("function") or {}
+    name, arguments = function.get("name"), function.get("arguments")
+    if not isinstance(name, str) or not name or not isinstance(arguments, str) or call.get("type") != "function":
+        text = arguments if isinstance(arguments, str) else json.dumps({} if arguments is None else arguments)
+        call = {**call, "type": "function", "function": {**function, "name": name or "unnamed_tool", "arguments": text}}
+    identity = call.get("id")
+    if not isinstance(identity, str) or not identity or identity in known_ids:
+        number = len(known_ids) + 1
+        while (identity := f"call_{number}") in known_ids:
+            number += 1
+        call = {**call, "id": identity}
+    known_ids.add(identity)
+    return call

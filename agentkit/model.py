@@ -1,0 +1,154 @@
+"""The seam to language models: what a backend is asked, what it yields, and the effect that asks it."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from .errors import AgentkitError, ModelError
+from .flow import Done, Event
+from .messages import Message, Usage
+from .registry import ToolRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request to a model.
+
+    `messages` is the conversation, system message first; it is the run's own list: read it, never change it.
+    `tools` are the tools on offer (`tools.schemas("openai")` is the list of their dicts, built once and shared: copy it
+    before changing it).  `tool_choice` is "auto", "required", "none" or the name of the one tool to call; many models
+    ignore it.  `stream` asks for deltas before the reply.
+    """
+
+    messages: Sequence[Message]
+    tools: ToolRegistry
+    tool_choice: str = "auto"
+    stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered: the assistant message as it came, what it took, and why the model stopped."""
+
+    message: Message
+    usage: Usage = Usage(requests=1)
+    finish_reason: str | None = None
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta(Event):
+    """A piece of the reply's text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta(Event):
+    """A piece of what the model thinks aloud before it replies."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta(Event):
+    """A piece of a tool call: which call of the reply, the tool's name as far as known, a piece of its arguments."""
+
+    index: int
+    name: str
+    arguments: str
+
+
+Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
+
+
+class Model(Protocol):
+    """A backend: whoever has a name and these two methods is a model.
+
+    Both yield the deltas, if the request asks for a stream and the backend has them, and then, last, the `Reply`.  A
+    failure is raised as `ModelError`, which says whether another try can help; any other exception ends the run.
+    """
+
+    @property
+    def name(self) -> str:
+        """What logs and results call the model."""
+        ...
+
+    def ask(self, request: Request) -> Iterator[Delta | Reply]:
+        """Answer `request`, blocking."""
+        ...
+
+    def aask(self, request: Request) -> AsyncIterator[Delta | Reply]:
+        """Answer `request` on the running event loop."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAsked(Event):
+    """A request goes out to a model."""
+
+    model: str
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReplied(Event):
+    """A reply is complete."""
+
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """The effect that asks a model; its outcome is the `Reply`."""
+
+    model: Model
+    request: Request
+
+    def perform(self) -> Generator[Event, None, Reply]:
+        yield ModelAsked(self.model.name, self.request)
+        reply: Reply | None = None
+        try:
+            for piece in self.model.ask(self.request):
+                if isinstance(piece, Reply):
+                    reply = piece
+                else:
+                    yield piece
+        except AgentkitError:
+            raise
+        except Exception as error:
+            raise _as_model_error(self.model, error) from error
+        yield ModelReplied(reply := _given(reply, self.model))
+        return reply
+
+    async def aperform(self) -> AsyncGenerator[Event | Done[Reply], None]:
+        yield ModelAsked(self.model.name, self.request)
+        reply: Reply | None = None
+        try:
+            async for piece in self.model.aask(self.request):
+                if isinstance(piece, Reply):
+                    reply = piece
+                else:
+                    yield piece
+        except AgentkitError:
+            raise
+        except Exception as error:
+            raise _as_model_error(self.model, error) from error
+        yield ModelReplied(reply := _given(reply, self.model))
+        yield Done(reply)
+
+
+def _given(reply: Reply | None, model: Model) -> Reply:
+    if reply is None:
+        raise ModelError(f"the model {model.name!r} ended without a reply: its backend must yield a Reply, last")
+    return reply
+
+
+def _as_model_error(model: Model, error: Exception) -> ModelError:
+    """A backend's own exception, as the error that operators know."""
+    transient = isinstance(error, ConnectionError | TimeoutError)
+    return ModelError(
+        f"the model {model.name!r} failed: {type(error).__name__}: {error}",
+        kind="connection" if transient else "internal",
+        transient=transient,
+    )

@@ -1,0 +1,1 @@
+"""What becomes of an effect: one policy a file, each a function from flow to flow."""

@@ -1,0 +1,1 @@
+"""Test doubles for models, for this project's tests and for its users'."""
