@@ -19,7 +19,6 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 T = TypeVar("T")
 Wish = TypeVar("Wish")
 Shown = TypeVar("Shown")
-Outcome = TypeVar("Outcome", covariant=True)
 
 
 class Event:
@@ -35,14 +34,14 @@ class Done(Generic[T]):
     value: T
 
 
-class Effect(Protocol[Outcome]):
+class Effect(Protocol[T]):
     """A wish of a flow, and how to fulfil it in both worlds."""
 
-    def perform(self) -> Generator[Event, None, Outcome]:
+    def perform(self) -> Generator[Event, None, T]:
         """Fulfil the wish, blocking: yield events, return the outcome."""
         ...
 
-    def aperform(self) -> AsyncGenerator[Event | Done[Outcome], None]:
+    def aperform(self) -> AsyncGenerator[Event | Done[T], None]:
         """Fulfil the wish, awaiting: yield events, and the outcome last, as `Done`."""
         ...
 

@@ -118,8 +118,8 @@ def _admit_call(call: dict[str, Any], known_ids: set[str]) -> dict[str, Any]:
     identity = call.get("id")
     if not isinstance(identity, str) or not identity or identity in known_ids:
         number = len(known_ids) + 1
-        while (identity := f"call_{number}") in known_ids:
+        while f"call_{number}" in known_ids:
             number += 1
-        call = {**call, "id": identity}
-    known_ids.add(identity)
+        call = {**call, "id": f"call_{number}"}
+    known_ids.add(call["id"])
     return call

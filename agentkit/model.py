@@ -1,7 +1,7 @@
 """The seam to language models: what a backend is asked, what it yields, and the effect that asks it."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from .errors import AgentkitError, ModelError
@@ -31,7 +31,7 @@ class Reply:
     """What a model answered: the assistant message as it came, what it took, and why the model stopped."""
 
     message: Message
-    usage: Usage = Usage(requests=1)
+    usage: Usage = field(default_factory=lambda: Usage(requests=1))
     finish_reason: str | None = None
     model: str = ""
 

@@ -1,0 +1,73 @@
+"""agentkit: function-calling agents from plain Python functions.
+
+`from agentkit import JsonAgent` loads what the name needs; `import agentkit` alone loads next to nothing.  (No module
+here may be called like a public name, `tool` say: Python would put the module in its place.)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from loguru import logger
+
+if TYPE_CHECKING:
+    from .agent import JsonAgent as JsonAgent
+    from .calls import ToolResult as ToolResult
+    from .errors import AgentkitError as AgentkitError
+    from .errors import DefinitionError as DefinitionError
+    from .errors import ExceptionInfo as ExceptionInfo
+    from .errors import LimitExceeded as LimitExceeded
+    from .errors import ModelError as ModelError
+    from .errors import NoAnswer as NoAnswer
+    from .errors import Paused as Paused
+    from .errors import RunError as RunError
+    from .errors import ToolError as ToolError
+    from .json_tool import JsonTool as JsonTool
+    from .json_tool import tool as tool
+    from .listeners import log as log
+    from .messages import ToolCall as ToolCall
+    from .messages import Usage as Usage
+    from .registry import ToolRegistry as ToolRegistry
+    from .run import Result as Result
+    from .session import Session as Session
+
+logger.disable("agentkit")
+
+_HOMES = {
+    "agent": ["JsonAgent"],
+    "calls": ["ToolResult"],
+    "errors": [
+        "AgentkitError",
+        "DefinitionError",
+        "ExceptionInfo",
+        "LimitExceeded",
+        "ModelError",
+        "NoAnswer",
+        "Paused",
+        "RunError",
+        "ToolError",
+    ],
+    "listeners": ["log"],
+    "messages": ["ToolCall", "Usage"],
+    "registry": ["ToolRegistry"],
+    "run": ["Result"],
+    "session": ["Session"],
+    "json_tool": ["JsonTool", "tool"],
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'agentkit' has no attribute {name!r}")
+    if name == "log":
+        value: Any = import_module(".listeners.log", __name__)
+    else:
+        value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,0 +1,198 @@
+"""The agent: tools, a model and a conversation, called like a function."""
+
+import os
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from typing import Any, Generic, cast
+
+from typing_extensions import TypeVar
+
+from .answer import answer_tool
+from .errors import DefinitionError, RunError
+from .flow import Emit, Event, Flow, Listener, Policy, adrive, ask, drive, stacked
+from .listeners.log import log, show_messages
+from .litellm_model import LiteLLMModel
+from .loop import agent_loop
+from .messages import Message
+from .model import Model
+from .offline import OfflineModel
+from .policies.limit import limit_steps
+from .policies.retry import WAITS, retry
+from .registry import ToolRegistry
+from .run import Result, Run, RunFinished, RunStarted
+from .session import Session
+
+T = TypeVar("T", default=str)
+
+INSTRUCTION = """\
+Work through the task step by step with the tools, several calls at once where they do not depend on each other. \
+Rely on what the tools return; when one fails, try another way or say so. \
+When the task is done, or cannot be done, call final_answer; call it only then."""
+NO_MODEL = (
+    "no model is named (model=... or AGENTKIT_MODEL), so the embedded offline model answers: it matches words, "
+    "it does not understand them"
+)
+
+
+class JsonAgent(Generic[T]):
+    """An agent: it answers queries by letting a model call tools.
+
+    Args:
+        tools: Functions, tools or registries, one by one or in a list.
+        model: What to ask: a name as litellm writes it ("groq/llama-3.1-8b-instant"), "offline" for the embedded
+            model, or any object with the methods of `Model`.  Without it the environment's AGENTKIT_MODEL counts, and
+            without that the embedded model.
+        description: Who the agent is and what it is for; it opens the instruction.
+        answer: The type of the answer; any type that pydantic can validate.
+        max_steps: How many requests a run may make before it is asked for its final answer.
+        retries: How often a request that failed in a passing way is made again.
+        policies: What becomes of effects; the first one sees an effect first.
+        listeners: Functions that are shown every event.
+        options: Whatever else goes to the model's backend (temperature, api_key, api_base, max_tokens, ...).
+
+    Raises:
+        DefinitionError: there are no tools, or one of them cannot be used as it is.
+    """
+
+    def __init__(
+        self,
+        *tools: Any,
+        model: str | Model | None = None,
+        description: str = "",
+        answer: type[T] = cast(Any, str),  # noqa: B008
+        max_steps: int = 50,
+        retries: int = len(WAITS),
+        policies: Sequence[Policy] = (),
+        listeners: Sequence[Listener] = (),
+        **options: Any,
+    ) -> None:
+        self.tools = ToolRegistry(*tools, answer=answer_tool(answer))
+        if len(self.tools) == 1 and answer is str:
+            raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
+        if max_steps < 1:
+            raise DefinitionError(f"max_steps must be at least 1, not {max_steps}")
+        self.model = model
+        self.description = description
+        self.max_steps = max_steps
+        self.session = Session()
+        self.listeners: tuple[Listener, ...] = (log, *listeners)
+        self._waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(retries)]
+        self._policies = tuple(policies)
+        self._options = options
+        self._text_ends = answer is str
+        self._models: dict[str, Model] = {}
+
+    def __call__(self, query: str, *, model: str | Model | None = None, session: Session | None = None) -> T:
+        """Answer `query` and return the answer; the conversation goes on from call to call.
+
+        `model` is for this call only; `session` gives the call a conversation of its own.  Works wherever it is called
+        from, a running event loop included (which it blocks: there, `await agent.arun(...)`).  Raises `RunError`.
+        """
+        return self.run(query, model=model, session=session).answer
+
+    def run(self, query: str, *, model: str | Model | None = None, session: Session | None = None) -> Result[T]:
+        """Answer `query`, blocking; returns the answer with all that led to it."""
+        last: Event | None = None
+        for event in self._events(query, model, session, stream=False):
+            last = event
+        return _result(last)
+
+    async def arun(self, query: str, *, model: str | Model | None = None, session: Session | None = None) -> Result[T]:
+        """Answer `query` on the running event loop; returns the answer with all that led to it."""
+        last: Event | None = None
+        async with aclosing(self._aevents(query, model, session, stream=False)) as events:
+            async for event in events:
+                last = event
+        return _result(last)
+
+    def stream(
+        self, query: str, *, model: str | Model | None = None, session: Session | None = None
+    ) -> Generator[Event, None, None]:
+        """Answer `query`, blocking; yields the events as they happen, `RunFinished` with the result last."""
+        return self._events(query, model, session, stream=True)
+
+    def astream(
+        self, query: str, *, model: str | Model | None = None, session: Session | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """Answer `query` on the running event loop; yields the events, `RunFinished` with the result last."""
+        return self._aevents(query, model, session, stream=True)
+
+    @property
+    def instruction(self) -> str:
+        """The system message: the description, and how to work."""
+        return f"{self.description.strip()}\n\n{INSTRUCTION}".strip()
+
+    @property
+    def history(self) -> list[Message]:
+        """The messages of the agent's own conversation, the instruction first."""
+        if not self.session.messages:
+            self.session.messages.append({"role": "system", "content": self.instruction})
+        return self.session.messages
+
+    def show_history(self) -> None:
+        """Print the conversation."""
+        show_messages(self.history)
+
+    def clear_history(self) -> None:
+        """Forget the conversation; the instruction stays."""
+        self.session.clear()
+
+    def __repr__(self) -> str:
+        names = ", ".join(name for name in self.tools if self.tools[name] is not self.tools.answer)
+        return f"JsonAgent({names}; model={self._model(None)[0].name!r})"
+
+    def _events(
+        self, query: str, model: str | Model | None, session: Session | None, *, stream: bool
+    ) -> Generator[Event, None, None]:
+        with self._begun(query, model, session, stream) as (run, flow):
+            for event in drive(flow):
+                yield run.observe(event)
+
+    async def _aevents(
+        self, query: str, model: str | Model | None, session: Session | None, *, stream: bool
+    ) -> AsyncGenerator[Event, None]:
+        with self._begun(query, model, session, stream) as (run, flow):
+            async with aclosing(adrive(flow)) as events:
+                async for event in events:
+                    if isinstance(event, Event):
+                        yield run.observe(event)
+
+    @contextmanager
+    def _begun(
+        self, query: str, model: str | Model | None, session: Session | None, stream: bool
+    ) -> Iterator[tuple[Run, Flow[None]]]:
+        """A run and its flow, with the session held; whatever ends the run carries its history and usage."""
+        if not isinstance(query, str) or not query.strip():
+            raise RunError('the query is empty: say what you want to know, agent("What is 2 + 3?")')
+        session = session or self.session
+        backend, note = self._model(model)
+        with session.turn(self.instruction, query.strip()) as history:
+            run = Run(backend.name, history, self.listeners)
+            try:
+                yield run, self._flow(run, backend, query.strip(), note, stream)
+            except RunError as error:
+                error.history, error.usage = list(history), run.usage
+                raise
+            finally:
+                session.usage += run.usage
+
+    def _flow(self, run: Run, backend: Model, query: str, note: str, stream: bool) -> Flow[None]:
+        yield from ask(Emit(RunStarted(query, backend.name, note)))
+        loop = agent_loop(backend, self.tools, run.history, text_ends=self._text_ends, stream=stream)
+        answer = yield from stacked(loop, (*self._policies, limit_steps(self.max_steps), retry(self._waits)))
+        yield from ask(Emit(RunFinished(run.finish(answer))))
+
+    def _model(self, model: str | Model | None) -> tuple[Model, str]:
+        """The backend to ask, and what the person should know about the choice."""
+        named = model or self.model or os.environ.get("AGENTKIT_MODEL")
+        if named is not None and not isinstance(named, str):
+            return named, ""
+        name = named or "offline"
+        if name not in self._models:
+            self._models[name] = OfflineModel() if name == "offline" else LiteLLMModel(name, **self._options)
+        return self._models[name], "" if named else NO_MODEL
+
+
+def _result(event: Event | None) -> Result[Any]:
+    assert isinstance(event, RunFinished)  # every run that does not raise ends with it
+    return event.result

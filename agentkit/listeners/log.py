@@ -1,0 +1,135 @@
+"""The run as lines for people: into the log (loguru), and on request straight to the terminal or the notebook.
+
+agentkit logs as a library should: it is silent until the program says `logger.enable("agentkit")`, and it never adds
+or removes a sink.  `show()` is the short way for scripts and notebooks: it prints the lines itself, past the log.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TextIO
+
+from loguru import logger
+
+from ..calls import ToolFinished, ToolStarted
+from ..flow import Event
+from ..loop import text_of
+from ..messages import Message
+from ..model import ModelAsked, ModelReplied
+from ..policies.limit import Landing
+from ..policies.retry import Retrying
+from ..results import render
+from ..run import RunFinished, RunStarted
+
+WIDTH = 1_000
+"""How many characters of a value are shown in one line."""
+COLOURS = {"role": "7", "DEBUG": "2", "INFO": "0", "SUCCESS": "32", "WARNING": "33", "ERROR": "31"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line for people: its level, its text, and whether it names the one who speaks."""
+
+    level: str
+    text: str
+    is_role: bool = False
+
+
+def lines(event: Event) -> Iterator[Line]:
+    """What `event` says to people; many events say nothing."""
+    match event:
+        case RunStarted(query, _, note):
+            if note:
+                yield Line("INFO", f"ℹ️ {note}")
+            yield Line("INFO", f"🖋️ Query: {_cut(query)}")
+        case ModelAsked(model, request):
+            yield Line("DEBUG", f"asking {model}: {len(request.messages)} messages, {len(request.tools)} tools")
+        case ModelReplied(reply):
+            yield Line("INFO", "[SELF]", is_role=True)
+            if text := text_of(reply.message):
+                yield Line("INFO", f"📝 Content: {_cut(text)}")
+        case ToolStarted(bound) if not bound.is_answer:
+            yield Line("INFO", f"⚙️ Tool: {bound.call.name}")
+            yield Line("INFO", f"⌨️ Arguments: {_cut(bound.call.arguments)}")
+        case ToolFinished(result) if result.error is not None:
+            yield Line("ERROR", f"❌ {result.call.name}: {_cut(result.content)}")
+        case ToolFinished(result) if not result.is_answer:
+            yield Line("SUCCESS", f"✅ {result.call.name}: {_cut(result.content)}")
+        case Retrying(error, seconds):
+            yield Line("WARNING", f"🔁 {_cut(str(error))}; asking again in {seconds:.1f} s")
+        case Landing(reason):
+            yield Line("WARNING", f"🛬 {reason} reached: asking for the final answer")
+        case RunFinished(result):
+            yield Line("INFO", f"📌 Final answer: {_cut(render(result.answer))}")
+
+
+def log(event: Event) -> None:
+    """The listener that every agent has: the lines of an event go to loguru, and to where `show` said."""
+    for line in lines(event):
+        if not line.is_role:
+            logger.log(line.level, line.text)  # no arguments, so that braces and tags in the text stay text
+        for printer in _printers:
+            printer.write(line)
+    exception = event.result.exception if isinstance(event, ToolFinished) else None
+    if exception is not None:
+        logger.opt(exception=exception).debug("the tool raised")
+
+
+@dataclass(frozen=True, slots=True)
+class Printer:
+    """Writes lines to a stream, coloured if wanted."""
+
+    file: TextIO
+    colour: bool
+
+    def write(self, line: Line) -> None:
+        """Write one line; the debug level is left to the log."""
+        if line.level == "DEBUG":
+            return
+        code = COLOURS["role" if line.is_role else line.level]
+        print(f"\033[{code}m{line.text}\033[0m" if self.colour else line.text, file=self.file, flush=True)
+
+    def listen(self, event: Event) -> None:
+        """The listener that prints an event's lines."""
+        for line in lines(event):
+            self.write(line)
+
+
+_printers: list[Printer] = []
+
+
+def show(file: TextIO | None = None, *, colour: bool | None = None) -> None:
+    """Print every run from now on as it goes: what the model says, each call with arguments and result, the answer.
+
+    `file` is where to (without it: standard error, or the cell's output in a notebook); `colour` is by default on for
+    terminals and notebooks.  Calling it again changes where; `hide()` ends it.
+    """
+    _printers[:] = [printer(file, colour=colour)]
+
+
+def hide() -> None:
+    """End what `show` began."""
+    _printers.clear()
+
+
+def printer(file: TextIO | None = None, *, colour: bool | None = None) -> Printer:
+    """The printer that suits `file`."""
+    in_notebook = "ipykernel" in sys.modules
+    file = file or (sys.stdout if in_notebook else sys.stderr)
+    return Printer(file, in_notebook or file.isatty() if colour is None else colour)
+
+
+def show_messages(messages: Iterable[Message], file: TextIO | None = None) -> None:
+    """Print a conversation to standard output (or `file`): each message under its role, calls as indented JSON."""
+    out = printer(file or sys.stdout)
+    for message in messages:
+        out.write(Line("INFO", f"[{message['role'].upper()}]", is_role=True))
+        for text in (text_of(message), *(json.dumps(call, indent=4) for call in message.get("tool_calls") or ())):
+            if text:
+                out.write(Line("INFO", text))
+        out.write(Line("INFO", ""))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= WIDTH else f"{text[:WIDTH]}... ({len(text) - WIDTH} more characters)"

@@ -1,0 +1,193 @@
+"""From whatever a litellm call raised to the one error that operators know: what failed, and whether to try again.
+
+litellm's own class and status mislead: a closed connection and a missing key are both an `InternalServerError(500)`,
+and some versions turn a provider's 401 into a 500.  Reliable on every route and version that we measured are
+- the classes in the whole chain of causes (an `httpx.TransportError` is a fault of the transport, wherever it hides),
+- the innermost status in that chain, which is the one that the provider sent,
+- `litellm_response_headers`, which is None exactly when no reply was had.
+
+This file imports neither litellm nor httpx: it knows their errors by class name.
+"""
+
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from .errors import ModelError, ModelErrorKind
+
+MODEL_NAMES = (
+    'a model is named "provider/name", for example "openai/gpt-4o-mini", "groq/llama-3.1-8b-instant", '
+    '"ollama_chat/phi4", or "offline" for the embedded one'
+)
+
+_CONTEXT = re.compile(
+    r"context[ _](length|window)|maximum context|too many tokens|prompt is too long|input length exceeds"
+    r"|reduce the length|exceeds the maximum number of tokens|available context size",
+    re.IGNORECASE,
+)
+_NO_QUOTA = re.compile(r"insufficient_quota|credit balance is too low", re.IGNORECASE)
+_NO_KEY = re.compile(r"api[_ ]?key|credentials", re.IGNORECASE)
+_UNKNOWN_PROVIDER = re.compile(r"LLM Provider NOT provided|Unmapped LLM provider", re.IGNORECASE)
+_RETRY_DELAY = re.compile(r'"retryDelay":\s*"([\d.]+)s"')  # google.rpc.RetryInfo: Gemini sends no Retry-After header
+_PREFIX = re.compile(r"^\s*(?:litellm\.)?(?:[A-Za-z_]*(?:Error|Exception|Timeout)(?::| -)|Error code: \d+ -)\s*")
+_LONGEST_MESSAGE = 500
+
+_TIMEOUTS = {"Timeout", "APITimeoutError", "TimeoutException", "TimeoutError"}
+_TRANSPORT = {"TransportError", "ClientConnectionError", "ClientPayloadError", "ConnectionError"}
+
+_KINDS: dict[int, ModelErrorKind] = {
+    401: "authentication",
+    403: "authentication",
+    404: "not_found",
+    408: "timeout",
+    413: "context",
+    429: "rate_limit",
+    504: "timeout",
+}
+_TRANSIENT_STATUS = {408, 409, 425, 429}
+
+
+def model_error(
+    error: BaseException, *, model: str, secrets: Iterable[str] = (), outer: BaseException | None = None
+) -> ModelError:
+    """The `ModelError` for `error`, to be raised from it.
+
+    `model` is the name to show, `secrets` are texts that must not be shown, `outer` is the exception that was already
+    being handled when the call began (it hangs in the chain of causes, but is none).  The causes keep their class and
+    their text, without the secrets and without their tracebacks: the variables in litellm's frames hold the key, and
+    some loggers print the variables of every frame.
+    """
+    links = list(_chain(error, outer))
+    kind, transient = _judge(links)
+    status = _status(links)
+    text = mask(_explain(links, kind), secrets)
+    for link in links:
+        _censor(link, secrets)
+    return ModelError(
+        f"{model}: {text}" + (f" (HTTP {status})" if status else ""),
+        kind=kind,
+        status=status,
+        transient=transient,
+        retry_after=_retry_after(links),
+    )
+
+
+def mask(text: str, secrets: Iterable[str]) -> str:
+    """`text` with every secret replaced by three stars."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
+
+
+def _chain(error: BaseException | None, outer: BaseException | None) -> Iterator[BaseException]:
+    """The error, what it wraps, and so on, outermost first."""
+    seen: set[int] = set()
+    while error is not None and error is not outer and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        wrapped = getattr(error, "original_exception", None)  # litellm's MidStreamFallbackError
+        inner = wrapped if isinstance(wrapped, BaseException) and id(wrapped) not in seen else None
+        error = inner or error.__cause__ or error.__context__
+
+
+def _judge(links: list[BaseException]) -> tuple[ModelErrorKind, bool]:
+    """The kind of failure, and whether the same request can succeed later."""
+    text, status = str(links[0]), _status(links)
+    names = {base.__name__ for link in links for base in type(link).__mro__}
+    if "ContextWindowExceededError" in names or (status in (400, 413, 422, None) and _CONTEXT.search(text)):
+        return "context", False
+    if "ContentPolicyViolationError" in names:
+        return "refused", False
+    if names & _TIMEOUTS:
+        return "timeout", True
+    if names & _TRANSPORT:
+        return "connection", True
+    if "JSONDecodeError" in names:
+        return "server", True
+    if _headers(links) is None and "MidStreamFallbackError" not in names:
+        return _judge_unsent(text, names), False
+    if status is None or status >= 500:
+        return _KINDS.get(status or 0, "server"), True
+    transient = status in _TRANSIENT_STATUS and not _NO_QUOTA.search(text)
+    return _KINDS.get(status, "server" if transient else "bad_request"), transient
+
+
+def _judge_unsent(text: str, names: set[str]) -> ModelErrorKind:
+    """The kind of a failure without any reply of a server: nothing was sent."""
+    if _UNKNOWN_PROVIDER.search(text):
+        return "not_found"
+    if "AuthenticationError" in names or _NO_KEY.search(text):
+        return "authentication"
+    return "bad_request" if "BadRequestError" in names else "internal"
+
+
+def _status(links: list[BaseException]) -> int | None:
+    """The innermost HTTP status: what the provider sent; None where no reply came."""
+    found = None
+    for link in links:
+        from_library = type(link).__module__.startswith(("httpx", "openai"))
+        status = getattr(getattr(link, "response", None) if from_library else link, "status_code", None)
+        if isinstance(status, int) and 100 <= status < 600:
+            found = status
+    return found if _headers(links) is not None or found != 500 else None
+
+
+def _headers(links: list[BaseException]) -> dict[str, str] | None:
+    for link in links:
+        headers: Any = getattr(link, "litellm_response_headers", None)
+        if headers is not None:
+            return {str(key).lower(): str(value) for key, value in dict(headers).items()}
+    return None
+
+
+def _retry_after(links: list[BaseException]) -> float | None:
+    """Seconds to wait, from `Retry-After` (RFC 9110, 10.2.3: seconds or a date), its millisecond kin, or the body."""
+    headers = _headers(links) or {}
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            return float(milliseconds) / 1000
+        wait = headers.get("retry-after", "")
+        if wait[:1].isdigit():
+            return float(wait)
+        if wait:
+            return max(0.0, parsedate_to_datetime(wait).timestamp() - time.time())
+    except ValueError:
+        return None
+    in_body = _RETRY_DELAY.search(str(links[0]))
+    return float(in_body[1]) if in_body else None
+
+
+def _explain(links: list[BaseException], kind: ModelErrorKind) -> str:
+    """One line that says what happened, in the provider's own words where it gave any."""
+    text = str(links[-1] if kind in ("connection", "timeout") else links[0])
+    if _UNKNOWN_PROVIDER.search(text):
+        return f"no such provider; {MODEL_NAMES}"
+    while stripped := _PREFIX.match(text):
+        text = text[stripped.end() :]
+    text = _words(text) or next(iter(text.strip().splitlines()), "")
+    return (text or type(links[0]).__name__)[:_LONGEST_MESSAGE]
+
+
+def _words(text: str) -> str:
+    """The message inside of a provider's JSON error body, if `text` is one."""
+    start = text.find("{")
+    if start < 0:
+        return ""
+    try:
+        body, _ = json.JSONDecoder().raw_decode(text, start)
+    except ValueError:
+        return ""
+    inner = body.get("error", body)
+    message = inner.get("message") if isinstance(inner, dict) else inner
+    return " ".join(message.split()) if isinstance(message, str) else ""
+
+
+def _censor(link: BaseException, secrets: Iterable[str]) -> None:
+    link.__traceback__ = None
+    link.args = tuple(mask(part, secrets) if isinstance(part, str) else part for part in link.args)
+    message = getattr(link, "message", None)
+    if isinstance(message, str):
+        link.__dict__["message"] = mask(message, secrets)

@@ -1,0 +1,89 @@
+"""Words made comparable: stems, the words that say nothing, and the words that hint at a kind of parameter."""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+_TOKEN = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?|\d+(?:\.\d+)?|[^\w\s]")
+_SUFFIXES = tuple("ations ation ators ator ating ated ates ate ions ion ings ing ments ment ies ied ie ers ors er or 's ’s es ed ly s y e".split())
+
+STOP = frozenset(
+    "a an the and or but nor so of in on at to from by with for about as into onto over under between through during per "
+    "via near around within than then also too is are was were be been being am do does did done has have had having will "
+    "would can could should shall may might must i me my mine you your we us our they them their he him his she her it its "
+    "this that these those there here what which who whom whose when where why how much many if whether not no yes please "
+    "kindly just only like both each every all any some such more most other another using use used based given lets let "
+    "i'm i'd i'll i've it's what's who's where's let's that's let’s what’s i’m and/or up out s t ll re ve d m "
+    "want need wanted needed know tell give show find get help me look looking calculate compute determine provide fetch "
+    "retrieve search check list make find out could hello hi hey thanks thank okay ok now currently today's next after "
+    "before since until above below against along across toward towards upon without including include regarding "
+    "concerning respectively following same different well first second third finally lastly additionally".split()
+)
+"""Words that neither name a task nor are a value."""
+
+GENERIC = frozenset(
+    "get find calculate compute determine search fetch retrieve show list give check make tool function api data info "
+    "information details value values number result results return returns returned given specific specified based "
+    "using use name type id provide provided e.g eg i.e default format parameter optional required can be used etc".split()
+)
+"""Words of tool names and descriptions that tell little about what a tool is for."""
+
+_SYNONYMS = (
+    "weather forecast climate|buy purchase order shop|movie film cinema|song track tune|hotel accommodation lodging|"
+    "flight fly plane airline|trip travel journey itinerary|photo image picture pic|email mail|price cost fee|"
+    "speed velocity fast|distance far|height tall|weight mass heavy|create generate build produce make write|"
+    "delete remove erase|convert conversion exchange translate|schedule book reserve booking reservation appointment|"
+    "car vehicle automobile|restaurant dining eat|team club|doctor physician|lawyer attorney|stock share|"
+    "company firm business corporation|law legal|author writer wrote written|begin start|end finish|min minimum least "
+    "lowest|max maximum highest|location place where loc|city town|date when day|temp temperature|lat latitude|"
+    "lon lng longitude|quantity qty count|avg average mean|people person guest|near nearby nearest closest|"
+    "predict prediction forecast|game match|recommend suggest recommendation|multiply product times multiplication|add "
+    "sum total addition plus|subtract minus difference|divide quotient division|job position employment career|"
+    "play music|medicine drug medication|definition meaning define mean|currency money|route directions direction|"
+    "update modify change edit|power exponent|number num|spouse wife husband|language lang|genre style|old age"
+)
+
+
+@lru_cache(maxsize=4096)
+def stem(word: str) -> str:
+    """A word cut to what its inflections share: `calculate`, `calculation` and `calculators` are `calcul`."""
+    word = word.lower()
+    suffix = next((s for s in _SUFFIXES if word.endswith(s) and len(word) - len(s) >= 3), "")
+    return word.removesuffix(suffix)[:6]
+
+
+_CANONICAL = {stem(word): stem(group.split()[0]) for group in _SYNONYMS.split("|") for word in group.split()}
+_GENERIC_STEMS = frozenset(_CANONICAL.get(stem(word), stem(word)) for word in GENERIC | STOP)
+
+
+def concept(word: str) -> str:
+    """The stem of a word, or the one that stands for all its synonyms."""
+    cut = stem(word)
+    return _CANONICAL.get(cut, cut)
+
+
+def is_generic(concept_: str) -> bool:
+    """Whether a concept says too little to choose a tool or a parameter by."""
+    return concept_ in _GENERIC_STEMS
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word, number or sign of a text, where it stands there, and what it is compared by."""
+
+    text: str
+    start: int
+    end: int
+    concept: str
+
+
+def tokens(text: str) -> list[Token]:
+    """The words, numbers and signs of `text`, in order."""
+    return [Token(m[0], m.start(), m.end(), concept(m[0])) for m in _TOKEN.finditer(text)]
+
+
+@lru_cache(maxsize=2048)
+def concepts(text: str) -> tuple[str, ...]:
+    """The concepts of a name or description, without doubles; `snake_case`, `camelCase` and `dotted.names` are split."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text).replace("_", " ")
+    return tuple(dict.fromkeys(t.concept for t in tokens(spaced) if t.text[0].isalnum()))

@@ -1,0 +1,124 @@
+"""The tools of an agent: a mapping from name to tool, and what turns a model's call into a result."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, TypeVar, cast
+
+from .arguments import bound
+from .calls import BoundCall, ToolResult
+from .errors import DefinitionError, ExceptionInfo
+from .json_tool import JsonTool, as_tool
+from .messages import ToolCall
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LISTED = 20
+"""How many tools a model is told of when it asked for one that does not exist."""
+
+
+class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
+    """Tools by name, in the order they were registered (providers' prompt caches depend on a stable order).
+
+    Args:
+        tools: Functions, tools, or iterables of them (a registry gives its tools).
+        answer: The tool whose result ends a run.
+    """
+
+    def __init__(self, *tools: Any, answer: JsonTool[..., Any] | None = None) -> None:
+        self._tools: dict[str, JsonTool[..., Any]] = {}
+        self._schemas: dict[str, list[dict[str, Any]]] = {}
+        self.answer = answer
+        if answer is not None:
+            self._tools[answer.name] = answer
+        for entry in _flat(tools):
+            self.register(entry)
+
+    def register(self, function: F) -> F:
+        """Add a function or a tool, as a method or as a decorator; returns what it was given.
+
+        Raises `DefinitionError` when the name is taken.
+        """
+        tool = as_tool(function)
+        if self.answer is not None and tool.name == self.answer.name:
+            raise DefinitionError(
+                f"the tool name {tool.name!r} is taken: an agent has a tool of that name to end its run with. Rename "
+                'yours, @tool(name="..."), or give the type of the answer: JsonAgent(..., answer=Report).'
+            )
+        if tool.name in self._tools:
+            raise DefinitionError(
+                f"two tools are called {tool.name!r}. Rename one, @tool(name='...'), or give one of the registries a "
+                "prefix: registry.prefixed('web_')."
+            )
+        self._tools[tool.name] = tool
+        self._schemas.clear()
+        return function
+
+    def __getitem__(self, name: str) -> JsonTool[..., Any]:
+        return self._tools[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __repr__(self) -> str:
+        return f"ToolRegistry({', '.join(self._tools)})"
+
+    def schemas(self, format: str = "openai") -> list[dict[str, Any]]:
+        """All tools in a provider's dialect; the list is built once and shared, so copy it before changing it."""
+        if format not in self._schemas:
+            self._schemas[format] = [tool.schema(format) for tool in self._tools.values()]
+        return self._schemas[format]
+
+    def bind(self, call: ToolCall) -> BoundCall:
+        """The call with its tool and validated arguments; never fails: what is wrong becomes the call's result."""
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return BoundCall.impossible(call, self._unknown(call.name))
+        run = bound(tool.arguments, call.arguments)
+        if isinstance(run, ExceptionInfo):
+            return BoundCall.impossible(call, run, tool)
+        return BoundCall(call, run, tool, is_answer=tool is self.answer)
+
+    def execute(self, name: str, arguments: str = "{}") -> ToolResult:
+        """Call the tool `name` with arguments as JSON text; an unknown name or bad arguments are a result as well."""
+        return self.bind(ToolCall("call_1", name, arguments)).invoke()
+
+    async def aexecute(self, name: str, arguments: str = "{}") -> ToolResult:
+        """`execute`, awaiting: coroutine functions run on this event loop, others in a thread."""
+        return await self.bind(ToolCall("call_1", name, arguments)).ainvoke()
+
+    def prefixed(self, prefix: str) -> "ToolRegistry":
+        """A registry of the same tools with `prefix` before their names."""
+        return ToolRegistry(tool.renamed(prefix + tool.name) for tool in self._tools.values())
+
+    def filtered(self, keep: Callable[[JsonTool[..., Any]], bool]) -> "ToolRegistry":
+        """A registry of the tools for which `keep(tool)` is true; the answer tool always stays."""
+        kept = [tool for tool in self._tools.values() if tool is not self.answer and keep(tool)]
+        return ToolRegistry(kept, answer=self.answer)
+
+    def merged(self, *others: Any) -> "ToolRegistry":
+        """A registry of these tools and the others' (functions, tools or registries)."""
+        own = [tool for tool in self._tools.values() if tool is not self.answer]
+        return ToolRegistry(own, *others, answer=self.answer)
+
+    def _unknown(self, name: str) -> ExceptionInfo:
+        close = get_close_matches(name, self._tools, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        names = list(self._tools)
+        rest = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+        return ExceptionInfo(
+            "UnknownTool",
+            f"there is no tool {name[:64]!r}.{hint} The tools are: {', '.join(names[:LISTED])}{rest}.",
+        )
+
+
+def _flat(entries: Iterable[Any]) -> Iterator[Callable[..., Any]]:
+    for entry in entries:
+        if isinstance(entry, ToolRegistry):
+            yield from entry.values()
+        elif isinstance(entry, Iterable) and not callable(entry) and not isinstance(entry, str):
+            yield from _flat(entry)
+        else:
+            yield cast("Callable[..., Any]", entry)

@@ -1,0 +1,112 @@
+"""One run: what it is asked, what it comes to, and the figures it gathers while its events pass by."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic
+
+from pydantic_core import to_jsonable_python
+from typing_extensions import TypeVar
+
+from .calls import ToolFinished, ToolResult
+from .flow import Event, Listener
+from .loop import Answer
+from .messages import Message, Usage
+from .model import ModelReplied
+from .policies.limit import Landing
+from .results import render
+
+T = TypeVar("T", default=str)
+
+
+@dataclass(frozen=True)
+class Result(Generic[T]):
+    """What a run came to.
+
+    `answer` is the answer, in the type the agent was given; `messages` the conversation up to it; `usage` the requests,
+    tokens and dollars of this run; `steps` how many replies the model gave; `stopped` why the run ended ("answer",
+    "text": a plain text was taken for the answer, "max_steps": the answer was asked for at the limit); `calls` the
+    results of all tool calls, in the order they came in; `seconds` how long the run took.
+    """
+
+    answer: T
+    messages: list[Message] = field(repr=False)
+    usage: Usage = field(default_factory=Usage)
+    steps: int = 0
+    stopped: str = "answer"
+    model: str = ""
+    calls: list[ToolResult] = field(default_factory=list, repr=False)
+    seconds: float = 0.0
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars that the run took; None where a price is not known."""
+        return self.usage.cost
+
+    @property
+    def text(self) -> str:
+        """The answer as text: a string as it is, data as JSON."""
+        return render(self.answer)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as a JSON object; the answer as plain data."""
+        figures = {"steps": self.steps, "stopped": self.stopped, "model": self.model, "seconds": round(self.seconds, 3)}
+        answer = to_jsonable_python(self.answer, fallback=str)
+        return {"answer": answer, **figures, "usage": self.usage.as_dict(), "messages": self.messages}
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted(Event):
+    """A run begins."""
+
+    query: str
+    model: str
+    note: str = ""
+    """What the person should know before it begins (that no model was named, for example)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished(Event):
+    """A run has its answer; always the last event."""
+
+    result: Result[Any]
+
+
+@dataclass
+class Run:
+    """A run in progress: it is shown every event, keeps the figures, and passes the event on to the listeners."""
+
+    model: str
+    history: list[Message]
+    listeners: Sequence[Listener] = ()
+    usage: Usage = field(default_factory=Usage)
+    steps: int = 0
+    landed: str = ""
+    calls: list[ToolResult] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
+
+    def observe(self, event: Event) -> Event:
+        """Take note of `event` and tell the listeners."""
+        if isinstance(event, ModelReplied):
+            self.usage += event.reply.usage
+            self.steps += 1
+        elif isinstance(event, ToolFinished):
+            self.calls.append(event.result)
+        elif isinstance(event, Landing):
+            self.landed = event.reason
+        for listener in self.listeners:
+            listener(event)
+        return event
+
+    def finish(self, answer: Answer) -> Result[Any]:
+        """The result of the run that ended with `answer`."""
+        return Result(
+            answer.value,
+            list(self.history),
+            self.usage,
+            self.steps,
+            self.landed or answer.stopped,
+            self.model,
+            self.calls,
+            time.perf_counter() - self.started,
+        )

@@ -1,0 +1,48 @@
+"""Arguments that are described by a JSON Schema from elsewhere, and validated against it."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from jsonschema import Draft202012Validator, SchemaError
+from pydantic_core import from_json
+from referencing import Registry
+
+from ..errors import DefinitionError
+from .walk import JsonSchema
+
+REGISTRY: Registry[Any] = Registry()
+"""Knows no schema but the given one: a reference that leads elsewhere is an error, nothing is fetched."""
+
+
+class RawSchema:
+    """A JSON Schema of an object, and the callable that takes its properties by keyword."""
+
+    def __init__(self, name: str, parameters: Mapping[str, Any], call: Callable[..., Any]) -> None:
+        schema = {"type": "object", "properties": {}, **parameters}
+        try:
+            Draft202012Validator.check_schema(schema)
+        except SchemaError as error:
+            raise DefinitionError(
+                f"the tool {name!r}: parameters is not a valid JSON Schema at {error.json_path}: {error.message}"
+            ) from error
+        if schema["type"] != "object":
+            raise DefinitionError(f"the tool {name!r}: parameters must be a JSON Schema with type 'object'")
+        self.parameters: JsonSchema = schema
+        self._call = call
+        self._validator = Draft202012Validator(schema, registry=REGISTRY)
+
+    def bind(self, arguments: str | Mapping[str, Any]) -> "partial[Any]":
+        """Validate `arguments` (JSON text or a mapping) and return the call; raises `ValueError` with the findings."""
+        given = from_json(arguments, allow_inf_nan=False) if isinstance(arguments, str) else dict(arguments)
+        if not isinstance(given, dict):
+            names = ", ".join(self.parameters["properties"]) or "none"
+            raise ValueError(f"the arguments must be one JSON object with the parameters {names}")
+        if findings := [f"{_path(error)}{error.message}" for error in self._validator.iter_errors(given)]:
+            raise ValueError("; ".join(findings[:5]))
+        return partial(self._call, **given)
+
+
+def _path(error: Any) -> str:
+    path = ".".join(map(str, error.absolute_path))
+    return f"{path}: " if path else ""

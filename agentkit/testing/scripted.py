@@ -1,0 +1,86 @@
+"""A model that plays a script: tests of agents need no key, no network and no luck."""
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
+
+from ..messages import Message, ToolCall, Usage, assistant
+from ..model import Delta, Reply, Request, TextDelta, ToolCallDelta
+
+
+class ScriptedModel:
+    """A model whose replies are given as data, one for each request.
+
+    Args:
+        replies: In order: a string is a text reply; a dict `{"tool_calls": [{"name": ..., "arguments": {...}}],
+            "content": ...}` is a reply with calls (`id` may be given; `arguments` is an object, or a string that goes
+            out as it is); an exception is raised; a `Reply` is given as it is.  They may stand in one list.
+        name: What logs and results call the model.
+
+    `requests` holds what was asked, each with a copy of the messages at that time.  When the script is at its end, a
+    further request fails with an `AssertionError`.
+    """
+
+    def __init__(self, *replies: Any, name: str = "scripted") -> None:
+        self.script: list[Any] = list(replies[0]) if len(replies) == 1 and isinstance(replies[0], list) else [*replies]
+        self.requests: list[Request] = []
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The name it was given."""
+        return self._name
+
+    def ask(self, request: Request) -> Iterator[Delta | Reply]:
+        """Play the next reply of the script."""
+        reply = self._next(request)
+        if request.stream:
+            yield from _deltas(reply.message)
+        yield reply
+
+    async def aask(self, request: Request) -> AsyncIterator[Delta | Reply]:
+        """Play the next reply of the script."""
+        for piece in self.ask(request):
+            yield piece
+
+    def assert_done(self) -> None:
+        """Fail if a part of the script has not been asked for."""
+        rest = self.script[len(self.requests) :]
+        if rest:
+            raise AssertionError(f"{len(rest)} scripted replies were never asked for; the next is {rest[0]!r}")
+
+    def _next(self, request: Request) -> Reply:
+        place = len(self.requests)
+        self.requests.append(
+            Request(list(request.messages), request.tools, tool_choice=request.tool_choice, stream=request.stream)
+        )
+        if place >= len(self.script):
+            raise AssertionError(f"the script holds {len(self.script)} replies, and one more was asked for")
+        entry = self.script[place]
+        if isinstance(entry, BaseException):
+            raise entry
+        return entry if isinstance(entry, Reply) else Reply(_message(entry, place), Usage(requests=1), model=self.name)
+
+
+def _message(entry: Any, place: int) -> Message:
+    if isinstance(entry, str):
+        return assistant(entry)
+    if not isinstance(entry, Mapping):
+        raise TypeError(f"a scripted reply is a string, a dict, a Reply or an exception, not {entry!r:.80}")
+    calls = [
+        ToolCall(
+            call.get("id", f"call_{place + 1}_{number}"),
+            call["name"],
+            call["arguments"] if isinstance(call.get("arguments"), str) else json.dumps(call.get("arguments", {})),
+        )
+        for number, call in enumerate(entry.get("tool_calls") or (), 1)
+    ]
+    return assistant(entry.get("content"), calls)
+
+
+def _deltas(message: Message) -> Iterator[Delta]:
+    for word in re.findall(r"\s*\S+\s*$|\s*\S+", message["content"] or ""):
+        yield TextDelta(word)
+    for index, call in enumerate(message.get("tool_calls") or ()):
+        yield ToolCallDelta(index, call["function"]["name"], call["function"]["arguments"])

@@ -1,0 +1,86 @@
+"""Where tools run: plain functions in daemon threads, coroutines on one background event loop.
+
+A worker thread has no event loop of its own and the caller's context variables.  It is a daemon, so a tool that hangs
+cannot keep the process alive (the threads of `ThreadPoolExecutor` do).  Coroutines that are started from blocking code
+share one loop for the life of the process, so that a client made by one call still works in the next.
+"""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from functools import cache
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def start_thread(work: Callable[[], object]) -> None:
+    """Run `work` in a new daemon thread, in a copy of the caller's context; it must not raise."""
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(work,), daemon=True, name="agentkit-worker").start()
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Run `function` in a daemon thread and await its value; when cancelled, the thread goes on and is forgotten."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(value)  # type: ignore[arg-type]
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        value, error = None, None
+        try:
+            value = function()
+        except BaseException as caught:
+            error = caught
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, value, error)
+
+    start_thread(work)
+    return await future
+
+
+def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine from blocking code and wait for its value."""
+    loop = _background_loop()
+    if threading.current_thread() is _thread_of(loop):  # a blocking call inside a coroutine: it would wait for itself
+        outcome: Future[T] = Future()
+        start_thread(lambda: _settle(outcome, coroutine))
+        return outcome.result()
+    context = contextvars.copy_context()
+    return asyncio.run_coroutine_threadsafe(_in_context(coroutine, context), loop).result()
+
+
+async def _in_context(coroutine: Coroutine[Any, Any, T], context: contextvars.Context) -> T:
+    return await asyncio.get_running_loop().create_task(coroutine, context=context)
+
+
+def _settle(outcome: "Future[T]", coroutine: Coroutine[Any, Any, T]) -> None:
+    try:
+        outcome.set_result(asyncio.run(coroutine))
+    except BaseException as error:
+        outcome.set_exception(error)
+
+
+@cache
+def _background_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True, name="agentkit-loop")
+    _threads[id(loop)] = thread
+    thread.start()
+    return loop
+
+
+_threads: dict[int, threading.Thread] = {}
+
+
+def _thread_of(loop: asyncio.AbstractEventLoop) -> threading.Thread:
+    return _threads[id(loop)]

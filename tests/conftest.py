@@ -1,0 +1,86 @@
+"""What all tests share: both worlds from one test, and no way out to the network."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from agentkit import JsonAgent
+from agentkit.flow import Done, Event, adrive, drive
+from agentkit.run import Result
+
+LOOPBACK = {"127.0.0.1", "::1", "localhost", "", None}
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail loudly when something leaves the loopback interface."""
+    connect, look_up = socket.socket.connect, socket.getaddrinfo
+
+    def guarded_connect(self, address, *args):
+        if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in LOOPBACK:
+            raise AssertionError(f"network access in a test: {address!r}")
+        return connect(self, address, *args)
+
+    def guarded_look_up(host, *args, **kwargs):
+        if host not in LOOPBACK:
+            raise AssertionError(f"name lookup in a test: {host!r}")
+        return look_up(host, *args, **kwargs)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded_connect)
+    monkeypatch.setattr(socket, "getaddrinfo", guarded_look_up)
+
+
+@pytest.fixture(autouse=True)
+def _no_model_from_outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("AGENTKIT_MODEL", raising=False)
+    yield
+
+
+class World:
+    """One of the two worlds: blocking or on an event loop."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def run(self, agent: JsonAgent, query: str, **settings) -> Result:
+        if self.name == "sync":
+            return agent.run(query, **settings)
+        return asyncio.run(agent.arun(query, **settings))
+
+    def stream(self, agent: JsonAgent, query: str, **settings) -> list[Event]:
+        if self.name == "sync":
+            return list(agent.stream(query, **settings))
+
+        async def collect() -> list[Event]:
+            return [event async for event in agent.astream(query, **settings)]
+
+        return asyncio.run(collect())
+
+    def drive(self, flow) -> tuple[object, list[Event]]:
+        """The flow's value and its events."""
+        events: list[Event] = []
+        if self.name == "sync":
+            driver = drive(flow)
+            while True:
+                try:
+                    events.append(next(driver))
+                except StopIteration as stop:
+                    return stop.value, events
+
+        async def collect() -> object:
+            value = None
+            async for event in adrive(flow):
+                if isinstance(event, Done):
+                    value = event.value
+                else:
+                    events.append(event)
+            return value
+
+        return asyncio.run(collect()), events
+
+
+@pytest.fixture(params=["sync", "async"])
+def world(request: pytest.FixtureRequest) -> World:
+    return World(request.param)
