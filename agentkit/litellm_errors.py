@@ -4,7 +4,7 @@ litellm's own class and status mislead: a closed connection and a missing key ar
 and some versions turn a provider's 401 into a 500.  Reliable on every route and version that we measured are
 - the classes in the whole chain of causes (an `httpx.TransportError` is a fault of the transport, wherever it hides),
 - the innermost status in that chain, which is the one that the provider sent,
-- `litellm_response_headers`, which is None exactly when no reply was had.
+- the headers of a reply, which hang somewhere in the chain exactly when there was one.
 
 This file imports neither litellm nor httpx: it knows their errors by class name.
 """
@@ -18,11 +18,6 @@ from typing import Any
 
 from .errors import ModelError, ModelErrorKind
 
-MODEL_NAMES = (
-    'a model is named "provider/name", for example "openai/gpt-4o-mini", "groq/llama-3.1-8b-instant", '
-    '"ollama_chat/phi4", or "offline" for the embedded one'
-)
-
 _CONTEXT = re.compile(
     r"context[ _](length|window)|maximum context|too many tokens|prompt is too long|input length exceeds"
     r"|reduce the length|exceeds the maximum number of tokens|available context size",
@@ -30,8 +25,8 @@ _CONTEXT = re.compile(
 )
 _NO_QUOTA = re.compile(r"insufficient_quota|credit balance is too low", re.IGNORECASE)
 _NO_KEY = re.compile(r"api[_ ]?key|credentials", re.IGNORECASE)
-_UNKNOWN_PROVIDER = re.compile(r"LLM Provider NOT provided|Unmapped LLM provider", re.IGNORECASE)
 _RETRY_DELAY = re.compile(r'"retryDelay":\s*"([\d.]+)s"')  # google.rpc.RetryInfo: Gemini sends no Retry-After header
+_UNREADABLE = re.compile(r"Error converting to valid response")
 _PREFIX = re.compile(r"^\s*(?:litellm\.)?(?:[A-Za-z_]*(?:Error|Exception|Timeout)(?::| -)|Error code: \d+ -)\s*")
 _LONGEST_MESSAGE = 500
 
@@ -63,7 +58,7 @@ def model_error(
     links = list(_chain(error, outer))
     kind, transient = _judge(links)
     status = _status(links)
-    text = mask(_explain(links, kind), secrets)
+    text = mask(_explain(links), secrets)
     for link in links:
         _censor(link, secrets)
     return ModelError(
@@ -95,7 +90,8 @@ def _chain(error: BaseException | None, outer: BaseException | None) -> Iterator
 
 def _judge(links: list[BaseException]) -> tuple[ModelErrorKind, bool]:
     """The kind of failure, and whether the same request can succeed later."""
-    text, status = str(links[0]), _status(links)
+    status = _status(links)
+    text = "\n".join([*map(str, links), *_bodies(links)])
     names = {base.__name__ for link in links for base in type(link).__mro__}
     if "ContextWindowExceededError" in names or (status in (400, 413, 422, None) and _CONTEXT.search(text)):
         return "context", False
@@ -105,9 +101,9 @@ def _judge(links: list[BaseException]) -> tuple[ModelErrorKind, bool]:
         return "timeout", True
     if names & _TRANSPORT:
         return "connection", True
-    if "JSONDecodeError" in names:
+    if "JSONDecodeError" in names or _UNREADABLE.search(text):
         return "server", True
-    if _headers(links) is None and "MidStreamFallbackError" not in names:
+    if _headers(links) is None and "MidStreamFallbackError" not in names and not any(map(_is_error_in_reply, links)):
         return _judge_unsent(text, names), False
     if status is None or status >= 500:
         return _KINDS.get(status or 0, "server"), True
@@ -117,8 +113,6 @@ def _judge(links: list[BaseException]) -> tuple[ModelErrorKind, bool]:
 
 def _judge_unsent(text: str, names: set[str]) -> ModelErrorKind:
     """The kind of a failure without any reply of a server: nothing was sent."""
-    if _UNKNOWN_PROVIDER.search(text):
-        return "not_found"
     if "AuthenticationError" in names or _NO_KEY.search(text):
         return "authentication"
     return "bad_request" if "BadRequestError" in names else "internal"
@@ -128,19 +122,40 @@ def _status(links: list[BaseException]) -> int | None:
     """The innermost HTTP status: what the provider sent; None where no reply came."""
     found = None
     for link in links:
-        from_library = type(link).__module__.startswith(("httpx", "openai"))
-        status = getattr(getattr(link, "response", None) if from_library else link, "status_code", None)
+        status = getattr(_response(link) or link, "status_code", None)
         if isinstance(status, int) and 100 <= status < 600:
             found = status
-    return found if _headers(links) is not None or found != 500 else None
+    return None if found == 500 and _headers(links) is None else found  # litellm says 500 when it knows of none
 
 
 def _headers(links: list[BaseException]) -> dict[str, str] | None:
+    """The headers of the provider's reply, in lower case; None where no reply came."""
     for link in links:
-        headers: Any = getattr(link, "litellm_response_headers", None)
-        if headers is not None:
-            return {str(key).lower(): str(value) for key, value in dict(headers).items()}
+        for holder, name in ((link, "litellm_response_headers"), (link, "headers"), (_response(link), "headers")):
+            headers: Any = getattr(holder, name, None)
+            if headers is not None:
+                return {str(key).lower(): str(value) for key, value in dict(headers).items()}
     return None
+
+
+def _response(link: BaseException) -> Any:
+    """The reply that an error of httpx or the OpenAI SDK is about; litellm's own errors hold invented ones."""
+    is_real = type(link).__module__.startswith("openai") or "HTTPStatusError" in type(link).__name__
+    return getattr(link, "response", None) if is_real else None
+
+
+def _is_error_in_reply(link: BaseException) -> bool:
+    """Whether `link` is litellm's plain exception for a reply that has status 200 and an error in its body."""
+    return type(link) is Exception and hasattr(link, "status_code")
+
+
+def _bodies(links: list[BaseException]) -> Iterator[str]:
+    """What the provider wrote, as far as it was read."""
+    for link in links:
+        try:
+            yield str(_response(link).text)
+        except (AttributeError, RuntimeError):  # no response; a stream that nobody read
+            continue
 
 
 def _retry_after(links: list[BaseException]) -> float | None:
@@ -156,19 +171,22 @@ def _retry_after(links: list[BaseException]) -> float | None:
             return max(0.0, parsedate_to_datetime(wait).timestamp() - time.time())
     except ValueError:
         return None
-    in_body = _RETRY_DELAY.search(str(links[0]))
+    in_body = _RETRY_DELAY.search("\n".join([*map(str, links), *_bodies(links)]))
     return float(in_body[1]) if in_body else None
 
 
-def _explain(links: list[BaseException], kind: ModelErrorKind) -> str:
+def _explain(links: list[BaseException]) -> str:
     """One line that says what happened, in the provider's own words where it gave any."""
-    text = str(links[-1] if kind in ("connection", "timeout") else links[0])
-    if _UNKNOWN_PROVIDER.search(text):
-        return f"no such provider; {MODEL_NAMES}"
+    for text in [*_bodies(links), *map(str, links)]:
+        if words := _words(text):
+            return words[:_LONGEST_MESSAGE]
+    names = _TRANSPORT | _TIMEOUTS
+    faults = [link for link in links if any(base.__name__ in names for base in type(link).__mro__)]
+    told = faults[-1] if faults else next(filter(_is_error_in_reply, links), links[0])
+    text = str(told) or str(getattr(told, "message", ""))
     while stripped := _PREFIX.match(text):
         text = text[stripped.end() :]
-    text = _words(text) or next(iter(text.strip().splitlines()), "")
-    return (text or type(links[0]).__name__)[:_LONGEST_MESSAGE]
+    return (next(iter(text.strip().splitlines()), "") or type(told).__name__)[:_LONGEST_MESSAGE]
 
 
 def _words(text: str) -> str:

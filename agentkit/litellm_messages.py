@@ -31,7 +31,7 @@ Anthropic: "Extended thinking", preserving thinking blocks; Gemini: "Thought sig
 tool calls; Moonshot: "Use Kimi K2 thinking", multi-step tool calls.  The others take text and calls alone.
 """
 
-_ANSWERED_BY_NAME = {"gemini", "vertex_ai", "ollama_chat", "mistral"}
+_ANSWERED_BY_NAME = {"gemini", "vertex_ai", "mistral"}
 """Their function results carry the function's name; OpenAI's schema of a tool message has no such key."""
 
 _SHARING = {"openai", "anthropic", "groq", "ollama_chat"}

@@ -31,7 +31,8 @@ class Route:
             words = words or message.get("content") or "the content filter stopped the reply"
             raise ModelError(f"{self.shown}: {words}", kind="refused", status=200)
         message["provider"] = self.provider
-        return Reply(message, self.usage(usage), finish_reason, model or self.model)
+        name = (model or self.model).removeprefix(self.provider + "/")
+        return Reply(message, self.usage(usage), finish_reason, name)
 
     def usage(self, reported: Any) -> Usage:
         """The tokens of one request and their price; `reported` is litellm's usage object, or None (groq)."""
@@ -79,13 +80,21 @@ def whole_reply(response: Any, route: Route) -> Reply:
 
 
 def tidy(message: Message) -> Message:
-    """The message as a history can hold it: `content` always there, valid Unicode, calls with short ids."""
-    message["role"] = "assistant"
-    message["content"] = valid(message.get("content") or "") or None
-    for call in message.get("tool_calls") or ():
+    """The message as a history can hold it: no empty extras, valid Unicode, calls with short ids.
+
+    A message says `role` and `content` first, whatever else it has.
+    """
+    tidied: Message = {"role": "assistant", "content": valid(message.get("content") or "") or None}
+    for key, value in message.items():
+        if key == "provider_specific_fields":
+            value = {name: field for name, field in value.items() if field}
+        if value and key not in tidied:
+            tidied[key] = value
+    for call in tidied.get("tool_calls", ()):
+        call.pop("index", None)
         call["id"] = (call.get("id") or "").partition(_SIGNED)[0]
         call["function"]["arguments"] = valid(call["function"].get("arguments") or "{}")
-    return message
+    return tidied
 
 
 def valid(text: str) -> str:

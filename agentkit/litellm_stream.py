@@ -4,6 +4,7 @@ litellm's own wrapper invents what a cut stream lacks: a finish reason, even the
 the rest.  So the provider's own iterator inside of it is read where we know it, and the wrapper elsewhere.
 """
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -13,32 +14,62 @@ from .messages import Message
 from .model import Delta, Reply, TextDelta, ThinkingDelta, ToolCallDelta
 
 _DIRECT = {"openai", "anthropic", "gemini", "groq", "ollama_chat"}
-"""Providers whose inner iterator yields OpenAI-shaped chunks (and empty dicts between them)."""
+"""Providers whose inner iterator is known to yield OpenAI-shaped chunks (and generic dicts, mostly empty)."""
 
 
-def chunks(stream: Any, route: Route, *, observed: bool) -> Iterator[Any]:
-    """The chunks of a synchronous stream; `observed` keeps to the wrapper, which tells the host's litellm callbacks."""
-    if observed or route.provider not in _DIRECT:
-        return iter(stream)
-    inner = stream.completion_stream or stream.fetch_sync_stream()
-    return iter(_tapped(inner, stream, route))
+class Source:
+    """Where the chunks of one reply come from, and whether the provider said that there will be no more."""
+
+    def __init__(self, wrapper: Any, provider: str, *, timed: Any, observed: bool) -> None:
+        """`wrapper` is litellm's stream, `timed` the HTTP client for one that is not open yet.
+
+        `observed` keeps to the wrapper, since it tells the callbacks that the host has registered with litellm.
+        """
+        self._wrapper = wrapper
+        self._timed = timed
+        self._direct = provider in _DIRECT and not observed
+        self._tap: _Tap | None = None
+
+    def chunks(self) -> Iterator[Any]:
+        """The chunks of a synchronous stream."""
+        wrapper = self._wrapper
+        if wrapper.completion_stream is None and wrapper.make_call is not None:
+            wrapper.completion_stream = wrapper.make_call(client=self._timed)
+        inner = self._tapped(wrapper.completion_stream)
+        chosen = iter(inner) if inner is not None else None
+        return chosen if self._direct and chosen is not None else iter(wrapper)
+
+    async def achunks(self) -> AsyncIterator[Any]:
+        """The chunks of an asynchronous stream."""
+        inner = self._tapped(self._wrapper.completion_stream or await self._wrapper.fetch_stream())
+        chosen: AsyncIterator[Any] | None = aiter(inner) if hasattr(inner, "__aiter__") else None
+        wrapped: AsyncIterator[Any] = aiter(self._wrapper)
+        return chosen if self._direct and chosen is not None else wrapped
+
+    def finished(self, reason: str | None) -> bool:
+        """Whether the stream came to its own end; `reason` is the finish reason that its chunks told."""
+        if self._tap is not None:
+            return self._tap.finished
+        told = self._wrapper.received_finish_reason or self._wrapper.intermittent_finish_reason
+        return bool(reason if self._direct else told)
+
+    def _tapped(self, inner: Any) -> Any:
+        """`inner`, its lines overheard if they are Gemini's: litellm calls each of Gemini's chunks the last one."""
+        if "gemini" in type(inner).__module__ and hasattr(inner, "streaming_response"):
+            self._tap = inner.streaming_response = _Tap(inner.streaming_response)
+        return inner
 
 
-async def achunks(stream: Any, route: Route, *, observed: bool) -> AsyncIterator[Any]:
-    """The chunks of an asynchronous stream, as an async iterator to be awaited first."""
-    if observed or route.provider not in _DIRECT:
-        found: AsyncIterator[Any] = aiter(stream)
-        return found
-    inner = stream.completion_stream or await stream.fetch_stream()
-    tapped: AsyncIterator[Any] = aiter(_tapped(inner, stream, route))
-    return tapped
+class TimedClient:
+    """litellm's shared HTTP client with a timeout (seconds), which its Gemini route forgets to pass on for streams."""
 
+    def __init__(self, client: Any, timeout: float) -> None:
+        self._client = client
+        self._timeout = timeout
 
-def _tapped(inner: Any, stream: Any, route: Route) -> Any:
-    """`inner`, listening in on Gemini's lines: litellm calls every one of its chunks "stop"."""
-    if route.provider == "gemini":
-        stream.end = inner.streaming_response = _Tap(inner.streaming_response)
-    return inner
+    def post(self, *args: Any, **named: Any) -> Any:
+        """Send the request, as litellm's own client does."""
+        return self._client.post(*args, **{**named, "timeout": self._timeout})
 
 
 class _Tap:
@@ -129,13 +160,9 @@ class Assembler:
             last["signature"] = block["signature"]
 
     def _take_call(self, piece: Any) -> ToolCallDelta:
-        """A new id on a used index is a new call: Ollama gives index 0 to all of them."""
-        index = piece.index if piece.index is not None else len(self._calls)
-        place = self._open.get(index)
-        if place is None or (piece.id and self._calls[place]["id"] not in ("", piece.id)):
-            place = self._open[index] = len(self._calls)
-            self._calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
-        call, function = self._calls[place], piece.function
+        function = piece.function
+        place = self._place(piece.index, piece.id, function and function.name)
+        call = self._calls[place]
         call["id"] = piece.id or call["id"]
         arguments = (function and function.arguments) or ""
         call["function"]["name"] = call["function"]["name"] or (function and function.name) or ""
@@ -144,11 +171,25 @@ class Assembler:
             call["provider_specific_fields"] = dict(extras)
         return ToolCallDelta(place, call["function"]["name"], arguments)
 
-    def reply(self, stream: Any) -> Reply:
-        """The reply; raises `ModelError` when `stream` ended without saying that the model had finished."""
-        tap = getattr(stream, "end", None)
-        direct = stream.received_finish_reason is None and self._finish_reason is not None
-        if not (tap.finished if isinstance(tap, _Tap) else direct or stream.received_finish_reason):
+    def _place(self, index: int | None, identity: str | None, name: str | None) -> int:
+        """The call that a piece belongs to.  Ollama gives index 0 to all calls, with ids that differ or none at all."""
+        place = None if index is None else self._open.get(index)
+        if place is not None:
+            known = self._calls[place]
+            other = (
+                known["id"] not in ("", identity) if identity else name and _is_whole(known["function"]["arguments"])
+            )
+            if not other:
+                return place
+        self._calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
+        place = len(self._calls) - 1
+        if index is not None:
+            self._open[index] = place
+        return place
+
+    def reply(self, source: Source) -> Reply:
+        """The reply; raises `ModelError` when `source` ended without saying that the model had finished."""
+        if not source.finished(self._finish_reason):
             text = f"{self._route.shown}: the stream was cut before the model had finished"
             raise ModelError(text, kind="connection", transient=True)
         return self._route.reply(self._message(), self._finish_reason, self._usage, self._model)
@@ -163,3 +204,11 @@ class Assembler:
             "provider_specific_fields": self._extras,
         }
         return tidy(message | {key: value for key, value in parts.items() if value})
+
+
+def _is_whole(arguments: str) -> bool:
+    try:
+        json.loads(arguments)
+    except ValueError:
+        return False
+    return True

@@ -5,20 +5,21 @@ from enum import Enum
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 
 def render(value: Any) -> str:
     """`value` as text for the model: a string as it is, data as compact JSON, other objects by their own `__str__`.
 
     A class that was given its own `__str__` (a `Weather` that can say itself) is shown by it; dataclasses, pydantic
-    models, dates, sets and the like are data.  None is said as `null`.
+    models, sets and the like are data.  None is said as `null`, a date or a number in words as the bare text.
     """
     if isinstance(value, str) and not isinstance(value, Enum):
         return value
     if _says_itself(value):
         return str(value)
-    return to_json(value, fallback=_fallback, inf_nan_mode="strings").decode()
+    text = to_json(value, fallback=_fallback, inf_nan_mode="strings").decode()
+    return str(from_json(text)) if text.startswith('"') else text
 
 
 def _says_itself(value: Any) -> bool:

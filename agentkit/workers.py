@@ -2,15 +2,13 @@
 
 A worker thread has no event loop of its own and the caller's context variables.  It is a daemon, so a tool that hangs
 cannot keep the process alive (the threads of `ThreadPoolExecutor` do).  Coroutines that are started from blocking code
-share one loop for the life of the process, so that a client made by one call still works in the next.
+share a loop for the life of the process, so that a client made by one call still works in the next.
 """
 
 import asyncio
 import contextvars
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
-from functools import cache
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -49,38 +47,29 @@ async def in_thread(function: Callable[[], T]) -> T:
 
 
 def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine from blocking code and wait for its value."""
-    loop = _background_loop()
-    if threading.current_thread() is _thread_of(loop):  # a blocking call inside a coroutine: it would wait for itself
-        outcome: Future[T] = Future()
-        start_thread(lambda: _settle(outcome, coroutine))
-        return outcome.result()
+    """Run a coroutine from blocking code and wait for its value.
+
+    A coroutine that blocks its loop by calling such code again (an agent inside a tool of an agent) finds another loop
+    one level deeper: it would else wait for itself.
+    """
+    depth = _depth.get()
     context = contextvars.copy_context()
-    return asyncio.run_coroutine_threadsafe(_in_context(coroutine, context), loop).result()
+    context.run(_depth.set, depth + 1)
+    return asyncio.run_coroutine_threadsafe(_in_context(coroutine, context), _background_loop(depth)).result()
 
 
 async def _in_context(coroutine: Coroutine[Any, Any, T], context: contextvars.Context) -> T:
     return await asyncio.get_running_loop().create_task(coroutine, context=context)
 
 
-def _settle(outcome: "Future[T]", coroutine: Coroutine[Any, Any, T]) -> None:
-    try:
-        outcome.set_result(asyncio.run(coroutine))
-    except BaseException as error:
-        outcome.set_exception(error)
+_depth: contextvars.ContextVar[int] = contextvars.ContextVar("depth", default=0)
+_starting = threading.Lock()
+_loops: dict[int, asyncio.AbstractEventLoop] = {}
 
 
-@cache
-def _background_loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True, name="agentkit-loop")
-    _threads[id(loop)] = thread
-    thread.start()
-    return loop
-
-
-_threads: dict[int, threading.Thread] = {}
-
-
-def _thread_of(loop: asyncio.AbstractEventLoop) -> threading.Thread:
-    return _threads[id(loop)]
+def _background_loop(depth: int) -> asyncio.AbstractEventLoop:
+    with _starting:
+        if depth not in _loops:
+            loop = _loops[depth] = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, daemon=True, name=f"agentkit-loop-{depth}").start()
+        return _loops[depth]

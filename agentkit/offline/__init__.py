@@ -1,6 +1,6 @@
 """The embedded model: a deterministic planner that needs no key, no network and no weights."""
 
 from .model import OfflineModel
-from .plan import plan
+from .planning import plan
 
 __all__ = ["OfflineModel", "plan"]

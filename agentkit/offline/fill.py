@@ -8,7 +8,7 @@ from typing import Any
 
 from .schema import Param, Tool
 from .values import Mention
-from .words import STOP, Token, concept, is_generic
+from .words import IMPERATIVES, ROLES, STOP, Token, concept, is_generic
 
 _HINTS = {  # what a preposition or comparison before a value says about its parameter
     "from": "from origin source start departure base initial sender",
@@ -43,14 +43,14 @@ _HINTS = {  # what a preposition or comparison before a value says about its par
 _UNITS = {  # what a unit says about its parameter
     "year yr years month week day decade": "year period time duration term month day age",
     "hour hr minute min second sec s h ms": "time duration hour minute second interval",
-    "meter metre m km kilometer mile cm mm ft foot feet inch yard": "distance length height width radius depth side base displacement size altitude",
-    "kg kilogram g gram lb lbs pound ounce ton": "weight mass amount",
-    "$ € £ ¥ dollar usd euro eur gbp yen rupee": "price amount cost budget principal salary loan investment income money deposit payment value revenue balance",
+    "meter metre m km kilometer mile cm mm ft foot feet inch yard": "unit distance length height width radius depth side base displacement size altitude",
+    "kg kilogram g gram lb lbs pound ounce ton": "unit weight mass amount",
+    "$ € £ ¥ dollar usd euro eur gbp yen rupee": "currency price amount cost budget principal salary loan investment income money deposit payment value revenue balance",
     "% percent": "rate percent interest ratio probability tax discount yield return growth tip",
     "mph kph kmh": "speed velocity",
-    "degree °c °f celsius fahrenheit kelvin °": "temperature angle",
+    "degree °c °f celsius fahrenheit kelvin °": "unit temperature angle",
     "people person guest adult passenger friend": "people guest party size passenger adult attendee",
-    "liter litre l ml gallon cup": "volume capacity amount",
+    "liter litre l ml gallon cup": "unit volume capacity amount",
     "star": "rating star",
     "newton n": "force",
     "joule j": "energy",
@@ -64,6 +64,10 @@ _TEXTUAL = frozenset(map(concept, "query text question prompt message content in
 _NAME_LIKE = {"quoted": 1.1, "name": 0.9, "code": 0.8, "url": 0.5, "email": 0.5, "path": 0.6, "expression": 0.4, "phrase": 0.5}
 _DATE_WORDS = frozenset(map(concept, "date day deadline birthday".split()))
 _FORMATS = (("YYYY-MM-DD", "%Y-%m-%d"), ("DD-MM-YYYY", "%d-%m-%Y"), ("MM-DD-YYYY", "%m-%d-%Y"), ("MM/DD/YYYY", "%m/%d/%Y"), ("DD/MM/YYYY", "%d/%m/%Y"), ("YYYY/MM/DD", "%Y/%m/%d"), ("YYYYMMDD", "%Y%m%d"))
+_REGION = frozenset(map(concept, "state country region province nation".split()))
+_DETERMINERS = frozenset("the a an this that my your our and , or".split())
+_OPENERS = frozenset(". ? ! ; , : and then please you also now finally next".split())
+_STATE = re.compile(r"[A-Z]{2}")
 _NEEDED, _OPTIONAL_CUE, _OUTSIDE = 0.3, 0.55, 0.6
 _RUN = re.compile(r"\s*(?:,|,?\s*(?:and|or|&|to|by|x|versus|vs\.?)\b|,?\s*and\s+(?:the|of|in|for|a)\b)?\s*")
 
@@ -87,32 +91,57 @@ class Scene:
     mentions: Sequence[Mention]
     start: int
     end: int
+    reach: tuple[int, int] = (0, 0)
+    """Where values for optional parameters may also be found: in all of the tool's task."""
 
 
-def rows(tool: Tool, scene: Scene) -> tuple[list[dict[str, Any]], list[str]]:
+def rows(tool: Tool, scene: Scene, *, strict: bool = False) -> tuple[list[dict[str, Any]], list[str]]:
     """The arguments of every call of `tool` that the scene's task asks for, or the required names it does not fill."""
+    if strict:
+        scene = replace(scene, mentions=[m for m in scene.mentions if scene.start <= m.start < scene.end], tokens=[t for t in scene.tokens if scene.start <= t.start < scene.end])
+    scene = replace(scene, mentions=_merged_places(tool, scene))
     mentions = _with_phrases(tool, scene)
     contexts = _contexts(scene, mentions)
     fits = {p: _fits(p, scene, mentions, contexts) for p in tool.params}
     columns = _columns(tool.params, fits, scene)
     for param in tool.params:
-        if param not in columns and (value := _fallback(param, tool, scene)) is not None:
+        if not strict and param not in columns and (value := _fallback(param, tool, scene)) is not None:
             columns[param] = [Fit(_NEEDED, 0, value, Mention("rest", value, "", scene.start, scene.end))]
+    if strict and not any(fit.mention.kind != "rest" for column in columns.values() for fit in column):
+        return [], ["anything"]
     missing = [".".join(p.path) for p in tool.params if p.required and p not in columns]
     return ([], missing) if missing else (_zipped(tool, columns), [])
+
+
+def _merged_places(tool: Tool, scene: Scene) -> list[Mention]:
+    """The mentions, with "Austin, Texas" as one value where the tool does not ask for the state by itself."""
+    apart = any(p.names & _REGION for p in tool.params if p.type == "string")
+    merged: list[Mention] = []
+    for mention in scene.mentions:
+        last = merged[-1] if merged else mention
+        between, after = scene.text[last.end : mention.start], scene.text[mention.end :]
+        pair = last.kind == mention.kind == "name" and between == ", " and "," not in last.text
+        if pair and not apart and (_STATE.fullmatch(mention.text) or not re.match(r",? (?:and|or|&) [A-Z]|, [A-Z]", after)):
+            merged[-1] = Mention("name", scene.text[last.start : mention.end], scene.text[last.start : mention.end], last.start, mention.end)
+        else:
+            merged.append(mention)
+    return merged
 
 
 def _with_phrases(tool: Tool, scene: Scene) -> list[Mention]:
     """The scene's mentions and, between them, runs of words that are neither function words nor the tool's own."""
     taken = [(m.start, m.end) for m in scene.mentions]
-    own = {*tool.name_words, *(c for p in tool.params for c in p.names)}
+    own = {*tool.name_words, *(c for p in tool.params for c in p.label), *_UNIT_HINTS}
     chunk: list[Token] = []
-    found = list(scene.mentions)
+    last = "."
+    found = [m for m in (_trimmed(m, own, scene) for m in scene.mentions) if m.start < m.end and not _counts(m, tool, scene)]
 
     def close() -> None:
-        while chunk and (chunk[0].concept in own or chunk[0].text[0].isdigit()):
+        while chunk and (chunk[0].concept in own or chunk[0].text == "of"):
+            if len(chunk) == 1 and chunk[0].concept in _UNIT_HINTS:
+                break
             chunk.pop(0)
-        while chunk and chunk[-1].concept in own:
+        while chunk and (chunk[-1].text == "of" or (len(chunk) > 1 and chunk[-1].concept in own - set(_UNIT_HINTS))):
             chunk.pop()
         if chunk:
             start, end = chunk[0].start, chunk[-1].end
@@ -121,12 +150,36 @@ def _with_phrases(tool: Tool, scene: Scene) -> list[Mention]:
 
     for token in scene.tokens:
         inside = any(start < token.end and token.start < end for start, end in taken)
-        if inside or token.text.lower() in STOP or not token.text[0].isalpha():
+        opener = not chunk and token.text.lower() in IMPERATIVES and last in _OPENERS
+        if token.text == "of" and chunk and not inside:
+            chunk.append(token)
+        elif inside or opener or token.text.lower() in STOP or not token.text[0].isalpha():
             close()
         else:
             chunk.append(token)
+        last = token.text.lower()
     close()
     return sorted(found, key=lambda m: m.start)
+
+
+def _trimmed(mention: Mention, own: set[str], scene: Scene) -> Mention:
+    """A name without the tool's own words: nothing is left of "DNA"; at the head of a sentence "Population of" goes."""
+    if mention.kind != "name":
+        return mention
+    words = mention.text.split(" ")
+    if all(concept(word) in own for word in words):
+        return replace(mention, end=mention.start)
+    if "of" in words and concept(words[0]) in own and re.search(r"(?:^|[.?!]\s+)$", scene.text[: mention.start]):
+        start = mention.start + mention.text.index(" of ") + 4
+        return replace(mention, value=scene.text[start : mention.end], text=scene.text[start : mention.end], start=start)
+    return mention
+
+
+def _counts(mention: Mention, tool: Tool, scene: Scene) -> bool:
+    """Whether a number in words only counts the tool's own things: "I have two cylinders"."""
+    following = next((t for t in scene.tokens if t.start >= mention.end), None)
+    plural = following and following.text.endswith("s") and following.concept in tool.name_words
+    return bool(mention.kind == "number" and mention.text.isalpha() and plural)
 
 
 def _contexts(scene: Scene, mentions: Sequence[Mention]) -> dict[Mention, dict[str, float]]:
@@ -134,8 +187,8 @@ def _contexts(scene: Scene, mentions: Sequence[Mention]) -> dict[Mention, dict[s
     contexts: dict[Mention, dict[str, float]] = {}
     for index, mention in enumerate(mentions):
         previous = mentions[index - 1] if index else None
-        following = mentions[index + 1] if index + 1 < len(mentions) else None
-        barrier = previous.end if previous and previous.kind != "phrase" else 0
+        following = next((m for m in mentions[index + 1 :] if m.kind != "phrase"), None)
+        barrier = max((m.end for m in mentions[:index] if m.kind != "phrase"), default=0)
         context = _after(scene, mention, following)
         for unit, hints in _UNIT_HINTS.items():
             if unit in (concept(mention.unit or "-"), next(iter(context), "-")) and mention.kind == "number":
@@ -153,25 +206,26 @@ def _before(scene: Scene, mention: Mention, barrier: int) -> dict[str, float]:
     distance, lead = 0.0, True
     for token in reversed([t for t in scene.tokens if barrier <= t.start and t.end <= mention.start][-9:]):
         word = token.text.lower()
-        if word in ".?!;":
+        if word in ".?!;" or (barrier and word in ("and", ",")):
             break
         if lead and word in _LEADS:
             lead = False
             for hint, weight in _LEADS[word].items():
                 context.setdefault(hint, weight)
-        distance += 0.3 if word in STOP else 1.0
-        if token.text[0].isalnum():
+        distance += 1.5 if word in ("and", ",") else 0.3 if word in STOP else 1.0
+        if token.text[0].isalnum() and (word not in STOP or token.concept in ROLES):
             context.setdefault(token.concept, 1.1 / (1 + 0.25 * max(distance - 1, 0)))
     return context
 
 
 def _after(scene: Scene, mention: Mention, following: Mention | None) -> dict[str, float]:
     context: dict[str, float] = {}
-    limit = following.start if following and following.kind != "phrase" else len(scene.text)
-    for distance, token in enumerate([t for t in scene.tokens if mention.end <= t.start and t.end <= limit][:3]):
+    limit = following.start if following else len(scene.text)
+    following_words = [t for t in scene.tokens if mention.end <= t.start and t.end <= limit and t.text.lower() != "in"]
+    for distance, token in enumerate(following_words[:3]):
         if token.text.lower() in STOP or not token.text[0].isalnum():
             break
-        context.setdefault(token.concept, 0.9 / (1 + 0.4 * distance))
+        context.setdefault(token.concept, 1.2 / (1 + 0.4 * distance))
     return context
 
 
@@ -187,8 +241,10 @@ def _fits(param: Param, scene: Scene, mentions: Sequence[Mention], contexts: dic
     for mention in mentions:
         base, value = coerce(param, mention)
         if value is not None:
-            cue = _cue(param, contexts[mention])
+            cue = _cue(param, contexts[mention]) + 0.6 * (_YEAR in param.names and bool(_YEAR_LIKE.fullmatch(mention.text)))
             outside = not (scene.start <= mention.start < scene.end)
+            if outside and not param.required and not scene.reach[0] <= mention.start < scene.reach[1]:
+                continue
             found.append(Fit(base + cue - _OUTSIDE * outside, cue, value, mention))
     for example in param.examples if param.type == "string" else ():
         for match in re.finditer(rf"(?i)(?<!\w){re.escape(example)}(?!\w)", scene.text[scene.start : scene.end]):
@@ -199,8 +255,9 @@ def _fits(param: Param, scene: Scene, mentions: Sequence[Mention], contexts: dic
 
 def _cue(param: Param, context: dict[str, float]) -> float:
     named = sum(sorted((w for c, w in context.items() if c in param.names), reverse=True)[:2])
+    named /= min(len(param.names), 3) ** 0.5
     hinted = sum(sorted((w for c, w in context.items() if c in param.hints), reverse=True)[:2])
-    return min(named, 1.6) + 0.35 * min(hinted, 1.6)
+    return min(named, 2.2) + (0.35 if named or param.required else 0.2) * min(hinted, 1.6)
 
 
 def coerce(param: Param, mention: Mention) -> tuple[float, Any]:
@@ -218,15 +275,24 @@ def coerce(param: Param, mention: Mention) -> tuple[float, Any]:
         return 0, None
     if kind in words or (kind == "url" and concept("link") in words) or (kind == "path" and concept("file") in words):
         return 2.0, str(value)
+    coded = bool(param.label & _CODED)
     if kind == "number":
-        return (0.1 if words & _NUMERIC else -0.5), mention.text.strip(" $€£")
-    if words & _DATE_WORDS:
+        return (0.7 if coded else 0.2 if param.label & _NUMERIC else -0.5), mention.text.strip(" $€£")
+    if coded and kind in ("name", "phrase", "code"):
+        return (1.0 if kind == "code" else 0.4 if kind == "name" else -0.2), str(value)
+    if words & _WHEN and kind == "phrase":
+        return (0.3, value) if _PERIOD.search(value) else (0, None)
+    if words & _DATE_WORDS or "YYYY" in param.description or "HH:MM" in param.description:
         return -0.3, str(value)
     return _NAME_LIKE.get(kind, 0.3), str(value)
 
 
 _NUMERIC = frozenset(map(concept, "id number code year zip phone amount quantity date time size version duration model postal pin".split()))
+_CODED = frozenset(map(concept, "id number code zip phone postal pin isbn sku".split()))
+_WHEN = frozenset(map(concept, "date day time deadline".split()))
+_PERIOD = re.compile(r"(?i)\b(?:last|next|past|this|week|month|year|day|hour|minute|morning|afternoon|evening|night|noon|daily)")
 _YEAR = concept("year")
+_YEAR_LIKE = re.compile(r"1[5-9]\d\d|20\d\d")
 
 
 def _as_number(param: Param, mention: Mention) -> tuple[float, Any]:
@@ -242,7 +308,7 @@ def _as_number(param: Param, mention: Mention) -> tuple[float, Any]:
         return 0, None
     if not float(param.schema.get("minimum", value)) <= value <= float(param.schema.get("maximum", value)):
         return 0, None
-    like_year = isinstance(value, int) and 1500 <= value <= 2100 and not mention.unit and re.fullmatch(r"\d{4}", mention.text)
+    like_year = _YEAR_LIKE.fullmatch(mention.text)
     shift = (0.7 if _YEAR in param.names else -0.4) if like_year else (-0.4 if _YEAR in param.names and value < 1000 and "years" not in mention.text else 0)
     return 0.8 + shift, int(value) if param.type == "integer" else value
 
@@ -262,10 +328,10 @@ def _as_date(param: Param, mention: Mention) -> tuple[float, Any]:
 
 def _options(param: Param, scene: Scene) -> list[Fit]:
     """The members of an enumeration that the task names, by their text or by all their words."""
-    here = [t for t in scene.tokens if scene.start <= t.start < scene.end]
+    here = [t for t in scene.tokens if scene.start <= t.start < scene.end and t.text[0].isalnum()]
     found: list[Fit] = []
     for option in param.options:
-        words = [concept(w) for w in re.findall(r"[A-Za-z]+|\d+", str(option).replace("_", " "))]
+        words = [concept(w) for w in re.findall(r"[A-Za-z]+|\d+(?:\.\d+)?", str(option).replace("_", " "))]
         for index, token in enumerate(here):
             if words and [t.concept for t in here[index : index + len(words)]] == words:
                 last = here[index + len(words) - 1]
@@ -331,20 +397,43 @@ def _columns(params: Sequence[Param], fits: dict[Param, list[Fit]], scene: Scene
             used.append(fit.mention)
     for fit, param in sorted(ranked, key=lambda pair: (pair[0].mention.start, -pair[0].score)):
         if param in columns and not any(_overlap(fit.mention, m) for m in used) and scene.start <= fit.mention.start < scene.end:
-            rivals = [p for f, p in ranked if f.mention == fit.mention and p in columns and _alike(f, columns[p][0])]
-            if rivals:
-                param = min(rivals, key=lambda p: (len(columns[p]), order[p]))
-                columns[param].append(next(f for f in fits[param] if f.mention == fit.mention))
+            like = any(_alike(fit.mention, one.mention, scene) for column in columns.values() for one in column)
+            rivals = [(f, p) for f, p in ranked if f.mention is fit.mention and p in columns and f.score >= 0.65 * columns[p][0].score]
+            if like and rivals:
+                fit, param = min(rivals, key=lambda pair: (-round(pair[0].score, 2), len(columns[pair[1]]), order[pair[1]]))
+                columns[param].append(fit)
                 used.append(fit.mention)
     return columns
+
+
+def in_one_run(one: Mention, other: Mention, text: str) -> bool:
+    """Whether two values stand in one list, as in "1, 2 and 3"."""
+    return one.kind == other.kind and bool(_RUN.fullmatch(text[one.end : other.start]))
+
+
+def unit_hints(said: set[str]) -> set[str]:
+    """The kinds of quantity that the units among the concepts of a text measure."""
+    return {hint for word in said for hint in _UNIT_HINTS.get(word, ())}
 
 
 def _overlap(one: Mention, other: Mention) -> bool:
     return one.start < other.end and other.start < one.end
 
 
-def _alike(fit: Fit, first: Fit) -> bool:
-    return fit.mention.kind == first.mention.kind and fit.score >= 0.8 * first.score and fit.mention.kind not in ("flag", "phrase")
+def _alike(fit: Mention, first: Mention, scene: Scene) -> bool:
+    """Whether a value is one more of its kind: in one run with the other, or between the same words."""
+    one, other = sorted((fit, first), key=lambda m: m.start)
+    if one.kind != other.kind or one.kind == "flag":
+        return False
+    if _RUN.fullmatch(scene.text[one.end : other.start]):
+        return True
+    return bool(_neighbours(one, scene) & _neighbours(other, scene))
+
+
+def _neighbours(mention: Mention, scene: Scene) -> set[str]:
+    before = [t.text.lower() for t in scene.tokens if t.end <= mention.start and t.text.lower() not in _DETERMINERS]
+    after = next((t.text.lower() for t in scene.tokens if t.start >= mention.end), ".")
+    return {f"{word} _" for word in before[-1:] if word[0].isalnum()} | ({f"_ {after}"} if after[0].isalnum() else set())
 
 
 def _zipped(tool: Tool, columns: dict[Param, list[Fit]]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 from ..messages import Message, ToolCall, assistant, calls_of
 from ..model import Reply, Request
 from .answer import Answered, answer_text, answer_value
-from .plan import plan_calls
+from .planning import plan_calls
 
 FINAL = "final_answer"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .words import concepts, is_generic
+from .words import ROLES, concepts, is_generic
 
 _TYPES = {
     "integer": "integer int long short byte bigint",
@@ -29,6 +29,7 @@ class Param:
     schema: Mapping[str, Any]
     required: bool
     names: frozenset[str]
+    label: frozenset[str]
     hints: frozenset[str]
     options: tuple[Any, ...]
     examples: tuple[str, ...]
@@ -97,7 +98,8 @@ def _leaves(schema: Mapping[str, Any], path: tuple[str, ...], required: bool, de
             type=part["type"],
             schema=part,
             required=needed,
-            names=frozenset(c for c in names if not is_generic(c)) or names,
+            names=frozenset(c for c in names if c in ROLES or not is_generic(c)) or names,
+            label=names,
             hints=frozenset(c for c in concepts(text) if not is_generic(c)) - names,
             options=tuple(part.get("enum") or (part.get("items") or {}).get("enum") or ()),
             examples=tuple(dict.fromkeys(next(g for g in m.groups() if g) for m in _EXAMPLE.finditer(text))),

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from .words import IMPERATIVES, STOP
+
 _UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen".split()
 _UNITS += "seventeen eighteen nineteen".split()
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
@@ -19,6 +21,7 @@ _MONTHS = "january february march april may june july august september october n
 _MONTH = r"(?:" + "|".join(f"{m}|{m[:3]}" for m in _MONTHS) + r"|sept)\b\.?"
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _COUNT = "(?:" + "|".join([*_UNITS, *_TENS]) + ")"
+_NO_OPENER = rf"(?!(?:{'|'.join(w.capitalize() for w in sorted(STOP | IMPERATIVES) if w.isalpha() and len(w) > 1)})\s)"
 _MAGNITUDE = r"(?:hundred|thousand|million|billion|trillion|dozen)"
 
 
@@ -100,6 +103,17 @@ def _expression(match: re.Match[str]) -> tuple[Any, str]:
     return (match[0] if is_formula and not re.match(r"[a-z]+/[a-z]", match[0]) else None), ""
 
 
+def _name(match: re.Match[str]) -> tuple[Any, str]:
+    """A capitalised span is a name, unless it is capitalised because it opens a sentence."""
+    before, after = match.string[: match.start()].rstrip(" \"'(*-"), match.string[match.end() :]
+    opens = not before or before[-1] in ".?!;:\n\0" or re.search(r"(?:^|\n)\s*\d+[.)]$", before)
+    words = match[0].split(" ")
+    plain = words[0].lower() in STOP or words[0].lower() in IMPERATIVES
+    if len(words) == 1 and (words[0].lower() in STOP or (opens and (plain or re.match(r"\s+[a-z]", after)))):
+        return None, ""
+    return match[0], ""
+
+
 def _as_written(match: re.Match[str]) -> tuple[Any, str]:
     return match[0], ""
 
@@ -119,7 +133,8 @@ _KINDS: tuple[tuple[str, str, Callable[[re.Match[str]], tuple[Any, str]]], ...] 
     ("relative", rf"(?i)\b(?:today|tomorrow|yesterday|(?:(?:next|this|last|on)\s+)?(?:{'|'.join(_WEEKDAYS)}))\b", _as_written),
     ("time", r"(?i)\b(?P<h>\d{1,2})(?::(?P<m>\d{2}))?\s?(?P<half>[ap]\.?m\b\.?)", _time),
     ("time", r"\b(?P<h>\d{1,2}):(?P<m>\d{2})(?P<half>)\b", _time),
-    ("expression", r"(?<![\w.])[\w.()]+(?:\s?(?:\*\*|[-+*/^])\s?[\w.()]+)+", _expression),
+    ("code", r"(?<!\w)\+\d[\d()-]*(?:\s\d{2,}|[\d()-])+\b", _as_written),
+    ("expression", r"(?<![\w.])(?!(?:to|of|is|the|and|in|for|from|by|at)\b)[\w.()]+(?:\s?(?:\*\*|->|→|[-+*/^])\s?[\w.()]+)+(?:\s?=\s?[\w.()]+)*", _expression),
     ("code", r"\b(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])(?!\d+(?:st|nd|rd|th|[kKM]|[a-z]{1,3})\b)\w+(?:-\w+)*\b", _as_written),
     ("code", r"\+?\d[\d]*(?:-\d+){2,}|#\w+", _as_written),
     (
@@ -131,8 +146,8 @@ _KINDS: tuple[tuple[str, str, Callable[[re.Match[str]], tuple[Any, str]]], ...] 
     ("number", rf"(?i)\b{_COUNT}(?:[-\s](?:and\s)?(?:{_COUNT}|{_MAGNITUDE}))*\b|\ba\s{_MAGNITUDE}\b", _number_words),
     (
         "name",
-        r"\b[A-Z][\w’]*(?:[.'&-]\w+)*(?:\s(?:(?:of|the|de|la|van|von|du|da|&)\s){0,2}[A-Z][\w’]*(?:[.'&-]\w+)*)*",
-        _as_written,
+        rf"\b{_NO_OPENER}[A-Z][\w’]*(?:[.'&-]\w+)*(?:\s(?:(?:of|the|de|la|van|von|du|da|&)\s){{0,2}}[A-Z][\w’]*(?:[.'&-]\w+)*)*(?:\s\d{{1,3}}(?=\s[a-z]|[.,?!]?$))?",
+        _name,
     ),
 )
 _COMPILED = [(kind, re.compile(pattern), parse) for kind, pattern, parse in _KINDS]

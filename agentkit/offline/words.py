@@ -6,6 +6,7 @@ from functools import lru_cache
 
 _TOKEN = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?|\d+(?:\.\d+)?|[^\w\s]")
 _SUFFIXES = tuple("ations ation ators ator ating ated ates ate ions ion ings ing ments ment ies ied ie ers ors er or 's ’s es ed ly s y e".split())
+_AGENT = frozenset("ers ors er or".split())
 
 STOP = frozenset(
     "a an the and or but nor so of in on at to from by with for about as into onto over under between through during per "
@@ -15,14 +16,27 @@ STOP = frozenset(
     "kindly just only like both each every all any some such more most other another using use used based given lets let "
     "i'm i'd i'll i've it's what's who's where's let's that's let’s what’s i’m and/or up out s t ll re ve d m "
     "want need wanted needed know tell give show find get help me look looking calculate compute determine provide fetch "
-    "retrieve search check list make find out could hello hi hey thanks thank okay ok now currently today's next after "
+    "retrieve search check list make find out could hello hi hey thanks thank okay ok now today's after "
     "before since until above below against along across toward towards upon without including include regarding "
     "concerning respectively following same different well first second third finally lastly additionally".split()
 )
 """Words that neither name a task nor are a value."""
 
+IMPERATIVES = frozenset(
+    "add analyze apply arrange ask assign book buy call change choose clear close compare compose convert cook count cover "
+    "create cut decrease define delete describe design detect display divide do download draft draw drop edit enable end "
+    "enter estimate evaluate examine execute explain extract fill filter fix forecast generate go grab greet identify "
+    "implement increase insert install integrate invite join launch look make measure modify move multiply name notify "
+    "obtain open optimize order organize pause pay perform pick plan play plot predict prepare print process publish put "
+    "query read recommend record register remind remove rename render repeat replace report request reserve reset resize "
+    "resolve return review roll run sail save scan schedule select sell send set share simulate sing solve sort start stop "
+    "store subtract suggest summarize switch take test toggle track transfer translate trigger turn update upload verify "
+    "view visit watch write rewind retrieve".split()
+)
+"""Words that open a request; at the head of a sentence they are never a name."""
+
 GENERIC = frozenset(
-    "get find calculate compute determine search fetch retrieve show list give check make tool function api data info "
+    "set get find calculate compute determine search fetch retrieve show list give check make tool function api data info "
     "information details value values number result results return returns returned given specific specified based "
     "using use name type id provide provided e.g eg i.e default format parameter optional required can be used etc".split()
 )
@@ -31,13 +45,13 @@ GENERIC = frozenset(
 _SYNONYMS = (
     "weather forecast climate|buy purchase order shop|movie film cinema|song track tune|hotel accommodation lodging|"
     "flight fly plane airline|trip travel journey itinerary|photo image picture pic|email mail|price cost fee|"
-    "speed velocity fast|distance far|height tall|weight mass heavy|create generate build produce make write|"
+    "speed velocity fast|distance far|height tall high|length long|width wide breadth|depth deep|weight mass heavy|create generate build produce make write|"
     "delete remove erase|convert conversion exchange translate|schedule book reserve booking reservation appointment|"
     "car vehicle automobile|restaurant dining eat|team club|doctor physician|lawyer attorney|stock share|"
     "company firm business corporation|law legal|author writer wrote written|begin start|end finish|min minimum least "
     "lowest|max maximum highest|location place where loc|city town|date when day|temp temperature|lat latitude|"
     "lon lng longitude|quantity qty count|avg average mean|people person guest|near nearby nearest closest|"
-    "predict prediction forecast|game match|recommend suggest recommendation|multiply product times multiplication|add "
+    "predict prediction forecast|game match|recommend suggest recommendation|multiply product multiplication|add "
     "sum total addition plus|subtract minus difference|divide quotient division|job position employment career|"
     "play music|medicine drug medication|definition meaning define mean|currency money|route directions direction|"
     "update modify change edit|power exponent|number num|spouse wife husband|language lang|genre style|old age"
@@ -48,7 +62,7 @@ _SYNONYMS = (
 def stem(word: str) -> str:
     """A word cut to what its inflections share: `calculate`, `calculation` and `calculators` are `calcul`."""
     word = word.lower()
-    suffix = next((s for s in _SUFFIXES if word.endswith(s) and len(word) - len(s) >= 3), "")
+    suffix = next((s for s in _SUFFIXES if word.endswith(s) and len(word) - len(s) >= (4 if s in _AGENT else 3)), "")
     return word.removesuffix(suffix)[:6]
 
 
@@ -60,6 +74,10 @@ def concept(word: str) -> str:
     """The stem of a word, or the one that stands for all its synonyms."""
     cut = stem(word)
     return _CANONICAL.get(cut, cut)
+
+
+ROLES = frozenset(map(concept, "from to start end first second third before after min max since until".split()))
+"""Concepts that say little about a tool but much about a parameter."""
 
 
 def is_generic(concept_: str) -> bool:

@@ -9,10 +9,11 @@ from pydantic_core import from_json
 from referencing import Registry
 
 from ..errors import DefinitionError
+from .references import check_references
 from .walk import JsonSchema
 
 REGISTRY: Registry[Any] = Registry()
-"""Knows no schema but the given one: a reference that leads elsewhere is an error, nothing is fetched."""
+"""Knows no schema but the given one: nothing is ever fetched."""
 
 
 class RawSchema:
@@ -28,13 +29,14 @@ class RawSchema:
             ) from error
         if schema["type"] != "object":
             raise DefinitionError(f"the tool {name!r}: parameters must be a JSON Schema with type 'object'")
+        check_references(schema)
         self.parameters: JsonSchema = schema
         self._call = call
         self._validator = Draft202012Validator(schema, registry=REGISTRY)
 
     def bind(self, arguments: str | Mapping[str, Any]) -> "partial[Any]":
         """Validate `arguments` (JSON text or a mapping) and return the call; raises `ValueError` with the findings."""
-        given = from_json(arguments, allow_inf_nan=False) if isinstance(arguments, str) else dict(arguments)
+        given = _object(arguments) if isinstance(arguments, str) else dict(arguments)
         if not isinstance(given, dict):
             names = ", ".join(self.parameters["properties"]) or "none"
             raise ValueError(f"the arguments must be one JSON object with the parameters {names}")
@@ -46,3 +48,10 @@ class RawSchema:
 def _path(error: Any) -> str:
     path = ".".join(map(str, error.absolute_path))
     return f"{path}: " if path else ""
+
+
+def _object(text: str) -> Any:
+    try:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        raise ValueError(f"the arguments are not valid JSON ({error})") from error

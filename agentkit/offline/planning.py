@@ -5,11 +5,11 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from .fill import Scene, rows
+from .fill import Scene, in_one_run, rows, unit_hints
 from .schema import Tool, read_tool
 from .values import Mention, scan
 from .words import Token, is_generic, tokens
@@ -47,12 +47,32 @@ def plan_calls(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.d
     words, mentions = tokens(query), scan(query, today)
     calls: list[tuple[str, dict[str, Any]]] = []
     lacking: dict[str, tuple[str, ...]] = {}
-    for tool, start, end in _tasks(query, words, mentions, offer):
-        arguments, missing = rows(tool, Scene(query, words, mentions, start, end))
+    tasks = [(tool, Scene(query, words, mentions, s, e, (s, e))) for tool, s, e in _tasks(query, words, mentions, offer)]
+    for tool, scene in tasks:
+        if any(t is tool and s is not scene for t, s in tasks) and rows(tool, scene, strict=True)[1]:
+            if any(t is tool and not rows(t, s, strict=True)[1] for t, s in tasks):
+                continue
+        arguments, missing = _calls(tool, scene)
         if missing:
             lacking[tool.name] = tuple(missing)
         calls += [call for found in arguments if (call := (tool.name, found)) not in calls]
     return Plan(tuple(calls), lacking)
+
+
+def _calls(tool: Tool, scene: Scene) -> tuple[list[dict[str, Any]], list[str]]:
+    """The arguments of the tool's calls: clause by clause where each clause says all that a call needs."""
+    parts: list[tuple[int, int]] = []
+    start = scene.start
+    for _, end in _clauses(scene, scene.start, scene.end):
+        joined = re.match(r"\W*(?:and|also|then|plus)\b|\W*\d+[.)]", scene.text[start:end].lower()) or re.search(r"(?:and|also|then|plus|,|;)\s*$", scene.text[:start].lower())
+        named = {t.concept for t in scene.tokens if start <= t.start < end} & {w for w in tool.name_words if not is_generic(w)}
+        if (not parts or joined or named) and not rows(tool, replace(scene, start=start, end=end), strict=True)[1]:
+            parts.append((start, end))
+            start = end
+    if len(parts) < 2:
+        return rows(tool, scene)
+    parts[-1] = (parts[-1][0], scene.end)
+    return [row for a, b in parts for row in rows(tool, replace(scene, start=a, end=b))[0]], []
 
 
 @lru_cache(maxsize=64)
@@ -83,15 +103,18 @@ def _tasks(query: str, words: Sequence[Token], mentions: Sequence[Mention], offe
     quoted = [(m.start, m.end) for m in mentions if m.kind in ("quoted", "object", "list", "date")]
     said = [t for t in words if not any(s <= t.start < e for s, e in quoted)]
     whole = {t.concept for t in said}
+    whole |= unit_hints(whole)
     score, tool = max(((relevance(t, whole, offer)[0], -i, t) for i, t in enumerate(offer.tools)))[::2]
-    if not _fits_task(tool, whole, offer):
+    if not _fits_task(tool, whole):
         return []
     tasks: list[tuple[Tool, int, int]] = []
-    for start, end in _clauses(query, quoted):
+    scene = Scene(query, words, mentions, 0, len(query))
+    for start, end in _clauses(scene, 0, len(query)):
         here = {t.concept for t in said if start <= t.start < end}
+        here |= unit_hints(here)
         current = tasks[-1][0] if tasks else tool
         best = max(offer.tools, key=lambda t: relevance(t, here, offer)[0])
-        strong = relevance(best, here, offer)[1] >= _COVERAGE
+        strong = relevance(best, here, offer)[1] >= _COVERAGE or (_fits_task(best, here) and not rows(best, replace(scene, start=start, end=end), strict=True)[1])
         if not tasks or (best is not current and strong and relevance(best, here, offer)[0] > _SWITCH * relevance(current, here, offer)[0]):
             tasks.append((best if strong else tool, start, end))
         else:
@@ -99,14 +122,21 @@ def _tasks(query: str, words: Sequence[Token], mentions: Sequence[Mention], offe
     return tasks
 
 
-def _fits_task(tool: Tool, said: set[str], offer: Offer) -> bool:
+def _fits_task(tool: Tool, said: set[str]) -> bool:
     telling = [w for w in tool.name_words if not is_generic(w)]
     named = [w for w in telling if w in said]
-    described = [w for w in tool.words if w in said and not is_generic(w)]
-    return bool(named) or len(described) >= 2 or not telling
+    described = {w for w in tool.words | tool.param_words if w in said and not is_generic(w)}
+    return bool(named) or (len(described) >= 2 and bool(described & tool.words)) or not telling
 
 
-def _clauses(query: str, closed: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    cuts = [m.end() for m in _BREAK.finditer(query) if not any(s < m.end() <= e for s, e in closed)]
-    edges = [0, *cuts, len(query)]
+def _clauses(scene: Scene, start: int, end: int) -> list[tuple[int, int]]:
+    """The clauses from `start` to `end`; quotations and lists of values are not cut."""
+    cuts = []
+    for match in _BREAK.finditer(scene.text, start, end):
+        last = next((m for m in reversed(scene.mentions) if m.start < match.end()), None)
+        following = next((m for m in scene.mentions if m.start >= match.end()), None)
+        if last and (last.end > match.start() + 1 or (following and in_one_run(last, following, scene.text))):
+            continue
+        cuts.append(match.end())
+    edges = [start, *cuts, end]
     return [(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a]

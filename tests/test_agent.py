@@ -1,0 +1,418 @@
+"""The agent as its users see it, in both worlds."""
+
+import asyncio
+import json
+import threading
+from dataclasses import dataclass
+
+import pytest
+from pydantic import BaseModel
+
+from agentkit import (
+    DefinitionError,
+    JsonAgent,
+    JsonTool,
+    LimitExceeded,
+    ModelError,
+    NoAnswer,
+    RunError,
+    Session,
+    ToolRegistry,
+    tool,
+)
+from agentkit.calls import ToolFinished, ToolStarted
+from agentkit.messages import calls_of, pending_calls
+from agentkit.model import ModelReplied, TextDelta
+from agentkit.run import RunFinished, RunStarted
+from agentkit.testing import ScriptedModel
+
+
+def add(a: int, b: int) -> int:
+    """Adds two integers."""
+    return a + b
+
+
+async def double(a: int) -> int:
+    """Doubles."""
+    return 2 * a
+
+
+def fail() -> None:
+    """Fails."""
+    raise LookupError("no such thing")
+
+
+def call(name: str, **arguments):
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+def final(text: str):
+    return call("final_answer", text=text)
+
+
+def test_an_agent_is_called_like_a_function():
+    model = ScriptedModel([call("add", a=2, b=3), final("It is 5.")])
+    agent = JsonAgent([add], model=model)
+    assert agent(query="What is 2 + 3?") == "It is 5."
+    model.assert_done()
+
+
+def test_tools_come_one_by_one_in_lists_and_in_registries():
+    names = {"final_answer", "add", "double"}
+    for tools in ([add, double], ([add], double), (ToolRegistry(add), double), (JsonTool(add), tool(double))):
+        entries = tools if isinstance(tools, tuple) else (tools,)
+        assert set(JsonAgent(*entries, model=ScriptedModel()).tools) == names
+    assert JsonAgent([add, double], model=ScriptedModel([final("x")]))("hello") == "x"
+
+
+def test_a_run_in_both_worlds(world):
+    model = ScriptedModel(
+        {"content": "Let me see.", "tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "double", "arguments": {"a": 4}}]},
+        call("fail"),
+        final("3 and 8"),
+    )  # fmt: skip
+    result = world.run(JsonAgent(add, double, fail, model=model), "1 + 2, and twice 4?")
+    assert result.answer == "3 and 8"
+    assert (result.steps, result.stopped, result.model, result.usage.requests) == (3, "answer", "scripted", 3)
+    roles = [message["role"] for message in result.messages]
+    assert roles == ["system", "user", "assistant", "tool", "tool", "assistant", "tool", "assistant", "tool"]
+    assert [message["content"] for message in result.messages[3:5]] == ["3", "8"]
+    assert result.messages[6]["content"] == "LookupError: no such thing"
+    assert [outcome.content for outcome in result.calls[:3]] != []
+    json.dumps(result.as_dict())
+
+
+def test_the_conversation_goes_on_and_stays_valid(world):
+    model = ScriptedModel(final("one"), final("two"))
+    agent = JsonAgent(add, model=model)
+    world.run(agent, "first")
+    world.run(agent, "second")
+    said = [message["content"] for message in model.requests[1].messages if message["role"] == "user"]
+    assert said == ["first", "second"]
+    assert pending_calls(agent.history) == []
+    ids = [call.id for message in agent.history for call in calls_of(message)]
+    answered = [message["tool_call_id"] for message in agent.history if message["role"] == "tool"]
+    assert ids == answered
+
+
+def test_the_history_begins_with_the_instruction_and_can_be_cleared(capsys):
+    agent = JsonAgent(add, model=ScriptedModel(final("one"), final("two")), description="You are a calculator.")
+    assert agent.instruction.startswith("You are a calculator.\n\n")
+    assert agent.history == [{"role": "system", "content": agent.instruction}]
+    agent("first")
+    assert len(agent.history) == 4
+    agent.show_history()
+    shown = capsys.readouterr().out
+    assert all(part in shown for part in ("[SYSTEM]", "[USER]", "[ASSISTANT]", "[TOOL]", "first", "final_answer"))
+    agent.clear_history()
+    assert agent.history == [{"role": "system", "content": agent.instruction}]
+    agent("second")
+    assert [message["content"] for message in agent.history if message["role"] == "user"] == ["second"]
+
+
+def test_a_model_for_one_call_only():
+    usual, other = ScriptedModel(final("usual")), ScriptedModel(final("other"), name="other")
+    agent = JsonAgent(add, model=usual)
+    assert agent("a", model=other) == "other"
+    assert agent("b") == "usual"
+    assert agent.run.__doc__
+
+
+def test_the_environment_names_the_model(monkeypatch):
+    monkeypatch.setenv("AGENTKIT_MODEL", "groq/llama-3.1-8b-instant")
+    assert "groq/llama-3.1-8b-instant" in repr(JsonAgent(add))
+    monkeypatch.delenv("AGENTKIT_MODEL")
+    assert "offline" in repr(JsonAgent(add))
+
+
+class Report(BaseModel):
+    title: str
+    points: list[int]
+
+
+@dataclass
+class Pair:
+    left: int
+    right: int
+
+
+@pytest.mark.parametrize(
+    ("type_", "written", "answer"),
+    [
+        (Report, {"title": "T", "points": [1]}, Report(title="T", points=[1])),
+        (Pair, {"left": 1, "right": 2}, Pair(1, 2)),
+        (int, 7, 7),
+        (list[int], [1, "2"], [1, 2]),
+        (int | None, None, None),
+        (bool, True, True),
+    ],
+)
+def test_the_answer_has_the_type_that_was_asked_for(world, type_, written, answer):
+    model = ScriptedModel(call("final_answer", answer="wrong"), call("final_answer", answer=written))
+    result = world.run(JsonAgent(add, model=model, answer=type_), "report")
+    assert result.answer == answer
+    assert type(result.answer) is type(answer)
+    assert "ValidationError" in result.messages[3]["content"], "the wrong one went back to the model"
+
+
+def test_a_typed_agent_needs_no_tools():
+    agent = JsonAgent(model=ScriptedModel(call("final_answer", answer={"left": 1, "right": 2})), answer=Pair)
+    assert agent("1 and 2") == Pair(1, 2)
+
+
+def test_a_stream_yields_the_events_in_order_and_the_result_last(world):
+    model = ScriptedModel({"content": "Let me see.", **call("add", a=1, b=2)}, final("3"))
+    events = world.stream(JsonAgent(add, model=model), "1 + 2?")
+    kinds = [type(event).__name__ for event in events]
+    assert kinds == [
+        "RunStarted", "ModelAsked", "TextDelta", "TextDelta", "TextDelta", "ToolCallDelta", "ModelReplied",
+        "ToolStarted", "ToolFinished", "ModelAsked", "ToolCallDelta", "ModelReplied", "ToolStarted", "ToolFinished",
+        "RunFinished",
+    ]  # fmt: skip
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Let me see."
+    assert isinstance(events[-1], RunFinished)
+    assert events[-1].result.answer == "3"
+
+
+def test_a_run_without_stream_yields_no_deltas_but_the_same_messages(world):
+    script = [{"content": "Let me see.", **call("add", a=1, b=2)}, final("3")]
+    streamed = world.stream(JsonAgent(add, model=ScriptedModel(script)), "1 + 2?")[-1].result
+    plain = world.run(JsonAgent(add, model=ScriptedModel(script)), "1 + 2?")
+    assert streamed.messages == plain.messages
+
+
+def test_listeners_are_shown_every_event(world):
+    seen = []
+    world.run(JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), final("3")), listeners=[seen.append]), "?")
+    assert isinstance(seen[0], RunStarted)
+    assert isinstance(seen[-1], RunFinished)
+    assert {ToolStarted, ToolFinished, ModelReplied} < {type(event) for event in seen}
+
+
+def test_a_stream_that_is_left_leaves_a_valid_history_and_a_usable_agent():
+    agent = JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), final("after")))
+    for event in agent.stream("1 + 2?"):
+        if isinstance(event, ToolStarted):
+            break
+    del event
+    assert pending_calls(agent.history) == []
+    assert agent("again") == "after"
+
+
+def test_a_cancelled_task_leaves_a_valid_history_and_a_usable_agent():
+    async def hang() -> None:
+        """Hangs."""
+        started.set()
+        await asyncio.sleep(60)
+
+    agent = JsonAgent(hang, model=ScriptedModel(call("hang"), final("after")))
+    started = asyncio.Event()
+
+    async def main():
+        task = asyncio.create_task(agent.arun("go"))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return (await agent.arun("again")).answer
+
+    assert asyncio.run(main()) == "after"
+    assert "Cancelled" in agent.history[3]["content"]
+
+
+def test_two_runs_on_one_session_are_refused_and_on_two_sessions_never_mixed():
+    inside, go_on = threading.Event(), threading.Event()
+
+    def wait() -> str:
+        """Waits."""
+        inside.set()
+        go_on.wait(10)
+        return "waited"
+
+    model = ScriptedModel(call("wait"), final("other"), final("first"))
+    agent = JsonAgent(wait, model=model)
+    answers: list[str] = []
+    thread = threading.Thread(target=lambda: answers.append(agent("first query")))
+    thread.start()
+    assert inside.wait(10)
+    with pytest.raises(RunError, match=r"in the middle of a run.*session=Session\(\)"):
+        agent("second query")
+    own = Session()
+    assert agent("other query", session=own) == "other"
+    go_on.set()
+    thread.join(10)
+    assert answers == ["first"]
+    assert "other query" not in json.dumps(agent.history)
+    assert [message["content"] for message in own.messages if message["role"] == "user"] == ["other query"]
+
+
+class TestWhenThingsGoWrong:
+    def test_a_failed_request_is_retried_and_tools_are_not_run_again(self, world, monkeypatch):
+        ran = []
+
+        def count() -> int:
+            """Counts."""
+            ran.append(1)
+            return len(ran)
+
+        busy = ModelError("busy", kind="rate_limit", status=429, transient=True, retry_after=0)
+        model = ScriptedModel(call("count"), busy, busy, final("1"))
+        assert world.run(JsonAgent(count, model=model), "count").answer == "1"
+        assert ran == [1]
+        model.assert_done()
+
+    def test_a_fault_that_stays_is_raised_at_once_with_history_and_usage(self, world):
+        model = ScriptedModel(call("add", a=1, b=2), ModelError("no such key", kind="authentication", status=401))
+        agent = JsonAgent(add, model=model)
+        with pytest.raises(ModelError, match="no such key") as caught:
+            world.run(agent, "1 + 2?")
+        assert caught.value.usage.requests == 1
+        assert caught.value.history[-1]["content"] == "3"
+        assert agent.session.usage.requests == 1
+
+    def test_a_backends_own_exception_is_a_model_error_with_its_cause(self, world):
+        with pytest.raises(ModelError, match="'scripted' failed: ValueError: odd") as caught:
+            world.run(JsonAgent(add, model=ScriptedModel(ValueError("odd"))), "?")
+        assert isinstance(caught.value.__cause__, ValueError)
+
+    def test_a_query_that_came_to_nothing_is_not_said_twice(self, world):
+        model = ScriptedModel(ModelError("down"), final("up"))
+        agent = JsonAgent(add, model=model)
+        with pytest.raises(ModelError):
+            world.run(agent, "hello")
+        world.run(agent, "hello")
+        assert [message["role"] for message in model.requests[1].messages] == ["system", "user"]
+
+    def test_at_the_limit_the_answer_is_asked_for_once(self, world):
+        script = [call("add", a=1, b=1) for _ in range(3)]
+        model = ScriptedModel([*script, final("so far: 2")])
+        result = world.run(JsonAgent(add, model=model, max_steps=3), "?")
+        assert (result.answer, result.stopped) == ("so far: 2", "max_steps")
+        assert list(model.requests[-1].tools) == ["final_answer"]
+        assert model.requests[-1].tool_choice == "final_answer"
+        assert "limit" not in json.dumps(result.messages), "the note of the last request stays out of the history"
+
+    def test_without_an_answer_at_the_limit_the_error_carries_the_history(self, world):
+        script = [call("add", a=1, b=1) for _ in range(4)]
+        with pytest.raises(LimitExceeded, match="after 3 steps") as caught:
+            world.run(JsonAgent(add, model=ScriptedModel(script), max_steps=3), "?")
+        assert caught.value.usage.requests == 4
+        assert pending_calls(caught.value.history) == []
+
+    def test_a_default_limit_ends_an_endless_run(self, world):
+        model = ScriptedModel([call("add", a=1, b=1) for _ in range(60)])
+        with pytest.raises(LimitExceeded):
+            world.run(JsonAgent(add, model=model), "?")
+        assert len(model.requests) == 51
+
+    def test_a_model_that_says_nothing_is_no_answer(self, world):
+        with pytest.raises(NoAnswer):
+            world.run(JsonAgent(add, model=ScriptedModel("", "", "", "", "")), "?")
+
+    def test_an_interrupt_in_a_tool_reaches_the_caller_and_the_agent_can_go_on(self, world):
+        def interrupt() -> None:
+            """Interrupts."""
+            raise KeyboardInterrupt
+
+        agent = JsonAgent(interrupt, model=ScriptedModel(call("interrupt"), final("after")))
+        with pytest.raises(KeyboardInterrupt):
+            world.run(agent, "go")
+        assert pending_calls(agent.history) == []
+        assert world.run(agent, "again").answer == "after"
+
+
+class TestBadInput:
+    def test_no_tools(self):
+        for tools in ((), ([],)):
+            with pytest.raises(DefinitionError, match=r"needs tools: JsonAgent\(\[my_function"):
+                JsonAgent(*tools)
+
+    def test_a_tool_without_description(self):
+        def bare(a: int) -> int:
+            return a
+
+        with pytest.raises(DefinitionError, match="'bare' has no description"):
+            JsonAgent(bare)
+
+    def test_the_users_own_final_answer(self):
+        def final_answer(text: str) -> str:
+            """Mine."""
+            return text
+
+        with pytest.raises(DefinitionError, match="Rename"):
+            JsonAgent(final_answer)
+
+    @pytest.mark.parametrize("query", ["", "  \n", None, 7])
+    def test_an_empty_query(self, world, query):
+        agent = JsonAgent(add, model=ScriptedModel())
+        with pytest.raises(RunError, match="the query is empty"):
+            world.run(agent, query)
+        assert len(agent.history) == 1
+
+    def test_an_unknown_model(self, world):
+        with pytest.raises(ModelError, match=r"nonsense.*provider/name") as caught:
+            world.run(JsonAgent(add, model="nonsense"), "?")
+        assert caught.value.kind == "not_found"
+
+    def test_a_missing_key(self, world, monkeypatch):
+        monkeypatch.delenv("GROQ_API_KEY", raising=False)
+        with pytest.raises(ModelError, match="GROQ_API_KEY") as caught:
+            world.run(JsonAgent(add, model="groq/llama-3.1-8b-instant"), "?")
+        assert caught.value.kind == "authentication"
+
+    def test_a_senseless_limit(self):
+        with pytest.raises(DefinitionError, match="max_steps"):
+            JsonAgent(add, max_steps=0)
+
+
+class TestFromAnywhere:
+    """One call, the same everywhere."""
+
+    def agent(self):
+        return JsonAgent(add, double, model=ScriptedModel(call("add", a=1, b=2), call("double", a=3), final("6")))
+
+    def test_in_a_running_event_loop(self):
+        async def main():
+            return self.agent()("go")
+
+        assert asyncio.run(main()) == "6"
+
+    def test_in_a_thread(self):
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(self.agent()("go")))
+        thread.start()
+        thread.join()
+        assert answers == ["6"]
+
+    def test_in_a_tool_of_another_agent(self, world):
+        def ask_other() -> str:
+            """Asks another agent."""
+            return self.agent()("go")
+
+        async def ask_other_too() -> str:
+            """Asks another agent, blocking, inside a coroutine."""
+            return self.agent()("go")
+
+        for name, function in (("ask_other", ask_other), ("ask_other_too", ask_other_too)):
+            outer = JsonAgent(function, model=ScriptedModel(call(name), final("done")))
+            assert world.run(outer, "?").messages[3]["content"] == "6"
+
+    def test_many_at_once_on_one_agent(self):
+        class Counting:
+            name = "counting"
+
+            async def aask(self, request):
+                await asyncio.sleep(0.01)
+                script = ScriptedModel(final(request.messages[-1]["content"]))
+                async for piece in script.aask(request):
+                    yield piece
+
+            ask = None
+
+        agent = JsonAgent(add, model=Counting())
+
+        async def main():
+            runs = (agent.arun(f"query {number}", session=Session()) for number in range(20))
+            return [result.answer for result in await asyncio.gather(*runs)]
+
+        assert asyncio.run(main()) == [f"query {number}" for number in range(20)]

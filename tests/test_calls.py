@@ -1,0 +1,161 @@
+"""Running tools side by side."""
+
+import asyncio
+import contextvars
+import threading
+import time
+
+import pytest
+
+from agentkit import ToolCall, ToolRegistry
+from agentkit.calls import CallTools, ToolFinished, ToolStarted
+from agentkit.flow import adrive, ask, drive
+
+WHO = contextvars.ContextVar("who", default="nobody")
+
+
+def wait(seconds: float) -> str:
+    """Waits."""
+    time.sleep(seconds)
+    return f"waited {seconds}"
+
+
+async def await_(seconds: float) -> str:
+    """Waits, awaiting."""
+    await asyncio.sleep(seconds)
+    return f"awaited {seconds}"
+
+
+def who() -> str:
+    """Who calls."""
+    return f"{WHO.get()}, main: {threading.current_thread() is threading.main_thread()}"
+
+
+def has_loop() -> bool:
+    """Whether an event loop runs here."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def give() -> object:
+    """Gives something odd."""
+    return (number for number in range(3))
+
+
+def later() -> object:
+    """A plain function that gives a coroutine."""
+    return await_(0)
+
+
+def interrupt() -> None:
+    """Interrupts."""
+    raise KeyboardInterrupt
+
+
+TOOLS = ToolRegistry(wait, await_, who, has_loop, give, later, interrupt)
+
+
+def batch(*calls: tuple[str, str]) -> CallTools:
+    return CallTools(tuple(TOOLS.bind(ToolCall(f"c{place}", *call)) for place, call in enumerate(calls)))
+
+
+def run(world, *calls):
+    def flow():
+        return (yield from ask(batch(*calls)))
+
+    return world.drive(flow())
+
+
+@pytest.mark.parametrize("name", ["wait", "await_"])
+def test_the_calls_of_a_turn_overlap_and_results_stand_in_call_order(world, name):
+    start = time.perf_counter()
+    results, events = run(world, (name, '{"seconds": 0.2}'), (name, '{"seconds": 0.1}'), (name, '{"seconds": 0.15}'))
+    assert time.perf_counter() - start < 0.4, "one after another would take 0.45 s"
+    assert [result.call.id for result in results] == ["c0", "c1", "c2"]
+    finished = [event.result.call.id for event in events if isinstance(event, ToolFinished)]
+    assert finished == ["c1", "c2", "c0"], "each result is shown as it comes"
+    assert sum(isinstance(event, ToolStarted) for event in events) == 3
+
+
+def test_plain_and_async_tools_mix_in_one_turn(world):
+    results, _ = run(world, ("wait", '{"seconds": 0}'), ("await_", '{"seconds": 0}'), ("later", "{}"))
+    assert [result.content for result in results] == ["waited 0.0", "awaited 0.0", "awaited 0"]
+
+
+def test_a_plain_tool_runs_in_a_thread_without_event_loop_and_with_the_callers_context(world):
+    WHO.set("me")
+    results, _ = run(world, ("who", "{}"), ("has_loop", "{}"))
+    assert results[0].value == "me, main: False"
+    assert results[1].value is False
+
+
+def test_one_bad_call_changes_nothing_for_the_others(world):
+    results, _ = run(world, ("nope", "{}"), ("wait", "{"), ("wait", '{"seconds": 0}'))
+    assert [result.error.name if result.error else result.value for result in results] == [
+        "UnknownTool", "ValidationError", "waited 0.0",
+    ]  # fmt: skip
+
+
+def test_a_generators_items_are_the_result(world):
+    assert run(world, ("give", "{}"))[0][0].content == "[0,1,2]"
+
+
+def test_an_interrupt_in_a_tool_is_the_callers(world):
+    with pytest.raises(KeyboardInterrupt):
+        run(world, ("interrupt", "{}"))
+
+
+def test_the_event_loop_is_free_while_a_plain_tool_works():
+    async def main():
+        ticks = 0
+
+        async def tick():
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.01)
+                ticks += 1
+
+        ticking = asyncio.create_task(tick())
+        async for _ in adrive(iter_flow(("wait", '{"seconds": 0.2}'))):
+            pass
+        ticking.cancel()
+        return ticks
+
+    assert asyncio.run(main()) > 5
+
+
+def test_what_is_finished_is_noted_while_the_rest_still_runs():
+    effect = batch(("wait", '{"seconds": 0}'), ("wait", '{"seconds": 5}'))
+
+    def flow():
+        yield from ask(effect)
+
+    driver = drive(flow())
+    while not isinstance(next(driver), ToolFinished):
+        pass
+    driver.close()
+    assert list(effect.finished) == ["c0"]
+
+
+def test_a_blocking_call_inside_a_coroutine_does_not_wait_for_itself():
+    async def nested() -> str:
+        """Runs tools, blocking, on the loop that runs it."""
+        return TOOLS.execute("await_", '{"seconds": 0}').content
+
+    assert ToolRegistry(nested).execute("nested").content == "awaited 0.0"
+
+
+def test_async_tools_of_blocking_runs_share_one_loop():
+    async def loop_id() -> int:
+        """Which loop."""
+        return id(asyncio.get_running_loop())
+
+    registry = ToolRegistry(loop_id)
+    assert registry.execute("loop_id").value == registry.execute("loop_id").value
+
+
+def iter_flow(*calls):
+    return (yield from ask(batch(*calls)))

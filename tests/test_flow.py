@@ -1,0 +1,200 @@
+"""The engine, driven by hand and in both worlds."""
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from agentkit.flow import Done, Emit, Event, Flow, Sleep, adrive, around, ask, drive, interpret, stacked
+
+
+@dataclass(frozen=True)
+class Said(Event):
+    text: str
+
+
+@dataclass(frozen=True)
+class Echo:
+    """An effect that says its text and gives it back, or raises what it was given."""
+
+    text: str
+    error: Exception | None = None
+
+    def perform(self):
+        yield Said(self.text)
+        if self.error:
+            raise self.error
+        return self.text
+
+    async def aperform(self):
+        yield Said(self.text)
+        await asyncio.sleep(0)
+        if self.error:
+            raise self.error
+        yield Done(self.text)
+
+
+def two_words() -> Flow[str]:
+    first = yield from ask(Echo("a"))
+    second = yield from ask(Echo("b"))
+    return first + second
+
+
+def test_a_flow_is_sent_the_outcomes_of_its_effects(world):
+    assert world.drive(two_words()) == ("ab", [Said("a"), Said("b")])
+
+
+def test_a_flow_can_be_driven_by_hand():
+    flow = two_words()
+    assert next(flow) == Echo("a")
+    assert flow.send("x") == Echo("b")
+    with pytest.raises(StopIteration) as stop:
+        flow.send("y")
+    assert stop.value.value == "xy"
+
+
+def test_an_effect_that_fails_raises_inside_the_flow(world):
+    def flow() -> Flow[str]:
+        try:
+            yield from ask(Echo("a", ValueError("no")))
+        except ValueError as error:
+            return f"caught {error}"
+        return "missed"
+
+    assert world.drive(flow())[0] == "caught no"
+
+
+def test_an_error_that_the_flow_lets_pass_reaches_the_caller(world):
+    def flow() -> Flow[None]:
+        yield from ask(Echo("a", ValueError("no")))
+
+    with pytest.raises(ValueError, match="no"):
+        world.drive(flow())
+
+
+def test_a_policy_sees_every_effect_and_may_change_it(world):
+    def louder(effect):
+        return (yield from ask(Echo(effect.text.upper())))
+
+    assert world.drive(around(louder)(two_words())) == ("AB", [Said("A"), Said("B")])
+
+
+def test_a_policy_may_answer_an_effect_without_performing_it(world):
+    def silent(effect):
+        return "-"
+        yield
+
+    assert world.drive(around(silent)(two_words())) == ("--", [])
+
+
+def test_a_policy_may_try_again(world):
+    failing = [ValueError("once"), None]
+
+    def flow() -> Flow[str]:
+        return (yield from ask(Echo("a")))
+
+    def flaky(effect):
+        return (yield from ask(Echo(effect.text, failing.pop(0))))
+
+    def again(effect):
+        try:
+            return (yield from ask(effect))
+        except ValueError:
+            return (yield from ask(effect))
+
+    assert world.drive(stacked(flow(), (around(again), around(flaky)))) == ("a", [Said("a"), Said("a")])
+
+
+def test_the_first_policy_of_a_stack_sees_an_effect_first(world):
+    def adding(letter):
+        def handle(effect):
+            return (yield from ask(Echo(effect.text + letter)))
+
+        return around(handle)
+
+    assert world.drive(stacked(two_words(), (adding("1"), adding("2"))))[0] == "a12b12"
+
+
+def test_closing_a_drive_closes_the_flow():
+    closed = []
+
+    def flow() -> Flow[None]:
+        try:
+            yield from ask(Echo("a"))
+        finally:
+            closed.append("flow")
+
+    driver = drive(flow())
+    assert next(driver) == Said("a")
+    driver.close()
+    assert closed == ["flow"]
+
+
+def test_cancelling_an_adrive_closes_the_flow():
+    closed = []
+
+    def flow() -> Flow[None]:
+        try:
+            yield from ask(Sleep(60))
+        finally:
+            closed.append("flow")
+
+    async def main():
+        async def consume():
+            async for _ in adrive(flow()):
+                pass
+
+        task = asyncio.create_task(consume())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert closed == ["flow"]
+
+
+def test_an_interrupt_in_an_effect_passes_the_flow_by():
+    caught = []
+
+    class Interrupt:
+        def perform(self):
+            yield Said("now")
+            raise KeyboardInterrupt
+
+    def flow() -> Flow[None]:
+        try:
+            yield Interrupt()
+        except Exception as error:
+            caught.append(error)
+
+    with pytest.raises(KeyboardInterrupt):
+        list(drive(flow()))
+    assert caught == []
+
+
+def test_emit_shows_an_event_and_sleep_lets_time_pass(world):
+    def flow() -> Flow[str]:
+        yield from ask(Emit(Said("hello")))
+        yield from ask(Sleep(0))
+        return "done"
+
+    assert world.drive(flow()) == ("done", [Said("hello")])
+
+
+def test_interpret_is_the_one_mechanism_of_drivers_and_policies():
+    def numbers():
+        got = yield 1
+        got += yield 2
+        return got
+
+    def tens(wish):
+        yield f"asked {wish}"
+        return wish * 10
+
+    steps = interpret(numbers(), tens)
+    assert next(steps) == "asked 1"
+    assert next(steps) == "asked 2"
+    with pytest.raises(StopIteration) as stop:
+        next(steps)
+    assert stop.value.value == 30

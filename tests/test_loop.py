@@ -1,0 +1,166 @@
+"""The agent's rules, driven by hand with plain values: no model, no tools run, no threads."""
+
+import pytest
+
+from agentkit.answer import answer_tool
+from agentkit.calls import CallTools
+from agentkit.errors import ModelError, NoAnswer
+from agentkit.loop import CANCELLED, PATIENCE, REMINDER, Answer, agent_loop
+from agentkit.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
+from agentkit.model import AskModel, Reply
+from agentkit.registry import ToolRegistry
+from agentkit.testing import ScriptedModel
+
+
+def add(a: int, b: int) -> int:
+    """Adds two numbers."""
+    return a + b
+
+
+def final(text: str, id: str = "end") -> ToolCall:
+    return ToolCall(id, "final_answer", f'{{"text": "{text}"}}')
+
+
+MODEL = ScriptedModel(name="by hand")
+TOOLS = ToolRegistry(add, answer=answer_tool())
+ADD = ToolCall("one", "add", '{"a": 1, "b": 2}')
+
+
+def reply(content=None, *calls):
+    return Reply(assistant(content, calls))
+
+
+def run_all(effect: CallTools):
+    return [bound.invoke() for bound in effect.calls]
+
+
+@pytest.fixture
+def history():
+    return [system("s"), user("1 + 2?")]
+
+
+def test_the_whole_machine_by_hand(history):
+    loop = agent_loop(MODEL, TOOLS, history)
+    asked = next(loop)
+    assert isinstance(asked, AskModel)
+    assert asked.request.messages is history, "the history is handed on, never copied"
+
+    calling = loop.send(reply(None, ADD))
+    assert isinstance(calling, CallTools)
+    assert [bound.call for bound in calling.calls] == [ADD]
+    assert pending_calls(history) == [ADD], "a history that ends in calls is a paused run"
+
+    assert isinstance(loop.send(run_all(calling)), AskModel)
+    assert history[-1] == tool_message(ADD, "3")
+
+    ending = loop.send(reply(None, final("3")))
+    with pytest.raises(StopIteration) as stop:
+        loop.send(run_all(ending))
+    assert stop.value.value == Answer("3")
+    assert history[-1]["tool_call_id"] == "end", "the answer's call gets its tool message like every call"
+
+
+def test_a_paused_history_goes_on_with_its_calls(history):
+    loop = agent_loop(MODEL, TOOLS, [*history, assistant(None, [ADD])])
+    assert [bound.call for bound in next(loop).calls] == [ADD]
+
+
+def test_a_partly_answered_turn_runs_only_the_rest(history):
+    other = ToolCall("two", "add", "{}")
+    loop = agent_loop(MODEL, TOOLS, [*history, assistant(None, [ADD, other]), tool_message(ADD, "3")])
+    assert [bound.call for bound in next(loop).calls] == [other]
+
+
+def test_the_message_is_kept_as_it_came(history):
+    message = {**assistant("let me see", [ADD]), "thinking_blocks": [{"thinking": "hm", "signature": "sig"}]}
+    loop = agent_loop(MODEL, TOOLS, history)
+    next(loop)
+    loop.send(Reply(message))
+    assert history[-1] is message
+
+
+def test_a_repeated_call_id_becomes_unique(history):
+    loop = agent_loop(MODEL, TOOLS, history)
+    next(loop)
+    loop.send(run_all(loop.send(reply(None, ADD))))
+    calling = loop.send(reply(None, ADD, ADD))
+    ids = [bound.call.id for bound in calling.calls]
+    assert len({"one", *ids}) == 3
+    assert [call.id for call in calls_of(history[-1])] == ids
+
+
+def test_a_bad_answer_is_no_answer_and_goes_back_to_the_model(history):
+    loop = agent_loop(MODEL, TOOLS, history)
+    next(loop)
+    asked = loop.send(run_all(loop.send(reply(None, ToolCall("end", "final_answer", '{"txt": "3"}')))))
+    assert isinstance(asked, AskModel)
+    assert "text" in history[-1]["content"]
+
+
+def test_the_first_valid_of_two_answers_counts_and_other_calls_are_run(history):
+    loop = agent_loop(MODEL, TOOLS, history)
+    next(loop)
+    bad = ToolCall("bad", "final_answer", "{}")
+    calling = loop.send(reply(None, bad, final("first", "e1"), ADD, final("second", "e2")))
+    with pytest.raises(StopIteration) as stop:
+        loop.send(run_all(calling))
+    assert stop.value.value.value == "first"
+    assert [message["tool_call_id"] for message in history[-4:]] == ["bad", "e1", "one", "e2"]
+    assert history[-2]["content"] == "3"
+
+
+def test_a_text_is_answered_by_a_reminder_and_the_second_one_is_the_answer(history):
+    loop = agent_loop(MODEL, TOOLS, history)
+    next(loop)
+    assert isinstance(loop.send(reply("It is 3.")), AskModel)
+    assert history[-2:] == [assistant("It is 3."), user(REMINDER)]
+    with pytest.raises(StopIteration) as stop:
+        loop.send(reply("I said: 3."))
+    assert stop.value.value == Answer("I said: 3.", "text")
+
+
+def test_a_text_is_never_a_typed_answer(history):
+    loop = agent_loop(MODEL, TOOLS, history, text_ends=False)
+    next(loop)
+    for _ in range(PATIENCE - 1):
+        assert isinstance(loop.send(reply("It is 3.")), AskModel)
+    with pytest.raises(NoAnswer, match="by hand"):
+        loop.send(reply("It is 3."))
+
+
+def test_an_empty_reply_is_not_kept_and_not_an_answer(history):
+    loop = agent_loop(MODEL, TOOLS, history)
+    next(loop)
+    for empty in ("", None):
+        assert isinstance(loop.send(reply(empty)), AskModel)
+    assert history[2:] == [user(REMINDER)]
+    with pytest.raises(NoAnswer):
+        loop.send(reply("  \n"))
+
+
+def test_patience_is_for_useless_replies_in_a_row(history):
+    loop = agent_loop(MODEL, TOOLS, history)
+    next(loop)
+    for number in range(2 * PATIENCE):
+        loop.send(reply(""))
+        loop.send(run_all(loop.send(reply(None, ToolCall(f"c{number}", "add", '{"a": 1, "b": 2}')))))
+    assert isinstance(loop.send(reply("")), AskModel)
+
+
+def test_closing_in_the_middle_of_a_turn_keeps_what_is_finished_and_cancels_the_rest(history):
+    loop = agent_loop(MODEL, TOOLS, history)
+    next(loop)
+    other = ToolCall("two", "add", "{}")
+    calling = loop.send(reply(None, other, ADD))
+    calling.finished["one"] = calling.calls[1].invoke()
+    loop.close()
+    assert history[-2:] == [tool_message(other, CANCELLED), tool_message(ADD, "3")]
+    assert pending_calls(history) == []
+
+
+def test_an_error_of_the_model_passes_through(history):
+    loop = agent_loop(MODEL, TOOLS, history)
+    next(loop)
+    with pytest.raises(ModelError):
+        loop.throw(ModelError("down"))
+    assert history == [system("s"), user("1 + 2?")]

@@ -1,0 +1,294 @@
+"""From callables to plain JSON Schema, and from arguments to calls."""
+
+import functools
+import json
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Any, Literal, Optional
+
+import pytest
+from pydantic import BaseModel, Field, ValidationError
+
+from agentkit import DefinitionError
+from agentkit.schema import FunctionSchema, children, inline, is_recursive, rebuild
+from agentkit.schema.docstrings import read_docstring
+
+
+class Unit(Enum):
+    C = "celsius"
+    F = "fahrenheit"
+
+
+class Place(BaseModel):
+    """A place on the map."""
+
+    name: str
+    unit: Unit = Unit.C
+
+
+class Node(BaseModel):
+    value: int
+    kids: list["Node"] = []
+
+
+@dataclass
+class Point:
+    x: float
+    y: float = 0.0
+
+
+def parameters(function) -> dict[str, Any]:
+    return FunctionSchema(function).parameters
+
+
+def properties(function) -> dict[str, Any]:
+    return parameters(function)["properties"]
+
+
+def test_types_defaults_and_texts_become_a_schema():
+    def search(query: str, limit: int = 10, exact: bool = False, tags: list[str] | None = None) -> list[str]:
+        """Searches.
+
+        Args:
+            query: What to
+                look for.
+            limit: How many.
+        """
+
+    assert parameters(search) == {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "query": {"type": "string", "description": "What to look for."},
+            "limit": {"type": "integer", "default": 10, "description": "How many."},
+            "exact": {"type": "boolean", "default": False},
+            "tags": {"anyOf": [{"items": {"type": "string"}, "type": "array"}, {"type": "null"}], "default": None},
+        },
+        "required": ["query"],
+    }
+
+
+def test_a_function_without_parameters_is_an_empty_object():
+    assert parameters(lambda: None)["properties"] == {}
+    assert FunctionSchema(lambda: 7).bind("{}")() == 7
+
+
+def test_enums_models_dataclasses_and_literals_arrive_as_such():
+    def f(unit: Unit, place: Place, point: Point, mode: Literal["a", "b"], day: date, price: Decimal):
+        return unit, place, point, mode, day, price
+
+    given = {"unit": "celsius", "place": {"name": "Rome"}, "point": {"x": 1}, "mode": "a", "day": "2026-01-02"}
+    call = FunctionSchema(f).bind(json.dumps({**given, "price": "1.10"}))
+    assert call() == (Unit.C, Place(name="Rome"), Point(1.0), "a", date(2026, 1, 2), Decimal("1.10"))
+    json.dumps(parameters(f))
+
+
+def test_every_kind_of_parameter_can_be_called():
+    def f(a: int, /, b: int = 2, *args: int, c: int, **rest: int):
+        return a, b, args, c, rest
+
+    schema = FunctionSchema(f)
+    assert schema.bind('{"a": 1, "c": 3}')() == (1, 2, (), 3, {})
+    assert schema.bind('{"a": 1, "b": 5, "args": [6, 7], "c": 3, "d": 4}')() == (1, 5, (6, 7), 3, {"d": 4})
+    assert schema.parameters["required"] == ["a", "c"]
+    assert schema.parameters["additionalProperties"] == {"type": "integer"}
+
+
+@pytest.mark.parametrize("name", ["self", "cls", "schema", "json", "copy", "model_config", "_private", "args", "größe"])
+def test_no_parameter_name_is_forbidden(name):
+    namespace: dict[str, Any] = {}
+    exec(f"def f({name}: int):\n    return {name}", namespace)
+    assert FunctionSchema(namespace["f"]).bind(json.dumps({name: 4}))() == 4
+
+
+def test_what_a_partial_binds_is_hidden():
+    def f(key: str, query: str, limit: int = 3):
+        """Searches."""
+        return key, query, limit
+
+    schema = FunctionSchema(functools.partial(f, "secret", limit=9))
+    assert list(schema.parameters["properties"]) == ["query"]
+    assert schema.bind('{"query": "x"}')() == ("secret", "x", 9)
+    with pytest.raises(ValidationError):
+        schema.bind('{"query": "x", "limit": 1}')
+
+
+def test_methods_wrapped_functions_and_callable_objects_show_their_own_parameters():
+    class Shop:
+        def price(self, item: str) -> str:
+            """Price of an item."""
+            return item
+
+        def __call__(self, item: str) -> str:
+            """Buys an item."""
+            return item
+
+    @functools.wraps(Shop().price)
+    def wrapped(*args, **kwargs):
+        return Shop().price(*args, **kwargs)
+
+    for function in (Shop().price, Shop(), wrapped, functools.lru_cache(Shop().price)):
+        assert list(properties(function)) == ["item"]
+        assert FunctionSchema(function).bind('{"item": "tea"}')() == "tea"
+
+
+def test_mutable_defaults_are_not_shared_between_calls():
+    def f(items: list[int] = []):  # noqa: B006
+        items.append(1)
+        return items
+
+    schema = FunctionSchema(f)
+    assert schema.bind("{}")() == [1]
+    assert schema.bind("{}")() == [1]
+
+
+def test_defaults_that_json_cannot_hold_stay_in_python():
+    marker = object()
+
+    def f(a: float = float("inf"), b: Any = marker, c: int = None):  # noqa: RUF013
+        return a, b, c
+
+    assert FunctionSchema(f).bind("{}")() == (float("inf"), marker, None)
+    assert FunctionSchema(f).bind('{"c": null}')()[2] is None
+    assert "default" not in properties(f)["a"]
+    assert "default" not in properties(f)["b"]
+    json.dumps(parameters(f), allow_nan=False)
+
+
+def test_texts_of_annotations_stand_above_the_docstring():
+    def f(a: Annotated[int, "from text"], b: Annotated[int, Field(description="from field", ge=1)], c: int):
+        """Does.
+
+        Args:
+            a: from docstring
+            b: from docstring
+            c: from docstring
+        """
+
+    texts = {name: schema["description"] for name, schema in properties(f).items()}
+    assert texts == {"a": "from text", "b": "from field", "c": "from docstring"}
+    assert properties(f)["b"]["minimum"] == 1
+
+
+def test_a_nested_models_text_is_its_own():
+    def f(place: Place, other: Place):
+        """Does.
+
+        Args:
+            place: Where to.
+            name: not the model's.
+        """
+
+    schema = inline(parameters(f))
+    assert schema["properties"]["place"]["description"] == "Where to."
+    assert schema["properties"]["other"]["description"] == "A place on the map."
+    assert "description" not in schema["properties"]["place"]["properties"]["name"]
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    [
+        "Adds.\n\nArgs:\n    a: The first.\n    b (int): The second.",
+        "Adds.\nArgs:\n    a: The first.\n    b: The second.",
+        "Adds.\n\nParameters\n----------\na : int\n    The first.\nb : int\n    The second.",
+        "Adds.\n\n:param a: The first.\n:param int b: The second.",
+        "Adds.\n\n@param a: The first.\n@param b: The second.",
+    ],
+    ids=["google", "google without a blank line", "numpy", "sphinx", "epydoc"],
+)
+def test_docstrings_are_read_in_every_style(docstring):
+    reading = read_docstring(docstring, ["a", "b"])
+    assert reading.description == "Adds."
+    assert reading.parameters == {"a": "The first.", "b": "The second."}
+
+
+def test_a_docstring_without_parameters_is_all_description():
+    assert read_docstring("First line.\n\nMore: of it.", ["a"]).description == "First line.\n\nMore: of it."
+    assert read_docstring(None, []).description == ""
+
+
+def test_titles_go_but_properties_called_title_stay():
+    class Book(BaseModel):
+        title: str
+        default: int
+
+    def f(title: str, book: Book):
+        pass
+
+    schema = inline(parameters(f))
+    assert set(schema["properties"]) == {"title", "book"}
+    assert set(schema["properties"]["book"]["properties"]) == {"title", "default"}
+    assert "title" not in schema["properties"]["book"]
+
+
+def test_inlining_leaves_no_reference_and_shares_nothing():
+    def f(a: Place, b: Place, c: Optional[Place] = None):
+        pass
+
+    schema = inline(parameters(f))
+    assert "$ref" not in json.dumps(schema)
+    schema["properties"]["a"]["properties"]["name"]["description"] = "changed"
+    assert "description" not in schema["properties"]["b"]["properties"]["name"]
+
+
+def test_a_recursive_type_keeps_its_references():
+    def f(node: Node):
+        return node
+
+    assert is_recursive(parameters(f))
+    schema = inline(parameters(f))
+    assert schema["$defs"]["Node"]["properties"]["kids"]["items"] == {"$ref": "#/$defs/Node"}
+    node = FunctionSchema(f).bind('{"node": {"value": 1, "kids": [{"value": 2}]}}')()
+    assert node.kids[0].value == 2
+
+
+def test_a_reference_to_elsewhere_is_refused_not_fetched():
+    with pytest.raises(DefinitionError, match=r"example\.org"):
+        inline({"$defs": {"A": {}}, "properties": {"a": {"$ref": "http://example.org/schema.json"}}})
+
+
+def test_an_unknown_type_name_is_a_definition_error_that_names_it():
+    def f(a: "Missing"):  # noqa: F821
+        pass
+
+    with pytest.raises(DefinitionError, match=r"f: the type 'Missing'"):
+        FunctionSchema(f)
+
+
+def test_a_type_that_no_model_can_write_is_a_definition_error():
+    class Opaque:
+        pass
+
+    def f(a: Opaque):
+        pass
+
+    with pytest.raises(DefinitionError, match="f: a parameter's type cannot be described"):
+        FunctionSchema(f)
+
+
+def test_a_builtin_without_signature_is_a_definition_error():
+    with pytest.raises(DefinitionError, match="knows no signature"):
+        FunctionSchema(min)
+
+
+def test_validation_never_calls_and_a_tools_own_validation_error_is_not_about_arguments():
+    called = []
+
+    def f(a: int):
+        called.append(a)
+        Place(name=None)
+
+    call = FunctionSchema(f).bind('{"a": 1}')
+    assert called == []
+    with pytest.raises(ValidationError):
+        call()
+
+
+def test_walking_touches_schemas_only():
+    schema = {"properties": {"items": {"type": "string", "enum": ["items"]}}, "default": {"properties": {"x": {}}}}
+    assert [path for path, _ in children(schema)] == [("properties", "items")]
+    seen = []
+    rebuild(schema, lambda node: seen.append(node) or node)
+    assert len(seen) == 2

@@ -1,0 +1,125 @@
+"""Every test here talks to providers that are played on this machine; whatever else is looked up or dialled fails."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import respx
+
+from agentkit.litellm_model import LiteLLMModel, _litellm
+from agentkit.messages import Message
+from agentkit.model import Delta, Reply, Request
+from agentkit.registry import ToolRegistry
+from agentkit.testing.server import ModelServer
+
+KEY = "sk-test-0123456789"
+LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+MODELS = {
+    "openai": "openai/gpt-4o-mini",
+    "anthropic": "anthropic/claude-sonnet-4-5",
+    "gemini": "gemini/gemini-2.5-flash",
+    "groq": "groq/llama-3.1-8b-instant",
+    "ollama": "ollama_chat/llama3.1",
+}
+Play = Callable[..., tuple[list[Delta], Reply]]
+
+
+@dataclass(frozen=True)
+class Provider:
+    """One provider under test, and its model at a server or at its real address (which respx then plays)."""
+
+    name: str
+
+    def at(self, server: ModelServer, **options: Any) -> LiteLLMModel:
+        key = {} if self.name == "ollama" else {"api_key": KEY}
+        return LiteLLMModel(
+            MODELS[self.name], **{"api_base": server.api_base(self.name), "timeout": 5.0, **key, **options}
+        )
+
+    def at_home(self, **options: Any) -> LiteLLMModel:
+        return LiteLLMModel(MODELS[self.name], **options)
+
+
+def add(a: int, b: int) -> int:
+    """Adds two integers."""
+    return a + b
+
+
+def now() -> str:
+    """Tells the time."""
+    return "noon"
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect, lookup = socket.socket.connect, socket.getaddrinfo
+
+    def guarded_connect(self: socket.socket, address: Any, *rest: Any) -> Any:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in LOOPBACK:
+            pytest.fail(f"a test dialled {address!r}")
+        return connect(self, address, *rest)
+
+    def guarded_lookup(host: Any, *rest: Any, **named: Any) -> Any:
+        if host not in LOOPBACK and host:
+            pytest.fail(f"a test looked up {host!r}")
+        return lookup(host, *rest, **named)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded_connect)
+    monkeypatch.setattr(socket, "getaddrinfo", guarded_lookup)
+
+
+@pytest.fixture(autouse=True)
+def _litellm_on_httpx(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Asynchronous calls through httpx, which respx sees and which closes its sockets; clients of this test alone."""
+    for name in os.environ:
+        if name.endswith(("_API_KEY", "_API_BASE", "_BASE_URL", "_PROXY", "_proxy")):
+            monkeypatch.delenv(name)
+    litellm = _litellm()
+    monkeypatch.setattr(litellm, "disable_aiohttp_transport", True)
+    litellm.in_memory_llm_clients_cache.flush_cache()
+    yield
+    litellm.in_memory_llm_clients_cache.flush_cache()
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for provider in ("OPENAI", "ANTHROPIC", "GEMINI", "GROQ"):
+        monkeypatch.setenv(f"{provider}_API_KEY", KEY)
+
+
+@pytest.fixture
+def internet(keys: None) -> Iterator[respx.MockRouter]:
+    with respx.mock(assert_all_called=False) as router:
+        yield router
+
+
+@pytest.fixture(params=list(MODELS))
+def provider(request: pytest.FixtureRequest) -> Provider:
+    return Provider(request.param)
+
+
+@pytest.fixture(params=["whole", "streamed"])
+def stream(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param == "streamed")
+
+
+@pytest.fixture(params=["sync", "async"])
+def play(request: pytest.FixtureRequest) -> Play:
+    """Ask a model, in either world: the deltas, and the reply."""
+
+    def collected(model: LiteLLMModel, messages: list[Message], **asked: Any) -> tuple[list[Delta], Reply]:
+        asked.setdefault("tools", ToolRegistry(add, now))
+        wish = Request(messages, **asked)
+
+        async def gathered() -> list[Delta | Reply]:
+            return [piece async for piece in model.aask(wish)]
+
+        *deltas, reply = list(model.ask(wish)) if request.param == "sync" else asyncio.run(gathered())
+        assert isinstance(reply, Reply)
+        return [delta for delta in deltas if not isinstance(delta, Reply)], reply
+
+    return collected

@@ -1,0 +1,216 @@
+"""Every failure becomes one `ModelError` that says what failed and whether another try can help."""
+
+import socket
+import sys
+import traceback
+from typing import Any
+
+import httpx
+import pytest
+import respx
+from conftest import KEY, Play, Provider
+
+from agentkit.errors import ModelError
+from agentkit.litellm_errors import model_error
+from agentkit.litellm_model import LiteLLMModel
+from agentkit.messages import user
+from agentkit.testing.server import ModelServer
+
+HI = [user("hi")]
+FAULTS: list[tuple[Any, str, int | None, bool]] = [
+    ({"status": 400, "message": "what is that?"}, "bad_request", 400, False),
+    ({"status": 401, "message": "no such key"}, "authentication", 401, False),
+    ({"status": 403, "message": "not for you"}, "authentication", 403, False),
+    ({"status": 404, "message": "no such model"}, "not_found", 404, False),
+    ({"status": 422, "message": "odd"}, "bad_request", 422, False),
+    ({"status": 429, "message": "slow down"}, "rate_limit", 429, True),
+    ({"status": 500, "message": "oh"}, "server", 500, True),
+    ({"status": 502, "body": "<html>bad gateway</html>"}, "server", 502, True),
+    ({"status": 503, "message": "overloaded"}, "server", 503, True),
+    ({"status": 529, "message": "Overloaded"}, "server", 529, True),
+    ({"status": 504, "message": "too slow"}, "timeout", 504, True),
+    ({"status": 400, "message": "This model's maximum context length is 10 tokens"}, "context", 400, False),
+    ({"status": 400, "message": "prompt is too long: 9 > 8"}, "context", 400, False),
+    ({"reset": True}, "connection", None, True),
+]
+
+
+def failure(play: Play, model: LiteLLMModel, **asked: Any) -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        play(model, HI, **asked)
+    return caught.value
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault[1]}-{fault[2]}")
+def test_a_fault_of_the_provider_is_classified(provider: Provider, play: Play, fault: tuple[Any, ...]) -> None:
+    script, kind, status, transient = fault
+    with ModelServer(script, "not asked for") as server:
+        error = failure(play, provider.at(server))
+        if not script.get("reset"):  # aiohttp and urllib3 may silently dial again
+            assert len(server.requests) == 1
+    assert (error.kind, error.status, error.transient) == (kind, status, transient)
+    assert str(error).startswith(provider.at(server).name + ": ")
+    assert str(script.get("message", "")) in str(error)
+    assert "\n" not in str(error)
+    assert error.__cause__ is not None
+
+
+def test_before_a_stream_begins_faults_are_classified_alike(provider: Provider, play: Play) -> None:
+    for script, kind, status, transient in FAULTS:
+        with ModelServer(script) as server:
+            error = failure(play, provider.at(server), stream=True)
+        assert (error.kind, error.transient, error.status) == (kind, transient, status), script
+
+
+def test_the_time_that_the_provider_asks_for_is_kept(provider: Provider, play: Play, stream: bool) -> None:
+    with ModelServer({"status": 429, "headers": {"Retry-After": "7"}}) as server:
+        assert failure(play, provider.at(server), stream=stream).retry_after == 7.0
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"Retry-After": "soon"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after_may_be_milliseconds_a_date_or_nonsense(headers: dict[str, str], seconds: float | None) -> None:
+    cause = RuntimeError("slow down")
+    cause.litellm_response_headers = headers  # type: ignore[attr-defined]
+    assert model_error(cause, model="m").retry_after == seconds
+
+
+def test_a_gemini_retry_delay_is_read_from_the_body(play: Play) -> None:
+    body = {"error": {"code": 429, "message": "quota", "details": [{"@type": "RetryInfo", "retryDelay": "12.5s"}]}}
+    with ModelServer({"status": 429, "body": body}) as server:
+        assert failure(play, Provider("gemini").at(server)).retry_after == 12.5
+
+
+def test_an_empty_account_is_not_asked_again(play: Play) -> None:
+    body = {"error": {"message": "You exceeded your quota", "code": "insufficient_quota", "type": "insufficient_quota"}}
+    with ModelServer({"status": 429, "body": body}) as server:
+        error = failure(play, Provider("openai").at(server))
+    assert (error.kind, error.transient) == ("rate_limit", False)
+
+
+def test_a_body_that_is_no_json_is_a_fault_of_the_server(provider: Provider, play: Play) -> None:
+    for body in ("<html>hello</html>", '{"half": '):
+        with ModelServer({"status": 200, "body": body}) as server:
+            error = failure(play, provider.at(server))
+        assert (error.kind, error.transient) == ("server", True), str(error)
+
+
+def test_a_body_cut_short_is_a_fault_of_the_connection(provider: Provider, play: Play) -> None:
+    with ModelServer({"content": "hello", "cut": True}) as server:
+        error = failure(play, provider.at(server))
+    assert (error.kind, error.transient) == ("connection", True)
+
+
+def test_an_unanswered_request_times_out(provider: Provider, play: Play, stream: bool) -> None:
+    with ModelServer({"delay": 0.6}) as server:
+        error = failure(play, provider.at(server, timeout=0.1), stream=stream)
+    assert (error.kind, error.transient) == ("timeout", True)
+
+
+def test_a_closed_port_is_a_fault_of_the_connection(provider: Provider, play: Play, stream: bool) -> None:
+    with ModelServer() as server, socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        path = server.api_base(provider.name).removeprefix(server.url)
+        error = failure(play, provider.at(server, api_base=f"http://127.0.0.1:{port}{path}"), stream=stream)
+    assert (error.kind, error.transient, error.status) == ("connection", True, None)
+
+
+@pytest.mark.parametrize("name", ["openai", "groq", "gemini"])
+def test_a_reply_without_choices_may_be_asked_for_again(name: str, play: Play) -> None:
+    empty = {"choices": [], "candidates": [], "service_tier": None, "id": "1", "created": 1, "model": "m"}
+    with ModelServer({"body": empty}) as server:
+        error = failure(play, Provider(name).at(server))
+    assert (error.kind, error.transient) == ("server", True)
+
+
+def test_an_error_in_a_reply_with_status_200_may_be_asked_for_again(play: Play) -> None:
+    with ModelServer({"body": {"error": {"message": "upstream failed", "code": 502}}}) as server:
+        error = failure(play, Provider("openai").at(server))
+    assert (error.kind, error.transient) == ("server", True)
+
+
+REFUSALS = [
+    ("openai", {"finish_reason": "content_filter"}),
+    ("groq", {"finish_reason": "content_filter"}),
+    ("anthropic", {"finish_reason": "refusal", "content": "I cannot do that."}),
+    ("gemini", {"finish_reason": "SAFETY"}),
+]
+
+
+@pytest.mark.parametrize(("name", "reply"), REFUSALS)
+def test_a_refusal_carries_the_provider_s_words(name: str, reply: dict[str, Any], play: Play, stream: bool) -> None:
+    with ModelServer(reply) as server:
+        error = failure(play, Provider(name).at(server), stream=stream)
+    assert (error.kind, error.transient) == ("refused", False)
+    assert reply.get("content", "content filter") in str(error)
+
+
+def test_a_refusal_in_openai_s_own_field_carries_its_words(play: Play) -> None:
+    message = {"role": "assistant", "content": None, "refusal": "I'm sorry, no."}
+    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+    body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": choices}
+    with ModelServer({"body": body}) as server:
+        error = failure(play, Provider("openai").at(server))
+    assert (error.kind, "I'm sorry, no." in str(error)) == ("refused", True)
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic", "gemini", "groq"])
+def test_a_missing_key_is_named_before_anything_is_sent(name: str, play: Play, stream: bool) -> None:
+    with respx.mock() as nothing_mocked:
+        error = failure(play, Provider(name).at_home(), stream=stream)
+        assert not nothing_mocked.calls
+    assert (error.kind, error.transient) == ("authentication", False)
+    assert f"{name.upper()}_API_KEY" in str(error)
+    assert "api_key=" in str(error)
+
+
+@pytest.mark.parametrize("name", ["nonsense", "foo/bar", ""])
+def test_an_unknown_model_is_told_how_models_are_named(name: str, play: Play) -> None:
+    error = failure(play, LiteLLMModel(name))
+    assert (error.kind, error.transient) == ("not_found", False)
+    assert "provider/name" in str(error)
+    assert "groq/llama-3.1-8b-instant" in str(error)
+
+
+def test_the_key_is_nowhere_in_the_error(provider: Provider, play: Play, stream: bool) -> None:
+    for status in (401, 400, 500):
+        with ModelServer({"status": status, "message": f"Incorrect API key provided: {KEY}."}) as server:
+            error = failure(play, provider.at(server, api_key=KEY), stream=stream)
+        told = "".join(traceback.format_exception(error)) + repr(error) + str(vars(error))
+        assert any(f"Incorrect API key provided: {mask}." in str(error) for mask in ("***", "REDACTED"))
+        assert KEY not in told
+        values = [
+            repr(value) for frame, _ in traceback.walk_tb(error.__traceback__) for value in frame.f_locals.values()
+        ]
+        assert not any(KEY in value for value in values if "Provider(" not in value and "MockRouter" not in value)
+
+
+def test_the_causes_keep_their_class_and_lose_their_frames(internet: respx.MockRouter, play: Play) -> None:
+    internet.post("https://api.openai.com/v1/chat/completions").mock(side_effect=httpx.ConnectError("no route"))
+    error = failure(play, LiteLLMModel("openai/gpt-4o-mini"))
+    assert error.kind == "connection"
+    assert "no route" in str(error)
+    link, names = error.__cause__, []
+    while link is not None:
+        assert link.__traceback__ is None
+        names.append(type(link).__name__)
+        link = link.__cause__ or link.__context__
+    assert "ConnectError" in names
+
+
+def test_an_error_that_was_being_handled_already_is_no_cause(play: Play) -> None:
+    with ModelServer({"status": 401, "message": "no"}) as server:
+        try:
+            raise httpx.ConnectError("an earlier failure")
+        except httpx.ConnectError:
+            assert sys.exception() is not None
+            error = failure(play, Provider("openai").at(server))
+    assert (error.kind, error.transient) == ("authentication", False)

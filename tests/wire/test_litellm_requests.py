@@ -1,0 +1,263 @@
+"""What goes out on each provider's wire."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+import respx
+from conftest import MODELS, Play, Provider
+
+from agentkit.litellm_messages import conversation, object_text
+from agentkit.litellm_model import LiteLLMModel
+from agentkit.messages import ToolCall, assistant, calls_of, system, tool_message, user
+from agentkit.model import Request
+from agentkit.registry import ToolRegistry
+from agentkit.testing.server import ModelServer
+
+CALLS = {"content": "let me see", "tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "now"}]}
+ADD = {
+    "additionalProperties": False,
+    "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+    "required": ["a", "b"],
+    "type": "object",
+}
+TEXT, RESULTS = "let me see", ["3", "noon"]
+
+
+def second_turn(provider: Provider, play: Play, **asked: Any) -> tuple[dict[str, Any], list[str]]:
+    """The body of the request that answers two parallel calls, and the ids of these calls."""
+    history = [system("be brief"), user("what is 1 + 2?")]
+    with ModelServer(CALLS, "3") as server:
+        _, reply = play(provider.at(server), history)
+        calls = calls_of(reply.message)
+        history += [reply.message, *map(tool_message, calls, RESULTS)]
+        before = copy.deepcopy(history)
+        _, reply = play(provider.at(server), history, **asked)
+        assert history == before
+        assert reply.message["content"] == "3"
+        return server.requests[1].body, [call.id for call in calls]
+
+
+@pytest.mark.parametrize("name", ["openai", "groq"])
+def test_openai_and_groq_are_sent_the_documented_second_turn(name: str, play: Play) -> None:
+    body, ids = second_turn(Provider(name), play, tool_choice="required")
+    call = {"type": "function"}
+    assert body["messages"] == [
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": "what is 1 + 2?"},
+        {
+            "role": "assistant",
+            "content": TEXT,
+            "tool_calls": [
+                {"id": ids[0], **call, "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}},
+                {"id": ids[1], **call, "function": {"name": "now", "arguments": "{}"}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": ids[0], "content": "3"},
+        {"role": "tool", "tool_call_id": ids[1], "content": "noon"},
+    ]
+    assert body["tools"][0] == {
+        **call,
+        "function": {"name": "add", "description": "Adds two integers.", "parameters": ADD},
+    }
+    assert body.keys() == {"model", "messages", "tools", "tool_choice"}
+    assert (body["model"], body["tool_choice"]) == (MODELS[name].partition("/")[2], "required")
+
+
+def test_anthropic_is_sent_the_documented_second_turn(play: Play) -> None:
+    body, ids = second_turn(Provider("anthropic"), play, tool_choice="required")
+    assert body["system"] == [{"type": "text", "text": "be brief"}]
+    assert body["messages"][1:] == [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": TEXT},
+                {"type": "tool_use", "id": ids[0], "name": "add", "input": {"a": 1, "b": 2}},
+                {"type": "tool_use", "id": ids[1], "name": "now", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": ids[0], "content": "3"},
+                {"type": "tool_result", "tool_use_id": ids[1], "content": "noon"},
+            ],
+        },
+    ]
+    assert body["tools"][0]["input_schema"] == ADD
+    assert body["tool_choice"] == {"type": "any"}
+    assert body.keys() == {"model", "messages", "system", "tools", "tool_choice", "max_tokens"}
+
+
+def test_gemini_is_sent_the_documented_second_turn(play: Play) -> None:
+    body, _ = second_turn(Provider("gemini"), play, tool_choice="required")
+    assert body["system_instruction"] == {"parts": [{"text": "be brief"}]}
+    assert [turn["role"] for turn in body["contents"]] == ["user", "model", "user"]
+    assert body["contents"][1]["parts"] == [
+        {"text": TEXT},
+        {"function_call": {"name": "add", "args": {"a": 1, "b": 2}}},
+        {"function_call": {"name": "now", "args": {}}},
+    ]
+    answers = [part["function_response"] for part in body["contents"][2]["parts"]]
+    assert [(answer["name"], answer["response"]) for answer in answers] == [
+        ("add", {"content": "3"}),
+        ("now", {"content": "noon"}),
+    ]
+    declaration = body["tools"][0]["function_declarations"][0]
+    assert declaration["parameters"] == {key: ADD[key] for key in ("type", "properties", "required")}
+    assert body["toolConfig"] == {"functionCallingConfig": {"mode": "ANY"}}
+    assert body.keys() == {"contents", "system_instruction", "tools", "toolConfig"}
+
+
+def test_ollama_is_sent_the_documented_second_turn(play: Play) -> None:
+    body, _ = second_turn(Provider("ollama"), play)
+    assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "tool", "tool"]
+    assert [call["function"] for call in body["messages"][2]["tool_calls"]] == [
+        {"name": "add", "arguments": {"a": 1, "b": 2}},
+        {"name": "now", "arguments": {}},
+    ]
+    assert [message["content"] for message in body["messages"][3:]] == RESULTS
+    assert body["tools"][0]["function"]["parameters"] == ADD
+    assert body["stream"] is False
+
+
+@pytest.mark.parametrize(
+    ("choice", "openai", "anthropic", "gemini"),
+    [
+        ("auto", None, None, None),
+        ("none", "none", {"type": "none"}, {"mode": "NONE"}),
+        ("required", "required", {"type": "any"}, {"mode": "ANY"}),
+        (
+            "add",
+            {"type": "function", "function": {"name": "add"}},
+            {"type": "tool", "name": "add"},
+            {"mode": "ANY", "allowed_function_names": ["add"]},
+        ),
+    ],
+)
+def test_a_tool_choice_is_said_in_each_provider_s_words(choice: str, openai: Any, anthropic: Any, gemini: Any) -> None:
+    said = {"openai": openai, "groq": openai, "anthropic": anthropic, "gemini": gemini}
+    for name, words in said.items():
+        with ModelServer("hello") as server:
+            list(Provider(name).at(server).ask(Request([user("hi")], ToolRegistry(adds), tool_choice=choice)))
+            body = server.requests[0].body
+        found = (
+            (body.get("toolConfig") or {}).get("functionCallingConfig") if name == "gemini" else body.get("tool_choice")
+        )
+        assert found == words, name
+
+
+def adds(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+adds.__name__ = "add"
+
+
+def test_without_tools_nothing_is_said_about_tools(provider: Provider, play: Play) -> None:
+    with ModelServer("hello") as server:
+        play(provider.at(server), [user("hi")], tools=ToolRegistry(), tool_choice="required")
+        assert not {"tools", "tool_choice", "toolConfig"} & server.requests[0].body.keys()
+
+
+def test_tool_dicts_are_left_alone(provider: Provider, play: Play, stream: bool) -> None:
+    tools = ToolRegistry(adds)
+    before = copy.deepcopy([tools.schemas("openai"), tools.schemas("gemini")])
+    with ModelServer("hello", "hello") as server:
+        for _ in range(2):
+            play(provider.at(server), [user("hi")], tools=tools, stream=stream)
+        first, second = [request.body for request in server.requests]
+    assert [tools.schemas("openai"), tools.schemas("gemini")] == before
+    assert first == second
+
+
+def test_no_private_name_reaches_the_wire(provider: Provider, play: Play, stream: bool) -> None:
+    reply = {**assistant("hi there"), "provider": MODELS[provider.name].partition("/")[0]}
+    history = [{**user("hi"), "seen": True}, reply, user("and?")]
+    with ModelServer("hello") as server:
+        play(provider.at(server), history, stream=stream)
+        sent = server.requests[0]
+    text = sent.path + json.dumps(sent.body) + json.dumps(sent.headers)
+    for name in ("_skip_mcp_handler", "drop_params", "max_retries", "provider", "seen", "timeout"):
+        assert f'"{name}"' not in text
+
+
+def test_options_are_sent_and_unsupported_ones_dropped(play: Play) -> None:
+    with ModelServer("hello", "hello") as server:
+        play(Provider("openai").at(server, temperature=0.5, max_tokens=7), [user("hi")])
+        play(Provider("anthropic").at(server, seed=1, max_tokens=7), [user("hi")])
+        openai, anthropic = [request.body for request in server.requests]
+    assert (openai["temperature"], openai["max_tokens"]) == (0.5, 7)
+    assert anthropic["max_tokens"] == 7
+    assert "seed" not in anthropic
+
+
+def test_ollama_is_always_asked_through_its_chat_interface(play: Play) -> None:
+    with ModelServer("hello") as server:
+        model = LiteLLMModel("ollama/llama3.1", api_base=server.api_base("ollama"))
+        play(model, [user("hi")])
+        assert server.requests[0].path == "/api/chat"
+    assert model.name == "ollama/llama3.1"
+
+
+@pytest.mark.parametrize(
+    ("model", "url", "header"),
+    [
+        ("openai/gpt-4o-mini", "https://api.openai.com/v1/chat/completions", "authorization"),
+        ("anthropic/claude-sonnet-4-5", "https://api.anthropic.com/v1/messages", "x-api-key"),
+        (
+            "gemini/gemini-2.5-flash",
+            "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:generateContent",
+            "x-goog-api-key",
+        ),
+        ("groq/llama-3.1-8b-instant", "https://api.groq.com/openai/v1/chat/completions", "authorization"),
+        ("ollama_chat/llama3.1", "http://localhost:11434/api/chat", None),
+    ],
+)
+def test_providers_are_asked_at_their_own_addresses_with_the_key_of_the_environment(
+    internet: respx.MockRouter, play: Play, model: str, url: str, header: str | None
+) -> None:
+    from agentkit.testing.wires import wire_of
+
+    wire = wire_of(url.partition("://")[2])
+    assert wire is not None
+    route = internet.post(url).respond(json=wire.whole({"content": "hello"}, "m"))
+    _, reply = play(LiteLLMModel(model), [user("hi")])
+    assert reply.message["content"] == "hello"
+    assert header is None or route.calls.last.request.headers[header].endswith("sk-test-0123456789")
+
+
+def test_extras_of_another_provider_are_not_sent_and_those_of_the_own_are() -> None:
+    thought = {"thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "S"}], "reasoning_content": "hm"}
+    reply = {**assistant(None, [ToolCall("c1", "add", '{"a": 1}')]), **thought, "provider": "anthropic"}
+    reply["tool_calls"][0] |= {"index": 0, "provider_specific_fields": {"caller": "x"}}
+    plain = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
+    bare = {"role": "assistant", "content": None, "tool_calls": [plain]}
+    for other in ("openai", "groq", "gemini", "ollama_chat", "deepseek"):
+        assert conversation([reply], other) == [bare]
+    marked = {**plain, "provider_specific_fields": {"caller": "x"}}
+    assert conversation([reply], "anthropic") == [{**bare, "tool_calls": [marked], **thought}]
+
+
+def test_what_providers_refuse_is_mended_and_the_rest_goes_out_as_it_is() -> None:
+    question, answer = user("hi"), tool_message(ToolCall("c1", "add"), "3")
+    history = [question, assistant(""), assistant("", [ToolCall("c1", "add", "{broken")]), answer]
+    sent = conversation(history, "gemini")
+    assert [message["role"] for message in sent] == ["user", "assistant", "tool"]
+    assert sent[0] is question
+    assert sent[2] is answer
+    assert sent[1]["content"] is None
+    assert sent[1]["tool_calls"][0]["function"]["arguments"] == "{}"
+    assert "name" not in conversation(history, "openai")[2]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null", '{"a": NaN}', '{"a": "\\ud800"}', "[" * 100_000])
+def test_arguments_that_are_no_json_object_are_sent_as_an_empty_one(text: str) -> None:
+    assert object_text(text) == "{}"
+
+
+@pytest.mark.parametrize("text", ["{}", ' {"a": [1, null]}', '{"a": "\\ud83d\\ude00"}', '{"a": "é"}'])
+def test_arguments_that_are_a_json_object_are_sent_as_they_are(text: str) -> None:
+    assert object_text(text) == text

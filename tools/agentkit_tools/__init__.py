@@ -1,0 +1,33 @@
+"""Tools for any agent: plain typed functions, registered as everyone registers their own.
+
+Two of them need `requests` and `ddgs` (`pip install "agentkit[tools]"`), which are imported at the first call.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from .calculator import calculate
+from .clock import current_time, days_between, shift_date
+from .weather import get_weather
+from .web import fetch_page, search_text
+
+ALL_TOOLS: tuple[Callable[..., Any], ...] = (
+    search_text,
+    fetch_page,
+    get_weather,
+    calculate,
+    current_time,
+    shift_date,
+    days_between,
+)
+
+__all__ = [
+    "ALL_TOOLS",
+    "calculate",
+    "current_time",
+    "days_between",
+    "fetch_page",
+    "get_weather",
+    "search_text",
+    "shift_date",
+]

@@ -1,0 +1,159 @@
+"""What time it is somewhere, and arithmetic with calendar dates, which models do badly by themselves."""
+
+import calendar
+import datetime
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from zoneinfo import ZoneInfo, available_timezones
+
+from agentkit.errors import ToolError
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTime:
+    """The time in one zone: ISO 8601 to the second with the offset from UTC, the weekday, the zone's IANA name."""
+
+    time: str
+    weekday: str
+    timezone: str
+
+    def __str__(self) -> str:
+        return f"{self.time} ({self.weekday}, {self.timezone})"
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A calendar date (YYYY-MM-DD) and its weekday."""
+
+    date: str
+    weekday: str
+
+    def __str__(self) -> str:
+        return f"{self.date} ({self.weekday})"
+
+
+def current_time(timezone: str = "UTC") -> LocalTime:
+    """Tell the current date, time and weekday in a time zone.
+
+    Args:
+        timezone: An IANA name such as "Europe/Paris", or a city that has a zone of its own, such as "Tokyo".
+
+    Returns:
+        The local time with its offset from UTC, the weekday and the zone's name.
+
+    Raises:
+        ToolError: No zone has this name, or several do; the names that come close are given.
+    """
+    name = _zone_name(timezone)
+    zone = datetime.UTC if name == "UTC" else ZoneInfo(name)
+    moment = _now(zone)
+    return LocalTime(moment.isoformat(timespec="seconds"), _weekday(moment), name)
+
+
+def shift_date(date: str, days: int = 0, weeks: int = 0, months: int = 0, years: int = 0) -> Day:
+    """Add a span of time to a date, or subtract it with negative numbers.
+
+    Years and months come first; a day that the month does not have becomes its last: January 31 and one month is
+    February 28 or 29.
+
+    Args:
+        date: The date to start from, as YYYY-MM-DD, or "today".
+        days: Days to add.
+        weeks: Weeks to add.
+        months: Months to add.
+        years: Years to add.
+
+    Returns:
+        The new date and its weekday.
+
+    Raises:
+        ToolError: The date cannot be read, or the result lies outside the years 1 to 9999.
+    """
+    start = _date(date)
+    month = start.year * 12 + start.month - 1 + years * 12 + months
+    try:
+        first = start.replace(year=month // 12, month=month % 12 + 1, day=1)
+        last_day = calendar.monthrange(first.year, first.month)[1]
+        result = first.replace(day=min(start.day, last_day)) + datetime.timedelta(days=days, weeks=weeks)
+    except (ValueError, OverflowError):
+        raise ToolError("The result lies outside the years 1 to 9999.") from None
+    return Day(result.isoformat(), _weekday(result))
+
+
+def days_between(start: str, end: str) -> int:
+    """Count the days from one date to another.
+
+    Args:
+        start: The first date, as YYYY-MM-DD, or "today".
+        end: The second date, as YYYY-MM-DD, or "today".
+
+    Returns:
+        The number of days: 1 from a day to the next, negative when the end comes before the start.
+
+    Raises:
+        ToolError: A date cannot be read.
+    """
+    return (_date(end) - _date(start)).days
+
+
+def _now(zone: datetime.tzinfo | None = None) -> datetime.datetime:
+    """The time in `zone`, or in the zone of this computer."""
+    return datetime.datetime.now(zone)
+
+
+def _weekday(day: datetime.date) -> str:
+    names = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+    return names[day.weekday()]  # not strftime, which speaks the language of the machine
+
+
+def _date(text: str) -> datetime.date:
+    """An ISO date; "today" is today on this computer."""
+    if text.strip().lower() == "today":
+        return _now().date()
+    try:
+        return datetime.date.fromisoformat(text.strip())
+    except ValueError:
+        raise ToolError(f'{text!r} is not a date. Write YYYY-MM-DD, for example "2025-02-28", or "today".') from None
+
+
+@cache
+def _zones() -> dict[str, list[str]]:
+    """What people call a zone (its full name, its city; lower case, with spaces) -> the IANA names that fit, the
+    preferred one last: of two links to one zone, the longer name is nearly always the one in use."""
+    zones: dict[str, list[str]] = {}
+    for name in sorted(available_timezones(), key=lambda name: (len(name), name)):
+        for called in {_plain(name), _plain(name.rpartition("/")[2])}:
+            zones.setdefault(called, []).append(name)
+    return zones
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.replace("_", " ").lower().split())
+
+
+def _zone_name(timezone: str) -> str:
+    """The IANA name of the one zone that is called `timezone`."""
+    wanted = _plain(timezone)
+    if wanted in ("utc", "etc/utc", "z"):
+        return "UTC"
+    if not wanted:
+        raise ToolError('The time zone is empty. Write an IANA name such as "Europe/Paris", or a city such as "Tokyo".')
+    zones = _zones()
+    if not zones:
+        raise ToolError("This computer has no time zone data, only UTC is known (pip install tzdata).")
+    names = zones.get(wanted, [])
+    for name in names:
+        if _plain(name) == wanted:
+            return name
+    if len({_now(ZoneInfo(name)).utcoffset() for name in names}) == 1:
+        return names[-1]
+    if names:
+        raise ToolError(f"Several time zones are called {timezone!r}: {', '.join(sorted(names))}.")
+    close = [zones[called][-1] for called in get_close_matches(wanted, zones, n=5, cutoff=0.6)]
+    hint = (
+        f" Did you mean {', '.join(dict.fromkeys(close))}?"
+        if close
+        else " Write an IANA name (Europe/Paris) or a city."
+    )
+    raise ToolError(f"No time zone is called {timezone!r}.{hint}")

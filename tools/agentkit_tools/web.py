@@ -1,0 +1,115 @@
+"""Searching the web, and reading a page of it."""
+
+import codecs
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agentkit.errors import ToolError
+
+from .download import SIZE_LIMIT, Download, download
+from .readable import readable_text
+
+SEARCH_TIMEOUT = 5
+"""Seconds for one search engine; ddgs asks the next ones when it has too few results."""
+MAX_RESULTS = 20
+MAX_TITLE = 200
+MAX_SNIPPET = 500
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """One hit: the page's title, its URL, and an extract."""
+
+    title: str
+    url: str
+    snippet: str
+
+
+def search_text(query: str, max_results: int = 5) -> list[SearchResult]:
+    """Search the web.
+
+    Args:
+        query: What to search for, in a few words.
+        max_results: The most results to return, 1 to 20.
+
+    Returns:
+        Titles, URLs and snippets, the best first; an empty list when nothing was found.
+
+    Raises:
+        ToolError: The query is empty, or no search engine could be reached.
+    """
+    try:
+        from ddgs import DDGS
+        from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
+    except ImportError:
+        raise ImportError('search_text needs ddgs: pip install "agentkit[tools]"') from None
+    if not query.strip():
+        raise ToolError("The query is empty.")
+    wanted = min(max(max_results, 1), MAX_RESULTS)
+    try:
+        hits = DDGS(timeout=SEARCH_TIMEOUT).text(query, max_results=wanted)
+    except TimeoutException as error:
+        raise ToolError("The search engines did not answer in time.") from error
+    except RatelimitException as error:
+        raise ToolError("The search engines take no more requests for now; do not search again soon.") from error
+    except DDGSException as error:
+        if "No results found" in str(error):  # ddgs has no exception of its own for it
+            return []
+        kind = re.match(r"\w+", str(error))
+        raise ToolError(
+            f"The search engines could not be reached ({kind[0] if kind else 'unknown reason'})."
+        ) from error
+    return [_result(hit) for hit in hits[:wanted] if hit.get("href")]
+
+
+def fetch_page(url: str, max_characters: int = 20_000) -> str:
+    """Read a web page as text: HTML without its markup; plain text, JSON and XML as they are.
+
+    Only pages on the public internet can be read.
+
+    Args:
+        url: The full address, beginning with http:// or https://.
+        max_characters: The most characters of text to return; what is cut off is said at the end.
+
+    Returns:
+        The text of the page.
+
+    Raises:
+        ToolError: The page cannot be reached, is refused, is no text, or has none.
+    """
+    page = download(url)
+    subtype = page.media_type.rpartition("/")[2]
+    if subtype in ("html", "xhtml+xml"):
+        text = readable_text(_decoded(page))
+    elif page.media_type.startswith("text/") or re.fullmatch(r"(.*\+)?(json|xml|yaml)", subtype):
+        text = _decoded(page).strip()
+    else:
+        raise ToolError(f"{page.url} is not text but {page.media_type or 'of no stated content type'}.")
+    if not text:
+        raise ToolError(f"{page.url} has no text (it may be made by scripts).")
+    limit = max(max_characters, 1)
+    size = f"the first {SIZE_LIMIT:,} bytes" if page.is_cut else "the page"
+    if len(text) > limit or page.is_cut:
+        return f"{text[:limit]}\n\n[{min(limit, len(text)):,} of {len(text):,} characters of {size}]"
+    return text
+
+
+def _result(hit: Mapping[str, str]) -> SearchResult:
+    return SearchResult(hit.get("title", "")[:MAX_TITLE], hit["href"], hit.get("body", "")[:MAX_SNIPPET])
+
+
+def _decoded(page: Download) -> str:
+    """The body as text: by its byte order mark, the charset of the header or of the page's own `meta`, or UTF-8."""
+    meta = re.search(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w-]{1,40})""", page.body[:2048], re.IGNORECASE)
+    for mark, charset in (
+        (codecs.BOM_UTF8, "utf-8-sig"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if page.body.startswith(mark):
+            return page.body.decode(charset, "replace")
+    try:
+        return page.body.decode(page.charset or (meta[1].decode("ascii") if meta else "utf-8"), "replace")
+    except (LookupError, UnicodeError):
+        return page.body.decode("utf-8", "replace")
