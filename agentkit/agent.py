@@ -81,6 +81,7 @@ class JsonAgent(Generic[T]):
         self._options = options
         self._text_ends = answer is str
         self._models: dict[str, Model] = {}
+        self._note = NO_MODEL
 
     def __call__(self, query: str, *, model: str | Model | None = None, session: Session | None = None) -> T:
         """Answer `query` and return the answer; the conversation goes on from call to call.
@@ -190,7 +191,8 @@ class JsonAgent(Generic[T]):
         name = named or "offline"
         if name not in self._models:
             self._models[name] = OfflineModel() if name == "offline" else LiteLLMModel(name, **self._options)
-        return self._models[name], "" if named else NO_MODEL
+        note, self._note = ("", self._note) if named else (self._note, "")  # said once is enough
+        return self._models[name], note
 
 
 def _result(event: Event | None) -> Result[Any]:

@@ -46,28 +46,30 @@ _TRANSIENT_STATUS = {408, 409, 425, 429}
 
 
 def model_error(
-    error: BaseException, *, model: str, secrets: Iterable[str] = (), outer: BaseException | None = None
+    error: BaseException,
+    *,
+    model: str,
+    streaming: bool = False,
+    secrets: Iterable[str] = (),
+    outer: BaseException | None = None,
 ) -> ModelError:
     """The `ModelError` for `error`, to be raised from it.
 
-    `model` is the name to show, `secrets` are texts that must not be shown, `outer` is the exception that was already
-    being handled when the call began (it hangs in the chain of causes, but is none).  The causes keep their class and
-    their text, without the secrets and without their tracebacks: the variables in litellm's frames hold the key, and
-    some loggers print the variables of every frame.
+    `model` is the name to show, `streaming` says that the provider had begun to answer, `secrets` are texts that must
+    not be shown, `outer` is the exception that was already being handled when the call began (it hangs in the chain of
+    causes, but is none).  The causes keep their class and their text, without the secrets and without their tracebacks:
+    the variables in litellm's frames hold the key, and some loggers print the variables of every frame.
     """
-    links = list(_chain(error, outer))
-    kind, transient = _judge(links)
+    chain = list(_chain(error, outer))
+    links = [link for link in chain if type(link).__name__ != "MidStreamFallbackError"] or chain  # a mere wrapping
+    kind, transient = _judge(links, streaming)
     status = _status(links)
     text = mask(_explain(links), secrets)
-    for link in links:
+    retry_after = _retry_after(links)
+    for link in chain:
         _censor(link, secrets)
-    return ModelError(
-        f"{model}: {text}" + (f" (HTTP {status})" if status else ""),
-        kind=kind,
-        status=status,
-        transient=transient,
-        retry_after=_retry_after(links),
-    )
+    text = f"{model}: {text}" + (f" (HTTP {status})" if status else "")
+    return ModelError(text, kind=kind, status=status, transient=transient, retry_after=retry_after)
 
 
 def mask(text: str, secrets: Iterable[str]) -> str:
@@ -88,7 +90,7 @@ def _chain(error: BaseException | None, outer: BaseException | None) -> Iterator
         error = inner or error.__cause__ or error.__context__
 
 
-def _judge(links: list[BaseException]) -> tuple[ModelErrorKind, bool]:
+def _judge(links: list[BaseException], streaming: bool) -> tuple[ModelErrorKind, bool]:
     """The kind of failure, and whether the same request can succeed later."""
     status = _status(links)
     text = "\n".join([*map(str, links), *_bodies(links)])
@@ -103,7 +105,7 @@ def _judge(links: list[BaseException]) -> tuple[ModelErrorKind, bool]:
         return "connection", True
     if "JSONDecodeError" in names or _UNREADABLE.search(text):
         return "server", True
-    if _headers(links) is None and "MidStreamFallbackError" not in names and not any(map(_is_error_in_reply, links)):
+    if not streaming and _headers(links) is None and not any(map(_is_error_in_reply, links)):
         return _judge_unsent(text, names), False
     if status is None or status >= 500:
         return _KINDS.get(status or 0, "server"), True
@@ -133,7 +135,7 @@ def _headers(links: list[BaseException]) -> dict[str, str] | None:
     for link in links:
         for holder, name in ((link, "litellm_response_headers"), (link, "headers"), (_response(link), "headers")):
             headers: Any = getattr(holder, name, None)
-            if headers is not None:
+            if headers:  # raw provider errors hold empty ones when they had no reply
                 return {str(key).lower(): str(value) for key, value in dict(headers).items()}
     return None
 
@@ -205,7 +207,7 @@ def _words(text: str) -> str:
 
 def _censor(link: BaseException, secrets: Iterable[str]) -> None:
     link.__traceback__ = None
-    link.args = tuple(mask(part, secrets) if isinstance(part, str) else part for part in link.args)
+    link.args = tuple(part if mask(str(part), secrets) == str(part) else mask(str(part), secrets) for part in link.args)
     message = getattr(link, "message", None)
-    if isinstance(message, str):
-        link.__dict__["message"] = mask(message, secrets)
+    if message is not None and mask(str(message), secrets) != str(message):
+        link.__dict__["message"] = mask(str(message), secrets)

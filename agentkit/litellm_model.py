@@ -78,7 +78,7 @@ class LiteLLMModel:
 
     def ask(self, request: Request) -> Iterator[Delta | Reply]:
         """Answer `request`, blocking: deltas if it asks for a stream, then the `Reply`; raises `ModelError`."""
-        outer = sys.exception()
+        outer, answer = sys.exception(), None
         try:
             answer = _litellm().completion(**self._arguments(request))
             if not request.stream:
@@ -91,12 +91,11 @@ class LiteLLMModel:
         except ModelError:
             raise
         except Exception as error:
-            raise self._failure(error, outer) from error
+            raise self._failure(error, outer, streaming=answer is not None) from error
 
     async def aask(self, request: Request) -> AsyncIterator[Delta | Reply]:
         """Answer `request` on the running event loop, as `ask` does; the connection is closed if nobody reads on."""
-        outer = sys.exception()
-        answer: Any = None
+        outer, answer = sys.exception(), None
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await _litellm().acompletion(**self._arguments(request))
@@ -113,7 +112,7 @@ class LiteLLMModel:
         except ModelError:
             raise
         except Exception as error:
-            raise self._failure(error, outer) from error
+            raise self._failure(error, outer, streaming=answer is not None) from error
         finally:
             if request.stream and answer is not None:
                 await answer.aclose()
@@ -124,7 +123,8 @@ class LiteLLMModel:
 
     def _opened(self, stream: Any) -> tuple[Source, Assembler]:
         litellm, route = _litellm(), self._route()
-        observed = bool(litellm.callbacks or litellm.success_callback or litellm.failure_callback)
+        callbacks = [*litellm.callbacks, *litellm.success_callback, *litellm.failure_callback]
+        observed = any(callback != "cache" for callback in callbacks)  # litellm adds this one by itself
         timed = TimedClient(litellm.module_level_client, self._timeout)
         return Source(stream, route.provider, timed=timed, observed=observed), Assembler(route)
 
@@ -181,10 +181,11 @@ class LiteLLMModel:
                 return row
         return None
 
-    def _failure(self, error: Exception, outer: BaseException | None) -> ModelError:
+    def _failure(self, error: Exception, outer: BaseException | None, *, streaming: bool) -> ModelError:
         secrets = {str(self._options[key]) for key in self._options if key.endswith(("_key", "_token", "secret"))}
         secrets |= {value for name, value in os.environ.items() if name.endswith("_API_KEY")}
-        return model_error(error, model=self._name, secrets={text for text in secrets if len(text) > 5}, outer=outer)
+        secrets = {text for text in secrets if len(text) > 5}
+        return model_error(error, model=self._name, streaming=streaming, secrets=secrets, outer=outer)
 
 
 _END = object()

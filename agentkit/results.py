@@ -2,6 +2,7 @@
 
 from dataclasses import is_dataclass
 from enum import Enum
+from inspect import getmro
 from typing import Any
 
 from pydantic import BaseModel
@@ -25,9 +26,9 @@ def render(value: Any) -> str:
 def _says_itself(value: Any) -> bool:
     if not isinstance(value, BaseModel) and not is_dataclass(value):
         return False
-    return any("__str__" in vars(cls) for cls in type(value).mro() if cls not in (object, BaseModel))
+    return any("__str__" in vars(cls) for cls in getmro(type(value)) if cls not in (object, BaseModel))
 
 
 def _fallback(value: Any) -> str:
-    own = any("__str__" in vars(cls) or "__repr__" in vars(cls) for cls in type(value).mro() if cls is not object)
+    own = any("__str__" in vars(cls) or "__repr__" in vars(cls) for cls in getmro(type(value)) if cls is not object)
     return str(value) if own else f"<{type(value).__name__}>"  # object's own repr would show an address

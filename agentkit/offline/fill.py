@@ -8,13 +8,13 @@ from typing import Any
 
 from .schema import Param, Tool
 from .values import Mention
-from .words import IMPERATIVES, ROLES, STOP, Token, concept, is_generic
+from .words import IMPERATIVES, ROLES, STOP, Token, concept, is_generic, stem
 
 _HINTS = {  # what a preposition or comparison before a value says about its parameter
-    "from": "from origin source start departure base initial sender",
-    "to": "to destination target end arrival recipient final goal",
+    "from": "from origin source start departure base initial sender pickup",
+    "to": "to destination target end arrival recipient final goal dropoff",
     "in": "location city country state region area year language unit currency month",
-    "at": "location time venue address rate price",
+    "at": "location time venue address rate price store shop restaurant school company",
     "near": "location city address",
     "around": "location city",
     "for": "city name query item topic duration",
@@ -59,16 +59,19 @@ _UNITS = {  # what a unit says about its parameter
     "ohm": "resistance",
 }
 _LEADS = {word: {concept(h): 0.7 for h in hints.split()} for word, hints in _HINTS.items()}
-_UNIT_HINTS = {concept(u): {concept(h): 0.6 for h in hints.split()} for units, hints in _UNITS.items() for u in units.split()}
+_UNIT_HINTS = {stem(u): {concept(h): 0.6 for h in hints.split()} for units, hints in _UNITS.items() for u in units.split()}
 _TEXTUAL = frozenset(map(concept, "query text question prompt message content input keyword topic expression sentence title subject body term task phrase equation problem".split()))
-_NAME_LIKE = {"quoted": 1.1, "name": 0.9, "code": 0.8, "url": 0.5, "email": 0.5, "path": 0.6, "expression": 0.4, "phrase": 0.5}
+_NAME_LIKE = {"quoted": 1.5, "name": 0.9, "code": 0.8, "url": 0.5, "email": 0.5, "path": 0.6, "expression": 0.4, "phrase": 0.4}
 _DATE_WORDS = frozenset(map(concept, "date day deadline birthday".split()))
 _FORMATS = (("YYYY-MM-DD", "%Y-%m-%d"), ("DD-MM-YYYY", "%d-%m-%Y"), ("MM-DD-YYYY", "%m-%d-%Y"), ("MM/DD/YYYY", "%m/%d/%Y"), ("DD/MM/YYYY", "%d/%m/%Y"), ("YYYY/MM/DD", "%Y/%m/%d"), ("YYYYMMDD", "%Y%m%d"))
+_TRIED = 4
 _REGION = frozenset(map(concept, "state country region province nation".split()))
+_PLACE = frozenset(map(concept, "location city country state place region area".split()))
+_APART = frozenset("between for in with from by on near who which that".split())
 _DETERMINERS = frozenset("the a an this that my your our and , or".split())
 _OPENERS = frozenset(". ? ! ; , : and then please you also now finally next".split())
 _STATE = re.compile(r"[A-Z]{2}")
-_NEEDED, _OPTIONAL_CUE, _OUTSIDE = 0.3, 0.55, 0.6
+_NEEDED, _OPTIONAL_CUE, _OUTSIDE = 0.3, 0.55, 0.9
 _RUN = re.compile(r"\s*(?:,|,?\s*(?:and|or|&|to|by|x|versus|vs\.?)\b|,?\s*and\s+(?:the|of|in|for|a)\b)?\s*")
 
 
@@ -118,6 +121,10 @@ def _merged_places(tool: Tool, scene: Scene) -> list[Mention]:
     apart = any(p.names & _REGION for p in tool.params if p.type == "string")
     merged: list[Mention] = []
     for mention in scene.mentions:
+        unit = next((t for t in scene.tokens if t.start == mention.end + 1 and _is_unit(t)), None)
+        if mention.kind == "name" and unit and unit.text.islower() and len(unit.text) > 2:
+            text = scene.text[mention.start : unit.end]
+            mention = replace(mention, value=text, text=text, end=unit.end)
         last = merged[-1] if merged else mention
         between, after = scene.text[last.end : mention.start], scene.text[mention.end :]
         pair = last.kind == mention.kind == "name" and between == ", " and "," not in last.text
@@ -131,19 +138,17 @@ def _merged_places(tool: Tool, scene: Scene) -> list[Mention]:
 def _with_phrases(tool: Tool, scene: Scene) -> list[Mention]:
     """The scene's mentions and, between them, runs of words that are neither function words nor the tool's own."""
     taken = [(m.start, m.end) for m in scene.mentions]
-    own = {*tool.name_words, *(c for p in tool.params for c in p.label), *_UNIT_HINTS}
+    own = {*tool.name_words, *(c for p in tool.params for c in p.label), }
     chunk: list[Token] = []
     last = "."
     found = [m for m in (_trimmed(m, own, scene) for m in scene.mentions) if m.start < m.end and not _counts(m, tool, scene)]
 
     def close() -> None:
-        while chunk and (chunk[0].concept in own or chunk[0].text == "of"):
-            if len(chunk) == 1 and chunk[0].concept in _UNIT_HINTS:
-                break
+        while chunk and (chunk[0].concept in own or chunk[0].text == "of" or (len(chunk) > 1 and _is_unit(chunk[0]))):
             chunk.pop(0)
-        while chunk and (chunk[-1].text == "of" or (len(chunk) > 1 and chunk[-1].concept in own - set(_UNIT_HINTS))):
+        while chunk and (chunk[-1].text == "of" or (len(chunk) > 1 and chunk[-1].concept in own and not _is_unit(chunk[-1]))):
             chunk.pop()
-        if chunk:
+        if not all(is_generic(t.concept) for t in chunk):
             start, end = chunk[0].start, chunk[-1].end
             found.append(Mention("phrase", scene.text[start:end], scene.text[start:end], start, end))
         chunk.clear()
@@ -153,7 +158,7 @@ def _with_phrases(tool: Tool, scene: Scene) -> list[Mention]:
         opener = not chunk and token.text.lower() in IMPERATIVES and last in _OPENERS
         if token.text == "of" and chunk and not inside:
             chunk.append(token)
-        elif inside or opener or token.text.lower() in STOP or not token.text[0].isalpha():
+        elif inside or opener or token.text.lower() in STOP or token.text.endswith("ly") or not token.text[0].isalpha():
             close()
         else:
             chunk.append(token)
@@ -190,9 +195,9 @@ def _contexts(scene: Scene, mentions: Sequence[Mention]) -> dict[Mention, dict[s
         following = next((m for m in mentions[index + 1 :] if m.kind != "phrase"), None)
         barrier = max((m.end for m in mentions[:index] if m.kind != "phrase"), default=0)
         context = _after(scene, mention, following)
-        for unit, hints in _UNIT_HINTS.items():
-            if unit in (concept(mention.unit or "-"), next(iter(context), "-")) and mention.kind == "number":
-                context = {**hints, **context}
+        if mention.kind == "number":
+            following_word = next((t.text for t in scene.tokens if t.start >= mention.end), "-")
+            context = {**_UNIT_HINTS.get(stem(following_word), {}), **_UNIT_HINTS.get(stem(mention.unit or "-"), {}), **context}
         for word, weight in _before(scene, mention, barrier).items():
             context[word] = max(weight, context.get(word, 0))
         if previous in contexts and previous.kind == mention.kind and _RUN.fullmatch(scene.text[previous.end : mention.start]):
@@ -210,9 +215,10 @@ def _before(scene: Scene, mention: Mention, barrier: int) -> dict[str, float]:
             break
         if lead and word in _LEADS:
             lead = False
+            context[f"lead {word}"] = 1.0
             for hint, weight in _LEADS[word].items():
                 context.setdefault(hint, weight)
-        distance += 1.5 if word in ("and", ",") else 0.3 if word in STOP else 1.0
+        distance += 1.5 if word in ("and", ",") else 1.0 if word in _APART else 0.3 if word in STOP else 1.0
         if token.text[0].isalnum() and (word not in STOP or token.concept in ROLES):
             context.setdefault(token.concept, 1.1 / (1 + 0.25 * max(distance - 1, 0)))
     return context
@@ -241,7 +247,9 @@ def _fits(param: Param, scene: Scene, mentions: Sequence[Mention], contexts: dic
     for mention in mentions:
         base, value = coerce(param, mention)
         if value is not None:
+            base -= 0.6 * (mention.kind == "name" and bool(param.names & _PLACE) and not any(f"lead {w}" in contexts[mention] for w in _LEADS))
             cue = _cue(param, contexts[mention]) + 0.6 * (_YEAR in param.names and bool(_YEAR_LIKE.fullmatch(mention.text)))
+            cue += 1.0 * (concept(mention.kind) in param.label)
             outside = not (scene.start <= mention.start < scene.end)
             if outside and not param.required and not scene.reach[0] <= mention.start < scene.reach[1]:
                 continue
@@ -273,7 +281,7 @@ def coerce(param: Param, mention: Mention) -> tuple[float, Any]:
         return _as_date(param, mention)
     if kind in ("list", "object"):
         return 0, None
-    if kind in words or (kind == "url" and concept("link") in words) or (kind == "path" and concept("file") in words):
+    if concept(kind) in param.label or (kind == "url" and concept("link") in words) or (kind == "path" and concept("file") in words):
         return 2.0, str(value)
     coded = bool(param.label & _CODED)
     if kind == "number":
@@ -291,6 +299,7 @@ _NUMERIC = frozenset(map(concept, "id number code year zip phone amount quantity
 _CODED = frozenset(map(concept, "id number code zip phone postal pin isbn sku".split()))
 _WHEN = frozenset(map(concept, "date day time deadline".split()))
 _PERIOD = re.compile(r"(?i)\b(?:last|next|past|this|week|month|year|day|hour|minute|morning|afternoon|evening|night|noon|daily)")
+_WEEKDAYS = frozenset("monday tuesday wednesday thursday friday saturday sunday".split())
 _YEAR = concept("year")
 _YEAR_LIKE = re.compile(r"1[5-9]\d\d|20\d\d")
 
@@ -310,6 +319,9 @@ def _as_number(param: Param, mention: Mention) -> tuple[float, Any]:
         return 0, None
     like_year = _YEAR_LIKE.fullmatch(mention.text)
     shift = (0.7 if _YEAR in param.names else -0.4) if like_year else (-0.4 if _YEAR in param.names and value < 1000 and "years" not in mention.text else 0)
+    if concept("probability") in param.names | param.hints and value > 1:
+        shift -= 0.6
+    shift += 0.2 * (not float(value).is_integer())
     return 0.8 + shift, int(value) if param.type == "integer" else value
 
 
@@ -321,6 +333,8 @@ def _as_date(param: Param, mention: Mention) -> tuple[float, Any]:
     written = mention.text
     if isinstance(value, datetime.date):
         written = value.strftime(next((f for name, f in _FORMATS if name.lower() in text.lower()), "%Y-%m-%d"))
+    if mention.text.lower().split()[-1] in _WEEKDAYS and not re.search(r"(?i)date|YYYY", text + param.path[-1]):
+        written = mention.text
     elif isinstance(value, datetime.time) and re.search(r"HH:MM|24", text):
         written = value.strftime("%H:%M:%S" if "SS" in text else "%H:%M")
     return (1.3 if fitting else 0.9 if mentioned else -0.2), written
@@ -351,7 +365,7 @@ def _options(param: Param, scene: Scene) -> list[Fit]:
 def _flag(param: Param, scene: Scene) -> list[Fit]:
     """True when the task says the words of the parameter's name, False when it says them after a negation."""
     here = [t for t in scene.tokens if scene.start <= t.start < scene.end]
-    said = [t for t in here if t.concept in param.names and not is_generic(t.concept)]
+    said = [t for t in here if t.concept in param.names]
     if not said or len({t.concept for t in said}) < min(2, len(param.names)):
         return []
     before = scene.text[max(0, said[0].start - 25) : said[0].start].lower()
@@ -389,18 +403,14 @@ def _columns(params: Sequence[Param], fits: dict[Param, list[Fit]], scene: Scene
         ((fit, param) for param in params for fit in fits[param] if fit.score >= _NEEDED and (param.required or fit.cue >= _OPTIONAL_CUE)),
         key=lambda pair: (-round(pair[0].score - 0.25 * (not pair[1].required), 2), order[pair[1]], pair[0].mention.start),
     )
-    columns: dict[Param, list[Fit]] = {}
-    used: list[Mention] = []
-    for fit, param in ranked:
-        if param not in columns and not any(_overlap(fit.mention, m) for m in used):
-            columns[param] = [fit]
-            used.append(fit.mention)
+    columns = _assigned([(p, [f for f, q in ranked if q is p][:_TRIED]) for p in params])
+    used = [column[0].mention for column in columns.values()]
     for fit, param in sorted(ranked, key=lambda pair: (pair[0].mention.start, -pair[0].score)):
         if param in columns and not any(_overlap(fit.mention, m) for m in used) and scene.start <= fit.mention.start < scene.end:
-            like = any(_alike(fit.mention, one.mention, scene) for column in columns.values() for one in column)
+            like = {p: max(_alike(fit.mention, one.mention, scene) for one in column) for p, column in columns.items()}
             rivals = [(f, p) for f, p in ranked if f.mention is fit.mention and p in columns and f.score >= 0.65 * columns[p][0].score]
-            if like and rivals:
-                fit, param = min(rivals, key=lambda pair: (-round(pair[0].score, 2), len(columns[pair[1]]), order[pair[1]]))
+            if any(like.values()) and rivals:
+                fit, param = min(rivals, key=lambda pair: (-(like[pair[1]] == 2), -round(pair[0].score, 2), len(columns[pair[1]]), order[pair[1]]))
                 columns[param].append(fit)
                 used.append(fit.mention)
     return columns
@@ -413,21 +423,46 @@ def in_one_run(one: Mention, other: Mention, text: str) -> bool:
 
 def unit_hints(said: set[str]) -> set[str]:
     """The kinds of quantity that the units among the concepts of a text measure."""
-    return {hint for word in said for hint in _UNIT_HINTS.get(word, ())}
+    return {hint for word in said if len(word) > 1 for hint in _UNIT_HINTS.get(word, ())}
+
+
+def _is_unit(token: Token) -> bool:
+    return stem(token.text) in _UNIT_HINTS
 
 
 def _overlap(one: Mention, other: Mention) -> bool:
     return one.start < other.end and other.start < one.end
 
 
-def _alike(fit: Mention, first: Mention, scene: Scene) -> bool:
-    """Whether a value is one more of its kind: in one run with the other, or between the same words."""
+def _assigned(choices: Sequence[tuple[Param, list[Fit]]]) -> dict[Param, list[Fit]]:
+    """One value for each parameter, none of them used twice, so that the sum of the scores is the highest."""
+    choices = [(param, fits) for param, fits in choices if fits]
+    rest = [sum(max(fits[0].score, 0) + 2 for _, fits in choices[i:]) for i in range(len(choices) + 1)]
+    best: tuple[float, list[Fit | None]] = (-1.0, [])
+
+    def search(taken: list[Fit | None], total: float) -> None:
+        nonlocal best
+        if total + rest[len(taken)] <= best[0] + 1e-6:
+            return
+        if len(taken) == len(choices):
+            best = (total, taken)
+            return
+        param, fits = choices[len(taken)]
+        for fit in fits:
+            if not any(one and _overlap(one.mention, fit.mention) for one in taken):
+                search([*taken, fit], total + fit.score + (2 if param.required else -0.25))
+        search([*taken, None], total)
+
+    search([], 0.0)
+    return {param: [fit] for (param, _), fit in zip(choices, best[1], strict=True) if fit}
+
+
+def _alike(fit: Mention, first: Mention, scene: Scene) -> int:
+    """Whether a value is one more of its kind: 2 between the same words, 1 in one list with the other, else 0."""
     one, other = sorted((fit, first), key=lambda m: m.start)
     if one.kind != other.kind or one.kind == "flag":
-        return False
-    if _RUN.fullmatch(scene.text[one.end : other.start]):
-        return True
-    return bool(_neighbours(one, scene) & _neighbours(other, scene))
+        return 0
+    return 2 if _neighbours(one, scene) & _neighbours(other, scene) else int(in_one_run(one, other, scene.text))
 
 
 def _neighbours(mention: Mention, scene: Scene) -> set[str]:

@@ -55,7 +55,9 @@ def plan_calls(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.d
         arguments, missing = _calls(tool, scene)
         if missing:
             lacking[tool.name] = tuple(missing)
-        calls += [call for found in arguments if (call := (tool.name, found)) not in calls]
+        for found in arguments:
+            if (tool.name, found) not in calls:
+                calls.append((tool.name, found))
     return Plan(tuple(calls), lacking)
 
 
@@ -103,8 +105,7 @@ def _tasks(query: str, words: Sequence[Token], mentions: Sequence[Mention], offe
     quoted = [(m.start, m.end) for m in mentions if m.kind in ("quoted", "object", "list", "date")]
     said = [t for t in words if not any(s <= t.start < e for s, e in quoted)]
     whole = {t.concept for t in said}
-    whole |= unit_hints(whole)
-    score, tool = max(((relevance(t, whole, offer)[0], -i, t) for i, t in enumerate(offer.tools)))[::2]
+    _, tool = max(((relevance(t, whole | unit_hints(whole), offer)[0], -i, t) for i, t in enumerate(offer.tools)))[::2]
     if not _fits_task(tool, whole):
         return []
     tasks: list[tuple[Tool, int, int]] = []
@@ -126,7 +127,7 @@ def _fits_task(tool: Tool, said: set[str]) -> bool:
     telling = [w for w in tool.name_words if not is_generic(w)]
     named = [w for w in telling if w in said]
     described = {w for w in tool.words | tool.param_words if w in said and not is_generic(w)}
-    return bool(named) or (len(described) >= 2 and bool(described & tool.words)) or not telling
+    return bool(named) or (len(described) >= 2 and bool(described & tool.words)) or len(described) >= 3 or not telling
 
 
 def _clauses(scene: Scene, start: int, end: int) -> list[tuple[int, int]]:

@@ -21,7 +21,11 @@ _MONTHS = "january february march april may june july august september october n
 _MONTH = r"(?:" + "|".join(f"{m}|{m[:3]}" for m in _MONTHS) + r"|sept)\b\.?"
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _COUNT = "(?:" + "|".join([*_UNITS, *_TENS]) + ")"
-_NO_OPENER = rf"(?!(?:{'|'.join(w.capitalize() for w in sorted(STOP | IMPERATIVES) if w.isalpha() and len(w) > 1)})\s)"
+_OPENING = "|".join(sorted(w.capitalize() for w in STOP if w.isalpha() and len(w) > 1))
+_COMMAND = "|".join(sorted(map(str.capitalize, IMPERATIVES)))
+_CAPITAL = rf"(?!(?:{_OPENING})\b)(?:(?<=[a-z,]\s)|(?!(?:{_COMMAND})\s))[A-Z][\w’]*(?:[.'&-]\w+)*"
+_NAME = rf"\b{_CAPITAL}(?:\s(?:(?:of|the|de|la|van|von|du|da|&)\s){{0,2}}[A-Z][\w’]*(?:[.'&-]\w+)*)*"
+_NUMBERED = r"(?<!\bID)(?<!\bNo)\s\d{1,3}\b(?=\s[a-z]|[.,?!]?$)(?!\s(?:day|week|month|hour|minute|night|people|time))"
 _MAGNITUDE = r"(?:hundred|thousand|million|billion|trillion|dozen)"
 
 
@@ -119,9 +123,9 @@ def _as_written(match: re.Match[str]) -> tuple[Any, str]:
 
 
 _KINDS: tuple[tuple[str, str, Callable[[re.Match[str]], tuple[Any, str]]], ...] = (
-    ("quoted", r"\"([^\"\n]+)\"|“([^”]+)”|(?<!\w)'([^'\n]+(?:'\w[^'\n]*)*)'(?!\w)|‘([^’]+)’|`([^`]+)`", _inside),
     ("object", r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}", _literal),
     ("list", r"\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\]|(?<!\w)\(\s*-?[\d.]+(?:\s*,\s*-?[\d.]+)+\s*\)", _literal),
+    ("quoted", r"\"([^\"\n]+)\"|“([^”]+)”|(?<!\w)'([^'\n]+(?:'\w[^'\n]*)*)'(?!\w)|‘([^’]+)’|`([^`]+)`", _inside),
     ("url", r"(?:https?://|www\.)[^\s,;'\"<>]+[\w/]", _as_written),
     ("email", r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", _as_written),
     ("path", r"(?<!\w)(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][\w.-]+){2,}|\b[\w-]+\.(?:[a-z]{2,4}|ipynb|json|html)\b(?!\.)", _as_written),
@@ -130,13 +134,15 @@ _KINDS: tuple[tuple[str, str, Callable[[re.Match[str]], tuple[Any, str]]], ...] 
     ("date", rf"(?i)\b(?P<month>{_MONTH})\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s+(?P<year>\d{{4}})\b)?", _date),
     ("date", rf"(?i)\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month>{_MONTH})(?:,?\s+(?P<year>\d{{4}})\b)?", _date),
     ("date", rf"\b(?P<month>(?i:{_MONTH}))(?:,?\s+|\s+of\s+)(?P<year>\d{{4}})\b", _date),
-    ("relative", rf"(?i)\b(?:today|tomorrow|yesterday|(?:(?:next|this|last|on)\s+)?(?:{'|'.join(_WEEKDAYS)}))\b", _as_written),
+    ("relative", rf"(?i)\b(?:today|tomorrow|yesterday|(?:(?:next|this|last)\s+)?(?:{'|'.join(_WEEKDAYS)}))\b", _as_written),
     ("time", r"(?i)\b(?P<h>\d{1,2})(?::(?P<m>\d{2}))?\s?(?P<half>[ap]\.?m\b\.?)", _time),
     ("time", r"\b(?P<h>\d{1,2}):(?P<m>\d{2})(?P<half>)\b", _time),
     ("code", r"(?<!\w)\+\d[\d()-]*(?:\s\d{2,}|[\d()-])+\b", _as_written),
+    ("code", r"\b\d{1,3}(?:\.\d{1,3}){3}\b", _as_written),
     ("expression", r"(?<![\w.])(?!(?:to|of|is|the|and|in|for|from|by|at)\b)[\w.()]+(?:\s?(?:\*\*|->|→|[-+*/^])\s?[\w.()]+)+(?:\s?=\s?[\w.()]+)*", _expression),
     ("code", r"\b(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])(?!\d+(?:st|nd|rd|th|[kKM]|[a-z]{1,3})\b)\w+(?:-\w+)*\b", _as_written),
     ("code", r"\+?\d[\d]*(?:-\d+){2,}|#\w+", _as_written),
+    ("name", rf"{_NAME}{_NUMBERED}|\b\d+(?:st|nd|rd|th)\s{_NAME}", _name),
     (
         "number",
         r"(?<![\w.])(?P<cur>[$€£¥])?\s?(?P<sign>-)?(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d*\.?\d+(?:e-?\d+)?)"
@@ -144,11 +150,7 @@ _KINDS: tuple[tuple[str, str, Callable[[re.Match[str]], tuple[Any, str]]], ...] 
         _number,
     ),
     ("number", rf"(?i)\b{_COUNT}(?:[-\s](?:and\s)?(?:{_COUNT}|{_MAGNITUDE}))*\b|\ba\s{_MAGNITUDE}\b", _number_words),
-    (
-        "name",
-        rf"\b{_NO_OPENER}[A-Z][\w’]*(?:[.'&-]\w+)*(?:\s(?:(?:of|the|de|la|van|von|du|da|&)\s){{0,2}}[A-Z][\w’]*(?:[.'&-]\w+)*)*(?:\s\d{{1,3}}(?=\s[a-z]|[.,?!]?$))?",
-        _name,
-    ),
+    ("name", _NAME, _name),
 )
 _COMPILED = [(kind, re.compile(pattern), parse) for kind, pattern, parse in _KINDS]
 

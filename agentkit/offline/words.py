@@ -6,6 +6,8 @@ from functools import lru_cache
 
 _TOKEN = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?|\d+(?:\.\d+)?|[^\w\s]")
 _SUFFIXES = tuple("ations ation ators ator ating ated ates ate ions ion ings ing ments ment ies ied ie ers ors er or 's ’s es ed ly s y e".split())
+_DOUBLED = re.compile(r"([^aeiou])\1$")
+_SHORT = {"stats": "statistics", "temp": "temperature", "avg": "average", "info": "information", "num": "number"}
 _AGENT = frozenset("ers ors er or".split())
 
 STOP = frozenset(
@@ -18,7 +20,9 @@ STOP = frozenset(
     "want need wanted needed know tell give show find get help me look looking calculate compute determine provide fetch "
     "retrieve search check list make find out could hello hi hey thanks thank okay ok now today's after "
     "before since until above below against along across toward towards upon without including include regarding "
-    "concerning respectively following same different well first second third finally lastly additionally".split()
+    "concerning respectively following same different well first second third finally lastly additionally "
+    "called named titled written saying located according found took taken go going made makes doing happens happened "
+    "terms way says said assistance interested learn needs wants seeking planning trying".split()
 )
 """Words that neither name a task nor are a value."""
 
@@ -38,7 +42,7 @@ IMPERATIVES = frozenset(
 GENERIC = frozenset(
     "set get find calculate compute determine search fetch retrieve show list give check make tool function api data info "
     "information details value values number result results return returns returned given specific specified based "
-    "using use name type id provide provided e.g eg i.e default format parameter optional required can be used etc".split()
+    "using use name type id provide provided default format parameter optional required can be used etc include includes including want show description".split()
 )
 """Words of tool names and descriptions that tell little about what a tool is for."""
 
@@ -49,8 +53,8 @@ _SYNONYMS = (
     "delete remove erase|convert conversion exchange translate|schedule book reserve booking reservation appointment|"
     "car vehicle automobile|restaurant dining eat|team club|doctor physician|lawyer attorney|stock share|"
     "company firm business corporation|law legal|author writer wrote written|begin start|end finish|min minimum least "
-    "lowest|max maximum highest|location place where loc|city town|date when day|temp temperature|lat latitude|"
-    "lon lng longitude|quantity qty count|avg average mean|people person guest|near nearby nearest closest|"
+    "lowest|max maximum highest|location place where loc|city town|date when day|lat latitude|"
+    "lon lng longitude|quantity qty count|average mean|people person guest|near nearby nearest closest|"
     "predict prediction forecast|game match|recommend suggest recommendation|multiply product multiplication|add "
     "sum total addition plus|subtract minus difference|divide quotient division|job position employment career|"
     "play music|medicine drug medication|definition meaning define mean|currency money|route directions direction|"
@@ -63,7 +67,7 @@ def stem(word: str) -> str:
     """A word cut to what its inflections share: `calculate`, `calculation` and `calculators` are `calcul`."""
     word = word.lower()
     suffix = next((s for s in _SUFFIXES if word.endswith(s) and len(word) - len(s) >= (4 if s in _AGENT else 3)), "")
-    return word.removesuffix(suffix)[:6]
+    return _DOUBLED.sub(r"\1", word.removesuffix(suffix))[:6]
 
 
 _CANONICAL = {stem(word): stem(group.split()[0]) for group in _SYNONYMS.split("|") for word in group.split()}
@@ -72,7 +76,7 @@ _GENERIC_STEMS = frozenset(_CANONICAL.get(stem(word), stem(word)) for word in GE
 
 def concept(word: str) -> str:
     """The stem of a word, or the one that stands for all its synonyms."""
-    cut = stem(word)
+    cut = stem(_SHORT.get(word.lower(), word))
     return _CANONICAL.get(cut, cut)
 
 

@@ -7,6 +7,7 @@ with ModelServer("hello") as server:
 import json
 import socket
 import struct
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -23,7 +24,8 @@ A str is a text reply.  A dict is a reply `{"content": ..., "tool_calls": [{"id"
 an object or text; every key may be missing; `finish_reason` in the provider's words), or, with "status", an HTTP
 error: `{"status": 429, "headers": {"Retry-After": "2"}, "message": "slow down"}`.  An int is an error of that status.
 Any dict may hold "delay" (seconds to wait first), "body" (str or bytes to send as they are, with "headers"), "reset"
-(true: close the connection without a reply) and "cut" (true: end a stream, or a body, halfway).
+(true: close the connection without a reply), "cut" (true: end a stream, or a body, halfway) and "pace" (seconds between
+the pieces of a stream).
 """
 
 _BASES = {"openai": "/v1", "groq": "/openai/v1"}
@@ -42,12 +44,13 @@ class ModelServer:
     """Plays scripted replies on the loopback, in the format of whoever is asked: by the request's path.
 
     OpenAI, Groq, Anthropic, Gemini and Ollama, streamed and not.  Each request takes the next reply; when none is left
-    the answer is an error 400.  The replies may stand in one list.  `requests` holds what came.  A context manager;
-    its threads are daemons.
+    the answer is an error 400.  The replies may stand in one list.  `requests` holds what came, `hung_up` counts the
+    clients that did not wait for the end of their reply.  A context manager; its threads are daemons.
     """
 
     def __init__(self, *replies: ScriptedReply | list[ScriptedReply]) -> None:
         self.requests: list[RecordedRequest] = []
+        self.hung_up = 0
         self._replies = _flat(replies)
         self._lock = threading.Lock()
         self._http = _Server(("127.0.0.1", 0), _Handler)
@@ -92,7 +95,11 @@ class _Server(ThreadingHTTPServer):
     model_server: ModelServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hung up is no news."""
+        """Count a client that hung up; anything else is a mistake of this file and is shown."""
+        if isinstance(sys.exception(), ConnectionError):
+            self.model_server.hung_up += 1
+        else:
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -116,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif "body" in reply or "status" in reply:
             self._send_scripted(reply, wire)
         elif body.get("stream", "stream" in self.path.partition(":")[2]) is True:
-            self._stream(list(wire.pieces(reply, _model(self.path, body))), wire, reply.get("cut", False))
+            self._stream(list(wire.pieces(reply, _model(self.path, body))), wire, reply)
         else:
             self._send(200, wire.whole(reply, _model(self.path, body)), {}, cut=reply.get("cut", False))
 
@@ -141,9 +148,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._begin(status, {"Content-Type": "application/json", "Content-Length": len(data), **headers})
         self.wfile.write(data[: len(data) // 2] if cut else data)
 
-    def _stream(self, pieces: list[str], wire: Wire, cut: bool) -> None:
+    def _stream(self, pieces: list[str], wire: Wire, reply: Json) -> None:
         self._begin(200, {"Content-Type": wire.content_type, "Transfer-Encoding": "chunked"})
-        for piece in pieces[: len(pieces) // 2] if cut else pieces:
+        for piece in pieces[: len(pieces) // 2] if reply.get("cut") else pieces:
+            time.sleep(reply.get("pace", 0))
             data = piece.encode()
             self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
         self.wfile.write(b"0\r\n\r\n")

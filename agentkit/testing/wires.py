@@ -6,6 +6,7 @@ Sources: OpenAI "Chat Completions" (Groq serves the same), Anthropic "Messages" 
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -54,9 +55,9 @@ def _event(data: Json, name: str | None = None) -> str:
     return (f"event: {name}\n" if name else "") + f"data: {json.dumps(data)}\n\n"
 
 
-def _halves(text: str) -> list[str]:
-    middle = len(text) // 2
-    return [half for half in (text[:middle], text[middle:]) if half]
+def _pieces(text: str) -> list[str]:
+    """A text as providers stream it: word by word."""
+    return re.findall(r"\s*\S+\s*$|\s*\S+|\s+", text)
 
 
 def _openai_whole(reply: Json, model: str) -> Json:
@@ -88,12 +89,12 @@ def _openai_pieces(reply: Json, model: str) -> Iterator[str]:
         return _event(_openai_frame("chat.completion.chunk", model, [choice]))
 
     yield chunk({"role": "assistant", "content": ""})
-    for half in _halves(reply.get("content") or ""):
-        yield chunk({"content": half})
+    for piece in _pieces(reply.get("content") or ""):
+        yield chunk({"content": piece})
     for index, call in enumerate(calls := calls_in(reply)):
         yield chunk({"tool_calls": [{"index": index, **_openai_call(call, "")}]})
-        for half in _halves(_text(call["arguments"])):
-            yield chunk({"tool_calls": [{"index": index, "function": {"arguments": half}}]})
+        for piece in _pieces(_text(call["arguments"])):
+            yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
     yield chunk({}, reply.get("finish_reason") or ("tool_calls" if calls else "stop"))
     yield _event(_openai_frame("chat.completion.chunk", model, [], usage=_openai_usage()))
     yield "data: [DONE]\n\n"
@@ -127,8 +128,8 @@ def _anthropic_pieces(reply: Json, model: str) -> Iterator[str]:
         else:
             empty, kind, key, text = {**block, "input": {}}, "input_json_delta", "partial_json", _text(block["input"])
         yield event("content_block_start", index=index, content_block=empty)
-        for half in _halves(text):
-            yield event("content_block_delta", index=index, delta={"type": kind, key: half})
+        for piece in _pieces(text):
+            yield event("content_block_delta", index=index, delta={"type": kind, key: piece})
         yield event("content_block_stop", index=index)
     end = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
     yield event("message_delta", delta=end, usage={"output_tokens": OUTPUT_TOKENS})
@@ -140,7 +141,7 @@ def _anthropic_error(_status: int, message: str) -> Json:
 
 
 def _gemini_whole(reply: Json, model: str) -> Json:
-    parts = [{"text": half} for half in [reply.get("content")] if half]
+    parts = [{"text": text} for text in [reply.get("content")] if text]
     return _gemini_frame(parts + _gemini_calls(reply), model, reply.get("finish_reason") or "STOP")
 
 
@@ -157,8 +158,8 @@ def _gemini_frame(parts: list[Json], model: str, finish: str | None = None) -> J
 
 
 def _gemini_pieces(reply: Json, model: str) -> Iterator[str]:
-    for half in _halves(reply.get("content") or ""):
-        yield _event(_gemini_frame([{"text": half}], model))
+    for piece in _pieces(reply.get("content") or ""):
+        yield _event(_gemini_frame([{"text": piece}], model))
     for part in _gemini_calls(reply):
         yield _event(_gemini_frame([part], model))
     yield _event(_gemini_frame([{"text": ""}], model, reply.get("finish_reason") or "STOP"))
@@ -184,8 +185,8 @@ def _ollama_whole(reply: Json, model: str) -> Json:
 
 
 def _ollama_pieces(reply: Json, model: str) -> Iterator[str]:
-    for half in _halves(reply.get("content") or ""):
-        yield json.dumps(_ollama_frame({"content": half}, model)) + "\n"
+    for piece in _pieces(reply.get("content") or ""):
+        yield json.dumps(_ollama_frame({"content": piece}, model)) + "\n"
     for call in _ollama_calls(reply):
         yield json.dumps(_ollama_frame({"content": "", "tool_calls": [call]}, model)) + "\n"
     yield json.dumps(_ollama_frame({"content": ""}, model, reply.get("finish_reason") or "stop")) + "\n"

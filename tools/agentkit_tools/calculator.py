@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from agentkit.errors import ToolError
+from agentkit import ToolError
 
 from .expression import Token, python_tokens
 

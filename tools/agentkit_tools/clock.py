@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
-from agentkit.errors import ToolError
+from agentkit import ToolError
 
 
 @dataclass(frozen=True, slots=True)

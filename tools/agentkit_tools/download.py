@@ -17,7 +17,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any, cast
 from urllib.parse import urljoin
 
-from agentkit.errors import ToolError
+from agentkit import ToolError
 
 from .guard import Target, endpoints, read_url
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentkit.errors import ToolError
+from agentkit import ToolError
 
 _EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
 TOKEN = re.compile(

@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from agentkit.errors import ToolError
+from agentkit import ToolError
 
 ALLOW_VARIABLE = "AGENTKIT_FETCH_ALLOW"
 """The environment variable with the hosts that are let through unchecked, as they stand in the URL: `host:port,...`."""

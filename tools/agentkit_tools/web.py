@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agentkit.errors import ToolError
+from agentkit import ToolError
 
 from .download import SIZE_LIMIT, Download, download
 from .readable import readable_text
@@ -56,10 +56,9 @@ def search_text(query: str, max_results: int = 5) -> list[SearchResult]:
     except DDGSException as error:
         if "No results found" in str(error):  # ddgs has no exception of its own for it
             return []
-        kind = re.match(r"\w+", str(error))
-        raise ToolError(
-            f"The search engines could not be reached ({kind[0] if kind else 'unknown reason'})."
-        ) from error
+        if kind := re.match(r"\w+Error\b", str(error)):
+            raise ToolError(f"The search engines could not be reached ({kind[0]}).") from error
+        raise ToolError("The search engines gave no usable answer.") from error
     return [_result(hit) for hit in hits[:wanted] if hit.get("href")]
 
 

@@ -1,0 +1,40 @@
+# Two commands: `make demo` shows the main job, `make test` runs every check.  Nothing but Python 3.11+ is needed.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint types pytest format clean
+
+demo: .venv/demo.stamp
+	$(BIN)/python examples/quickstart.py
+
+test: lint types pytest
+
+lint: .venv/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/dev.stamp
+	$(BIN)/mypy
+
+pytest: .venv/dev.stamp
+	$(BIN)/python -m pytest
+
+format: .venv/dev.stamp
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "agentkit needs Python 3.11 or newer: make PYTHON=python3.11 ..."; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/demo.stamp: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[tools,cli]"
+	@touch $@
+
+.venv/dev.stamp: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,104 @@
+"""What becomes of effects: driven by hand, with plain values."""
+
+import pytest
+
+from agentkit import LimitExceeded, ModelError, ToolRegistry
+from agentkit.answer import answer_tool
+from agentkit.flow import Emit, Flow, Sleep, ask
+from agentkit.messages import assistant, user
+from agentkit.model import AskModel, Reply, Request
+from agentkit.policies.limit import Landing, limit_steps
+from agentkit.policies.retry import LONGEST_WAIT, Retrying, retry
+from agentkit.testing import ScriptedModel
+
+
+def work() -> None:
+    """Works."""
+
+
+TOOLS = ToolRegistry(work, answer=answer_tool())
+REQUEST = AskModel(ScriptedModel(), Request([user("?")], TOOLS))
+REPLY = Reply(assistant("hm"))
+BUSY = ModelError("busy", kind="rate_limit", transient=True)
+
+
+def asking(times: int = 1) -> Flow[Reply]:
+    for _ in range(times):
+        reply = yield from ask(REQUEST)
+    return reply
+
+
+def test_a_transient_error_is_waited_out_and_asked_again():
+    flow = retry([1, 2])(asking())
+    assert next(flow) is REQUEST
+    shown = flow.throw(BUSY)
+    assert isinstance(shown, Emit)
+    assert shown.event.error is BUSY
+    slept = flow.send(None)
+    assert isinstance(slept, Sleep)
+    assert 0.8 <= slept.seconds <= 1.2
+    assert flow.send(None) is REQUEST
+    with pytest.raises(StopIteration) as stop:
+        flow.send(REPLY)
+    assert stop.value.value is REPLY
+
+
+def test_after_the_last_wait_the_error_is_raised():
+    flow = retry([1])(asking())
+    next(flow)
+    flow.throw(BUSY)
+    flow.send(None)
+    flow.send(None)
+    with pytest.raises(ModelError, match="busy"):
+        flow.throw(BUSY)
+
+
+def test_retry_after_is_kept_to_up_to_a_limit():
+    flow = retry([1])(asking())
+    next(flow)
+    assert flow.throw(ModelError("busy", transient=True, retry_after=7)).event.seconds == 7
+    flow = retry([1])(asking())
+    next(flow)
+    with pytest.raises(ModelError, match="long"):
+        flow.throw(ModelError("long", transient=True, retry_after=LONGEST_WAIT + 1))
+
+
+def test_what_does_not_pass_is_raised_at_once():
+    flow = retry()(asking())
+    next(flow)
+    with pytest.raises(ModelError):
+        flow.throw(ModelError("bad request", kind="bad_request", status=400))
+
+
+def test_other_effects_pass_untouched():
+    def flow():
+        yield from ask(Sleep(3))
+
+    for policy in (retry(), limit_steps(1)):
+        assert next(policy(flow())) == Sleep(3)
+
+
+def test_the_retry_is_an_event_that_listeners_see(world, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    model = ScriptedModel(ModelError("busy", transient=True, retry_after=0), "hello")
+
+    def flow():
+        return (yield from ask(AskModel(model, Request([user("?")], TOOLS))))
+
+    reply, events = world.drive(retry()(flow()))
+    assert reply.message["content"] == "hello"
+    assert [type(event) for event in events if isinstance(event, Retrying)] == [Retrying]
+
+
+def test_at_the_limit_the_request_offers_only_the_answer():
+    flow = limit_steps(2)(asking(4))
+    assert next(flow) is REQUEST
+    assert flow.send(REPLY) is REQUEST
+    assert flow.send(REPLY) == Emit(Landing("max_steps"))
+    landing = flow.send(None)
+    assert list(landing.request.tools) == ["final_answer"]
+    assert landing.request.tool_choice == "final_answer"
+    assert landing.request.messages[:1] == REQUEST.request.messages
+    assert len(REQUEST.request.messages) == 1, "the history itself is not written to"
+    with pytest.raises(LimitExceeded, match="2 steps"):
+        flow.send(REPLY)

@@ -1,0 +1,61 @@
+"""The model that plays a script."""
+
+import pytest
+
+from agentkit import JsonAgent, ModelError, ToolRegistry
+from agentkit.messages import calls_of, user
+from agentkit.model import Reply, Request, TextDelta, ToolCallDelta
+from agentkit.testing import ScriptedModel
+
+REQUEST = Request([user("?")], ToolRegistry())
+
+
+def played(model, request=REQUEST):
+    return list(model.ask(request))
+
+
+def test_every_form_of_reply():
+    given = Reply({"role": "assistant", "content": "as it is"})
+    model = ScriptedModel(
+        "a text",
+        {"tool_calls": [{"id": "x", "name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": "{broken"}], "content": "hm"},
+        ValueError("no"),
+        given,
+    )  # fmt: skip
+    assert played(model)[-1].message == {"role": "assistant", "content": "a text"}
+    message = played(model)[-1].message
+    assert message["content"] == "hm"
+    assert [(call.name, call.arguments) for call in calls_of(message)] == [("f", '{"a": 1}'), ("g", "{broken")]
+    assert calls_of(message)[0].id == "x"
+    with pytest.raises(ValueError, match="no"):
+        played(model)
+    assert played(model) == [given]
+    model.assert_done()
+
+
+def test_a_script_that_is_not_played_to_its_end_fails():
+    model = ScriptedModel(["one", "two"])
+    played(model)
+    with pytest.raises(AssertionError, match=r"1 scripted replies.*'two'"):
+        model.assert_done()
+
+
+def test_asking_past_the_end_fails():
+    def work() -> None:
+        """Works."""
+
+    with pytest.raises(ModelError, match="the script holds 0 replies"):
+        JsonAgent(work, model=ScriptedModel([]))("?")
+
+
+def test_a_stream_comes_in_pieces():
+    model = ScriptedModel({"content": "one two  three", "tool_calls": [{"name": "f"}]})
+    pieces = played(model, Request([user("?")], ToolRegistry(), stream=True))
+    assert "".join(piece.text for piece in pieces if isinstance(piece, TextDelta)) == "one two  three"
+    assert ToolCallDelta(0, "f", "{}") in pieces
+    assert isinstance(pieces[-1], Reply)
+
+
+def test_a_wrong_entry_is_a_clear_error():
+    with pytest.raises(TypeError, match="a scripted reply is"):
+        played(ScriptedModel([7]))

@@ -1,0 +1,47 @@
+import inspect
+import subprocess
+import sys
+from typing import get_type_hints
+
+import agentkit_tools
+import pytest
+from agentkit_tools import ALL_TOOLS, get_weather, search_text
+from docstring_parser import parse
+
+IMPORTED = (
+    "import sys, agentkit_tools; print(*(sys.modules.keys() & {'requests', 'ddgs', 'urllib3', 'litellm', 'pydantic'}))"
+)
+
+
+def test_the_import_loads_neither_requests_nor_ddgs():
+    loaded = subprocess.run(
+        [sys.executable, "-c", IMPORTED],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+    assert loaded.stdout.strip() == ""
+
+
+def test_all_tools_are_exported_by_name():
+    assert {function.__name__ for function in ALL_TOOLS} == set(agentkit_tools.__all__) - {"ALL_TOOLS"}
+
+
+@pytest.mark.parametrize("function", ALL_TOOLS, ids=lambda function: function.__name__)
+def test_the_docstring_names_every_parameter_and_every_parameter_has_a_type(function):
+    docstring = parse(function.__doc__)
+    parameters = list(inspect.signature(function).parameters)
+    assert docstring.short_description
+    assert [parameter.arg_name for parameter in docstring.params] == parameters
+    assert all(parameter.description for parameter in docstring.params)
+    assert set(get_type_hints(function)) == {*parameters, "return"}
+
+
+@pytest.mark.parametrize(
+    ("missing", "call"), [("ddgs", lambda: search_text("x")), ("requests", lambda: get_weather("x"))]
+)
+def test_a_missing_extra_says_what_to_install(missing, call, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=r'pip install "agentkit\[tools\]"'):
+        call()

@@ -1,0 +1,102 @@
+import datetime
+
+import pytest
+from agentkit_tools import clock, current_time, days_between, shift_date
+
+from agentkit import ToolError
+
+
+@pytest.fixture(autouse=True)
+def _frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Now is late in the evening of December 31, 2024, UTC; this computer is in UTC."""
+    now = datetime.datetime(2024, 12, 31, 22, 30, 15, 999, tzinfo=datetime.UTC)
+    monkeypatch.setattr(clock, "_now", lambda zone=datetime.UTC: now.astimezone(zone))
+
+
+@pytest.mark.parametrize(
+    ("timezone", "said"),
+    [
+        ("UTC", "2024-12-31T22:30:15+00:00 (Tuesday, UTC)"),
+        ("Asia/Kolkata", "2025-01-01T04:00:15+05:30 (Wednesday, Asia/Kolkata)"),
+        ("asia/kolkata", "2025-01-01T04:00:15+05:30 (Wednesday, Asia/Kolkata)"),
+        ("Tokyo", "2025-01-01T07:30:15+09:00 (Wednesday, Asia/Tokyo)"),
+        (" new york ", "2024-12-31T17:30:15-05:00 (Tuesday, America/New_York)"),
+        ("America/New York", "2024-12-31T17:30:15-05:00 (Tuesday, America/New_York)"),
+        ("Istanbul", "2025-01-01T01:30:15+03:00 (Wednesday, Europe/Istanbul)"),
+    ],
+)
+def test_the_time_in_a_zone_or_a_city(timezone, said):
+    assert str(current_time(timezone)) == said
+
+
+def test_without_a_zone_it_is_utc():
+    assert current_time().timezone == "UTC"
+
+
+@pytest.mark.parametrize(
+    ("timezone", "message"),
+    [
+        ("Pariss", "Did you mean Europe/Paris"),
+        ("Europe/Lodnon", "Europe/London"),
+        ("West", "Several time zones are called 'West': Australia/West, Brazil/West"),
+        ("Paris, Texas", "No time zone"),
+        ("xyzzyq", "Write an IANA name"),
+        ("../../etc/passwd", "No time zone"),
+        ("", "empty"),
+    ],
+)
+def test_an_unknown_zone_is_answered_with_those_that_come_close(timezone, message):
+    with pytest.raises(ToolError) as error:
+        current_time(timezone)
+    assert message in str(error.value)
+
+
+def test_without_zone_data_utc_works_and_the_rest_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(clock, "_zones", dict)
+    assert current_time("utc").timezone == "UTC"
+    with pytest.raises(ToolError, match="pip install tzdata"):
+        current_time("Tokyo")
+
+
+@pytest.mark.parametrize(
+    ("span", "said"),
+    [
+        ({}, "2024-01-31 (Wednesday)"),
+        ({"days": 1}, "2024-02-01 (Thursday)"),
+        ({"weeks": -1, "days": -1}, "2024-01-23 (Tuesday)"),
+        ({"months": 1}, "2024-02-29 (Thursday)"),
+        ({"months": 13}, "2025-02-28 (Friday)"),
+        ({"months": -2}, "2023-11-30 (Thursday)"),
+        ({"months": 1, "days": 1}, "2024-03-01 (Friday)"),
+        ({"years": 1}, "2025-01-31 (Friday)"),
+    ],
+)
+def test_shifting_clamps_to_the_end_of_the_month(span, said):
+    assert str(shift_date("2024-01-31", **span)) == said
+
+
+def test_a_leap_day_a_year_later_is_the_last_of_february():
+    assert shift_date("2024-02-29", years=1).date == "2025-02-28"
+
+
+def test_today_is_understood():
+    assert shift_date("Today", days=1).date == "2025-01-01"
+    assert days_between("today", "2025-12-31") == 365
+
+
+@pytest.mark.parametrize("span", [{"years": 8000}, {"days": 10**12}, {"days": 3_000_000}, {"months": -(10**30)}])
+def test_a_result_outside_the_calendar_is_refused(span):
+    with pytest.raises(ToolError, match="years 1 to 9999"):
+        shift_date("2024-01-31", **span)
+
+
+def test_days_between_counts_in_both_directions():
+    assert days_between("2024-02-28", "2024-03-01") == 2
+    assert days_between("2024-03-01", "2024-02-28") == -2
+
+
+@pytest.mark.parametrize("date", ["", "31.01.2024", "2024-02-30", "2024-01-31T10:00", "tomorrow"])
+def test_what_is_no_date_is_said_with_the_right_form(date):
+    for attempt in (lambda: shift_date(date), lambda: days_between(date, "today"), lambda: days_between("today", date)):
+        with pytest.raises(ToolError, match=r"is not a date\. Write YYYY-MM-DD"):
+            attempt()

@@ -1,0 +1,203 @@
+import gzip
+import time
+import zlib
+
+import pytest
+from agentkit_tools import download as download_module
+from agentkit_tools.download import download
+
+from agentkit import ToolError
+
+PUBLIC = "93.184.216.34"
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(download_module, "TIME_LIMIT", 0.3)
+
+
+def refused(url):
+    with pytest.raises(ToolError) as error:
+        download(url)
+    return str(error.value)
+
+
+def test_an_ordinary_page_comes_back(allowed):
+    allowed.answer("/page", "hello", Content_Type="Text/Plain; Charset=UTF-8")
+    page = download(f"{allowed.url}/page?a=b")
+    assert (page.body, page.media_type, page.charset, page.is_cut) == (b"hello", "text/plain", "utf-8", False)
+    [(path, headers)] = allowed.requests
+    assert path == "/page?a=b"
+    assert headers["Host"] == allowed.host
+
+
+def test_a_private_address_is_not_even_connected_to(server, internet):
+    assert "127.0.0.1 is not on the public internet" in refused(f"{server.url}/")
+    assert internet.connections == []
+
+
+def test_a_public_name_is_reached_at_the_address_that_was_checked_though_its_next_answer_is_private(server, internet):
+    internet.names["rebinding.example"] = [[PUBLIC], ["127.0.0.1"]]
+    internet.routes[PUBLIC, 80] = server.server_port
+    server.answer("/", "the public page")
+    assert download("http://rebinding.example/").body == b"the public page"
+    assert internet.connections == [PUBLIC]
+    assert internet.lookups == ["rebinding.example"]
+    assert server.requests[0][1]["Host"] == "rebinding.example"
+
+
+def test_a_redirect_is_looked_up_anew_so_rebinding_between_hops_is_refused(server, internet):
+    internet.names["rebinding.example"] = [[PUBLIC], ["127.0.0.1"]]
+    internet.routes[PUBLIC, 80] = server.server_port
+    server.answer("/", status=302, Location="/next")
+    assert "rebinding.example (127.0.0.1) is not on the public internet" in refused("http://rebinding.example/")
+    assert internet.connections == [PUBLIC]
+
+
+@pytest.mark.parametrize(
+    ("location", "message"),
+    [
+        ("http://127.0.0.1:1/", "127.0.0.1 is not on the public internet"),
+        ("http://169.254.169.254/latest/meta-data/", "169.254.169.254 is not on the public internet"),
+        ("//[::1]/", "::1 is not on the public internet"),
+        ("file:///etc/passwd", "Only http:// and https://"),
+        ("http://user:x@example.com/", "user name or password"),
+        ("http://[", "redirects to an invalid URL"),
+    ],
+)
+def test_a_redirect_to_where_no_request_may_go_is_refused(allowed, internet, location, message):
+    allowed.answer("/", status=301, Location=location)
+    assert message in refused(allowed.url)
+    assert len(internet.connections) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_are_followed_relative_to_where_they_come_from(allowed, status):
+    allowed.answer("/a/b", status=status, Location="../c?d=e")
+    allowed.answer("/c", "found")
+    page = download(f"{allowed.url}/a/b")
+    assert (page.body, page.url) == (b"found", f"{allowed.url}/c?d=e")
+
+
+def test_five_redirects_are_followed_and_no_more(allowed):
+    for hop in range(6):
+        allowed.answer(f"/{hop}", status=302, Location=f"/{hop + 1}")
+    allowed.answer("/6", "the end")
+    assert download(f"{allowed.url}/1").body == b"the end"
+    assert "more than 5 redirects" in refused(f"{allowed.url}/0")
+
+
+def test_the_next_address_is_tried_when_one_does_not_answer(server, internet):
+    internet.names["two.example"] = [["93.184.216.35", PUBLIC]]
+    internet.routes["93.184.216.35", 80] = 1  # nothing listens there
+    internet.routes[PUBLIC, 80] = server.server_port
+    server.answer("/", "from the second")
+    assert download("http://two.example/").body == b"from the second"
+
+
+def test_no_server_is_said_in_words(internet):
+    internet.names["down.example"] = [[PUBLIC]]
+    internet.routes[PUBLIC, 80] = 1
+    assert refused("http://down.example/") == "down.example could not be read: Connection refused."
+
+
+def test_proxies_of_the_environment_are_not_used(allowed, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    allowed.answer("/", "direct")
+    assert download(allowed.url).body == b"direct"
+
+
+def test_tls_asks_for_the_name_and_checks_the_certificate_against_it(tls_server, internet, monkeypatch, certificate):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    internet.names |= {"secure.example": [[PUBLIC]], "other.example": [[PUBLIC]]}
+    internet.routes[PUBLIC, 443] = tls_server.server_port
+    tls_server.answer("/", "secret page")
+    assert download("https://secure.example/").body == b"secret page"
+    assert tls_server.requests[0][1]["Host"] == "secure.example"
+    assert "certificate is not valid: Hostname mismatch" in refused("https://other.example/")
+    assert tls_server.server_names == ["secure.example", "other.example"]
+
+
+def test_a_certificate_nobody_vouches_for_is_refused(tls_server, internet):
+    internet.names["secure.example"] = [[PUBLIC]]
+    internet.routes[PUBLIC, 443] = tls_server.server_port
+    assert "certificate is not valid: self-signed certificate" in refused("https://secure.example/")
+    assert tls_server.requests == []
+
+
+def test_tls_to_a_server_without_it_is_said_in_words(server, internet):
+    internet.names["plain.example"] = [[PUBLIC]]
+    internet.routes[PUBLIC, 443] = server.server_port
+    assert refused("https://plain.example/").startswith("plain.example could not be read: TLS failed: ")
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(404, "404 Not Found"), (500, "500 Internal Server Error"), (304, "304 Not Modified")]
+)
+def test_an_error_status_is_said(allowed, status, words):
+    allowed.answer("/x", "<h1>sorry</h1>", status=status)
+    assert refused(f"{allowed.url}/x") == f"{allowed.url}/x answered {words}."
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (b"", b""),
+        (b"HTTP/1.0 200 OK\r\n", b"X-A: b\r\n"),
+        (b"HTTP/1.0 200 OK\r\n\r\n", b"drip"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+    ],
+    ids=["silent", "headers without end", "body without end", "chunks without end"],
+)
+def test_one_limit_ends_whatever_the_server_does(allowed, quick, first, then):
+    allowed.hang("/", first=first, then=then)
+    began = time.monotonic()
+    assert refused(allowed.url) == "127.0.0.1 took longer than 0.3 seconds."
+    assert time.monotonic() - began < 2
+
+
+def test_the_limit_covers_all_redirects_together(allowed, quick):
+    def slow_redirect(handler):
+        time.sleep(0.08)
+        handler.begin(302, {"Location": "/again"})
+
+    allowed.pages["/again"] = slow_redirect
+    assert "took longer than 0.3 seconds" in refused(f"{allowed.url}/again")
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+def test_a_huge_body_is_read_to_the_limit_only(allowed, monkeypatch, encoding):
+    monkeypatch.setattr(download_module, "SIZE_LIMIT", 100_000)
+    content = b"x" * 100_000_000 if encoding == "gzip" else b"x" * 300_000
+    allowed.answer("/", gzip.compress(content, 1) if encoding == "gzip" else content, Content_Encoding=encoding)
+    page = download(allowed.url)
+    assert (page.body, page.is_cut) == (b"x" * 100_000, True)
+
+
+def test_a_compressed_page_is_unpacked(allowed):
+    allowed.answer("/", gzip.compress(b"hello" * 100_000), Content_Encoding="gzip")
+    page = download(allowed.url)
+    assert (page.body, page.is_cut) == (b"hello" * 100_000, False)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "the answer is not complete, valid HTTP"),
+        (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n", "the answer is not complete, valid HTTP"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", "the answer is not complete, valid HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\nnot gzip", "the compressed body is damaged"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\nx", "compressed in a way that was not asked for"),
+        (b"", "the answer is not complete, valid HTTP"),
+    ],
+)
+def test_nonsense_is_said_in_words(allowed, raw, message):
+    allowed.pages["/"] = lambda handler: handler.wfile.write(raw)
+    assert message in refused(allowed.url)
+
+
+def test_an_unpacked_body_is_the_same_however_it_is_cut_into_pieces(allowed, monkeypatch):
+    content = bytes(range(256)) * 2000
+    monkeypatch.setattr(download_module, "_PIECE", 7)
+    allowed.answer("/", zlib.compress(content, wbits=31), Content_Encoding="gzip")
+    assert download(allowed.url).body == content

@@ -1,0 +1,184 @@
+import json
+from urllib.parse import parse_qs
+
+import pytest
+from agentkit_tools import get_weather, weather
+
+from agentkit import ToolError
+
+KOLKATA = {
+    "name": "Kolkata",
+    "admin1": "West Bengal",
+    "country": "India",
+    "country_code": "IN",
+    "latitude": 22.56,
+    "longitude": 88.36,
+}
+PARISES = [
+    {
+        "name": "Paris",
+        "admin1": "Île-de-France",
+        "country": "France",
+        "country_code": "FR",
+        "latitude": 48.85,
+        "longitude": 2.35,
+    },
+    {
+        "name": "Paris",
+        "admin1": "Texas",
+        "country": "United States",
+        "country_code": "US",
+        "latitude": 33.66,
+        "longitude": -95.55,
+    },
+]
+CURRENT = {
+    "time": "2025-11-21T06:45",
+    "interval": 900,
+    "temperature_2m": 25.9,
+    "apparent_temperature": 27.0,
+    "relative_humidity_2m": 60,
+    "precipitation": 0.0,
+    "wind_speed_10m": 8.9,
+    "wind_direction_10m": 310,
+    "weather_code": 2,
+}
+
+
+@pytest.fixture
+def open_meteo(server, monkeypatch):
+    monkeypatch.setattr(weather, "GEOCODING_URL", f"{server.url}/search")
+    monkeypatch.setattr(weather, "FORECAST_URL", f"{server.url}/forecast")
+    server.answer("/search", json.dumps({"results": [KOLKATA]}))
+    server.answer("/forecast", json.dumps({"timezone": "Asia/Kolkata", "current": CURRENT}))
+    return server
+
+
+def parameters(server, number):
+    return {name: value for name, [value] in parse_qs(server.requests[number][0].partition("?")[2]).items()}
+
+
+def test_the_weather_says_itself_in_one_line(open_meteo):
+    assert str(get_weather("Kolkata")) == (
+        "Kolkata, West Bengal, India, 2025-11-21 06:45 (Asia/Kolkata): partly cloudy, 25.9 °C (feels like 27 °C), "
+        "humidity 60 %, precipitation 0 mm, wind 8.9 km/h from NW (310°)"
+    )
+
+
+def test_imperial_units_are_asked_for_and_said(open_meteo):
+    found = get_weather("Kolkata", "imperial")
+    asked = parameters(open_meteo, 1)
+    assert (asked["temperature_unit"], asked["wind_speed_unit"], asked["precipitation_unit"]) == (
+        "fahrenheit",
+        "mph",
+        "inch",
+    )
+    assert "25.9 °F" in str(found)
+    assert "0 in, wind 8.9 mph" in str(found)
+
+
+def test_the_place_is_encoded_and_its_coordinates_are_asked_for(open_meteo):
+    get_weather("Sankt Pölten & x=1")
+    assert parameters(open_meteo, 0)["name"] == "Sankt Pölten & x=1"
+    assert parameters(open_meteo, 0)["count"] == "10"
+    forecast = parameters(open_meteo, 1)
+    assert (forecast["latitude"], forecast["longitude"], forecast["timezone"]) == ("22.56", "88.36", "auto")
+    assert set(forecast["current"].split(",")) == set(CURRENT) - {"time", "interval"}
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        ("Paris", "Paris, Île-de-France, France"),
+        ("Paris, Texas", "Paris, Texas, United States"),
+        ("Paris, texas, USA", "Paris, Texas, United States"),
+        ("Paris, US", "Paris, Texas, United States"),
+        ("Paris, ile-de-france", "Paris, Île-de-France, France"),
+        ("Paris,", "Paris, Île-de-France, France"),
+    ],
+)
+def test_what_follows_the_comma_chooses_among_places_of_one_name(open_meteo, place, found):
+    open_meteo.answer("/search", json.dumps({"results": PARISES}))
+    assert get_weather(place).place == found
+    assert parameters(open_meteo, 0)["name"] == "Paris"
+
+
+def test_a_place_that_is_elsewhere_is_answered_with_where_it_is(open_meteo):
+    open_meteo.answer("/search", json.dumps({"results": PARISES}))
+    with pytest.raises(ToolError) as error:
+        get_weather("Paris, Ontario")
+    assert str(error.value) == (
+        "No 'Paris' is in 'Ontario'. Known are: Paris, Île-de-France, France; Paris, Texas, United States."
+    )
+
+
+def test_a_place_without_a_region_is_named_as_far_as_it_is_known(open_meteo):
+    open_meteo.answer(
+        "/search", json.dumps({"results": [KOLKATA | {"name": "Singapore", "admin1": "", "country": "Singapore"}]})
+    )
+    assert get_weather("Singapore").place == "Singapore"
+
+
+def test_an_unknown_place_is_said_and_no_weather_is_asked_for(open_meteo):
+    open_meteo.answer("/search", json.dumps({"generationtime_ms": 0.5}))
+    with pytest.raises(ToolError, match="No place is called 'Xyzzy'"):
+        get_weather("Xyzzy")
+    assert len(open_meteo.requests) == 1
+
+
+@pytest.mark.parametrize("place", ["", "  ", ", France"])
+def test_an_empty_place_asks_nothing(open_meteo, place):
+    with pytest.raises(ToolError, match="empty"):
+        get_weather(place)
+    assert open_meteo.requests == []
+
+
+def test_an_unknown_weather_code_is_given_as_it_is(open_meteo):
+    open_meteo.answer("/forecast", json.dumps({"timezone": "UTC", "current": CURRENT | {"weather_code": 42}}))
+    assert get_weather("Kolkata").description == "weather code 42"
+
+
+@pytest.mark.parametrize("reply", [{}, {"timezone": "UTC", "current": CURRENT | {"temperature_2m": None}}])
+def test_missing_values_are_no_weather(open_meteo, reply):
+    open_meteo.answer("/forecast", json.dumps(reply))
+    with pytest.raises(ToolError, match="no complete current weather for Kolkata, West Bengal, India"):
+        get_weather("Kolkata")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        (
+            429,
+            '{"error": true, "reason": "Daily API request limit exceeded"}',
+            r"refused the request \(429\): Daily API request limit",
+        ),
+        (
+            400,
+            '{"error": true, "reason": "Parameter name is bad"}',
+            r"refused the request \(400\): Parameter name is bad",
+        ),
+        (500, "<html>oops</html>", r"refused the request \(500\): Internal Server Error"),
+        (200, "<html>captive portal</html>", "did not answer with JSON"),
+        (200, "[]", "did not answer with JSON"),
+    ],
+)
+def test_a_refusal_is_passed_on_with_its_reason(open_meteo, status, body, message):
+    open_meteo.answer("/search", body, status=status)
+    with pytest.raises(ToolError, match=message):
+        get_weather("Kolkata")
+
+
+def test_a_hung_server_is_a_timeout(open_meteo, monkeypatch):
+    open_meteo.hang("/search")
+    monkeypatch.setattr(weather, "TIMEOUT", 0.1)
+    with pytest.raises(ToolError) as error:
+        get_weather("Kolkata")
+    assert str(error.value) == "127.0.0.1 did not answer within 0.1 seconds."
+
+
+def test_offline_names_the_host_and_nothing_else(internet):
+    internet.names["geocoding-api.open-meteo.com"] = [[]]
+    with pytest.raises(ToolError) as error:
+        get_weather("Kolkata")
+    assert str(error.value) == "geocoding-api.open-meteo.com could not be reached."

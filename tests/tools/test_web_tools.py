@@ -1,0 +1,179 @@
+import json
+from types import SimpleNamespace
+
+import agentkit_tools.web as web
+import pytest
+from agentkit_tools import download as download_module
+from agentkit_tools import fetch_page, search_text
+from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
+from ddgs.http_client import HttpClient
+
+from agentkit import ToolError
+
+
+def hits(count, text="about cats"):
+    items = "".join(
+        f'<div class="result__body"><h2><a>Cats {n}</a></h2><a href="https://example.org/{n}">{text} {n}</a></div>'
+        for n in range(count)
+    )
+    return SimpleNamespace(status_code=200, text=f"<html><body><p>Results</p>{items}</body></html>", content=b"")
+
+
+@pytest.fixture
+def engines(monkeypatch):
+    """Every search engine gives the same reply, which a test sets: a response or an exception."""
+    state = SimpleNamespace(reply=hits(30), asked=[])
+
+    def request(client, method, url, **settings):
+        state.asked.append((url, settings))
+        if isinstance(state.reply, Exception):
+            raise state.reply
+        return state.reply if "duckduckgo" in url else SimpleNamespace(status_code=429, text="", content=b"")
+
+    monkeypatch.setattr(HttpClient, "request", request)
+    return state
+
+
+def test_a_search_gives_titles_urls_and_snippets(engines):
+    found = search_text("cats", max_results=3)
+    assert len(found) == 3
+    assert {result.title for result in found} <= {f"Cats {n}" for n in range(30)}
+    assert all(result.url.startswith("https://example.org/") and "about cats" in result.snippet for result in found)
+    assert any("cats" in str(settings) for _, settings in engines.asked)
+
+
+@pytest.mark.parametrize(("wanted", "given"), [(100, 20), (20, 20), (1, 1), (0, 1), (-5, 1)])
+def test_the_number_of_results_is_bounded(engines, wanted, given):
+    assert len(search_text("cats", max_results=wanted)) == given
+
+
+def test_long_snippets_are_cut(engines):
+    engines.reply = hits(3, "cats " * 1000)
+    assert {len(result.snippet) for result in search_text("cats")} == {500}
+
+
+def test_no_results_are_an_empty_list(engines):
+    engines.reply = hits(0)
+    assert search_text("cats") == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (TimeoutException("operation timed out"), "The search engines did not answer in time."),
+        (
+            DDGSException("DNSError: DNSError('error sending request ... 0x7f01')"),
+            "The search engines could not be reached (DNSError).",
+        ),
+        (DDGSException("Document is empty"), "The search engines gave no usable answer."),
+    ],
+)
+def test_a_search_that_fails_says_so_briefly(engines, failure, said):
+    engines.reply = failure
+    with pytest.raises(ToolError) as error:
+        search_text("cats")
+    assert str(error.value) == said
+
+
+def test_a_rate_limit_is_said(engines, monkeypatch):
+    monkeypatch.setattr("ddgs.DDGS.text", lambda *args, **settings: (_ for _ in ()).throw(RatelimitException("202")))
+    with pytest.raises(ToolError, match="no more requests for now"):
+        search_text("cats")
+
+
+@pytest.mark.parametrize("query", ["", " \n"])
+def test_an_empty_query_asks_nobody(engines, query):
+    with pytest.raises(ToolError, match="The query is empty"):
+        search_text(query)
+    assert engines.asked == []
+
+
+def test_a_page_is_read_as_text(allowed):
+    allowed.answer("/", "<title>Hi</title><p>caf\u00e9</p>", Content_Type="text/html; charset=utf-8")
+    assert fetch_page(allowed.url) == "Hi\n\ncafé"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("text/plain", "a <b> c"),
+        ("application/json", json.dumps({"a": [1, 2]})),
+        ("application/ld+json; charset=utf-8", '{"a": 1}'),
+        ("application/rss+xml", "<rss><title>x</title></rss>"),
+        ("text/csv", "a,b\n1,2"),
+    ],
+)
+def test_text_and_data_are_passed_as_they_are(allowed, content_type, body):
+    allowed.answer("/", body, Content_Type=content_type)
+    assert fetch_page(allowed.url) == body
+
+
+@pytest.mark.parametrize("content_type", ["application/pdf", "image/png", "application/octet-stream", "video/mp4"])
+def test_another_content_type_is_refused_with_its_name(allowed, content_type):
+    allowed.answer("/file", b"%PDF", Content_Type=content_type)
+    with pytest.raises(ToolError, match=f"/file is not text but {content_type}"):
+        fetch_page(f"{allowed.url}/file")
+
+
+def test_a_page_of_no_stated_type_is_refused(allowed):
+    allowed.answer("/", b"\x00\x01")
+    with pytest.raises(ToolError, match="of no stated content type"):
+        fetch_page(allowed.url)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        ("<p>Zürich €".encode("cp1252"), "text/html; charset=windows-1252"),
+        ("<meta charset='windows-1252'><p>Zürich €".encode("cp1252"), "text/html"),
+        (
+            '<meta http-equiv="Content-Type" content="text/html; charset=cp1252"><p>Zürich €'.encode("cp1252"),
+            "text/html",
+        ),
+        ("<p>Zürich €".encode("utf-8-sig"), "text/html; charset=iso-8859-1"),
+        ("<p>Zürich €".encode("utf-16"), "text/html"),
+        ("<p>Zürich €".encode(), "text/html; charset=nonsense"),
+        ("<p>Zürich €".encode(), "text/html; charset=hex"),
+        ("<p>Zürich €".encode(), "text/html"),
+    ],
+)
+def test_the_charset_is_found(allowed, body, content_type):
+    allowed.answer("/", body, Content_Type=content_type)
+    assert fetch_page(allowed.url) == "Zürich €"
+
+
+def test_bytes_that_are_no_text_are_replaced(allowed):
+    allowed.answer("/", b"a\xffb", Content_Type="text/plain")
+    assert fetch_page(allowed.url) == "a\ufffdb"
+
+
+def test_a_long_page_is_cut_and_says_so(allowed):
+    allowed.answer("/", "x" * 30_000, Content_Type="text/plain")
+    assert fetch_page(allowed.url) == "x" * 20_000 + "\n\n[20,000 of 30,000 characters of the page]"
+    assert fetch_page(allowed.url, max_characters=5).startswith("xxxxx\n\n[5 of 30,000")
+    assert fetch_page(allowed.url, max_characters=30_000) == "x" * 30_000
+
+
+def test_a_page_longer_than_what_is_read_says_so(allowed, monkeypatch):
+    monkeypatch.setattr(download_module, "SIZE_LIMIT", 1000)
+    monkeypatch.setattr(web, "SIZE_LIMIT", 1000)
+    allowed.answer("/", "x" * 5000, Content_Type="text/plain")
+    assert fetch_page(allowed.url) == "x" * 1000 + "\n\n[1,000 of 1,000 characters of the first 1,000 bytes]"
+
+
+def test_a_page_without_text_says_so(allowed):
+    allowed.answer("/", "<div id=app></div><script>go()</script>", Content_Type="text/html")
+    with pytest.raises(ToolError, match="has no text"):
+        fetch_page(allowed.url)
+
+
+def test_a_private_page_is_refused(server):
+    server.answer("/", "secret", Content_Type="text/plain")
+    with pytest.raises(ToolError, match="not on the public internet"):
+        fetch_page(server.url)
+    assert server.requests == []
+
+
+def test_a_missing_page_is_said_with_its_status(allowed):
+    with pytest.raises(ToolError, match="/nothing answered 404 Not Found"):
+        fetch_page(f"{allowed.url}/nothing")

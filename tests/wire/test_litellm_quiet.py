@@ -1,0 +1,71 @@
+"""litellm is imported late, prints nothing, fetches nothing and changes nothing that the user has set."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+from agentkit.testing.server import ModelServer
+
+PROGRAM = """
+import asyncio, socket, sys, threading
+dialled = []
+connect, lookup = socket.socket.connect, socket.getaddrinfo
+def watched_connect(self, address):
+    dialled.append(address[0] if isinstance(address, tuple) else address)
+    return connect(self, address)
+def watched_lookup(host, *rest, **named):
+    dialled.append(host)
+    return lookup(host, *rest, **named)
+socket.socket.connect, socket.getaddrinfo = watched_connect, watched_lookup
+from agentkit.litellm_model import LiteLLMModel, _litellm
+from agentkit.errors import ModelError
+from agentkit.messages import user
+from agentkit.model import Request
+from agentkit.registry import ToolRegistry
+assert "litellm" not in sys.modules
+base = sys.argv[1]
+def add(a: int, b: int) -> int:
+    "Adds."
+    return a + b
+wish = Request([user("hi")], ToolRegistry(add))
+streamed = Request([user("hi")], ToolRegistry(add), stream=True)
+async def gather(model, wish):
+    return [piece async for piece in model.aask(wish)]
+threads = [threading.Thread(target=_litellm) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+for name, path in {"openai/gpt-4o-mini": "/v1", "anthropic/claude-sonnet-4-5": "", "gemini/gemini-2.5-flash": "",
+                   "groq/llama-3.1-8b-instant": "/openai/v1", "ollama_chat/llama3.1": ""}.items():
+    model = LiteLLMModel(name, api_base=base + path, **({} if "ollama" in name else {"api_key": "sk-test-0123456789"}))
+    for asked in (wish, streamed):
+        for answer in (lambda: list(model.ask(asked)), lambda: asyncio.run(gather(model, asked))):
+            assert answer()[-1].message["content"] == "hello"
+            try:
+                answer()
+            except ModelError as error:
+                assert error.kind == "server", error
+            else:
+                raise AssertionError("no error")
+try:
+    list(LiteLLMModel("nonsense").ask(wish))
+except ModelError as error:
+    assert error.kind == "not_found"
+assert "FROM_DOT_ENV" not in __import__("os").environ
+assert set(dialled) <= {"127.0.0.1"}, dialled
+"""
+
+
+def test_nothing_is_printed_fetched_or_loaded(tmp_path: object) -> None:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("LITELLM", "HF_"))}
+    (tmp_path / ".env").write_text("FROM_DOT_ENV=1\n")  # type: ignore[operator]
+    with ModelServer(*(["hello", 500] * 20)) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(PROGRAM), server.url],
+            cwd=str(tmp_path),
+            env={**environment, "PYTHONPATH": os.getcwd()},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,0 +1,133 @@
+"""Streams that end early, fail halfway or are abandoned."""
+
+import asyncio
+import gc
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import Play, Provider
+
+from agentkit.errors import ModelError
+from agentkit.litellm_model import LiteLLMModel, _litellm
+from agentkit.messages import calls_of, user
+from agentkit.model import Request, TextDelta
+from agentkit.registry import ToolRegistry
+from agentkit.testing.server import ModelServer
+from agentkit.testing.wires import wire_of
+
+HI = [user("hi")]
+PATHS = {"openai": "/chat/completions", "groq": "/chat/completions", "anthropic": "/v1/messages", "ollama": "/api/chat"}
+CALLS = {"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "now"}]}
+
+
+@pytest.fixture(params=["unobserved", "observed"])
+def _observed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a callback of the host, streams are read through litellm's wrapper, which invents a proper end."""
+    if request.param == "observed":
+        monkeypatch.setattr(_litellm(), "success_callback", [lambda *_: None])
+
+
+@pytest.mark.usefixtures("_observed")
+@pytest.mark.parametrize("reply", [{"content": "hello to you"}, CALLS], ids=["text", "calls"])
+def test_a_cut_stream_is_a_fault_of_the_connection(provider: Provider, play: Play, reply: dict[str, Any]) -> None:
+    with ModelServer({**reply, "cut": True}) as server, pytest.raises(ModelError) as caught:
+        play(provider.at(server), HI, stream=True)
+    assert (caught.value.kind, caught.value.transient) == ("connection", True)
+
+
+@pytest.mark.usefixtures("_observed")
+@pytest.mark.parametrize("reply", [{"content": "hello to you"}, CALLS], ids=["text", "calls"])
+def test_a_whole_stream_is_not_taken_for_a_cut_one(provider: Provider, play: Play, reply: dict[str, Any]) -> None:
+    with ModelServer(reply) as server:
+        _, answer = play(provider.at(server), HI, stream=True)
+    assert answer.message["content"] == reply.get("content")
+    assert [(call.name, json.loads(call.arguments)) for call in calls_of(answer.message)] == (
+        [("add", {"a": 1, "b": 2}), ("now", {})] if reply is CALLS else []
+    )
+    assert answer.usage.input_tokens == 10
+
+
+IN_BAND = {
+    "openai": {"error": {"message": "upstream failed", "type": "server_error"}},
+    "groq": {"error": {"message": "upstream failed", "type": "server_error"}},
+    "anthropic": {"type": "error", "error": {"type": "overloaded_error", "message": "upstream failed"}},
+    "gemini": {"error": {"code": 503, "message": "upstream failed", "status": "UNAVAILABLE"}},
+}
+
+
+@pytest.mark.usefixtures("_observed")
+@pytest.mark.parametrize("name", list(IN_BAND))
+def test_an_error_within_a_stream_may_be_tried_again(name: str, play: Play) -> None:
+    wire = wire_of(PATHS.get(name, "x:generateContent"))
+    assert wire is not None
+    begun = list(wire.pieces({"content": "hello to you"}, "m"))[:2]
+    body = "".join([*begun, f"data: {json.dumps(IN_BAND[name])}\n\n"])
+    with (
+        ModelServer({"body": body, "headers": {"Content-Type": "text/event-stream"}}) as server,
+        pytest.raises(ModelError) as caught,
+    ):
+        play(Provider(name).at(server), HI, stream=True)
+    assert (caught.value.kind, caught.value.transient) == ("server", True)
+    assert "upstream failed" in str(caught.value)
+
+
+def test_calls_that_share_an_index_are_told_apart_by_their_ids(play: Play) -> None:
+    pieces = [
+        {"index": 0, "id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1'}},
+        {"index": 0, "function": {"arguments": ', "b": 2}'}},
+        {"index": 0, "id": "c2", "type": "function", "function": {"name": "now", "arguments": ""}},
+    ]
+    frame = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    choices = [{"index": 0, "delta": {"tool_calls": [piece]}, "finish_reason": None} for piece in pieces]
+    choices.append({"index": 0, "delta": {}, "finish_reason": "tool_calls"})
+    body = "".join(f"data: {json.dumps({**frame, 'choices': [choice]})}\n\n" for choice in choices) + "data: [DONE]\n\n"
+    with ModelServer({"body": body, "headers": {"Content-Type": "text/event-stream"}}) as server:
+        _, reply = play(Provider("openai").at(server), HI, stream=True)
+    assert [(call.id, call.name, call.arguments) for call in calls_of(reply.message)] == [
+        ("c1", "add", '{"a": 1, "b": 2}'),
+        ("c2", "now", "{}"),
+    ]
+
+
+def test_an_abandoned_stream_is_closed(provider: Provider) -> None:
+    request = Request(HI, ToolRegistry(), stream=True)
+    endless = {"content": "hello " * 1000, "pace": 0.01}
+
+    async def begin(model: LiteLLMModel) -> None:
+        stream = model.aask(request)
+        assert isinstance(await anext(aiter(stream)), TextDelta)
+        await stream.aclose()
+
+    with ModelServer(endless, endless) as server:
+        pieces = provider.at(server).ask(request)
+        assert isinstance(next(iter(pieces)), TextDelta)
+        del pieces
+        wait_for(lambda: server.hung_up == 1)
+        asyncio.run(begin(provider.at(server)))
+        wait_for(lambda: server.hung_up == 2)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(200):
+        gc.collect(0)
+        if condition():
+            return
+        time.sleep(0.01)
+    pytest.fail("the connection stayed open")
+
+
+def test_a_cancelled_request_is_cancelled(provider: Provider, stream: bool) -> None:
+    async def cancelled(server: ModelServer) -> None:
+        asked = provider.at(server).aask(Request(HI, ToolRegistry(), stream=stream))
+        task = asyncio.ensure_future(anext(asked))
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with ModelServer({"content": "late", "delay": 0.5}) as server:
+        asyncio.run(cancelled(server))
