@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from .errors import ExceptionInfo
-from .schema import JsonSchema
+from .schemas import JsonSchema
 
 SHOWN = 80
 """How many characters of a wrong value the model is shown."""

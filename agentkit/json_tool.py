@@ -9,7 +9,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 from .arguments import Arguments, bound
 from .errors import DefinitionError, ExceptionInfo
 from .formats import format_named
-from .schema import FunctionSchema, JsonSchema, name_of, plain_function
+from .schemas import FunctionSchema, JsonSchema, name_of, plain_function
 from .workers import run_coroutine
 
 P = ParamSpec("P")
@@ -43,7 +43,7 @@ class JsonTool(Generic[P, R]):
 
         Raises `DefinitionError` when `parameters` is not a valid JSON Schema (draft 2020-12) of an object.
         """
-        from .schema.raw import RawSchema  # imports jsonschema
+        from .schemas.raw import RawSchema  # imports jsonschema
 
         tool = cast("JsonTool[..., R]", cls.__new__(cls))
         tool._set_up(call, RawSchema(name, parameters, call), name, description)

@@ -25,7 +25,15 @@ _QUIET_ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the price table is fetched from GitHub at import
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",  # and a list of headers at the first request to Anthropic
     "LITELLM_MODE": "PRODUCTION",  # else whatever .env lies near litellm's files is loaded
+    # OpenAI over litellm's own HTTP client: 0.4 of the time, and independent of the history's length, which the
+    # OpenAI SDK walks with type look-ups at each request.  The wire tests run both ways.
+    "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER": "True",
 }
+_ACCOUNT_HEADERS = {
+    "OpenAI-Organization": ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID"),
+    "OpenAI-Project": ("OPENAI_PROJECT_ID",),
+}
+"""What the SDK would send for these environment variables (OpenAI API reference, "Authentication")."""
 _MODEL_NAMES = (
     'a model is named "provider/name", for example "openai/gpt-4o-mini", "groq/llama-3.1-8b-instant", '
     '"ollama_chat/phi4", or "offline" for the embedded one'
@@ -131,9 +139,11 @@ class LiteLLMModel:
     def _arguments(self, request: Request) -> dict[str, Any]:
         """What litellm is asked; raises `ModelError` where it is certain that no provider can answer that."""
         route = self._route()
+        account = _account_headers(self._options) if route.provider == "openai" else {}
         streaming = {"stream": True, "stream_options": {"include_usage": True}} if request.stream else {}
         return {
             **self._options,
+            **account,
             **tool_parameters(request, route.provider, route.model),
             **streaming,
             "model": route.shown,
@@ -186,6 +196,17 @@ class LiteLLMModel:
         secrets |= {value for name, value in os.environ.items() if name.endswith("_API_KEY")}
         secrets = {text for text in secrets if len(text) > 5}
         return model_error(error, model=self._name, streaming=streaming, secrets=secrets, outer=outer)
+
+
+def _account_headers(options: dict[str, Any]) -> dict[str, Any]:
+    """The option `extra_headers` with the account's organization and project, which litellm's HTTP client leaves out."""
+    found = {
+        header: next(filter(None, map(os.environ.get, variables)), None)
+        for header, variables in _ACCOUNT_HEADERS.items()
+    }
+    found["OpenAI-Organization"] = options.get("organization") or found["OpenAI-Organization"]
+    headers = {header: value for header, value in found.items() if value} | (options.get("extra_headers") or {})
+    return {"extra_headers": headers} if headers else {}
 
 
 _END = object()

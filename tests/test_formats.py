@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from agentkit import DefinitionError, JsonTool
 from agentkit.formats import FORMATS
-from agentkit.schema import children
+from agentkit.schemas import children
 
 
 class Level(IntEnum):

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from ..errors import DefinitionError
-from ..schema import JsonSchema
+from ..schemas import JsonSchema
 from .anthropic import anthropic
 from .gemini import gemini
 from .openai import openai

@@ -5,7 +5,7 @@ Source: Anthropic API reference, messages, `tools` (`input_schema` is draft 2020
 
 from typing import Any
 
-from ..schema import JsonSchema, inline
+from ..schemas import JsonSchema, inline
 
 
 def anthropic(name: str, description: str, parameters: JsonSchema) -> dict[str, Any]:

@@ -7,7 +7,7 @@ does not know, enums are for strings only, an array needs `items`, every node a 
 
 from typing import Any
 
-from ..schema import JsonSchema, inline, rebuild
+from ..schemas import JsonSchema, inline, rebuild
 
 KEPT = (
     "type", "format", "description", "nullable", "enum", "items", "properties", "required", "minItems", "maxItems",

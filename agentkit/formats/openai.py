@@ -5,7 +5,7 @@ Source: OpenAI API reference, chat completions, `tools`.
 
 from typing import Any
 
-from ..schema import JsonSchema, inline
+from ..schemas import JsonSchema, inline
 
 
 def openai(name: str, description: str, parameters: JsonSchema) -> dict[str, Any]:

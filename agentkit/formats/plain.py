@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..schema import JsonSchema, inline
+from ..schemas import JsonSchema, inline
 
 
 def plain(name: str, description: str, parameters: JsonSchema) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .fill import Scene, rows
-from .schema import read_tool, resolve
+from .tools import read_tool, resolve
 from .values import scan
 from .words import concepts, tokens
 

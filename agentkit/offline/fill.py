@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .schema import Param, Tool
+from .tools import Param, Tool
 from .values import Mention
 from .words import IMPERATIVES, ROLES, STOP, Token, concept, is_generic, stem
 

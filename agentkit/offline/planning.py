@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from .fill import Scene, in_one_run, rows, unit_hints
-from .schema import Tool, read_tool
+from .tools import Tool, read_tool
 from .values import Mention, scan
 from .words import Token, is_generic, tokens
 
@@ -139,5 +139,9 @@ def _clauses(scene: Scene, start: int, end: int) -> list[tuple[int, int]]:
         if last and (last.end > match.start() + 1 or (following and in_one_run(last, following, scene.text))):
             continue
         cuts.append(match.end())
+    for cut, following in zip(cuts, cuts[1:], strict=False):  # "milk" in "eggs, milk and bread" is no clause
+        ends = {scene.text[:place].rstrip()[-1:] for place in (cut, following)} & set(".?!;:")
+        if len(scene.text[cut:following].split()) <= 2 and not ends and "\n" not in scene.text[cut - 2 : following]:
+            cuts = [c for c in cuts if c not in (cut, following)]
     edges = [start, *cuts, end]
     return [(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a]

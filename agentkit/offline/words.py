@@ -71,7 +71,9 @@ def stem(word: str) -> str:
 
 
 _CANONICAL = {stem(word): stem(group.split()[0]) for group in _SYNONYMS.split("|") for word in group.split()}
-_GENERIC_STEMS = frozenset(_CANONICAL.get(stem(word), stem(word)) for word in GENERIC | STOP)
+_GENERIC_STEMS = frozenset(
+    {_CANONICAL.get(stem(w), stem(w)) for w in GENERIC} | {stem(w) for w in STOP if stem(w) not in _CANONICAL}
+)
 
 
 def concept(word: str) -> str:

@@ -16,7 +16,7 @@ FILES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "tools" / "agentkit_tools").rgl
 
 FLOORS = [
     ["messages", "errors", "flow", "workers"],
-    ["schema", "formats"],
+    ["schemas", "formats"],
     ["arguments", "results", "json_tool", "calls", "registry", "model", "answer"],
     [
         "litellm_errors", "litellm_messages", "litellm_replies", "litellm_stream", "litellm_model",
@@ -27,7 +27,7 @@ FLOORS = [
 ]  # fmt: skip
 """A module imports only from floors below its own, or from modules listed before it on the same floor."""
 ORDER = [name for floor in FLOORS for name in floor]
-LAZY = {"litellm", "jsonref", "schema.raw", "ddgs", "requests", "urllib3", "certifi"}
+LAZY = {"litellm", "jsonref", "schemas.raw", "ddgs", "requests", "urllib3", "certifi"}
 """What may be imported inside a function: litellm, what is slow to import, and optional extras."""
 
 

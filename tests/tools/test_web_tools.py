@@ -28,7 +28,11 @@ def engines(monkeypatch):
         state.asked.append((url, settings))
         if isinstance(state.reply, Exception):
             raise state.reply
-        return state.reply if "duckduckgo" in url else SimpleNamespace(status_code=429, text="", content=b"")
+        return (
+            state.reply
+            if "duckduckgo" in url
+            else SimpleNamespace(status_code=429, text="<p>Too many requests</p>", content=b"")
+        )
 
     monkeypatch.setattr(HttpClient, "request", request)
     return state

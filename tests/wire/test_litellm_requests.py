@@ -194,6 +194,23 @@ def test_options_are_sent_and_unsupported_ones_dropped(play: Play) -> None:
     assert "seed" not in anthropic
 
 
+def test_openai_is_told_organization_and_project(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-environment")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    with ModelServer("hello", "hello", "hello") as server:
+        play(Provider("openai").at(server, extra_headers={"X-Mine": "1"}), [user("hi")])
+        play(Provider("openai").at(server, organization="org-option"), [user("hi")])
+        play(Provider("groq").at(server), [user("hi")])
+        first, second, other = [request.headers for request in server.requests]
+    assert (first["openai-organization"], first["openai-project"], first["x-mine"]) == (
+        "org-environment",
+        "proj-1",
+        "1",
+    )
+    assert second["openai-organization"] == "org-option"
+    assert "openai-organization" not in other
+
+
 def test_ollama_is_always_asked_through_its_chat_interface(play: Play) -> None:
     with ModelServer("hello") as server:
         model = LiteLLMModel("ollama/llama3.1", api_base=server.api_base("ollama"))

@@ -12,8 +12,8 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError
 
 from agentkit import DefinitionError
-from agentkit.schema import FunctionSchema, children, inline, is_recursive, rebuild
-from agentkit.schema.docstrings import read_docstring
+from agentkit.schemas import FunctionSchema, children, inline, is_recursive, rebuild
+from agentkit.schemas.docstrings import read_docstring
 
 
 class Unit(Enum):
