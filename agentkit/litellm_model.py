@@ -9,7 +9,8 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from contextlib import aclosing, closing
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -84,8 +85,11 @@ class LiteLLMModel:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"  # without the options: one of them may be the key
 
-    def ask(self, request: Request) -> Iterator[Delta | Reply]:
-        """Answer `request`, blocking: deltas if it asks for a stream, then the `Reply`; raises `ModelError`."""
+    def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
+        """Answer `request`, blocking: deltas if it asks for a stream, then the `Reply`; raises `ModelError`.
+
+        The connection is closed as soon as this generator is, also when nobody reads on.
+        """
         outer, answer = sys.exception(), None
         try:
             answer = _litellm().completion(**self._arguments(request))
@@ -93,16 +97,17 @@ class LiteLLMModel:
                 yield whole_reply(answer, self._route())
                 return
             source, assembler = self._opened(answer)
-            for chunk in source.chunks():
-                yield from assembler.take(chunk)
-            yield assembler.reply(source)
+            with closing(source):
+                for chunk in source.chunks():
+                    yield from assembler.take(chunk)
+                yield assembler.reply(source)
         except ModelError:
             raise
         except Exception as error:
             raise self._failure(error, outer, streaming=answer is not None) from error
 
-    async def aask(self, request: Request) -> AsyncIterator[Delta | Reply]:
-        """Answer `request` on the running event loop, as `ask` does; the connection is closed if nobody reads on."""
+    async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
+        """Answer `request` on the running event loop, as `ask` does."""
         outer, answer = sys.exception(), None
         try:
             async with asyncio.timeout(self._timeout):
@@ -111,19 +116,17 @@ class LiteLLMModel:
                 yield whole_reply(answer, self._route())
                 return
             source, assembler = self._opened(answer)
-            async with asyncio.timeout(self._timeout):
-                chunks = await source.achunks()
-            while (chunk := await self._next(chunks)) is not _END:
-                for delta in assembler.take(chunk):
-                    yield delta
-            yield assembler.reply(source)
+            async with aclosing(source):
+                async with asyncio.timeout(self._timeout):
+                    chunks = await source.achunks()
+                while (chunk := await self._next(chunks)) is not _END:
+                    for delta in assembler.take(chunk):
+                        yield delta
+                yield assembler.reply(source)
         except ModelError:
             raise
         except Exception as error:
             raise self._failure(error, outer, streaming=answer is not None) from error
-        finally:
-            if request.stream and answer is not None:
-                await answer.aclose()
 
     async def _next(self, chunks: AsyncIterator[Any]) -> Any:
         async with asyncio.timeout(self._timeout):
@@ -199,7 +202,7 @@ class LiteLLMModel:
 
 
 def _account_headers(options: dict[str, Any]) -> dict[str, Any]:
-    """The option `extra_headers` with the account's organization and project, which litellm's HTTP client leaves out."""
+    """The option `extra_headers` with the account's organization and project, which litellm's own client leaves out."""
     found = {
         header: next(filter(None, map(os.environ.get, variables)), None)
         for header, variables in _ACCOUNT_HEADERS.items()

@@ -29,6 +29,7 @@ class Source:
         self._timed = timed
         self._direct = provider in _DIRECT and not observed
         self._tap: _Tap | None = None
+        self._lines: Any = None
 
     def chunks(self) -> Iterator[Any]:
         """The chunks of a synchronous stream."""
@@ -46,6 +47,17 @@ class Source:
         wrapped: AsyncIterator[Any] = aiter(self._wrapper)
         return chosen if self._direct and chosen is not None else wrapped
 
+    def close(self) -> None:
+        """Hang up.  Dropping litellm's stream is not enough: on some routes it hangs in a reference cycle."""
+        if hasattr(self._lines, "close"):
+            self._lines.close()
+
+    async def aclose(self) -> None:
+        """Hang up an asynchronous stream."""
+        await self._wrapper.aclose()
+        if hasattr(self._lines, "aclose"):
+            await self._lines.aclose()
+
     def finished(self, reason: str | None) -> bool:
         """Whether the stream came to its own end; `reason` is the finish reason that its chunks told."""
         if self._tap is not None:
@@ -55,6 +67,7 @@ class Source:
 
     def _tapped(self, inner: Any) -> Any:
         """`inner`, its lines overheard if they are Gemini's: litellm calls each of Gemini's chunks the last one."""
+        self._lines = getattr(inner, "streaming_response", inner)
         if "gemini" in type(inner).__module__ and hasattr(inner, "streaming_response"):
             self._tap = inner.streaming_response = _Tap(inner.streaming_response)
         return inner

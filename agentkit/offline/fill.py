@@ -8,7 +8,7 @@ from typing import Any
 
 from .tools import Param, Tool
 from .values import Mention
-from .words import IMPERATIVES, ROLES, STOP, Token, concept, is_generic, stem
+from .words import IMPERATIVES, ROLES, STOP, Token, concept, concepts, is_generic, stem
 
 _HINTS = {  # what a preposition or comparison before a value says about its parameter
     "from": "from origin source start departure base initial sender pickup",
@@ -69,6 +69,8 @@ _REGION = frozenset(map(concept, "state country region province nation".split())
 _PLACE = frozenset(map(concept, "location city country state place region area".split()))
 _APART = frozenset("between for in with from by on near who which that".split())
 _DETERMINERS = frozenset("the a an this that my your our and , or".split())
+_MEASURES = frozenset(map(concept, "unit currency from to measure scale".split()))
+_SUBJECTS = frozenset("i we they he she it".split())
 _OPENERS = frozenset(". ? ! ; , : and then please you also now finally next".split())
 _STATE = re.compile(r"[A-Z]{2}")
 _NEEDED, _OPTIONAL_CUE, _OUTSIDE = 0.3, 0.55, 0.9
@@ -103,6 +105,8 @@ def rows(tool: Tool, scene: Scene, *, strict: bool = False) -> tuple[list[dict[s
     if strict:
         scene = replace(scene, mentions=[m for m in scene.mentions if scene.start <= m.start < scene.end], tokens=[t for t in scene.tokens if scene.start <= t.start < scene.end])
     scene = replace(scene, mentions=_merged_places(tool, scene))
+    if not any(param.type in ("array", "any") for param in tool.params):
+        scene = replace(scene, mentions=[part for mention in scene.mentions for part in _members(mention)])
     mentions = _with_phrases(tool, scene)
     contexts = _contexts(scene, mentions)
     fits = {p: _fits(p, scene, mentions, contexts) for p in tool.params}
@@ -138,24 +142,26 @@ def _merged_places(tool: Tool, scene: Scene) -> list[Mention]:
 def _with_phrases(tool: Tool, scene: Scene) -> list[Mention]:
     """The scene's mentions and, between them, runs of words that are neither function words nor the tool's own."""
     taken = [(m.start, m.end) for m in scene.mentions]
-    own = {*tool.name_words, *(c for p in tool.params for c in p.label), }
+    own = {*tool.name_words, *(c for p in tool.params for c in p.label)}
+    own |= {c for p in tool.params for option in p.options if isinstance(option, str) for c in concepts(option)}
     chunk: list[Token] = []
     last = "."
     found = [m for m in (_trimmed(m, own, scene) for m in scene.mentions) if m.start < m.end and not _counts(m, tool, scene)]
 
     def close() -> None:
-        while chunk and (chunk[0].concept in own or chunk[0].text == "of" or (len(chunk) > 1 and _is_unit(chunk[0]))):
+        while chunk and (chunk[0].concept in own or chunk[0].text == "of" or _heads(chunk) or (len(chunk) > 1 and _is_unit(chunk[0]))):
             chunk.pop(0)
         while chunk and (chunk[-1].text == "of" or (len(chunk) > 1 and chunk[-1].concept in own and not _is_unit(chunk[-1]))):
             chunk.pop()
         if not all(is_generic(t.concept) for t in chunk):
             start, end = chunk[0].start, chunk[-1].end
-            found.append(Mention("phrase", scene.text[start:end], scene.text[start:end], start, end))
+            kind = "unit" if len(chunk) == 1 and _is_unit(chunk[0]) else "phrase"
+            found.append(Mention(kind, scene.text[start:end], scene.text[start:end], start, end))
         chunk.clear()
 
     for token in scene.tokens:
         inside = any(start < token.end and token.start < end for start, end in taken)
-        opener = not chunk and token.text.lower() in IMPERATIVES and last in _OPENERS
+        opener = not chunk and (last in _SUBJECTS or (token.text.lower() in IMPERATIVES and last in _OPENERS))
         if token.text == "of" and chunk and not inside:
             chunk.append(token)
         elif inside or opener or token.text.lower() in STOP or token.text.endswith("ly") or not token.text[0].isalpha():
@@ -165,6 +171,17 @@ def _with_phrases(tool: Tool, scene: Scene) -> list[Mention]:
         last = token.text.lower()
     close()
     return sorted(found, key=lambda m: m.start)
+
+
+def _members(mention: Mention) -> list[Mention]:
+    """The numbers of a list such as "(3, 2)", each as a value of its own; any other mention as it is."""
+    if mention.kind != "list" or not all(isinstance(value, int | float) for value in mention.value):
+        return [mention]
+    spots = re.finditer(r"-?[\d.]+", mention.text)
+    return [
+        Mention("number", value, spot[0], mention.start + spot.start(), mention.start + spot.end())
+        for value, spot in zip(mention.value, spots, strict=False)
+    ]
 
 
 def _trimmed(mention: Mention, own: set[str], scene: Scene) -> Mention:
@@ -192,8 +209,8 @@ def _contexts(scene: Scene, mentions: Sequence[Mention]) -> dict[Mention, dict[s
     contexts: dict[Mention, dict[str, float]] = {}
     for index, mention in enumerate(mentions):
         previous = mentions[index - 1] if index else None
-        following = next((m for m in mentions[index + 1 :] if m.kind != "phrase"), None)
-        barrier = max((m.end for m in mentions[:index] if m.kind != "phrase"), default=0)
+        following = next((m for m in mentions[index + 1 :] if m.kind not in ("phrase", "unit")), None)
+        barrier = max((m.end for m in mentions[:index] if m.kind not in ("phrase", "unit")), default=0)
         context = _after(scene, mention, following)
         if mention.kind == "number":
             following_word = next((t.text for t in scene.tokens if t.start >= mention.end), "-")
@@ -216,8 +233,12 @@ def _before(scene: Scene, mention: Mention, barrier: int) -> dict[str, float]:
         if lead and word in _LEADS:
             lead = False
             context[f"lead {word}"] = 1.0
-            for hint, weight in _LEADS[word].items():
-                context.setdefault(hint, weight)
+            if mention.kind == "date" and word in ("from", "to"):  # "from" is not the departure of a stay
+                context[concept("start" if word == "from" else "end")] = 0.7
+            else:
+                context |= _LEADS[word]
+            if token.concept in ROLES:
+                context[token.concept] = 1.1
         distance += 1.5 if word in ("and", ",") else 1.0 if word in _APART else 0.3 if word in STOP else 1.0
         if token.text[0].isalnum() and (word not in STOP or token.concept in ROLES):
             context.setdefault(token.concept, 1.1 / (1 + 0.25 * max(distance - 1, 0)))
@@ -247,13 +268,17 @@ def _fits(param: Param, scene: Scene, mentions: Sequence[Mention], contexts: dic
     for mention in mentions:
         base, value = coerce(param, mention)
         if value is not None:
-            base -= 0.6 * (mention.kind == "name" and bool(param.names & _PLACE) and not any(f"lead {w}" in contexts[mention] for w in _LEADS))
+            base -= (0.2 if mention.kind == "phrase" else 0.5) * (mention.kind in ("name", "phrase") and bool(param.names & _PLACE) and not any(f"lead {w}" in contexts[mention] for w in _LEADS))
             cue = _cue(param, contexts[mention]) + 0.6 * (_YEAR in param.names and bool(_YEAR_LIKE.fullmatch(mention.text)))
-            cue += 1.0 * (concept(mention.kind) in param.label)
+            inside = mention.kind == "name" and any(concept(word) in param.names for word in mention.text.split())
+            told = concept(mention.kind) in param.label and (mention.kind != "unit" or sum(m.kind == "unit" for m in mentions) == 1)
+            cue += 1.0 * (told or inside)
             outside = not (scene.start <= mention.start < scene.end)
             if outside and not param.required and not scene.reach[0] <= mention.start < scene.reach[1]:
                 continue
             found.append(Fit(base + cue - _OUTSIDE * outside, cue, value, mention))
+    if any(fit.mention.kind != "phrase" and fit.score >= _NEEDED and scene.start <= fit.mention.start < scene.end for fit in found):
+        found = [fit for fit in found if scene.start <= fit.mention.start < scene.end]
     for example in param.examples if param.type == "string" else ():
         for match in re.finditer(rf"(?i)(?<!\w){re.escape(example)}(?!\w)", scene.text[scene.start : scene.end]):
             start = scene.start + match.start()
@@ -279,7 +304,7 @@ def coerce(param: Param, mention: Mention) -> tuple[float, Any]:
         return 0.7, value
     if kind in ("date", "time"):
         return _as_date(param, mention)
-    if kind in ("list", "object"):
+    if kind in ("list", "object") or (kind == "unit" and not param.label & _MEASURES):
         return 0, None
     if concept(kind) in param.label or (kind == "url" and concept("link") in words) or (kind == "path" and concept("file") in words):
         return 2.0, str(value)
@@ -424,6 +449,10 @@ def in_one_run(one: Mention, other: Mention, text: str) -> bool:
 def unit_hints(said: set[str]) -> set[str]:
     """The kinds of quantity that the units among the concepts of a text measure."""
     return {hint for word in said if len(word) > 1 for hint in _UNIT_HINTS.get(word, ())}
+
+
+def _heads(chunk: Sequence[Token]) -> bool:
+    return len(chunk) > 1 and chunk[1].text == "of" and is_generic(chunk[0].concept)
 
 
 def _is_unit(token: Token) -> bool:

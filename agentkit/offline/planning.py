@@ -17,7 +17,7 @@ from .words import Token, is_generic, tokens
 _BREAK = re.compile(
     r"(?<=[.?!;])\s+|\n+|,?\s+(?:and then|then|and also|also|as well as|and|plus|while|after that)\s+|,\s+(?=[a-z]+\s)"
 )
-_COVERAGE, _SWITCH = 0.5, 1.25
+_COVERAGE, _SWITCH = 0.5, 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +106,17 @@ def _tasks(query: str, words: Sequence[Token], mentions: Sequence[Mention], offe
     said = [t for t in words if not any(s <= t.start < e for s, e in quoted)]
     whole = {t.concept for t in said}
     _, tool = max(((relevance(t, whole | unit_hints(whole), offer)[0], -i, t) for i, t in enumerate(offer.tools)))[::2]
-    if not _fits_task(tool, whole):
+    scene = Scene(query, words, mentions, 0, len(query))
+    if not _fits_task(tool, whole, scene):
         return []
     tasks: list[tuple[Tool, int, int]] = []
-    scene = Scene(query, words, mentions, 0, len(query))
     for start, end in _clauses(scene, 0, len(query)):
         here = {t.concept for t in said if start <= t.start < end}
         here |= unit_hints(here)
         current = tasks[-1][0] if tasks else tool
         best = max(offer.tools, key=lambda t: relevance(t, here, offer)[0])
-        strong = relevance(best, here, offer)[1] >= _COVERAGE or (_fits_task(best, here) and not rows(best, replace(scene, start=start, end=end), strict=True)[1])
+        clause = replace(scene, start=start, end=end)
+        strong = relevance(best, here, offer)[1] >= _COVERAGE or (_fits_task(best, here, clause) and not rows(best, clause, strict=True)[1])
         if not tasks or (best is not current and strong and relevance(best, here, offer)[0] > _SWITCH * relevance(current, here, offer)[0]):
             tasks.append((best if strong else tool, start, end))
         else:
@@ -123,11 +124,18 @@ def _tasks(query: str, words: Sequence[Token], mentions: Sequence[Mention], offe
     return tasks
 
 
-def _fits_task(tool: Tool, said: set[str]) -> bool:
+def _names_option(tool: Tool, query: str) -> bool:
+    options = {str(option).replace("_", " ") for param in tool.params for option in (*param.options, *param.examples)}
+    return any(re.search(rf"(?i)\b{re.escape(option)}s?\b", query) for option in options)
+
+
+def _fits_task(tool: Tool, said: set[str], scene: Scene) -> bool:
     telling = [w for w in tool.name_words if not is_generic(w)]
     named = [w for w in telling if w in said]
     described = {w for w in tool.words | tool.param_words if w in said and not is_generic(w)}
-    return bool(named) or (len(described) >= 2 and bool(described & tool.words)) or len(described) >= 3 or not telling
+    return bool(named) or (len(described) >= 2 and bool(described & tool.words)) or len(described) >= 3 or not telling or (
+        _names_option(tool, scene.text[scene.start : scene.end]) and not rows(tool, scene, strict=True)[1]
+    )
 
 
 def _clauses(scene: Scene, start: int, end: int) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ _TYPES = {
     "string": "string str char text date datetime",
 }
 _TYPE_OF = {loose: strict for strict, names in _TYPES.items() for loose in names.split()}
+_LISTED = re.compile(r"(?:e\.g\.|such as|for example|for instance)[,:]?\s*([^.()\"']+)")
 _EXAMPLE = re.compile(r"(?<!\w)'([^']{2,40})'|\"([^\"]{2,40})\"|`([^`]{2,40})`")
 
 
@@ -102,5 +103,12 @@ def _leaves(schema: Mapping[str, Any], path: tuple[str, ...], required: bool, de
             label=names,
             hints=frozenset(c for c in concepts(text) if not is_generic(c)) - names,
             options=tuple(part.get("enum") or (part.get("items") or {}).get("enum") or ()),
-            examples=tuple(dict.fromkeys(next(g for g in m.groups() if g) for m in _EXAMPLE.finditer(text))),
+            examples=_examples(text),
         )
+
+
+def _examples(description: str) -> tuple[str, ...]:
+    """The values that a description names: quoted ones, and those after "e.g." or "such as"."""
+    quoted = [next(group for group in match.groups() if group) for match in _EXAMPLE.finditer(description)]
+    listed = [part for match in _LISTED.finditer(description) for part in re.split(r",\s*(?:or |and )?|\sor\s", match[1])]
+    return tuple(dict.fromkeys(part.strip() for part in quoted + listed if 2 < len(part.strip()) < 40))

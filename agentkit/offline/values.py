@@ -25,7 +25,7 @@ _OPENING = "|".join(sorted(w.capitalize() for w in STOP if w.isalpha() and len(w
 _COMMAND = "|".join(sorted(map(str.capitalize, IMPERATIVES)))
 _CAPITAL = rf"(?!(?:{_OPENING})\b)(?:(?<=[a-z,]\s)|(?!(?:{_COMMAND})\s))[A-Z][\w’]*(?:[.'&-]\w+)*"
 _NAME = rf"\b{_CAPITAL}(?:\s(?:(?:of|the|de|la|van|von|du|da|&)\s){{0,2}}[A-Z][\w’]*(?:[.'&-]\w+)*)*"
-_NUMBERED = r"(?<!\bID)(?<!\bNo)\s\d{1,3}\b(?=\s[a-z]|[.,?!]?$)(?!\s(?:day|week|month|hour|minute|night|people|time))"
+_NUMBERED = r"(?<!\bID)(?<!\bNo)\s\d{1,3}\b(?=\s[a-z]|[.,?!](?:\s|$)|$)(?!\s(?:day|week|month|hour|minute|night|people|time))"
 _MAGNITUDE = r"(?:hundred|thousand|million|billion|trillion|dozen)"
 
 
@@ -111,9 +111,9 @@ def _name(match: re.Match[str]) -> tuple[Any, str]:
     """A capitalised span is a name, unless it is capitalised because it opens a sentence."""
     before, after = match.string[: match.start()].rstrip(" \"'(*-"), match.string[match.end() :]
     opens = not before or before[-1] in ".?!;:\n\0" or re.search(r"(?:^|\n)\s*\d+[.)]$", before)
-    words = match[0].split(" ")
+    words = [word for word in match[0].split(" ") if not word.isdigit()]
     plain = words[0].lower() in STOP or words[0].lower() in IMPERATIVES
-    if len(words) == 1 and (words[0].lower() in STOP or (opens and (plain or re.match(r"\s+[a-z]", after)))):
+    if len(words) == 1 and (words[0].lower() in STOP or (opens and (plain or re.match(r"\s+[a-z]|,", after)))):
         return None, ""
     return match[0], ""
 
@@ -134,6 +134,7 @@ _KINDS: tuple[tuple[str, str, Callable[[re.Match[str]], tuple[Any, str]]], ...] 
     ("date", rf"(?i)\b(?P<month>{_MONTH})\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s+(?P<year>\d{{4}})\b)?", _date),
     ("date", rf"(?i)\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month>{_MONTH})(?:,?\s+(?P<year>\d{{4}})\b)?", _date),
     ("date", rf"\b(?P<month>(?i:{_MONTH}))(?:,?\s+|\s+of\s+)(?P<year>\d{{4}})\b", _date),
+    ("month", rf"\b(?:{'|'.join(m.capitalize() for m in _MONTHS)})\b", _as_written),
     ("relative", rf"(?i)\b(?:today|tomorrow|yesterday|(?:(?:next|this|last)\s+)?(?:{'|'.join(_WEEKDAYS)}))\b", _as_written),
     ("time", r"(?i)\b(?P<h>\d{1,2})(?::(?P<m>\d{2}))?\s?(?P<half>[ap]\.?m\b\.?)", _time),
     ("time", r"\b(?P<h>\d{1,2}):(?P<m>\d{2})(?P<half>)\b", _time),

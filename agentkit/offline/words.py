@@ -42,7 +42,7 @@ IMPERATIVES = frozenset(
 GENERIC = frozenset(
     "set get find calculate compute determine search fetch retrieve show list give check make tool function api data info "
     "information details value values number result results return returns returned given specific specified based "
-    "using use name type id provide provided default format parameter optional required can be used etc include includes including want show description".split()
+    "using use name type id provide provided default format parameter optional required can be used etc include includes including want show description fact".split()
 )
 """Words of tool names and descriptions that tell little about what a tool is for."""
 

@@ -1,13 +1,23 @@
-"""What a docstring says: the description of a function and of each of its parameters."""
+"""What docstrings say: the description of the whole, and of each parameter or attribute."""
 
+import ast
+import inspect
+import linecache
 import re
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from textwrap import dedent
 
-from docstring_parser import Docstring, DocstringStyle, ParseError, parse
+from docstring_parser import DocstringStyle, ParseError, parse
 
-STYLES = (DocstringStyle.GOOGLE, DocstringStyle.NUMPYDOC, DocstringStyle.REST, DocstringStyle.EPYDOC)
-SECTION = re.compile(r"(?m)^(?P<indent>[ \t]*)(?P<title>Args|Arguments|Parameters|Params)[ \t]*:[ \t]*$")
+OTHER_STYLES = (DocstringStyle.NUMPYDOC, DocstringStyle.REST, DocstringStyle.EPYDOC)
+NAMED = "Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Attributes"
+SECTION = re.compile(rf"(?P<title>{NAMED}|Returns?|Yields?|Raises|Except(?:ions)?)[ \t]*:[ \t]*")
+ENTRY = re.compile(r"(?P<names>[`*]*\w+[`]*(?:[ \t]*,[ \t]*[`*]*\w+`*)*)[ \t]*(?:\([^)]*\)+)?[ \t]*:(?!:)(?P<text>.*)")
+UNDERLINED = re.compile(r"(?m)^[ \t]*-{3,}[ \t]*$")
+ATTRIBUTE = re.compile(r"""(?m)^[ \t]+\w+[ \t]*[:=][^\n]*\n[ \t]+[rR]?["']""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,35 +25,124 @@ class Documentation:
     """A docstring taken apart: the text about the whole, and the text about each parameter by its name."""
 
     description: str = ""
-    parameters: dict[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_docstring(text: str | None, names: Collection[str]) -> Documentation:
     """Take a docstring apart, in Google, NumPy, Sphinx or Epydoc style, whichever tells most about `names`.
 
-    `text` is the docstring as `inspect.getdoc` gives it; `names` are the parameters that exist.
+    `text` is the docstring as `inspect.getdoc` gives it; `names` are the parameters or attributes that exist.
     """
     if not text or not text.strip():
         return Documentation()
-    text = SECTION.sub(r"\n\g<0>", text)  # a section must stand apart, or the parser takes it for prose
-    readings = [reading for style in STYLES if (reading := _read(text, style, names)) is not None]
-    return max(readings, key=lambda reading: len(reading.parameters), default=Documentation(text.strip()))
+    readings = [_google(text, names)]
+    if UNDERLINED.search(text) or re.search(r"(?m)^[ \t]*[:@]\w+", text):
+        readings += [reading for style in OTHER_STYLES if (reading := _parsed(text, style, names)) is not None]
+    return max(readings, key=lambda reading: len(reading.parameters))
 
 
-def _read(text: str, style: DocstringStyle, names: Collection[str]) -> Documentation | None:
+def _parsed(text: str, style: DocstringStyle, names: Collection[str]) -> Documentation | None:
     try:
         parsed = parse(text, style=style)
     except ParseError:
         return None
     parameters = {
-        name: " ".join(entry.description.split())
+        name: _one_line(entry.description)
         for entry in parsed.params
         if entry.description
         for name in re.findall(r"\w+", entry.arg_name)
         if name in names
     }
-    return Documentation(_description(parsed), parameters)
+    return Documentation((parsed.description or "").strip(), parameters)
 
 
-def _description(parsed: Docstring) -> str:
-    return (parsed.description or "").strip()
+def _google(text: str, names: Collection[str]) -> Documentation:
+    """Google style, read with patience: docstring-parser gives up a whole section for one line without a colon."""
+    kept: list[str] = []
+    parameters: dict[str, str] = {}
+    lines = text.expandtabs().splitlines()
+    while lines:
+        line = lines.pop(0)
+        section = SECTION.fullmatch(line.strip())
+        block = _block(lines, _indent(line)) if section else []
+        if section is None or not block:
+            kept.append(line)
+        elif section["title"] in NAMED.split("|"):
+            parameters |= _entries(block, names)
+    description = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
+    return Documentation(description, parameters)
+
+
+def _block(lines: list[str], indent: int) -> list[str]:
+    """Take from `lines` those that belong to a section whose title stands at `indent`."""
+    block: list[str] = []
+    while lines and (not lines[0].strip() or _indent(lines[0]) > indent):
+        block.append(lines.pop(0))
+    return dedent("\n".join(block)).splitlines() if any(line.strip() for line in block) else []
+
+
+def _entries(block: list[str], names: Collection[str]) -> dict[str, str]:
+    """`name (type): text` lines with what follows them; a line that is none belongs to the entry above it."""
+    texts: dict[str, list[str]] = {}
+    current: list[str] = []
+    base = min(_indent(line) for line in block if line.strip())
+    for line in block:
+        entry = ENTRY.fullmatch(line.strip()) if _indent(line) == base else None
+        found = re.findall(r"\w+", entry["names"]) if entry else []
+        if entry and any(name in names for name in found):
+            current = [entry["text"]]
+            texts |= {name: current for name in found if name in names}
+        elif entry and len(found) == 1 and " " not in entry["names"]:
+            current = []  # an entry about something that does not exist
+        else:
+            current.append(line)
+    return {name: joined for name, parts in texts.items() if (joined := _one_line(" ".join(parts)))}
+
+
+def attribute_texts(cls: type) -> dict[str, str]:
+    """The strings that stand under a class's attributes in its source, where the source can be had."""
+    module = sys.modules.get(cls.__module__)
+    path = getattr(module, "__file__", None)
+    return dict(_texts_of_file(path).get(cls.__qualname__, {})) if path else {}
+
+
+@cache
+def _texts_of_file(path: str) -> dict[str, dict[str, str]]:
+    """The attribute texts of all classes of a file, by qualified name; the file is parsed only if it may hold some."""
+    source = "".join(linecache.getlines(path))
+    if not ATTRIBUTE.search(source):
+        return {}
+    found: dict[str, dict[str, str]] = {}
+    try:
+        _collect(ast.parse(source), "", found)
+    except SyntaxError:
+        return {}
+    return found
+
+
+def _collect(node: ast.AST, prefix: str, found: dict[str, dict[str, str]]) -> None:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            name = f"{prefix}{child.name}"
+            found[name] = _attributes(child.body)
+            _collect(child, f"{name}.", found)
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            _collect(child, f"{prefix}{child.name}.<locals>.", found)
+
+
+def _attributes(body: list[ast.stmt]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for statement, following in zip(body, body[1:], strict=False):
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+        value = following.value if isinstance(following, ast.Expr) else None
+        if isinstance(target, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str):
+            texts[target.id] = _one_line(inspect.cleandoc(value.value))
+    return texts
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,5 +1,6 @@
 import gzip
 import time
+import tracemalloc
 import zlib
 
 import pytest
@@ -172,6 +173,17 @@ def test_a_huge_body_is_read_to_the_limit_only(allowed, monkeypatch, encoding):
     allowed.answer("/", gzip.compress(content, 1) if encoding == "gzip" else content, Content_Encoding=encoding)
     page = download(allowed.url)
     assert (page.body, page.is_cut) == (b"x" * 100_000, True)
+
+
+def test_a_compressed_bomb_does_not_fill_the_memory(allowed, monkeypatch):
+    monkeypatch.setattr(download_module, "SIZE_LIMIT", 100_000)
+    allowed.answer("/", gzip.compress(b"x" * 50_000_000, 1), Content_Encoding="gzip")
+    tracemalloc.start()
+    try:
+        download(allowed.url)
+        assert tracemalloc.get_traced_memory()[1] < 3_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_compressed_page_is_unpacked(allowed):

@@ -1,6 +1,7 @@
 import time
 
 import pytest
+from agentkit_tools import readable
 from agentkit_tools.readable import readable_text
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,6 +75,13 @@ def test_a_page_made_to_take_long_does_not(piece):
     began = time.monotonic()
     readable_text(piece * (400_000 // len(piece)))
     assert time.monotonic() - began < 3
+
+
+def test_a_tag_that_does_not_end_within_reason_ends_the_reading(monkeypatch):
+    page = f"<p>before</p><!--{'x' * 300_000}--><p>after</p>"
+    assert readable_text(page) == "before\n\nafter"
+    monkeypatch.setattr(readable, "_LONGEST_TAG", 100_000)
+    assert readable_text(page) == "before"
 
 
 @given(

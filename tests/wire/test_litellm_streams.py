@@ -1,7 +1,6 @@
 """Streams that end early, fail halfway or are abandoned."""
 
 import asyncio
-import gc
 import json
 import time
 from collections.abc import Callable
@@ -11,7 +10,7 @@ import pytest
 from conftest import Play, Provider
 
 from agentkit.errors import ModelError
-from agentkit.litellm_model import LiteLLMModel, _litellm
+from agentkit.litellm_model import _litellm
 from agentkit.messages import calls_of, user
 from agentkit.model import Request, TextDelta
 from agentkit.registry import ToolRegistry
@@ -92,27 +91,26 @@ def test_calls_that_share_an_index_are_told_apart_by_their_ids(play: Play) -> No
     ]
 
 
-def test_an_abandoned_stream_is_closed(provider: Provider) -> None:
+def test_an_abandoned_stream_is_closed_at_once(provider: Provider) -> None:
     request = Request(HI, ToolRegistry(), stream=True)
     endless = {"content": "hello " * 1000, "pace": 0.01}
 
-    async def begin(model: LiteLLMModel) -> None:
-        stream = model.aask(request)
-        assert isinstance(await anext(aiter(stream)), TextDelta)
+    async def begin(server: ModelServer) -> None:
+        stream = provider.at(server).aask(request)
+        assert isinstance(await anext(stream), TextDelta)
         await stream.aclose()
+        await asyncio.to_thread(wait_until, lambda: server.hung_up == 2)
 
     with ModelServer(endless, endless) as server:
         pieces = provider.at(server).ask(request)
-        assert isinstance(next(iter(pieces)), TextDelta)
-        del pieces
-        wait_for(lambda: server.hung_up == 1)
-        asyncio.run(begin(provider.at(server)))
-        wait_for(lambda: server.hung_up == 2)
+        assert isinstance(next(pieces), TextDelta)
+        pieces.close()
+        wait_until(lambda: server.hung_up == 1)
+        asyncio.run(begin(server))
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    for _ in range(200):
-        gc.collect(0)
+def wait_until(condition: Callable[[], bool]) -> None:
+    for _ in range(100):
         if condition():
             return
         time.sleep(0.01)

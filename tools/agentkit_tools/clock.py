@@ -58,7 +58,7 @@ def shift_date(date: str, days: int = 0, weeks: int = 0, months: int = 0, years:
     February 28 or 29.
 
     Args:
-        date: The date to start from, as YYYY-MM-DD, or "today".
+        date: The date to start from, as YYYY-MM-DD, or "today" (by this computer's clock).
         days: Days to add.
         weeks: Weeks to add.
         months: Months to add.
@@ -85,7 +85,7 @@ def days_between(start: str, end: str) -> int:
     """Count the days from one date to another.
 
     Args:
-        start: The first date, as YYYY-MM-DD, or "today".
+        start: The first date, as YYYY-MM-DD, or "today" (by this computer's clock).
         end: The second date, as YYYY-MM-DD, or "today".
 
     Returns:

@@ -1,0 +1,68 @@
+"""What a tool may ask of the run that calls it: parameters that the model never sees."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Generic, TypeVar
+
+from .errors import DefinitionError
+from .messages import ToolCall, Usage
+
+Deps = TypeVar("Deps")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RunContext(Generic[Deps]):
+    """The run that calls a tool; a parameter of this type, under any name, is filled by the agent.
+
+    `deps` is what the agent was given as such, `state` a dict that lives as long as the run, `usage` a function that
+    tells what the run has taken so far, `call` the model's call.
+    """
+
+    deps: Deps
+    state: dict[str, Any] = field(default_factory=dict)
+    usage: Callable[[], Usage] = Usage
+    call: ToolCall | None = None
+
+
+class _Mark:
+    """Marks a parameter as the agent's to fill."""
+
+    def __repr__(self) -> str:
+        return "Injected"
+
+
+MARK = _Mark()
+Injected = Annotated[T, MARK]
+"""`db: Injected[Database]` (or `Annotated[Database, Injected]`): filled from the agent's `deps`, by its type."""
+
+
+def is_injected(annotation: Any) -> bool:
+    """Whether a parameter of this annotation is hidden from the model and filled by the agent."""
+    metadata = getattr(annotation, "__metadata__", ())
+    inner = getattr(annotation, "__origin__", annotation)
+    return any(mark is MARK or mark is Injected for mark in metadata) or inner is RunContext or annotation is RunContext
+
+
+def injected_value(annotation: Any, context: RunContext[Any]) -> Any:
+    """What fills a parameter of `annotation`: the context itself, or of `deps` what has that type.
+
+    `deps` may be the value itself, a mapping, or an object: then it is the one entry or attribute of that type.  Raises
+    `DefinitionError` when there is none, or more than one.
+    """
+    wanted = getattr(annotation, "__origin__", annotation)
+    wanted = getattr(wanted, "__origin__", wanted)  # the class of a generic alias
+    if wanted is RunContext:
+        return context
+    deps = context.deps
+    if wanted is Any or isinstance(deps, wanted):
+        return deps
+    entries = deps.values() if isinstance(deps, dict) else vars(deps).values() if hasattr(deps, "__dict__") else ()
+    found = [value for value in entries if isinstance(value, wanted)]
+    if len(found) != 1:
+        name = getattr(wanted, "__name__", wanted)
+        raise DefinitionError(
+            f"a tool wants a {name} injected, and deps hold {len(found)} of that type: "
+            f"give it with JsonAgent(..., deps=my_{str(name).lower()}) or an object that has exactly one"
+        )
+    return found[0]

@@ -1,0 +1,148 @@
+"""Texts for types: what their owner wrote in them, and what others say about them with `annotate`."""
+
+import dataclasses
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any, Literal, TypeAlias, get_args
+from weakref import WeakKeyDictionary
+
+from pydantic import BaseModel
+from typing_extensions import Doc, get_type_hints, is_typeddict
+
+from ..errors import DefinitionError
+from .docstrings import attribute_texts, read_docstring
+from .walk import JsonSchema
+
+FieldText: TypeAlias = str | Mapping[str, Any]
+"""A description, or a mapping with `description` and `enum` (a list of the strings that are allowed)."""
+Duplicates: TypeAlias = Literal["dedupe", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class TypeTexts:
+    """What is said of a type: a description of the whole, and keywords for its fields by their Python names."""
+
+    description: str = ""
+    fields: Mapping[str, JsonSchema] = field(default_factory=dict)
+
+
+_annotated: "WeakKeyDictionary[type, TypeTexts]" = WeakKeyDictionary()
+
+
+def annotate(
+    type_: type,
+    *,
+    description: str = "",
+    fields: Mapping[str, FieldText] | None = None,
+    duplicates: Duplicates = "dedupe",
+) -> None:
+    """Describe a type that is not yours: its description, and those of its fields (or an enum's members).
+
+    A field's text may be a mapping with `description` and `enum`.  Repeated enum values are dropped, or refused with
+    `duplicates="error"`.  It stands above what the type says of itself, for every schema built from then on.  Raises
+    `DefinitionError` for a field that the type does not have.
+    """
+    names = field_names(type_)
+    said = {}
+    for name, text in (fields or {}).items():
+        if name not in names:
+            raise unknown_name(f"annotate({type_.__name__})", "field", name, names)
+        said[name] = field_keywords(f"{type_.__name__}.{name}", text, duplicates)
+    _annotated[type_] = TypeTexts(description, said)
+
+
+def field_keywords(place: str, text: FieldText, duplicates: Duplicates = "dedupe") -> JsonSchema:
+    """The schema keywords that `text` stands for; `place` names it in errors."""
+    if isinstance(text, str):
+        return {"description": text}
+    if unknown := set(text) - {"description", "enum"}:
+        raise unknown_name(place, "key", unknown.pop(), ["description", "enum"])
+    keywords = dict(text)
+    if "enum" in keywords:
+        keywords["enum"] = _unique(place, list(keywords["enum"]), duplicates)
+    return keywords
+
+
+def _unique(place: str, values: list[Any], duplicates: Duplicates) -> list[Any]:
+    unique = list(dict.fromkeys(str(value) for value in values))
+    if len(unique) < len(values) and duplicates == "error":
+        repeated = next(value for value in unique if values.count(value) > 1)
+        raise DefinitionError(f"{place}: the enum value {repeated!r} stands there twice")
+    return unique
+
+
+def unknown_name(place: str, kind: str, name: str, names: Sequence[str]) -> DefinitionError:
+    """The error for a name that does not exist, with the nearest that does."""
+    close = get_close_matches(name, names, 1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return DefinitionError(f"{place}: there is no {kind} {name!r}.{hint} There are: {', '.join(names) or 'none'}.")
+
+
+def field_names(type_: type) -> list[str]:
+    """The names of the fields of a class, or of the members of an enum."""
+    if issubclass(type_, Enum):
+        return list(type_.__members__)
+    if issubclass(type_, BaseModel):
+        return list(type_.model_fields)
+    return list(getattr(type_, "__annotations__", {})) if not dataclasses.is_dataclass(type_) else _all_hints(type_)
+
+
+def _all_hints(type_: type) -> list[str]:
+    return [entry.name for entry in dataclasses.fields(type_)]
+
+
+def texts_of(type_: type) -> TypeTexts:
+    """All that is said of `type_`, by `annotate` first, then by itself.
+
+    For a field, in this order: `annotate`, the text of `Annotated[T, "text"]` or `Doc`, the string under the attribute,
+    the class docstring's section.  (What a pydantic `Field` says is in the schema already and stands above the last
+    three.)
+    """
+    own = _own_texts(type_)
+    said = _annotated.get(type_)
+    if said is None:
+        return own
+    return TypeTexts(said.description or own.description, {**own.fields, **said.fields})
+
+
+def is_said(type_: type, name: str) -> bool:
+    """Whether `annotate` says something of the field, so that it stands above the type's own schema."""
+    said = _annotated.get(type_)
+    return said is not None and name in said.fields
+
+
+def _own_texts(type_: type) -> TypeTexts:
+    names = field_names(type_)
+    documentation = read_docstring(_own_docstring(type_), names)
+    texts = {**documentation.parameters, **attribute_texts(type_), **_metadata_texts(type_)}
+    return TypeTexts(
+        documentation.description, {name: {"description": text} for name, text in texts.items() if name in names}
+    )
+
+
+def _own_docstring(type_: type) -> str | None:
+    """The docstring that somebody wrote for this class; not the one that Python or a base class provides."""
+    text = type_.__dict__.get("__doc__")
+    if not isinstance(text, str) or (is_typeddict(type_) and text.startswith("dict() -> new empty")):
+        return None
+    generated = text.startswith(f"{type_.__name__}(") and text.endswith(")")
+    return None if generated else inspect.cleandoc(text)
+
+
+def _metadata_texts(type_: type) -> dict[str, str]:
+    try:
+        hints = get_type_hints(type_, include_extras=True)
+    except Exception:  # a name that only pydantic can resolve: the schema has been built, the texts are a courtesy
+        return {}
+    return {name: text for name, hint in hints.items() if (text := metadata_text(hint))}
+
+
+def metadata_text(annotation: Any) -> str:
+    """The text in `Annotated[T, "text"]` or `Annotated[T, Doc("text")]`, the last if there are several."""
+    text = ""
+    for entry in get_args(annotation)[1:] if hasattr(annotation, "__metadata__") else ():
+        text = entry if isinstance(entry, str) else entry.documentation if isinstance(entry, Doc) else text
+    return text

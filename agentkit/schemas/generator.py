@@ -1,0 +1,92 @@
+"""pydantic's JSON Schema generator, with the texts that types carry and without what a model has no use for."""
+
+import inspect
+import json
+from enum import Enum
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import PydanticSerializationError, core_schema
+
+from .annotations import is_said, texts_of
+from .walk import JsonSchema
+
+
+class PlainJsonSchema(GenerateJsonSchema):
+    """Plain JSON Schema (draft 2020-12): no titles, no defaults that JSON cannot hold, every text in its place."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic's own attribute
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's name
+        return False
+
+    def encode_default(self, dft: Any) -> Any:
+        value = super().encode_default(dft)
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise PydanticSerializationError(str(error)) from error
+        return value
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        return _with_texts(super().model_schema(schema), schema["cls"])
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        return _with_texts(super().dataclass_schema(schema), schema["cls"])
+
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
+        result = super().typed_dict_schema(schema)
+        cls = schema.get("cls")
+        return _with_texts(result, cls) if cls else result
+
+    def named_tuple_schema(self, schema: Any) -> JsonSchemaValue:
+        """The array form that pydantic gives; each place says the name of its field."""
+        result = super().named_tuple_schema(schema)
+        texts = texts_of(schema["cls"])
+        if texts.description:
+            result["description"] = texts.description
+        for entry, place in zip(schema["fields"], result.get("prefixItems", ()), strict=False):
+            text = place.get("description") or texts.fields.get(entry["name"], {}).get("description")
+            place["description"] = f"{entry['name']}: {text}" if text else entry["name"]
+        return result
+
+    def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
+        result = super().enum_schema(schema)
+        cls: type[Enum] = schema["cls"]
+        texts = texts_of(cls)
+        meanings = [
+            f"{member.value}: {texts.fields[name]['description']}"
+            for name, member in cls.__members__.items()
+            if "description" in texts.fields.get(name, {})
+        ]
+        if description := ". ".join(filter(None, [texts.description.rstrip("."), "; ".join(meanings)])):
+            result["description"] = description
+        else:
+            result.pop("description", None)
+        return result
+
+
+def _with_texts(schema: JsonSchema, cls: type) -> JsonSchema:
+    """`schema` with the description of `cls` and of its fields."""
+    if "properties" not in schema:
+        return schema
+    texts = texts_of(cls)
+    if texts.description:
+        schema["description"] = texts.description
+    elif _inherits_docstring(cls, schema.get("description")):
+        del schema["description"]
+    aliases = {
+        field.validation_alias if isinstance(field.validation_alias, str) else field.alias or name: name
+        for name, field in getattr(cls, "model_fields", {}).items()
+    }
+    for key, place in schema["properties"].items():
+        name = aliases.get(key, key)
+        if is_said(cls, name):
+            place |= texts.fields[name]
+        elif name in texts.fields:
+            place.setdefault("description", texts.fields[name]["description"])
+    return schema
+
+
+def _inherits_docstring(cls: type, description: Any) -> bool:
+    return isinstance(description, str) and inspect.cleandoc(cls.__dict__.get("__doc__") or "") == description
