@@ -8,6 +8,7 @@ from typing import Any, Generic, cast
 from typing_extensions import TypeVar
 
 from .answer import answer_tool
+from .context import RunContext
 from .errors import DefinitionError, RunError
 from .flow import Emit, Event, Flow, Listener, Policy, adrive, ask, drive, stacked
 from .listeners.log import log, show_messages
@@ -46,6 +47,7 @@ class JsonAgent(Generic[T]):
         answer: The type of the answer; any type that pydantic can validate.
         max_steps: How many requests a run may make before it is asked for its final answer.
         retries: How often a request that failed in a passing way is made again.
+        deps: What tools get for parameters of type `RunContext` or `Injected[...]`, which the model does not see.
         policies: What becomes of effects; the first one sees an effect first.
         listeners: Functions that are shown every event.
         options: Whatever else goes to the model's backend (temperature, api_key, api_base, max_tokens, ...).
@@ -62,6 +64,7 @@ class JsonAgent(Generic[T]):
         answer: type[T] = cast(Any, str),  # noqa: B008
         max_steps: int = 50,
         retries: int = len(WAITS),
+        deps: Any = None,
         policies: Sequence[Policy] = (),
         listeners: Sequence[Listener] = (),
         **options: Any,
@@ -69,6 +72,7 @@ class JsonAgent(Generic[T]):
         self.tools = ToolRegistry(*tools, answer=answer_tool(answer))
         if len(self.tools) == 1 and answer is str:
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
+        self.tools.check_injected(RunContext(deps))
         if max_steps < 1:
             raise DefinitionError(f"max_steps must be at least 1, not {max_steps}")
         self.model = model
@@ -77,6 +81,7 @@ class JsonAgent(Generic[T]):
         self.session = Session()
         self.listeners: tuple[Listener, ...] = (log, *listeners)
         self._waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(retries)]
+        self.deps = deps
         self._policies = tuple(policies)
         self._options = options
         self._text_ends = answer is str
@@ -179,7 +184,8 @@ class JsonAgent(Generic[T]):
 
     def _flow(self, run: Run, backend: Model, query: str, note: str, stream: bool) -> Flow[None]:
         yield from ask(Emit(RunStarted(query, backend.name, note)))
-        loop = agent_loop(backend, self.tools, run.history, text_ends=self._text_ends, stream=stream)
+        context = RunContext(self.deps, usage=lambda: run.usage)
+        loop = agent_loop(backend, self.tools, run.history, context, text_ends=self._text_ends, stream=stream)
         answer = yield from stacked(loop, (*self._policies, limit_steps(self.max_steps), retry(self._waits)))
         yield from ask(Emit(RunFinished(run.finish(answer))))
 

@@ -14,7 +14,7 @@ from .flow import Done, Event
 from .json_tool import JsonTool
 from .messages import Message, ToolCall, tool_message
 from .results import render
-from .workers import in_thread, run_coroutine, start_thread
+from .workers import asettled, in_thread, settled, start_thread
 
 ANSWERED = "The answer was given."
 """What the answer's own call is answered with: the answer stands in its arguments already."""
@@ -62,10 +62,7 @@ class BoundCall:
         """Run the tool here, blocking; whatever it raises becomes the result."""
         start = time.perf_counter()
         try:
-            value = self.run()
-            if inspect.isawaitable(value):
-                value = run_coroutine(_awaited(value))
-            return self._result(value, start)
+            return self._result(settled(self.run()), start)
         except Exception as error:
             return self._failure(error, start)
 
@@ -74,16 +71,17 @@ class BoundCall:
         start = time.perf_counter()
         try:
             in_place = self.tool is None or self.tool.is_async
-            value = self.run() if in_place else await in_thread(self.run)
-            if inspect.isawaitable(value):
-                value = await value
-            return self._result(value, start)
+            value = self.run() if in_place else await in_thread(self._run_settled)
+            return self._result(await asettled(value), start)
         except Exception as error:
             return self._failure(error, start)
 
+    def _run_settled(self) -> Any:
+        """Run the tool, in a worker thread; a generator is consumed there too, a coroutine is left to the caller."""
+        value = self.run()
+        return list(value) if inspect.isgenerator(value) else value
+
     def _result(self, value: Any, start: float) -> ToolResult:
-        if inspect.isgenerator(value):
-            value = list(value)
         is_answer = self.is_answer and not isinstance(value, ExceptionInfo)
         content = ANSWERED if is_answer else str(value) if isinstance(value, ExceptionInfo) else render(value)
         return ToolResult(self.call, value, content, time.perf_counter() - start, is_answer)
@@ -91,10 +89,6 @@ class BoundCall:
     def _failure(self, error: Exception, start: float) -> ToolResult:
         info = ExceptionInfo.of(error)
         return ToolResult(self.call, info, str(info), time.perf_counter() - start, exception=error)
-
-
-async def _awaited(value: Any) -> Any:
-    return await value
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,42 @@
 """A tool: a callable with a name, a description and the schema of its arguments."""
 
 import inspect
-import re
 from collections.abc import Callable, Mapping
-from functools import cached_property, update_wrapper
+from functools import cached_property, partial, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
-from .arguments import Arguments, bound
+from .arguments import Arguments, arguments_in, bound
+from .context import RunContext, injected_value
 from .errors import DefinitionError, ExceptionInfo
-from .formats import format_named
-from .schemas import FunctionSchema, JsonSchema, name_of, plain_function
-from .workers import run_coroutine
+from .executor import ToolExecutor
+
+try:
+    from .formats import Declaration, Loss, Rendering, render
+except ImportError:
+    from types import SimpleNamespace
+
+    from .formats import format_named
+
+    Loss = Rendering = SimpleNamespace
+    Declaration = lambda n, d, p: (n, d, p)
+    render = lambda d, f, r: SimpleNamespace(schema=format_named(f)(*d), losses=())
+from .schemas import (
+    Choice,
+    Duplicates,
+    FieldText,
+    JsonSchema,
+    ModelSchema,
+    arguments_of,
+    check_description,
+    check_name,
+    own_name,
+    own_text,
+    snake_case,
+)
+from .workers import asettled, in_thread, settled
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-"""What every provider takes as a tool's name (OpenAI and Anthropic: 64 characters; Gemini: no digit first)."""
 
 
 class JsonTool(Generic[P, R]):
@@ -26,14 +46,29 @@ class JsonTool(Generic[P, R]):
         function: Any callable with a docstring and typed parameters; coroutine functions are awaited.
         name: What the model calls it; without it, the function's own name.
         description: What the model reads about it; without it, the docstring's text.
+        parameters: What the model reads about parameters, above all that the function says: a description, or a
+            mapping with `description` and `enum`.
+        duplicates: Whether repeated enum values are dropped ("dedupe") or refused ("error").
+        overload: Which of the signatures of an overloaded or dispatching function: its index, the types of its
+            parameters, or a predicate of the signature; without it, all of them.
 
     Raises:
         DefinitionError: the name, the description or a parameter's type is missing or cannot be used.
     """
 
-    def __init__(self, function: Callable[P, R], /, *, name: str | None = None, description: str | None = None) -> None:
-        schema = FunctionSchema(function)
-        self._set_up(function, schema, name or _own_name(function), description or schema.documentation.description)
+    def __init__(
+        self,
+        function: Callable[P, R],
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        parameters: Mapping[str, FieldText] | None = None,
+        duplicates: Duplicates = "dedupe",
+        overload: Choice | None = None,
+    ) -> None:
+        schema = arguments_of(function, parameters, duplicates, overload)
+        self._set_up(function, schema, name or own_name(function, schema), description or own_text(function, schema))
 
     @classmethod
     def from_schema(
@@ -49,24 +84,29 @@ class JsonTool(Generic[P, R]):
         tool._set_up(call, RawSchema(name, parameters, call), name, description)
         return tool
 
+    @classmethod
+    def from_model(
+        cls, model: type, handler: Callable[..., R], *, name: str | None = None, description: str | None = None
+    ) -> "JsonTool[..., R]":
+        """A tool whose parameters are the fields of `model`; `handler` is called with one instance of it.
+
+        `model` is a pydantic model, a dataclass, a TypedDict or a NamedTuple.  Its name without `Args`, in snake case,
+        and its docstring are the tool's, unless others are given.
+        """
+        tool = cast("JsonTool[..., R]", cls.__new__(cls))
+        schema = ModelSchema(model, handler)
+        tool._set_up(handler, schema, name or snake_case(model.__name__), description or own_text(handler, schema))
+        return tool
+
     def _set_up(self, function: Callable[..., R], schema: Arguments, name: str, description: str) -> None:
-        if not NAME.fullmatch(name):
-            raise DefinitionError(
-                f"{name!r} cannot be a tool's name: providers take letters, digits, _ and -, not starting with a digit "
-                f"or -, at most 64 characters. Give another one: @tool(name={_suggested(name)!r})."
-            )
-        if not description.strip():
-            raise DefinitionError(
-                f"the tool {name!r} has no description, and a model must know what it is for. "
-                f'Write a docstring under `def {name}(...)`, for example """Looks up ... and returns ...""", '
-                'or give JsonTool(..., description="...").'
-            )
+        check_name(name)
+        check_description(name, description)
         self.function = function
         self.name = name
         self.description = description.strip()
         self.arguments = schema
-        self.is_async = inspect.iscoroutinefunction(plain_function(function))
-        self._schemas: dict[str, dict[str, Any]] = {}
+        self.is_async = _is_async(function)
+        self._renderings: dict[tuple[str, str], Rendering] = {}
         update_wrapper(self, function, updated=())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -92,11 +132,24 @@ class JsonTool(Generic[P, R]):
         """The plain JSON Schema of the arguments; shared, so copy it before changing it."""
         return self.arguments.parameters
 
-    def schema(self, format: str = "json") -> dict[str, Any]:
-        """The tool in a provider's dialect ("json", "openai", "anthropic", "gemini"), built once and shared."""
-        if format not in self._schemas:
-            self._schemas[format] = format_named(format)(self.name, self.description, self.parameters)
-        return self._schemas[format]
+    def schema(self, format: str = "json", *, references: str = "inline") -> dict[str, Any]:
+        """The tool in a provider's dialect, built once and shared, so copy it before changing it.
+
+        `format` is json, openai, openai_strict, responses, response_format, anthropic, gemini or mcp; `references` is
+        "inline", or "keep" for `$defs` where the dialect has them (a recursive type keeps them anyway).
+        """
+        return self._rendering(format, references).schema
+
+    def losses(self, format: str) -> tuple[Loss, ...]:
+        """What the dialect cannot hold of this tool's schema: each keyword, where it was and where it went."""
+        return self._rendering(format, "inline").losses
+
+    def _rendering(self, format: str, references: str) -> Rendering:
+        key = (format, references)
+        if key not in self._renderings:
+            declaration = Declaration(self.name, self.description, self.parameters)
+            self._renderings[key] = render(declaration, format, references)
+        return self._renderings[key]
 
     @cached_property
     def standard_schema(self) -> dict[str, Any]:
@@ -109,6 +162,16 @@ class JsonTool(Generic[P, R]):
         return self.schema("openai")
 
     @cached_property
+    def openai_strict_schema(self) -> dict[str, Any]:
+        """The tool for chat completions in strict mode, where it can be strict."""
+        return self.schema("openai_strict")
+
+    @cached_property
+    def openai_responses_schema(self) -> dict[str, Any]:
+        """The tool as OpenAI's Responses API takes it."""
+        return self.schema("responses")
+
+    @cached_property
     def anthropic_schema(self) -> dict[str, Any]:
         """The tool as Anthropic's messages API takes it."""
         return self.schema("anthropic")
@@ -118,59 +181,77 @@ class JsonTool(Generic[P, R]):
         """The tool as a Gemini function declaration."""
         return self.schema("gemini")
 
+    def bind(
+        self, arguments: str | Mapping[str, Any], context: RunContext[Any] | None = None
+    ) -> Callable[[], Any] | ExceptionInfo:
+        """The call with validated arguments, or what is wrong with them; `context` fills the injected parameters."""
+        hidden = self.arguments.injected
+        values = {name: injected_value(hint, context or RunContext(None)) for name, hint in hidden.items()}
+        return bound(self.arguments, arguments, values)
+
+    def call(self, call: Any) -> R:
+        """Call the function with the arguments of `call`: a mapping, JSON text, or a call as any provider writes it.
+
+        Raises `ValueError` with what is wrong about the arguments, and whatever the function raises.
+        """
+        ready = self.bind(arguments_in(call, self.parameters))
+        if isinstance(ready, ExceptionInfo):
+            raise ValueError(f"{self.name}: {ready.message}")
+        return cast(R, settled(ready()))
+
     def call_with_raw_arguments(self, arguments: str | Mapping[str, Any]) -> R | ExceptionInfo:
         """Validate `arguments` (JSON text or a mapping), call the function, and return its value or what went wrong."""
         try:
-            outcome = self._begin(arguments)
-            return cast(R, run_coroutine(outcome)) if inspect.iscoroutine(outcome) else cast(R, outcome)
+            ready = self.bind(arguments)
+            return ready if isinstance(ready, ExceptionInfo) else cast(R, settled(ready()))
         except Exception as error:
             return ExceptionInfo.of(error)
 
     async def acall_with_raw_arguments(self, arguments: str | Mapping[str, Any]) -> R | ExceptionInfo:
         """`call_with_raw_arguments` for coroutine functions, awaited on the running loop."""
         try:
-            outcome = self._begin(arguments)
-            return cast(R, await outcome) if inspect.isawaitable(outcome) else cast(R, outcome)
+            ready = self.bind(arguments)
+            if isinstance(ready, ExceptionInfo):
+                return ready
+            return cast(R, await asettled(ready() if self.is_async else await in_thread(ready)))
         except Exception as error:
             return ExceptionInfo.of(error)
-
-    def _begin(self, arguments: str | Mapping[str, Any]) -> Any:
-        call = bound(self.arguments, arguments)
-        return call if isinstance(call, ExceptionInfo) else call()
 
 
 @overload
 def tool(function: Callable[P, R], /) -> JsonTool[P, R]: ...
 @overload
-def tool(*, name: str | None = None, description: str | None = None) -> Callable[[Callable[P, R]], JsonTool[P, R]]: ...
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    parameters: Mapping[str, FieldText] | None = None,
+    duplicates: Duplicates = "dedupe",
+    overload: Choice | None = None,
+) -> Callable[[Callable[P, R]], JsonTool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
-    """Make a function a tool: `@tool`, or `@tool(name=..., description=...)`; it can still be called as before."""
-    if function is None:
-        return lambda function: JsonTool(function, **settings)
-    return JsonTool(function, **settings)
+    """Make a function a tool: `@tool`, or `@tool(name=..., ...)` with the settings of `JsonTool`; it stays callable."""
+    return partial(JsonTool, **settings) if function is None else JsonTool(function, **settings)
 
 
-def as_tool(entry: Callable[..., Any]) -> JsonTool[..., Any]:
-    """`entry` itself if it is a tool, else the tool made of it; `DefinitionError` if it is no callable."""
+def as_tool(entry: Any) -> JsonTool[..., Any]:
+    """`entry` itself if it is a tool, else the tool made of it; `DefinitionError` if it cannot be one."""
     if isinstance(entry, JsonTool):
         return entry
+    if isinstance(entry, type) and issubclass(entry, ToolExecutor):
+        entry = entry()
+    if isinstance(entry, ToolExecutor):
+        model = entry.arguments_model()
+        name = entry.name or snake_case(type(entry).__name__)
+        return JsonTool.from_model(model, entry.execute, name=name, description=entry.text())
     if not callable(entry):
         raise DefinitionError(f"a tool must be a function or a JsonTool, not {type(entry).__name__}: {entry!r:.80}")
     return JsonTool(entry)
 
 
-def _own_name(function: Callable[..., Any]) -> str:
-    name = getattr(plain_function(function), "__name__", "")
-    if name == "__call__":
-        name = type(function).__name__
-    if name == "<lambda>":
-        raise DefinitionError(
-            f"{name_of(function)}: a lambda has no name a model could call. "
-            'Give one: JsonTool(lambda ..., name="add", description="Adds ...").'
-        )
-    return str(name)
-
-
-def _suggested(name: str) -> str:
-    text = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_-")[:64]
-    return text if NAME.fullmatch(text) else f"tool_{text}"[:64]
+def _is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling `function` gives a coroutine at once (what a decorator wraps does not count)."""
+    while isinstance(function, partial):
+        function = function.func
+    called = function if inspect.isroutine(function) else type(function).__call__
+    return inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)

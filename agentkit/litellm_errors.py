@@ -188,7 +188,8 @@ def _explain(links: list[BaseException]) -> str:
     text = str(told) or str(getattr(told, "message", ""))
     while stripped := _PREFIX.match(text):
         text = text[stripped.end() :]
-    return (next(iter(text.strip().splitlines()), "") or type(told).__name__)[:_LONGEST_MESSAGE]
+    silence = "no answer in time" if type(told).__name__ in _TIMEOUTS else type(told).__name__
+    return (next(iter(text.strip().splitlines()), "") or silence)[:_LONGEST_MESSAGE]
 
 
 def _words(text: str) -> str:

@@ -26,8 +26,8 @@ _QUIET_ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the price table is fetched from GitHub at import
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",  # and a list of headers at the first request to Anthropic
     "LITELLM_MODE": "PRODUCTION",  # else whatever .env lies near litellm's files is loaded
-    # OpenAI over litellm's own HTTP client: 0.4 of the time, and independent of the history's length, which the
-    # OpenAI SDK walks with type look-ups at each request.  The wire tests run both ways.
+    # OpenAI over litellm's own HTTP client: 0.4 of the time, and less and less of it as the history grows, which the
+    # OpenAI SDK walks with type look-ups at each request.
     "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER": "True",
 }
 _ACCOUNT_HEADERS = {
@@ -110,6 +110,8 @@ class LiteLLMModel:
         """Answer `request` on the running event loop, as `ask` does."""
         outer, answer = sys.exception(), None
         try:
+            if "litellm" not in sys.modules:
+                await asyncio.to_thread(_litellm)  # some seconds that would stop everything else on this event loop
             async with asyncio.timeout(self._timeout):
                 answer = await _litellm().acompletion(**self._arguments(request))
             if not request.stream:

@@ -136,7 +136,11 @@ class Assembler:
             if chunk.get("is_finished"):
                 self._finish_reason = self._finish_reason or chunk.get("finish_reason") or "stop"
             return
-        self._usage = getattr(chunk, "usage", None) or self._usage
+        if usage := getattr(chunk, "usage", None):
+            if self._usage is not None and not usage.prompt_tokens:  # Anthropic tells the input first, the output last
+                usage.prompt_tokens = self._usage.prompt_tokens
+                usage.prompt_tokens_details = self._usage.prompt_tokens_details
+            self._usage = usage
         self._model = self._model or chunk.model
         for choice in chunk.choices[:1]:
             self._finish_reason = choice.finish_reason or self._finish_reason

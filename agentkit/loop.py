@@ -12,10 +12,11 @@ The rules of the machine, which knows nothing of the outside:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .calls import CallTools, ToolResult
+from .context import RunContext
 from .errors import NoAnswer
 from .flow import Flow, ask
 from .messages import Message, ToolCall, admit, calls_of, pending_calls, tool_message, user
@@ -36,17 +37,25 @@ class Answer:
 
 
 def agent_loop(
-    model: Model, tools: ToolRegistry, history: list[Message], *, text_ends: bool = True, stream: bool = False
+    model: Model,
+    tools: ToolRegistry,
+    history: list[Message],
+    context: RunContext[Any] | None = None,
+    *,
+    text_ends: bool = True,
+    stream: bool = False,
 ) -> Flow[Answer]:
     """Run an agent on `history`, which grows by what is said; `tools.answer` is the tool that ends the run.
 
-    `text_ends` allows a plain text as the answer (after a reminder); `stream` asks the model for deltas.
+    `context` fills the parameters of tools that the model does not see; `text_ends` allows a plain text as the answer
+    (after a reminder); `stream` asks the model for deltas.
     """
+    context = context or RunContext(None)
     known_ids = {call.id for message in history for call in calls_of(message)}
     useless = 0
     while True:
         if calls := pending_calls(history):
-            results = yield from _answer_calls(calls, tools, history)
+            results = yield from _answer_calls(calls, tools, history, context)
             for result in results:
                 if result.is_answer:
                     return Answer(result.value)
@@ -68,10 +77,13 @@ def agent_loop(
             history.append(user(REMINDER))
 
 
-def _answer_calls(calls: Sequence[ToolCall], tools: ToolRegistry, history: list[Message]) -> Flow[list[ToolResult]]:
+def _answer_calls(
+    calls: Sequence[ToolCall], tools: ToolRegistry, history: list[Message], context: RunContext[Any]
+) -> Flow[list[ToolResult]]:
+    bound = tuple(tools.bind(call, replace(context, call=call)) for call in calls)
     finished: dict[str, ToolResult] = {}
     try:
-        results = yield from ask(CallTools(tuple(tools.bind(call) for call in calls), finished))
+        results = yield from ask(CallTools(bound, finished))
     except GeneratorExit:
         for call in calls:
             history.append(finished[call.id].message if call.id in finished else tool_message(call, CANCELLED))

@@ -1,6 +1,7 @@
 """The seam to language models: what a backend is asked, what it yields, and the effect that asks it."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import aclosing, closing
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -65,8 +66,9 @@ Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
 class Model(Protocol):
     """A backend: whoever has a name and these two methods is a model.
 
-    Both yield the deltas, if the request asks for a stream and the backend has them, and then, last, the `Reply`.  A
-    failure is raised as `ModelError`, which says whether another try can help; any other exception ends the run.
+    Both are generators: they yield the deltas, if the request asks for a stream and the backend has them, and then,
+    last, the `Reply`; they are closed when nobody reads on.  A failure is raised as `ModelError`, which says whether
+    another try can help; any other exception ends the run.
     """
 
     @property
@@ -74,11 +76,11 @@ class Model(Protocol):
         """What logs and results call the model."""
         ...
 
-    def ask(self, request: Request) -> Iterator[Delta | Reply]:
+    def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
         """Answer `request`, blocking."""
         ...
 
-    def aask(self, request: Request) -> AsyncIterator[Delta | Reply]:
+    def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
         """Answer `request` on the running event loop."""
         ...
 
@@ -109,11 +111,12 @@ class AskModel:
         yield ModelAsked(self.model.name, self.request)
         reply: Reply | None = None
         try:
-            for piece in self.model.ask(self.request):
-                if isinstance(piece, Reply):
-                    reply = piece
-                else:
-                    yield piece
+            with closing(self.model.ask(self.request)) as pieces:
+                for piece in pieces:
+                    if isinstance(piece, Reply):
+                        reply = piece
+                    else:
+                        yield piece
         except AgentkitError:
             raise
         except Exception as error:
@@ -125,11 +128,12 @@ class AskModel:
         yield ModelAsked(self.model.name, self.request)
         reply: Reply | None = None
         try:
-            async for piece in self.model.aask(self.request):
-                if isinstance(piece, Reply):
-                    reply = piece
-                else:
-                    yield piece
+            async with aclosing(self.model.aask(self.request)) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, Reply):
+                        reply = piece
+                    else:
+                        yield piece
         except AgentkitError:
             raise
         except Exception as error:

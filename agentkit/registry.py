@@ -1,14 +1,16 @@
 """The tools of an agent: a mapping from name to tool, and what turns a model's call into a result."""
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar, cast
 
-from .arguments import bound
 from .calls import BoundCall, ToolResult
+from .context import RunContext, injected_value
 from .errors import DefinitionError, ExceptionInfo
 from .json_tool import JsonTool, as_tool
 from .messages import ToolCall
+from .schemas import unknown_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,12 +73,15 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
             self._schemas[format] = [tool.schema(format) for tool in self._tools.values()]
         return self._schemas[format]
 
-    def bind(self, call: ToolCall) -> BoundCall:
-        """The call with its tool and validated arguments; never fails: what is wrong becomes the call's result."""
+    def bind(self, call: ToolCall, context: RunContext[Any] | None = None) -> BoundCall:
+        """The call with its tool and validated arguments; never fails: what is wrong becomes the call's result.
+
+        `context` fills the parameters that the model does not see.
+        """
         tool = self._tools.get(call.name)
         if tool is None:
             return BoundCall.impossible(call, self._unknown(call.name))
-        run = bound(tool.arguments, call.arguments)
+        run = tool.bind(call.arguments, context)
         if isinstance(run, ExceptionInfo):
             return BoundCall.impossible(call, run, tool)
         return BoundCall(call, run, tool, is_answer=tool is self.answer)
@@ -88,6 +93,28 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
     async def aexecute(self, name: str, arguments: str = "{}") -> ToolResult:
         """`execute`, awaiting: coroutine functions run on this event loop, others in a thread."""
         return await self.bind(ToolCall("call_1", name, arguments)).ainvoke()
+
+    def check_injected(self, context: RunContext[Any]) -> None:
+        """Raise `DefinitionError` for a tool that wants something of `context` that is not there."""
+        for tool in self._tools.values():
+            for hint in tool.arguments.injected.values():
+                injected_value(hint, context)
+
+    @classmethod
+    def from_object(
+        cls, instance: Any, *, include: Iterable[str] | None = None, exclude: Iterable[str] = ()
+    ) -> "ToolRegistry":
+        """A registry of the public methods of an object (or of a class: its class and static methods).
+
+        `include` names the only ones to take, `exclude` those to leave out.  Raises `DefinitionError` for a name that
+        is no public method.
+        """
+        names = [name for name in dir(instance) if not name.startswith("_") and _is_method(instance, name)]
+        for name in (*(include or ()), *exclude):
+            if name not in names:
+                raise unknown_name(type(instance).__name__, "public method", name, names)
+        chosen = names if include is None else [*include]
+        return cls(getattr(instance, name) for name in chosen if name not in set(exclude))
 
     def prefixed(self, prefix: str) -> "ToolRegistry":
         """A registry of the same tools with `prefix` before their names."""
@@ -112,6 +139,14 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
             "UnknownTool",
             f"there is no tool {name[:64]!r}.{hint} The tools are: {', '.join(names[:LISTED])}{rest}.",
         )
+
+
+def _is_method(instance: Any, name: str) -> bool:
+    """Whether a name is a method that can be called on `instance` (a class has only its class and static methods)."""
+    static = inspect.getattr_static(instance, name)
+    if inspect.isclass(instance):
+        return isinstance(static, classmethod | staticmethod)
+    return inspect.isroutine(static) or isinstance(static, JsonTool)
 
 
 def _flat(entries: Iterable[Any]) -> Iterator[Callable[..., Any]]:

@@ -7,6 +7,7 @@ share a loop for the life of the process, so that a client made by one call stil
 
 import asyncio
 import contextvars
+import inspect
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -56,6 +57,24 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
     context = contextvars.copy_context()
     context.run(_depth.set, depth + 1)
     return asyncio.run_coroutine_threadsafe(_in_context(coroutine, context), _background_loop(depth)).result()
+
+
+def settled(value: Any) -> Any:
+    """What a tool's return value comes to: an awaitable is awaited, a generator's items are collected in a list."""
+    if inspect.isgenerator(value):
+        return list(value)
+    if inspect.isawaitable(value) or inspect.isasyncgen(value):
+        return run_coroutine(asettled(value))
+    return value
+
+
+async def asettled(value: Any) -> Any:
+    """`settled`, on the running event loop."""
+    if inspect.isawaitable(value):
+        value = await value
+    if inspect.isasyncgen(value):
+        return [item async for item in value]
+    return list(value) if inspect.isgenerator(value) else value
 
 
 async def _in_context(coroutine: Coroutine[Any, Any, T], context: contextvars.Context) -> T:

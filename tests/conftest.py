@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
 
 import pytest
 
@@ -33,9 +32,8 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_model_from_outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_model_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AGENTKIT_MODEL", raising=False)
-    yield
 
 
 class World:

@@ -5,8 +5,9 @@ import threading
 from importlib.resources import files
 from pathlib import Path
 
-import agentkit
 import agentkit_tools
+
+import agentkit
 from agentkit import JsonAgent
 
 here = Path(__file__).resolve().parent

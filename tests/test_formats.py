@@ -2,7 +2,7 @@
 
 import json
 from enum import IntEnum
-from typing import Literal, Optional
+from typing import Literal
 
 import pytest
 from pydantic import BaseModel, Field
@@ -35,7 +35,7 @@ def walk(
     pets: list[Cat | Dog],
     level: Level,
     place: tuple[float, str],
-    when: Optional[Literal["now", "later"]] = None,
+    when: Literal["now", "later"] | None = None,
     weights: dict[str, float] = {},  # noqa: B006
 ):
     """Takes the pets for a walk."""

@@ -69,7 +69,9 @@ def test_colour_is_for_terminals():
 
 
 def test_long_values_are_cut(shown):
-    JsonAgent(shout, model=ScriptedModel([{"tool_calls": [{"name": "final_answer", "arguments": {"text": "x" * 5000}}]}]))("?")
+    JsonAgent(
+        shout, model=ScriptedModel([{"tool_calls": [{"name": "final_answer", "arguments": {"text": "x" * 5000}}]}])
+    )("?")
     assert len(shown.getvalue()) < 2500
     assert "more characters" in shown.getvalue()
 

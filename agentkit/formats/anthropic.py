@@ -1,13 +1,25 @@
 """Anthropic's messages API: flat, the schema under `input_schema`.
 
-Source: Anthropic API reference, messages, `tools` (`input_schema` is draft 2020-12 with `type: object` at its root).
+Sources: Anthropic API reference, messages, `tools` (`input_schema` is draft 2020-12 with `type: object`); no oneOf,
+allOf or anyOf at its root (anthropics/claude-code#40075); one property key that does not match the pattern below fails
+the whole request (anthropics/claude-code#79418, ComposioHQ/composio#3500).
 """
 
-from typing import Any
+import re
 
-from ..schemas import JsonSchema, inline
+from .declaration import Declaration, Loss, Rendering
+from .names import aliased
+from .node import rewritten
+from .portable import portable
+from .root import object_root
+
+KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
-def anthropic(name: str, description: str, parameters: JsonSchema) -> dict[str, Any]:
+def anthropic(declaration: Declaration) -> Rendering:
     """The client tool of the messages API."""
-    return {"name": name, "description": description, "input_schema": inline(parameters)}
+    losses: list[Loss] = []
+    schema, aliases = aliased(object_root(declaration.parameters, losses), KEY, losses)
+    schema = rewritten(schema, losses, portable)
+    text = {"description": declaration.description} if declaration.description else {}
+    return Rendering({"name": declaration.name, **text, "input_schema": schema}, tuple(losses), aliases)

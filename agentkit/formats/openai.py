@@ -3,14 +3,15 @@
 Source: OpenAI API reference, chat completions, `tools`.
 """
 
-from typing import Any
+from .declaration import Declaration, Loss, Rendering
+from .function_fields import function_fields
+from .node import rewritten
+from .portable import portable
+from .root import object_root
 
-from ..schemas import JsonSchema, inline
 
-
-def openai(name: str, description: str, parameters: JsonSchema) -> dict[str, Any]:
+def openai(declaration: Declaration) -> Rendering:
     """The function tool of chat completions, not strict."""
-    return {
-        "type": "function",
-        "function": {"name": name, "description": description, "parameters": inline(parameters)},
-    }
+    losses: list[Loss] = []
+    schema = rewritten(object_root(declaration.parameters, losses), losses, portable)
+    return Rendering({"type": "function", "function": function_fields(declaration, schema, losses)}, tuple(losses))

@@ -1,10 +1,18 @@
 """The plain form: the JSON Schema of the arguments (draft 2020-12), with the tool's name and description."""
 
-from typing import Any
+from copy import deepcopy
 
-from ..schemas import JsonSchema, inline
+from .declaration import Declaration, Loss, Rendering
+from .node import ROOT
 
 
-def plain(name: str, description: str, parameters: JsonSchema) -> dict[str, Any]:
-    """The schema itself, references inlined, `title` the tool's name."""
-    return {"title": name, "description": description, **inline(parameters)}
+def plain(declaration: Declaration) -> Rendering:
+    """The schema itself; `title` is the tool's name, `description` the tool's."""
+    schema = deepcopy(declaration.parameters)
+    losses = []
+    own = schema.pop("description", None)
+    text = declaration.description or own
+    if own and own != text:
+        losses.append(Loss(ROOT, "description", own, "dropped: the tool's own description stands there"))
+    head = {"title": declaration.name} | ({"description": text} if text else {})
+    return Rendering({**head, **schema}, tuple(losses))

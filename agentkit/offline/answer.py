@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .fill import Scene, rows
+from .fill import rows
+from .scene import Scene
 from .tools import read_tool, resolve
 from .values import scan
 from .words import concepts, tokens
@@ -15,7 +16,9 @@ from .words import concepts, tokens
 LONGEST = 2000
 """How many characters of one result an answer quotes."""
 
-_ERROR = re.compile(r"[A-Z]\w*(?:Error|Exception|Timeout|Exceeded|Refused|Denied|Interrupt|Cancelled)\b(?:: |$)|Cancelled: ")
+_ERROR = re.compile(
+    r"[A-Z]\w*(?:Error|Exception|Timeout|Exceeded|Refused|Denied|Interrupt|Cancelled)\b(?:: |$)|Cancelled: "
+)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
@@ -35,7 +38,9 @@ class Answered:
 def answer_text(answered: Sequence[Answered], lacking: Mapping[str, Sequence[str]], names: Sequence[str]) -> str:
     """The answer in words: the results, one line each when there are several; without any, why no tool was called."""
     lines = [_line(one, alone=len(answered) == 1) for one in answered]
-    lines += [f"I could not call {name}: the query does not say {', '.join(missing)}." for name, missing in lacking.items()]
+    lines += [
+        f"I could not call {name}: the query does not say {', '.join(missing)}." for name, missing in lacking.items()
+    ]
     if lines:
         return "\n".join(lines)
     known = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
@@ -56,7 +61,9 @@ def answer_value(schema: Mapping[str, Any], answered: Sequence[Answered], text: 
     if not good and answered:
         return None
     data: Any = [_parsed(one.content) for one in good]
-    said = [{**one.arguments, **(value if isinstance(value, dict) else {})} for one, value in zip(good, data, strict=True)]
+    said = [
+        {**one.arguments, **(value if isinstance(value, dict) else {})} for one, value in zip(good, data, strict=True)
+    ]
     definitions = schema.get("$defs") or {}
     shape = resolve(schema, definitions)
     if shape["type"] == "string" and not shape.get("enum"):
@@ -84,7 +91,9 @@ def _shaped(schema: Mapping[str, Any], data: Any, definitions: Mapping[str, Any]
     if kind == "boolean":
         return data if isinstance(data, bool) else {"true": True, "false": False}.get(str(data).strip().lower())
     if kind == "array":
-        members = [_shaped(shape.get("items") or {}, one, definitions) for one in (data if isinstance(data, list) else [data])]
+        members = [
+            _shaped(shape.get("items") or {}, one, definitions) for one in (data if isinstance(data, list) else [data])
+        ]
         return None if None in members else members
     if kind == "object" and shape.get("properties"):
         return _as_object(shape, data, definitions)
@@ -107,7 +116,7 @@ def _as_number(kind: str, data: Any) -> Any:
 
 
 def _as_object(shape: Mapping[str, Any], data: Any, definitions: Mapping[str, Any]) -> dict[str, Any] | None:
-    """An object whose properties are the members of `data` with the same words for a name, or are read from its text."""
+    """An object whose properties are the members of `data` of the same name, or are read from its text."""
     if isinstance(data, list):
         merged: dict[str, Any] = {}
         for one in data:

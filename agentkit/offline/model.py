@@ -48,15 +48,15 @@ class OfflineModel:
         if calls := [call for call in planned.calls if call not in known]:
             return assistant(calls=_numbered(calls, used))
         text = answer_text(answered, planned.lacking, [tool["name"] for tool in offered])
-        final = next((tool for tool in tools if tool["name"] == FINAL), {"parameters": {}})
-        arguments = _final_arguments(final["parameters"], answered, text)
+        schema: Mapping[str, Any] = next((tool["parameters"] for tool in tools if tool["name"] == FINAL), {})
+        arguments = _final_arguments(schema, answered, text)
         if arguments is None:
             return assistant(f"I cannot give the answer in the shape asked for. {text}")
         return assistant(calls=_numbered([(FINAL, arguments)], used))
 
 
 def _turn(messages: Sequence[Message]) -> tuple[str, list[Answered]]:
-    """The last query, and the calls made for it with their answers; what names the answer tool is the loop's reminder."""
+    """The last query and its answered calls; a user message that names the answer tool is the loop's, not a query."""
     asked = [i for i, m in enumerate(messages) if m["role"] == "user" and FINAL not in _text(m)]
     start = asked[-1] if asked else len(messages)
     calls = {call.id: call for message in messages[start:] for call in calls_of(message)}

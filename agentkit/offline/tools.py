@@ -17,6 +17,7 @@ _TYPES = {
     "string": "string str char text date datetime",
 }
 _TYPE_OF = {loose: strict for strict, names in _TYPES.items() for loose in names.split()}
+_DEEPEST = 4  # a schema may contain itself
 _LISTED = re.compile(r"(?:e\.g\.|such as|for example|for instance)[,:]?\s*([^.()\"']+)")
 _EXAMPLE = re.compile(r"(?<!\w)'([^']{2,40})'|\"([^\"]{2,40})\"|`([^`]{2,40})`")
 
@@ -49,6 +50,7 @@ class Tool:
     name_words: tuple[str, ...]
     words: frozenset[str]
     param_words: frozenset[str]
+    vocabulary: frozenset[str]
 
 
 def read_tool(definition: Mapping[str, Any]) -> Tool:
@@ -56,13 +58,10 @@ def read_tool(definition: Mapping[str, Any]) -> Tool:
     function = definition.get("function", definition)
     schema = function.get("parameters") or {}
     params = tuple(_leaves(schema, (), True, schema.get("$defs") or schema.get("definitions") or {}))
-    return Tool(
-        name=function["name"],
-        params=params,
-        name_words=concepts(function["name"]),
-        words=frozenset(concepts(function.get("description") or "")),
-        param_words=frozenset(c for p in params for c in (*p.names, *p.hints, *concepts(json.dumps(p.options)))),
-    )
+    name_words = concepts(function["name"])
+    words = frozenset(concepts(function.get("description") or ""))
+    param_words = frozenset(c for p in params for c in (*p.names, *p.hints, *concepts(json.dumps(p.options))))
+    return Tool(function["name"], params, name_words, words, param_words, words | param_words | set(name_words))
 
 
 def resolve(schema: Any, definitions: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,12 +81,15 @@ def resolve(schema: Any, definitions: Mapping[str, Any]) -> dict[str, Any]:
     return {**schema, "type": _TYPE_OF.get(str(kind).lower().split(",")[0].split("[")[0].strip(), "any")}
 
 
-def _leaves(schema: Mapping[str, Any], path: tuple[str, ...], required: bool, definitions: Mapping[str, Any]) -> Iterator[Param]:
+def _leaves(
+    schema: Mapping[str, Any], path: tuple[str, ...], required: bool, definitions: Mapping[str, Any]
+) -> Iterator[Param]:
     wanted = schema.get("required") or ()
+    wanted = wanted if isinstance(wanted, list | tuple) else ()
     for name, raw in (schema.get("properties") or {}).items():
         part = resolve(raw, definitions)
         needed = required and name in wanted
-        if part["type"] == "object" and part.get("properties"):
+        if part["type"] == "object" and part.get("properties") and len(path) < _DEEPEST:
             yield from _leaves(part, (*path, name), needed, definitions)
             continue
         if part["type"] == "array":
@@ -110,5 +112,7 @@ def _leaves(schema: Mapping[str, Any], path: tuple[str, ...], required: bool, de
 def _examples(description: str) -> tuple[str, ...]:
     """The values that a description names: quoted ones, and those after "e.g." or "such as"."""
     quoted = [next(group for group in match.groups() if group) for match in _EXAMPLE.finditer(description)]
-    listed = [part for match in _LISTED.finditer(description) for part in re.split(r",\s*(?:or |and )?|\sor\s", match[1])]
+    listed = [
+        part for match in _LISTED.finditer(description) for part in re.split(r",\s*(?:or |and )?|\sor\s", match[1])
+    ]
     return tuple(dict.fromkeys(part.strip() for part in quoted + listed if 2 < len(part.strip()) < 40))

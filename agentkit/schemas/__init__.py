@@ -1,8 +1,37 @@
 """From a callable or a type to plain JSON Schema (draft 2020-12), and from arguments to a call."""
 
+from .annotations import Duplicates, FieldText, annotate, unknown_name
+from .callable import CallableSchema, arguments_of, own_name, own_text
 from .function import FunctionSchema
+from .model import ModelSchema, is_arguments_model
+from .naming import check_description, check_name, snake_case
+from .overloads import Choice
 from .references import inline, is_recursive
-from .signature import name_of, plain_function
+from .signature import docstring_of, name_of, plain_function
 from .walk import JsonSchema, children, rebuild
 
-__all__ = ["FunctionSchema", "JsonSchema", "children", "inline", "is_recursive", "name_of", "plain_function", "rebuild"]
+__all__ = [
+    "CallableSchema",
+    "Choice",
+    "Duplicates",
+    "FieldText",
+    "FunctionSchema",
+    "JsonSchema",
+    "ModelSchema",
+    "annotate",
+    "arguments_of",
+    "check_description",
+    "check_name",
+    "children",
+    "docstring_of",
+    "inline",
+    "is_arguments_model",
+    "is_recursive",
+    "name_of",
+    "own_name",
+    "own_text",
+    "plain_function",
+    "rebuild",
+    "snake_case",
+    "unknown_name",
+]

@@ -48,7 +48,7 @@ def _typed_dict(type_: Any) -> Any:
         _typed_dicts[type_] = type_  # while it is being made, a reference to itself stays as it is
         hints: Mapping[str, Any] = get_type_hints(type_, include_extras=True)
         fields = {
-            name: (Required if name in type_.__required_keys__ else NotRequired)[adapted(_bare(hint))]  # type: ignore[index]
+            name: (Required if name in type_.__required_keys__ else NotRequired)[adapted(_bare(hint))]
             for name, hint in hints.items()
         }
         new = TypedDict(type_.__name__, fields)  # type: ignore[misc]

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from textwrap import dedent
 
 from docstring_parser import DocstringStyle, ParseError, parse
@@ -132,7 +133,7 @@ def _collect(node: ast.AST, prefix: str, found: dict[str, dict[str, str]]) -> No
 
 def _attributes(body: list[ast.stmt]) -> dict[str, str]:
     texts: dict[str, str] = {}
-    for statement, following in zip(body, body[1:], strict=False):
+    for statement, following in pairwise(body):
         target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
         value = following.value if isinstance(following, ast.Expr) else None
         if isinstance(target, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str):

@@ -71,10 +71,10 @@ def _with_texts(schema: JsonSchema, cls: type) -> JsonSchema:
     if "properties" not in schema:
         return schema
     texts = texts_of(cls)
+    if schema.get("description") == inspect.cleandoc(cls.__doc__ or ""):  # with its sections about the fields
+        del schema["description"]
     if texts.description:
         schema["description"] = texts.description
-    elif _inherits_docstring(cls, schema.get("description")):
-        del schema["description"]
     aliases = {
         field.validation_alias if isinstance(field.validation_alias, str) else field.alias or name: name
         for name, field in getattr(cls, "model_fields", {}).items()
@@ -86,7 +86,3 @@ def _with_texts(schema: JsonSchema, cls: type) -> JsonSchema:
         elif name in texts.fields:
             place.setdefault("description", texts.fields[name]["description"])
     return schema
-
-
-def _inherits_docstring(cls: type, description: Any) -> bool:
-    return isinstance(description, str) and inspect.cleandoc(cls.__dict__.get("__doc__") or "") == description

@@ -31,10 +31,11 @@ class RawSchema:
             raise DefinitionError(f"the tool {name!r}: parameters must be a JSON Schema with type 'object'")
         check_references(schema)
         self.parameters: JsonSchema = schema
+        self.injected: Mapping[str, Any] = {}
         self._call = call
         self._validator = Draft202012Validator(schema, registry=REGISTRY)
 
-    def bind(self, arguments: str | Mapping[str, Any]) -> "partial[Any]":
+    def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
         """Validate `arguments` (JSON text or a mapping) and return the call; raises `ValueError` with the findings."""
         given = _object(arguments) if isinstance(arguments, str) else dict(arguments)
         if not isinstance(given, dict):
@@ -42,7 +43,7 @@ class RawSchema:
             raise ValueError(f"the arguments must be one JSON object with the parameters {names}")
         if findings := [f"{_path(error)}{error.message}" for error in self._validator.iter_errors(given)]:
             raise ValueError("; ".join(findings[:5]))
-        return partial(self._call, **given)
+        return partial(self._call, **given, **(injected or {}))
 
 
 def _path(error: Any) -> str:

@@ -1,73 +1,139 @@
-"""References in a JSON Schema: inlined where they can be, kept where a type contains itself."""
+"""References in a JSON Schema: inlined where they can be, kept under short names where a type contains itself."""
 
+import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from ..errors import DefinitionError
-from .walk import JsonSchema, children, rebuild
+from .walk import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, JsonSchema, children, rebuild
+
+PREFIX = "#/$defs/"
+_HOMES = ("$defs", "definitions")
+_PLACES = SCHEMA_MAPS | SCHEMA_LISTS | SCHEMAS
+
+
+@dataclass(frozen=True)
+class _Sealed:
+    """What jsonref may not look into: data that only looks like a reference, and references that must stay."""
+
+    value: Any
 
 
 def is_recursive(schema: JsonSchema) -> bool:
     """Whether following the local references of `schema` ever comes back to where it was."""
-    definitions: Mapping[str, JsonSchema] = schema.get("$defs") or {}
-    reached = {name: set(_referred(definition)) for name, definition in definitions.items()}
-    reached["#"] = set(_referred({key: value for key, value in schema.items() if key != "$defs"}))
-    return any(_leads_to(start, start, reached) for start in reached)
-
-
-def _leads_to(start: str, goal: str, reached: Mapping[str, set[str]]) -> bool:
-    seen: set[str] = set()
-    waiting = list(reached[start])
-    while waiting:
-        name = waiting.pop()
-        if name == goal:
-            return True
-        if name not in seen:
-            seen.add(name)
-            waiting.extend(reached.get(name, ()))
-    return False
-
-
-def _referred(schema: JsonSchema) -> list[str]:
-    """The names of the definitions that `schema` refers to ("#" for the whole)."""
-    reference = schema.get("$ref")
-    own = [reference.removeprefix("#/$defs/")] if isinstance(reference, str) else []
-    return own + [name for _, inner in children(schema) for name in _referred(inner)]
+    return bool(_cyclic(collected(schema).get("$defs", {})))
 
 
 def check_references(schema: JsonSchema) -> None:
     """Raise `DefinitionError` for a reference that leads nowhere or out of the schema: nothing is ever fetched."""
-    for reference in _pointers(schema):
-        node: Any = schema
-        for key in reference.removeprefix("#").split("/")[1:]:
-            name = unquote(key).replace("~1", "/").replace("~0", "~")
-            if isinstance(node, list) and name.isdigit():
-                node = dict(enumerate(node)).get(int(name))
-            else:
-                node = node.get(name) if isinstance(node, dict) else None
-        if not reference.startswith("#") or node is None:
-            raise DefinitionError(f"the schema refers to {reference!r}: only references within it (#/$defs/...) work")
+    for reference in _references(schema):
+        _target(schema, reference)
 
 
-def _pointers(schema: JsonSchema) -> Iterator[str]:
-    if isinstance(reference := schema.get("$ref"), str):
-        yield reference
-    for _, inner in children(schema):
-        yield from _pointers(inner)
+def collected(schema: JsonSchema) -> JsonSchema:
+    """A copy of `schema` in which all that is referred to, and nothing else, stands in `$defs`, under short names.
+
+    The names are unique letters, digits and underscores; every reference reads `#/$defs/<name>`.  Raises
+    `DefinitionError` for a reference that leads nowhere or out of the schema.
+    """
+    names: dict[str, str] = {}
+
+    def settle(node: JsonSchema) -> JsonSchema:
+        for home in _HOMES:
+            node.pop(home, None)
+        if isinstance(reference := node.get("$ref"), str):
+            if reference not in names:
+                names[reference] = _short(reference, set(names.values()))
+            node["$ref"] = PREFIX + names[reference]
+        return node
+
+    settled = rebuild(_without_definitions(schema), settle)
+    definitions: dict[str, JsonSchema] = {}
+    while waiting := [reference for reference in names if names[reference] not in definitions]:
+        for reference in waiting:
+            target = _target(schema, reference)
+            definitions[names[reference]] = rebuild(_without_definitions(target), settle)
+    return {**settled, "$defs": definitions} if definitions else settled
 
 
 def inline(schema: JsonSchema) -> JsonSchema:
-    """A copy of `schema` with its local references replaced by what they refer to; recursive schemas stay as they are.
+    """A copy of `schema` without references, but for types that contain themselves: those keep a short `$defs`.
 
-    Keywords beside a `$ref` win over those of its target.  Raises `DefinitionError` as `check_references` does.
+    Keywords beside a `$ref` win over those of its target.  No two parts of the copy are the same object.  Raises
+    `DefinitionError` as `collected` does.
     """
-    check_references(schema)
-    if "$defs" not in schema or is_recursive(schema):
-        return deepcopy(schema)
+    whole = collected(schema)
+    if "$defs" not in whole:
+        return whole
+    kept = _cyclic(whole["$defs"])
     import jsonref  # imports requests, hence here
 
-    resolved: Any = jsonref.replace_refs(schema, proxies=False, lazy_load=False, merge_props=True)
+    def seal(node: JsonSchema) -> JsonSchema:
+        stays = str(node.get("$ref")).removeprefix(PREFIX) in kept
+        return {
+            key: value if key in _PLACES or (key == "$ref" and not stays) else _Sealed(value)
+            for key, value in node.items()
+        }
+
+    def opened(node: JsonSchema) -> JsonSchema:
+        return {key: deepcopy(value.value) if isinstance(value, _Sealed) else value for key, value in node.items()}
+
+    sealed = rebuild(whole, seal)
+    resolved: Any = jsonref.replace_refs(sealed, proxies=False, lazy_load=False, merge_props=True, loader=_refuse)
+    definitions = {name: resolved["$defs"][name] for name in resolved["$defs"] if name in kept}
     del resolved["$defs"]
-    return rebuild(resolved, lambda part: part)  # jsonref gives equal parts as one shared object; these are separate
+    # jsonref gives equal parts as one shared object; rebuild makes them separate.
+    return rebuild({**resolved, "$defs": definitions} if definitions else resolved, opened)
+
+
+def _refuse(uri: str) -> Any:
+    raise DefinitionError(f"the schema refers to {uri!r}: only references within it (#/$defs/...) work")
+
+
+def _without_definitions(schema: JsonSchema) -> JsonSchema:
+    return {key: value for key, value in schema.items() if key not in _HOMES}
+
+
+def _short(reference: str, taken: set[str]) -> str:
+    """The last part of the reference, without the module path that pydantic may put before it."""
+    last = unquote(reference).rsplit("/", 1)[-1].rsplit("__", 1)[-1]
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", last).strip("_")[:40] or "Whole"
+    return next(free for free in (name, *(f"{name}_{count}" for count in range(2, 10_000))) if free not in taken)
+
+
+def _references(schema: JsonSchema) -> Iterator[str]:
+    if isinstance(reference := schema.get("$ref"), str):
+        yield reference
+    for _, inner in children(schema):
+        yield from _references(inner)
+
+
+def _target(schema: JsonSchema, reference: str) -> JsonSchema:
+    node: Any = schema
+    first, *keys = reference.split("/")
+    for key in keys:
+        name = unquote(key).replace("~1", "/").replace("~0", "~")
+        if isinstance(node, list) and name.isdigit():
+            node = dict(enumerate(node)).get(int(name))
+        else:
+            node = node.get(name) if isinstance(node, dict) else None
+    if first != "#" or not isinstance(node, dict | bool):
+        raise DefinitionError(f"the schema refers to {reference!r}: only references within it (#/$defs/...) work")
+    return node if isinstance(node, dict) else ({} if node else {"not": {}})
+
+
+def _cyclic(definitions: Mapping[str, JsonSchema]) -> set[str]:
+    """The names of the definitions that lead back to themselves."""
+    reached = {
+        name: {reference.removeprefix(PREFIX) for reference in _references(definition)}
+        for name, definition in definitions.items()
+    }
+
+    def leads_to(goal: str, name: str, seen: set[str]) -> bool:
+        seen.add(name)
+        return goal in reached[name] or any(leads_to(goal, next_, seen) for next_ in reached[name] - seen)
+
+    return {name for name in definitions if leads_to(name, name, set())}

@@ -1,14 +1,20 @@
 """What a callable takes: its parameters with their types, as a caller (or a model) sees them."""
 
 import inspect
-from collections.abc import Callable
+import sys
+import typing
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Union, get_origin
+from typing import Any, Union, get_args, get_origin
 
+import typing_extensions
 from pydantic.fields import FieldInfo
-from typing_extensions import get_type_hints
+from typing_extensions import get_type_hints, is_typeddict
 
 from ..errors import DefinitionError
+
+Kind = inspect.Parameter
+UNPACK = (typing.Unpack, typing_extensions.Unpack)
 
 
 def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,10 +37,19 @@ def name_of(function: Callable[..., Any]) -> str:
     return str(getattr(plain_function(function), "__qualname__", repr(function)))
 
 
+def docstring_of(function: Callable[..., Any]) -> str | None:
+    """The docstring that describes a call of `function`; for an object with `__call__`, else that of its class."""
+    inner = plain_function(function)
+    if getattr(inner, "__name__", "") == "__call__" and not inner.__doc__:
+        return inspect.getdoc(type(function))
+    return inspect.getdoc(inner)
+
+
 def read_signature(function: Callable[..., Any]) -> inspect.Signature:
     """The parameters of `function` that a caller may give, with resolved types; what a partial binds is left out.
 
-    Raises `DefinitionError` where Python knows no signature, or a type is named that cannot be found.
+    The keys of `**kwargs: Unpack[TypedDict]` are parameters like others.  Raises `DefinitionError` where Python knows
+    no signature, or a type is named that cannot be found.
     """
     try:
         signature = inspect.signature(function)
@@ -46,11 +61,39 @@ def read_signature(function: Callable[..., Any]) -> inspect.Signature:
     hints = _hints(function)
     bound = _bound_by_partials(function)
     parameters = [
-        parameter.replace(annotation=_annotation(parameter, hints))
+        shown
         for parameter in signature.parameters.values()
         if parameter.name not in bound
+        for shown in _shown(parameter.replace(annotation=_annotation(parameter, hints)))
     ]
-    return signature.replace(parameters=parameters, return_annotation=hints.get("return", Any))
+    return inspect.Signature(parameters, return_annotation=hints.get("return", Any), __validate_parameters__=False)
+
+
+def _shown(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    annotation = parameter.annotation
+    if parameter.kind is not Kind.VAR_KEYWORD or get_origin(annotation) not in UNPACK:
+        yield parameter
+        return
+    (keys,) = get_args(annotation)
+    assert is_typeddict(keys)
+    for name, hint in get_type_hints(keys, include_extras=True).items():
+        default = Kind.empty if name in keys.__required_keys__ else MISSING
+        yield Kind(name, Kind.KEYWORD_ONLY, annotation=_unqualified(hint), default=default)
+
+
+class _Missing:
+    """The default of a key that is not given at all when it is left out."""
+
+    def __repr__(self) -> str:
+        return "missing"
+
+
+MISSING: Any = _Missing()
+
+
+def _unqualified(hint: Any) -> Any:
+    name = getattr(get_origin(hint), "_name", None) or getattr(get_origin(hint), "__name__", "")
+    return get_args(hint)[0] if name in ("Required", "NotRequired", "ReadOnly") else hint
 
 
 def _bound_by_partials(function: Callable[..., Any]) -> set[str]:
@@ -66,16 +109,38 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     owner = inner.__init__ if inspect.isclass(inner) else inner
     closure = getattr(owner, "__closure__", None) or ()
     names = getattr(getattr(owner, "__code__", None), "co_freevars", ())
-    local_names = {name: cell.cell_contents for name, cell in zip(names, closure, strict=True) if _is_filled(cell)}
+    known = {name: cell.cell_contents for name, cell in zip(names, closure, strict=True) if _is_filled(cell)}
     try:
-        return get_type_hints(owner, localns=local_names or None, include_extras=True)
-    except NameError as error:
-        raise DefinitionError(
-            f"{name_of(function)}: the type {error.name!r} in its signature cannot be found. "
-            "Import or define it at the top of the module that defines the function."
-        ) from error
+        return get_type_hints(owner, localns=known or None, include_extras=True)
+    except NameError:
+        pass
     except TypeError:  # a builtin: it has no annotations at all
         return {}
+    try:
+        return get_type_hints(owner, localns=_surrounding_names(owner) | known, include_extras=True)
+    except NameError as error:
+        raise _unknown_type(function, owner, error.name or "") from error
+
+
+def _surrounding_names(function: Callable[..., Any]) -> dict[str, Any]:
+    """The local names of the function that defines `function`, if it is running right now."""
+    outer = getattr(function, "__qualname__", "").rpartition(".<locals>.")[0]
+    frame = sys._getframe(1) if outer else None
+    while frame is not None:
+        if frame.f_code.co_qualname == outer:
+            return dict(frame.f_locals)
+        frame = frame.f_back
+    return {}
+
+
+def _unknown_type(function: Callable[..., Any], owner: Any, name: str) -> DefinitionError:
+    annotations = getattr(owner, "__annotations__", {})
+    parameter = next((key for key, value in annotations.items() if isinstance(value, str) and name in value), None)
+    where = f"the parameter {parameter!r}" if parameter else "its signature"
+    return DefinitionError(
+        f"{name_of(function)}: {where} names the type {name!r}, which cannot be found. "
+        "Import or define it at the top of the module that defines the function."
+    )
 
 
 def _is_filled(cell: Any) -> bool:
@@ -88,7 +153,6 @@ def _is_filled(cell: Any) -> bool:
 
 def _annotation(parameter: inspect.Parameter, hints: dict[str, Any]) -> Any:
     annotation = hints.get(parameter.name, Any)
-    implicit = parameter.default is None and annotation is not Any and not isinstance(annotation, FieldInfo)
-    if implicit and get_origin(annotation) is not Union:  # `x: int = None` is meant as `int | None`
-        return Union[annotation, None]  # noqa: UP007 - `|` does not take every annotation
+    if parameter.default is None and annotation is not Any and not isinstance(annotation, FieldInfo):
+        return Union[annotation, None]  # noqa: UP007 - `x: int = None` is meant as `int | None`
     return annotation

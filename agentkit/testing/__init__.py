@@ -1,5 +1,6 @@
 """Test doubles for models, for this project's tests and for its users'."""
 
 from .scripted import ScriptedModel
+from .server import ModelServer
 
-__all__ = ["ScriptedModel"]
+__all__ = ["ModelServer", "ScriptedModel"]

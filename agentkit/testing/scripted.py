@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
 from typing import Any
 
 from ..messages import Message, ToolCall, Usage, assistant
@@ -32,14 +32,14 @@ class ScriptedModel:
         """The name it was given."""
         return self._name
 
-    def ask(self, request: Request) -> Iterator[Delta | Reply]:
+    def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
         """Play the next reply of the script."""
         reply = self._next(request)
         if request.stream:
             yield from _deltas(reply.message)
         yield reply
 
-    async def aask(self, request: Request) -> AsyncIterator[Delta | Reply]:
+    async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
         """Play the next reply of the script."""
         for piece in self.ask(request):
             yield piece

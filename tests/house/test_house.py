@@ -15,9 +15,9 @@ PACKAGE = ROOT / "agentkit"
 FILES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "tools" / "agentkit_tools").rglob("*.py")])
 
 FLOORS = [
-    ["messages", "errors", "flow", "workers"],
+    ["messages", "errors", "context", "flow", "workers"],
     ["schemas", "formats"],
-    ["arguments", "results", "json_tool", "calls", "registry", "model", "answer"],
+    ["arguments", "results", "executor", "json_tool", "calls", "registry", "model", "answer"],
     [
         "litellm_errors", "litellm_messages", "litellm_replies", "litellm_stream", "litellm_model",
         "offline", "loop", "policies", "session", "run", "listeners",

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 import respx
-from conftest import KEY, Play, Provider
+from wire_providers import KEY, Play, Provider
 
 from agentkit.errors import ModelError
 from agentkit.litellm_errors import model_error
@@ -77,8 +77,10 @@ def test_the_time_that_the_provider_asks_for_is_kept(provider: Provider, play: P
     ],
 )
 def test_retry_after_may_be_milliseconds_a_date_or_nonsense(headers: dict[str, str], seconds: float | None) -> None:
-    cause = RuntimeError("slow down")
-    cause.litellm_response_headers = headers  # type: ignore[attr-defined]
+    class SlowDownError(Exception):
+        litellm_response_headers = headers
+
+    cause = SlowDownError("slow down")
     assert model_error(cause, model="m").retry_after == seconds
 
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 from agentkit.testing.server import ModelServer
 
@@ -56,10 +57,10 @@ assert set(dialled) <= {"127.0.0.1"}, dialled
 """
 
 
-def test_nothing_is_printed_fetched_or_loaded(tmp_path: object) -> None:
+def test_nothing_is_printed_fetched_or_loaded(tmp_path: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("LITELLM", "HF_"))}
-    (tmp_path / ".env").write_text("FROM_DOT_ENV=1\n")  # type: ignore[operator]
-    with ModelServer(*(["hello", 500] * 20)) as server:
+    (tmp_path / ".env").write_text("FROM_DOT_ENV=1\n")
+    with ModelServer(["hello", 500] * 20) as server:
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(PROGRAM), server.url],
             cwd=str(tmp_path),

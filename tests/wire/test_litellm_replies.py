@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from conftest import MODELS, Play, Provider
+from wire_providers import MODELS, Play, Provider
 
 from agentkit.messages import Usage, calls_of, tool_message, user
 from agentkit.model import TextDelta, ThinkingDelta, ToolCallDelta

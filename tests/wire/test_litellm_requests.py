@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import respx
-from conftest import MODELS, Play, Provider
+from wire_providers import MODELS, Play, Provider
 
 from agentkit.litellm_messages import conversation, object_text
 from agentkit.litellm_model import LiteLLMModel

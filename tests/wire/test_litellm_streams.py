@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import Play, Provider
+from wire_providers import Play, Provider
 
 from agentkit.errors import ModelError
 from agentkit.litellm_model import _litellm

@@ -1,0 +1,100 @@
+"""Functions with several signatures: `typing.overload` and `functools.singledispatch`."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, TypeAlias, get_overloads
+
+from pydantic import ValidationError
+
+from ..errors import DefinitionError
+from .docstrings import Documentation, read_docstring
+from .function import FunctionSchema
+from .signature import docstring_of, name_of, plain_function, read_signature
+from .walk import JsonSchema
+
+Choice: TypeAlias = int | Sequence[Any] | Callable[[inspect.Signature], bool]
+"""Which signature: its index, the types of its parameters, or a predicate of the signature."""
+
+
+def signatures_of(function: Callable[..., Any]) -> list[inspect.Signature]:
+    """The signatures of an overloaded or dispatching function, in the order they were written; else an empty list."""
+    if callable(getattr(function, "dispatch", None)) and isinstance(
+        registry := getattr(function, "registry", None), Mapping
+    ):
+        cases = {implementation: type_ for type_, implementation in registry.items() if type_ is not object}
+        return [_dispatched(implementation, type_) for implementation, type_ in cases.items()]
+    inner = plain_function(function)
+    return [read_signature(variant) for variant in get_overloads(inner)] if inspect.isfunction(inner) else []
+
+
+def _dispatched(implementation: Callable[..., Any], type_: type) -> inspect.Signature:
+    """The signature of one case of a singledispatch function; its first parameter has the type of the case."""
+    signature = read_signature(implementation)
+    first, *rest = signature.parameters.values()
+    annotated = first.replace(annotation=type_) if first.annotation is Any else first
+    return signature.replace(parameters=[annotated, *rest])
+
+
+def chosen(function: Callable[..., Any], signatures: Sequence[inspect.Signature], choice: Choice) -> inspect.Signature:
+    """The signature that `choice` names; `DefinitionError` lists those there are when it is not exactly one."""
+    if isinstance(choice, int):
+        found = list(signatures[choice : choice + 1]) if choice >= 0 else []
+    elif callable(choice):
+        found = [signature for signature in signatures if choice(signature)]
+    else:
+        wanted = list(choice)
+        found = [signature for signature in signatures if _types(signature) == wanted]
+    if len(found) != 1:
+        listed = "; ".join(f"{place}: {signature}" for place, signature in enumerate(signatures)) or "none"
+        raise DefinitionError(
+            f"{name_of(function)}: overload={choice!r} names {len(found)} of its signatures. There are: {listed}"
+        )
+    return found[0]
+
+
+def _types(signature: inspect.Signature) -> list[Any]:
+    return [parameter.annotation for parameter in signature.parameters.values()]
+
+
+class OverloadSchema:
+    """Several signatures of one function, offered together: an object that is any of them."""
+
+    def __init__(self, function: Callable[..., Any], signatures: Sequence[inspect.Signature]) -> None:
+        self.function = function
+        self._variants = [FunctionSchema(function, signature=signature) for signature in signatures]
+        names = [name for signature in signatures for name in signature.parameters]
+        self.documentation: Documentation = read_docstring(docstring_of(function), names)
+        self.injected: Mapping[str, Any] = {
+            name: hint for variant in self._variants for name, hint in variant.injected.items()
+        }
+
+    @cached_property
+    def parameters(self) -> JsonSchema:
+        """An object with the properties of all signatures, and `anyOf` with what each requires."""
+        properties: dict[str, JsonSchema] = {}
+        branches: list[JsonSchema] = []
+        definitions: dict[str, JsonSchema] = {}
+        for variant in self._variants:
+            schema = dict(variant.parameters)
+            definitions |= schema.pop("$defs", {})
+            branches.append(schema)
+            for name, place in schema["properties"].items():
+                known = properties.setdefault(name, place)
+                if known != place:
+                    options = known["anyOf"] if set(known) == {"anyOf"} else [known]
+                    properties[name] = {"anyOf": [*options, *([place] if place not in options else [])]}
+        required = [name for name in properties if all(name in branch.get("required", ()) for branch in branches)]
+        schema = {"type": "object", "properties": properties, "required": required, "anyOf": branches}
+        return {**schema, "$defs": definitions} if definitions else schema
+
+    def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
+        """The call by the first signature that the arguments fit; else the error of the one they fit best."""
+        errors: list[ValidationError] = []
+        for variant in self._variants:
+            try:
+                own = {name: value for name, value in (injected or {}).items() if name in variant.injected}
+                return variant.bind(arguments, own)
+            except ValidationError as error:
+                errors.append(error)
+        raise min(errors, key=lambda error: error.error_count())

@@ -1,0 +1,327 @@
+"""The embedded model: queries and tools go in, calls come out; no model, no network, no clock."""
+
+import asyncio
+import datetime
+import json
+
+import pytest
+
+from agentkit.json_tool import as_tool
+from agentkit.messages import ToolCall, assistant, calls_of, system, tool_message, user
+from agentkit.model import Reply, Request
+from agentkit.offline import OfflineModel, plan
+from agentkit.offline.answer import Answered, answer_text, answer_value
+from agentkit.registry import ToolRegistry
+
+WEDNESDAY = datetime.date(2024, 5, 15)
+
+
+def offer(name, description, properties, required=None):
+    parameters = {"type": "object", "properties": properties, "required": list(required or properties)}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+def param(type, description="", **more):
+    return {"type": type, "description": description, **more}
+
+
+WEATHER = offer("get_weather", "Get the weather of a city.", {"city": param("string", "The city")})
+FACTORIAL = offer("math.factorial", "Factorial of a number", {"number": param("integer")})
+POPULATION = offer(
+    "cityPopulation",
+    "Population of a city in a year",
+    {"city": param("string", "Name of the city"), "year": param("integer", "The year")},
+    ["city"],
+)
+TRIANGLE = offer(
+    "triangle_area",
+    "Area of a triangle",
+    {"base": param("number", "Base of the triangle"), "height": param("number", "Height of the triangle")},
+)
+CIRCLE = offer("circle_area", "Area of a circle", {"radius": param("float", "Radius of the circle")})
+MEETING = offer(
+    "create_meeting",
+    "Create a meeting in the calendar",
+    {
+        "title": param("string", "Title of the meeting"),
+        "date": param("string", "Date, YYYY-MM-DD"),
+        "time": param("string", "Start in HH:MM, 24 h"),
+        "attendees": param("array", "E-mail addresses", items={"type": "string"}),
+    },
+    ["date"],
+)
+
+
+def only(query, *tools):
+    calls = plan(query, tools, WEDNESDAY)
+    assert len(calls) == 1, calls
+    return calls[0][1]
+
+
+@pytest.mark.parametrize(
+    ("schema", "query", "value"),
+    [
+        (param("integer", "How many items"), "order 12 items", 12),
+        (param("integer", "How many items"), "order twenty-five items", 25),
+        (param("integer", "How many items"), "order 3 million items", 3_000_000),
+        (param("integer", "How many items"), "order 5k items", 5000),
+        (param("number", "Annual rate"), "order at a rate of 5%", 0.05),
+        (param("number", "Annual rate in percent"), "order at a rate of 5%", 5),
+        (param("float", "Weight in kg"), "order with a weight of 2.5 kg", 2.5),
+        (param("string", "When", format="date"), "order on March 3rd, 2023", "2023-03-03"),
+        (param("string", "Day, MM/DD/YYYY"), "order for 2024-06-01", "06/01/2024"),
+        (param("string", "Day, YYYY-MM-DD"), "order for tomorrow", "2024-05-16"),
+        (param("string", "Day, YYYY-MM-DD"), "order for next Friday", "2024-05-17"),
+        (param("string", "Title"), "order 'The Long Way'", "The Long Way"),
+        (param("string", "Link"), "order https://example.org/a?b=c please", "https://example.org/a?b=c"),
+        (param("string", "File"), "order from /var/data/list.csv", "/var/data/list.csv"),
+        (param("string", "Size", enum=["small", "extra_large"]), "order an extra large one", "extra_large"),
+        (param("string", "City, State"), "order in Austin, Texas", "Austin, Texas"),
+        (param("array", "Numbers", items={"type": "integer"}), "order 1, 2 and 3", [1, 2, 3]),
+        (param("array", "Numbers", items={"type": "integer"}), "order [4, 5]", [4, 5]),
+        (param("tuple", "Point", items={"type": "float"}), "order (1.5, 2)", [1.5, 2]),
+        (param("dict", "Amounts"), 'order {"a": 1, "b": true}', {"a": 1, "b": True}),
+        ({"anyOf": [{"type": "null"}, {"type": "integer"}]}, "order 7", 7),
+        ({"$ref": "#/$defs/Count"}, "order 8", 8),
+    ],
+)
+def test_a_value_becomes_what_the_schema_asks_for(schema, query, value):
+    tool = offer("order", "Order something", {"value": schema})
+    tool["function"]["parameters"]["$defs"] = {"Count": {"type": "integer"}}
+    found = only(query, tool)["value"]
+    assert found == value
+    assert type(found) is type(value) or isinstance(value, float)
+
+
+def test_each_number_goes_to_the_parameter_whose_words_are_nearest():
+    assert only("area of a triangle, height 3 and base of 10", TRIANGLE) == {"base": 10, "height": 3}
+
+
+def test_names_go_where_their_prepositions_point():
+    tool = offer("find_flight", "Find a flight", {"origin": param("string"), "destination": param("string")})
+    assert only("Find a flight to Berlin from New York", tool) == {"origin": "New York", "destination": "Berlin"}
+
+
+def test_nested_objects_are_filled():
+    person = {"type": "object", "properties": {"name": param("string"), "age": param("integer")}, "required": ["name"]}
+    tool = offer("create_user", "Create a user", {"person": person})
+    assert only("Create a user for Maria Lopez, age 34", tool) == {"person": {"name": "Maria Lopez", "age": 34}}
+
+
+def test_a_schema_that_contains_itself_ends():
+    node = {"type": "object", "properties": {"name": param("string"), "next": {"$ref": "#/$defs/Node"}}}
+    tool = offer("create_node", "Create a node", {"node": {"$ref": "#/$defs/Node"}})
+    tool["function"]["parameters"]["$defs"] = {"Node": node}
+    assert plan("Create a node", [tool]) is not None
+
+
+@pytest.mark.parametrize(("query", "value"), [("with history", True), ("without history", False)])
+def test_a_flag_is_what_the_query_says_of_it(query, value):
+    tool = offer("find_painting", "Find a painting", {"name": param("string"), "history": param("boolean")}, ["name"])
+    assert only(f"Find the painting 'Sunflowers' {query}", tool) == {"name": "Sunflowers", "history": value}
+
+
+def test_an_optional_parameter_of_which_nothing_is_said_is_left_out():
+    assert only("population of Paris", POPULATION) == {"city": "Paris"}
+
+
+def test_a_meeting_gets_its_title_date_time_and_people():
+    query = "Create a meeting titled 'Sync' on 2024-03-12 at 3:30 PM with ann@x.org and bob@x.org"
+    assert only(query, MEETING) == {
+        "title": "Sync",
+        "date": "2024-03-12",
+        "time": "15:30",
+        "attendees": ["ann@x.org", "bob@x.org"],
+    }
+
+
+def test_a_list_where_one_value_fits_makes_a_call_for_each():
+    assert plan("factorial of 5, 10 and 15", [FACTORIAL]) == [("math.factorial", {"number": n}) for n in (5, 10, 15)]
+    assert plan("What's the weather in Rome and Paris?", [WEATHER]) == [
+        ("get_weather", {"city": "Rome"}),
+        ("get_weather", {"city": "Paris"}),
+    ]
+
+
+def test_a_value_said_once_is_shared_by_the_calls():
+    assert plan("Population of Paris and of Rome in 2020", [POPULATION]) == [
+        ("cityPopulation", {"city": "Paris", "year": 2020}),
+        ("cityPopulation", {"city": "Rome", "year": 2020}),
+    ]
+
+
+def test_several_sets_of_values_make_several_calls():
+    query = "area of a triangle with base 6 and height 10, and of another with base 8 and height 5"
+    assert plan(query, [TRIANGLE]) == [
+        ("triangle_area", {"base": 6, "height": 10}),
+        ("triangle_area", {"base": 8, "height": 5}),
+    ]
+
+
+def test_tasks_for_different_tools_are_told_apart():
+    query = (
+        "Find the area of a triangle with base 5 and height 3, and a circle with radius 2. Also the weather in Oslo?"
+    )
+    assert plan(query, [WEATHER, CIRCLE, FACTORIAL, TRIANGLE]) == [
+        ("triangle_area", {"base": 5, "height": 3}),
+        ("circle_area", {"radius": 2}),
+        ("get_weather", {"city": "Oslo"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "tool"),
+    [
+        ("Who painted the Mona Lisa?", FACTORIAL),
+        ("Tell me a joke", WEATHER),
+        ("What is the weather?", WEATHER),
+        ("What is the area of a triangle with base 5?", TRIANGLE),
+        ("", WEATHER),
+    ],
+)
+def test_nothing_is_called_that_does_not_fit_or_cannot_be_filled(query, tool):
+    assert plan(query, [tool]) == []
+
+
+def test_no_tools_no_calls():
+    assert plan("weather in Rome", []) == []
+
+
+def get_weather(city: str) -> str:
+    """Get the weather of a city.
+
+    Args:
+        city: The city.
+    """
+    return f"sunny in {city}"
+
+
+def final_answer(text: str) -> str:
+    """End with the answer.
+
+    Args:
+        text: The answer.
+    """
+    return text
+
+
+def ask(*messages, tool_choice="auto"):
+    tools = ToolRegistry(get_weather, answer=as_tool(final_answer))
+    (reply,) = OfflineModel(today=lambda: WEDNESDAY).ask(Request(messages, tools, tool_choice))
+    assert isinstance(reply, Reply)
+    return reply.message
+
+
+def told(message):
+    (call,) = calls_of(message)
+    assert call.name == "final_answer"
+    return json.loads(call.arguments)["text"]
+
+
+QUERY = [system("You help."), user("Weather in Rome and Oslo?")]
+ROME, OSLO = (
+    ToolCall("call_1", "get_weather", '{"city": "Rome"}'),
+    ToolCall("call_2", "get_weather", '{"city": "Oslo"}'),
+)
+
+
+def test_calls_go_out_as_json_text_with_unique_ids():
+    assert calls_of(ask(*QUERY)) == [ROME, OSLO]
+
+
+def test_the_answer_tells_results_and_errors_one_to_a_line():
+    results = [tool_message(ROME, "sunny"), tool_message(OSLO, "ConnectionError: no route")]
+    text = told(ask(*QUERY, assistant(calls=[ROME, OSLO]), *results))
+    assert text == "get_weather (Rome): sunny\nget_weather could not answer for Oslo: ConnectionError: no route"
+
+
+def test_a_call_that_failed_is_not_repeated():
+    history = [user("Weather in Oslo?"), assistant(calls=[OSLO]), tool_message(OSLO, "TimeoutError")]
+    assert "could not answer" in told(ask(*history))
+
+
+def test_a_later_query_is_planned_anew():
+    finished = ToolCall("call_3", "final_answer", '{"text": "sunny"}')
+    history = [*QUERY[:1], user("Weather in Rome?"), assistant(calls=[ROME]), tool_message(ROME, "sunny")]
+    history += [assistant(calls=[finished]), tool_message(finished, "sunny"), user("Weather in Rome?")]
+    (call,) = calls_of(ask(*history))
+    assert (call.name, call.id) == ("get_weather", "call_2")
+
+
+def test_a_reminder_of_the_loop_is_not_a_query():
+    reminder = user("Go on by calling a tool. When the task is done, call final_answer with the answer.")
+    assert calls_of(ask(*QUERY, assistant("hm"), reminder)) == [ROME, OSLO]
+
+
+def test_the_answer_is_given_at_once_when_it_is_the_tool_chosen():
+    assert "get_weather" in told(ask(*QUERY, tool_choice="final_answer"))
+
+
+def test_without_a_fitting_tool_the_answer_says_so_and_names_the_tools():
+    assert told(ask(user("Tell me a joke"))) == "I found no tool that fits this query. The tools I have: get_weather."
+
+
+def test_a_missing_argument_is_named():
+    assert told(ask(user("What is the weather?"))) == "I could not call get_weather: the query does not say city."
+
+
+def test_a_long_result_is_cut_at_a_word():
+    text = answer_text([Answered("read", {}, "word " * 1000)], {}, ["read"])
+    assert len(text) < 2100
+    assert text.endswith("word ...")
+
+
+@pytest.mark.parametrize(
+    ("schema", "content", "value"),
+    [
+        ({"type": "integer"}, "42", 42),
+        ({"type": "number"}, "It is 21.5 degrees.", 21.5),
+        ({"type": "boolean"}, "true", True),
+        ({"type": "array", "items": {"type": "string"}}, '["a", "b"]', ["a", "b"]),
+        ({"enum": ["low", "high"], "type": "string"}, "The risk is high.", "high"),
+        (
+            {"type": "object", "properties": {"cityName": {"type": "string"}, "temp": {"type": "number"}}},
+            '{"city_name": "Rome", "temp": 20}',
+            {"cityName": "Rome", "temp": 20},
+        ),
+        (
+            {"type": "object", "properties": {"city": {"type": "string"}, "temperature": {"type": "number"}}},
+            "a temperature of 21.5 degrees",
+            {"city": "Rome", "temperature": 21.5},
+        ),
+        ({"type": "integer"}, "no numbers here", None),
+        ({"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]}, "sunny", None),
+        ({"type": "integer"}, "ValueError: 3 is wrong", None),
+    ],
+)
+def test_a_typed_answer_is_taken_from_the_results_or_not_given(schema, content, value):
+    assert answer_value(schema, [Answered("tool", {"city": "Rome"}, content)], content) == value
+
+
+def test_a_typed_answer_that_cannot_be_given_is_refused_in_text():
+    tools = ToolRegistry(get_weather, answer=as_tool(count_answer))
+    history = [user("Weather in Rome?"), assistant(calls=[ROME]), tool_message(ROME, "sunny")]
+    (reply,) = OfflineModel().ask(Request(history, tools))
+    assert calls_of(reply.message) == []
+    assert reply.message["content"].startswith("I cannot give the answer in the shape asked for.")
+
+
+def count_answer(answer: int) -> int:
+    """End with a number."""
+    return answer
+
+
+count_answer.__name__ = "final_answer"
+
+
+async def replies(request):
+    return [reply async for reply in OfflineModel().aask(request)]
+
+
+def test_asking_asynchronously_gives_the_same_reply():
+    request = Request(QUERY, ToolRegistry(get_weather, answer=as_tool(final_answer)))
+    assert asyncio.run(replies(request)) == list(OfflineModel().ask(request))
+
+
+def test_the_same_query_gives_the_same_plan():
+    assert plan("factorial of 3 and 4", [FACTORIAL]) == plan("factorial of 3 and 4", [FACTORIAL])

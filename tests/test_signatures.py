@@ -1,0 +1,359 @@
+"""What can be a tool, and what can be a parameter."""
+
+import asyncio
+import functools
+import json
+import math
+import re
+import sys
+import typing
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum
+from pathlib import Path
+from typing import Any, Generic, Literal, NamedTuple, NewType, NotRequired, Optional, TypedDict, TypeVar, Union, Unpack
+from uuid import UUID
+
+import pytest
+import typing_extensions
+from pydantic import BaseModel, Field
+
+from agentkit import DefinitionError, JsonTool
+
+T = TypeVar("T", bound=int)
+UserId = NewType("UserId", int)
+Alias = typing_extensions.TypeAliasType("Alias", list[int])
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Corner(Enum):
+    TOP_LEFT = (0, 0)
+    TOP_RIGHT = (0, 1)
+
+
+class Mixed(Enum):
+    ONE = 1
+    TWO = "two"
+
+
+class Movie(TypedDict):
+    title: str
+    year: NotRequired[int]
+
+
+class Partial(TypedDict, total=False):
+    a: int
+    inner: Movie
+
+
+class Pair(NamedTuple):
+    x: int
+    y: int = 7
+
+
+@dataclass
+class Point:
+    x: float
+    y: float = 0.0
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"] = "cat"
+    lives: int = Field(9, ge=0)
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"] = "dog"
+
+
+class Box(BaseModel, Generic[T]):
+    content: T
+
+
+class Aliased(BaseModel):
+    first: int = Field(alias="firstName")
+
+
+class Node(BaseModel):
+    value: int
+    next: Optional["Node"] = None
+
+
+def taking(annotation: Any, *default: Any) -> JsonTool:
+    def f(x):
+        return x
+
+    f.__annotations__ = {"x": annotation}
+    f.__defaults__ = default or None
+    return JsonTool(f, name="f", description="Takes x.")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "written", "received"),
+    [
+        (str, "a", "a"),
+        (int, 5, 5),
+        (float, 5, 5.0),
+        (bool, True, True),
+        (bytes, "ab", b"ab"),
+        (None, None, None),
+        (Any, {"a": [1]}, {"a": [1]}),
+        (object, "a", "a"),
+        (Literal["a", 1, None], 1, 1),
+        (Colour, "red", Colour.RED),
+        (Level, 2, Level.HIGH),
+        (Mixed, 1, Mixed.ONE),
+        (Mixed, "two", Mixed.TWO),
+        (Corner, "TOP_RIGHT", Corner.TOP_RIGHT),
+        (list[Corner], ["TOP_LEFT"], [Corner.TOP_LEFT]),
+        (Corner | None, None, None),
+        (datetime, "2026-01-02T03:04:05", datetime(2026, 1, 2, 3, 4, 5)),
+        (date, "2026-01-02", date(2026, 1, 2)),
+        (time, "03:04", time(3, 4)),
+        (timedelta, "PT1M", timedelta(minutes=1)),
+        (UUID, "00000000-0000-0000-0000-000000000001", UUID(int=1)),
+        (Decimal, "1.10", Decimal("1.10")),
+        (Path, "a/b", Path("a/b")),
+        (re.Pattern, "a+", re.compile("a+")),
+        (list, [1, "a"], [1, "a"]),
+        (list[int], [1, 2], [1, 2]),
+        (Sequence[int], [1], [1]),
+        (set[int], [1, 1, 2], {1, 2}),
+        (frozenset[str], ["a"], frozenset({"a"})),
+        (deque[int], [1], deque([1])),
+        (tuple[int, str], [1, "a"], (1, "a")),
+        (tuple[int, ...], [1, 2, 3], (1, 2, 3)),
+        (dict, {"a": 1}, {"a": 1}),
+        (dict[str, int], {"a": 1}, {"a": 1}),
+        (dict[int, float], {"1": 2}, {1: 2.0}),
+        (Mapping[str, list[int]], {"a": [1]}, {"a": [1]}),
+        (Movie, {"title": "A"}, {"title": "A"}),
+        (Partial, {"inner": {"title": "A", "year": 1}}, {"inner": {"title": "A", "year": 1}}),
+        (list[Movie], [{"title": "A", "year": 1}], [{"title": "A", "year": 1}]),
+        (Pair, [1], Pair(1, 7)),
+        (Point, {"x": 1}, Point(1.0)),
+        (Cat | Dog, {"kind": "dog"}, Dog()),
+        (typing.Annotated[Cat | Dog, Field(discriminator="kind")], {"kind": "cat", "lives": 3}, Cat(lives=3)),
+        (Box[int], {"content": 3}, Box[int](content=3)),
+        (Aliased, {"firstName": 3}, Aliased(firstName=3)),
+        (Node, {"value": 1, "next": {"value": 2}}, Node(value=1, next=Node(value=2))),
+        (UserId, 7, 7),
+        (T, 3, 3),
+        (list[T], [3], [3]),
+        (Alias, [1], [1]),
+        (Optional[int], None, None),
+        (Union[int, str], "a", "a"),
+        (int | list[int], [1], [1]),
+        (typing.Annotated[int, Field(ge=1, le=5)], 5, 5),
+        (typing.Annotated[str, Field(pattern="^a+$")], "aa", "aa"),
+    ],
+    ids=str,
+)
+def test_a_parameter_of_every_type_has_a_schema_and_arrives_as_such(annotation, written, received):
+    tool = taking(annotation)
+    json.dumps(tool.parameters, allow_nan=False)
+    result = tool.call_with_raw_arguments(json.dumps({"x": written}))
+    assert result == received
+    assert type(result) is type(received)
+
+
+def test_an_enum_without_json_values_is_offered_by_name():
+    assert taking(Corner).parameters["properties"]["x"] == {"type": "string", "enum": ["TOP_LEFT", "TOP_RIGHT"]}
+
+
+def test_null_for_a_parameter_that_has_a_default_means_the_default():
+    assert taking(int, 3).call_with_raw_arguments('{"x": null}') == 3
+    assert taking(Cat).call_with_raw_arguments('{"x": {"lives": null}}') == Cat()
+    assert taking(int | None, 3).call_with_raw_arguments('{"x": null}') is None, "where null is valid it is null"
+    assert "missing" in taking(int).call_with_raw_arguments('{"x": null}').message or "got null" in (
+        taking(int).call_with_raw_arguments('{"x": null}').message
+    )
+
+
+def test_forward_references_and_postponed_annotations(tmp_path, monkeypatch):
+    (tmp_path / "postponed.py").write_text(
+        "from __future__ import annotations\n"
+        "from pydantic import BaseModel\n"
+        "def make():\n"
+        "    class Local(BaseModel):\n        n: int\n"
+        "    from agentkit import JsonTool\n"
+        '    def use(item: Local, later: Later | None = None) -> int:\n        """Uses."""\n        return item.n\n'
+        "    return JsonTool(use)\n"
+        "class Later(BaseModel):\n    m: int\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import postponed
+
+    assert postponed.make().call_with_raw_arguments('{"item": {"n": 3}, "later": {"m": 1}}') == 3
+
+
+def test_keys_of_an_unpacked_typed_dict_are_parameters():
+    def book(**options: Unpack[Movie]) -> dict:
+        """Books."""
+        return dict(options)
+
+    tool = JsonTool(book)
+    assert tool.parameters["required"] == ["title"]
+    assert tool.call_with_raw_arguments('{"title": "A"}') == {"title": "A"}
+    assert tool.call_with_raw_arguments('{"title": "A", "year": 3}') == {"title": "A", "year": 3}
+
+
+def test_a_parameter_that_no_model_can_write_keeps_its_default():
+    def f(x: int, callback: Callable[[int], int] = abs, lock: asyncio.Lock | None = None) -> int:
+        """Does."""
+        return callback(x)
+
+    tool = JsonTool(f)
+    assert list(tool.parameters["properties"]) == ["x"]
+    assert tool.call_with_raw_arguments('{"x": -3}') == 3
+
+
+def test_a_parameter_that_no_model_can_write_and_that_must_be_given_is_refused():
+    def f(x: int, lock: asyncio.Lock) -> None:
+        """Does."""
+
+    with pytest.raises(DefinitionError, match=r"f: the parameter 'lock' has the type Lock.*default.*Injected\[Lock\]"):
+        JsonTool(f)
+
+
+class Shop:
+    """A shop."""
+
+    def __init__(self, price: int = 2) -> None:
+        self.price = price
+
+    def total(self, count: int) -> int:
+        """Price of several."""
+        return self.price * count
+
+    @classmethod
+    def open(cls, price: int) -> int:
+        """Opens one."""
+        return cls(price).price
+
+    @staticmethod
+    def double(n: int) -> int:
+        """Doubles."""
+        return 2 * n
+
+    def __call__(self, n: int) -> int:
+        """Buys."""
+        return n
+
+
+class AsyncShop:
+    async def __call__(self, n: int) -> int:
+        """Buys later."""
+        return n
+
+
+def counting(n: int) -> Iterator[int]:
+    """Counts."""
+    yield from range(n)
+
+
+async def acounting(n: int) -> AsyncIterator[int]:
+    """Counts later."""
+    for number in range(n):
+        yield number
+
+
+def decorated(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+@functools.lru_cache
+def cached(n: int) -> int:
+    """Cached."""
+    return n
+
+
+@decorated
+async def wrapped(n: int) -> int:
+    """Wrapped."""
+    return n
+
+
+def blocking_wrapper(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return asyncio.run(function(*args, **kwargs))
+
+    return wrapper
+
+
+@blocking_wrapper
+async def made_blocking(n: int) -> int:
+    """A coroutine function made blocking."""
+    return n
+
+
+@pytest.mark.parametrize(
+    ("callable_", "name", "arguments", "value"),
+    [
+        (Shop(3).total, "total", {"count": 2}, 6),
+        (Shop.open, "open", {"price": 4}, 4),
+        (Shop.double, "double", {"n": 4}, 8),
+        (Shop(), "shop", {"n": 4}, 4),
+        (AsyncShop(), "async_shop", {"n": 4}, 4),
+        (functools.partial(Shop(3).total), "total", {"count": 2}, 6),
+        (cached, "cached", {"n": 1}, 1),
+        (wrapped, "wrapped", {"n": 1}, 1),
+        (made_blocking, "made_blocking", {"n": 1}, 1),
+        (counting, "counting", {"n": 3}, [0, 1, 2]),
+        (acounting, "acounting", {"n": 3}, [0, 1, 2]),
+        (math.factorial, "factorial", {"n": 4}, 24),
+        (Point, "Point", {"x": 1}, Point(1.0)),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_every_kind_of_callable_is_a_tool_in_both_worlds(callable_, name, arguments, value):
+    tool = JsonTool(callable_, description=None if callable_ is not Point else "A point.")
+    assert tool.name == name
+    assert tool.call_with_raw_arguments(arguments) == value
+    assert asyncio.run(tool.acall_with_raw_arguments(arguments)) == value
+
+
+def test_names_that_shadow_what_frameworks_use():
+    def f(func, args, kwargs, self, cls, schema, json, copy, model_config, model_fields, _private, validate, dict):
+        """Does."""
+        return [func, args, kwargs, self, cls, schema, json, copy, model_config, model_fields, _private, validate, dict]
+
+    names = list(JsonTool(f).parameters["properties"])
+    assert len(names) == 13
+    values = {name: place for place, name in enumerate(names)}
+    assert JsonTool(f).call_with_raw_arguments(json.dumps(values)) == list(range(13))
+
+
+def test_a_field_as_default_is_metadata_not_a_value():
+    def f(a: str = Field(description="The a."), b: int = Field(3, ge=1)):
+        """Does."""
+        return a, b
+
+    tool = JsonTool(f)
+    assert tool.parameters["required"] == ["a"]
+    assert tool.parameters["properties"]["a"]["description"] == "The a."
+    assert tool.call_with_raw_arguments({"a": "x"}) == ("x", 3)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="needs the type statement")
+def test_the_type_statement():
+    namespace: dict[str, Any] = {}
+    exec("type Ids = list[int]\ndef f(ids: Ids):\n    'Does.'\n    return ids", namespace)
+    assert JsonTool(namespace["f"]).call_with_raw_arguments({"ids": ["1"]}) == [1]

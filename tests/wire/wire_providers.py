@@ -1,0 +1,35 @@
+"""The providers under test."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from agentkit.litellm_model import LiteLLMModel
+from agentkit.model import Delta, Reply
+from agentkit.testing.server import ModelServer
+
+KEY = "sk-test-0123456789"
+MODELS = {
+    "openai": "openai/gpt-4o-mini",
+    "anthropic": "anthropic/claude-sonnet-4-5",
+    "gemini": "gemini/gemini-2.5-flash",
+    "groq": "groq/llama-3.1-8b-instant",
+    "ollama": "ollama_chat/llama3.1",
+}
+Play = Callable[..., tuple[list[Delta], Reply]]
+
+
+@dataclass(frozen=True)
+class Provider:
+    """One provider under test, and its model at a server or at its real address (which respx then plays)."""
+
+    name: str
+
+    def at(self, server: ModelServer, **options: Any) -> LiteLLMModel:
+        key = {} if self.name == "ollama" else {"api_key": KEY}
+        return LiteLLMModel(
+            MODELS[self.name], **{"api_base": server.api_base(self.name), "timeout": 5.0, **key, **options}
+        )
+
+    def at_home(self, **options: Any) -> LiteLLMModel:
+        return LiteLLMModel(MODELS[self.name], **options)
