@@ -12,9 +12,7 @@ from .words import as_json
 LONGEST = 64
 
 
-def aliased(
-    schema: JsonSchema, pattern: re.Pattern[str], losses: list[Loss]
-) -> tuple[JsonSchema, dict[str, str]]:
+def aliased(schema: JsonSchema, pattern: re.Pattern[str], losses: list[Loss]) -> tuple[JsonSchema, dict[str, str]]:
     """`schema` with every property name fitting `pattern`, and the aliases: the new name -> the real one.
 
     The real name is told in the property's description.  One real name has one alias throughout.

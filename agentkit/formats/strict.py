@@ -95,7 +95,10 @@ def _openness(node: Node, kinds: list[str]) -> str:
         if schema.get("unevaluatedProperties") is False:
             node.lose("unevaluatedProperties", "replaced by additionalProperties")
             schema.setdefault("additionalProperties", False)
-        if schema.get("patternProperties") or schema.get("additionalProperties", "properties" not in schema) is not False:
+        if (
+            schema.get("patternProperties")
+            or schema.get("additionalProperties", "properties" not in schema) is not False
+        ):
             return "the keys of an open mapping cannot be listed"
     if "array" in kinds and schema.get("items") == {}:
         return "items of any type"

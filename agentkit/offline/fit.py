@@ -79,7 +79,8 @@ def _fit(param: Param, mention: Mention, scene: Scene, contexts: Mapping[Mention
 def _asks_for(param: Param, kind: str) -> bool:
     """Whether a parameter's name, or for an address its description too, says the kind of a value."""
     words = {concept(kind), concept(_ALIASES.get(kind, kind))}
-    return bool(words & param.label or (kind in ("email", "url", "path") and words & param.hints))
+    telling = kind not in ("name", "number", "code", "phrase", "list")
+    return telling and bool(words & param.label or (kind in ("email", "url", "path") and words & param.hints))
 
 
 def _cue(param: Param, context: Context) -> float:
@@ -116,7 +117,7 @@ def _as_text(param: Param, mention: Mention) -> tuple[float, Any]:
         return {"code": 1.0, "name": 0.4, "phrase": -0.2}[kind], text
     if param.names & CLASSES["when"] and kind == "phrase":
         return (0.3, text) if _PERIOD.search(text) else (0, None)
-    if param.names & CLASSES["day"] or "YYYY" in param.description or "HH:MM" in param.description:
+    if param.names & (CLASSES["day"] | CLASSES["when"]) or "YYYY" in param.description or "HH:MM" in param.description:
         return -0.3, text
     wordy = kind == "quoted" and bool(param.names & CLASSES["text"])
     return _LIKE_A_NAME.get(kind, 0.3) + 0.5 * wordy, text

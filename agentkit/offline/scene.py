@@ -12,7 +12,7 @@ from .words import CLASSES, COMMANDS, LEADS, ROLES, STOP, UNITS, Token, concept,
 Context: TypeAlias = dict[str, float]
 """Concepts near a value, and how much each says about it; `lead X` marks the preposition before the value."""
 
-_APART = frozenset(["between", "for", "in", "with", "from", "by", "on", "near", "who", "which", "that"])
+_APART = frozenset(["to", "between", "for", "in", "with", "from", "by", "on", "near", "who", "which", "that"])
 _SUBJECTS = frozenset(["i", "we", "they", "he", "she", "it"])
 _OPENERS = frozenset([".", "?", "!", ";", ",", ":", "and", "then", "please", "you", "also", "now", "finally", "next"])
 _RUN = re.compile(r"\s*(?:,|,?\s*(?:and|or|&|to|by|x|versus|vs\.?)\b|,?\s*and\s+(?:the|of|in|for|a)\b)?\s*")
@@ -160,7 +160,11 @@ def contexts_of(mentions: Sequence[Mention], tool: Tool, scene: Scene) -> dict[M
             ranged = LEADS["between_and"] if "lead between" in shared and mention.kind != "name" else {}
             context = {**shared, **context, **ranged}
         label = re.search(r"(\w+) of $", scene.text[: mention.start]) if mention.kind == "number" else None
-        if label and concept(label[1]) not in {*tool.name_words, *tool.words, *tool.param_words}:
+        if (
+            label
+            and label[1].lower() not in STOP
+            and concept(label[1]) not in {*tool.name_words, *tool.words, *tool.param_words}
+        ):
             context["strange"] = 1.0  # "a radius of 3" where the tool knows of no radius
         contexts[mention] = context
     return contexts

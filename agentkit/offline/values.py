@@ -138,7 +138,8 @@ def scan(text: str, today: datetime.date) -> list[Mention]:
             if value is None:
                 continue
             unit = _unit(match) if kind == "number" else ""
-            found.append(Mention(kind, value, match[0], match.start(), match.end(), unit))
+            whole = next((k for k, _, form in _KINDS if k in ("url", "email") and form.fullmatch(str(value))), kind)
+            found.append(Mention(whole, value, match[0], match.start(), match.end(), unit))
             masked = masked[: match.start()] + "\0" * len(match[0]) + masked[match.end() :]
     return sorted(found, key=lambda mention: mention.start)
 

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_ar
 from pydantic import BeforeValidator, WithJsonSchema
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
+from .annotations import unqualified
+
 SCALARS = (str, int, float, bool, type(None))
 
 
@@ -48,17 +50,13 @@ def _typed_dict(type_: Any) -> Any:
         _typed_dicts[type_] = type_  # while it is being made, a reference to itself stays as it is
         hints: Mapping[str, Any] = get_type_hints(type_, include_extras=True)
         fields = {
-            name: (Required if name in type_.__required_keys__ else NotRequired)[adapted(_bare(hint))]
+            name: (Required if name in type_.__required_keys__ else NotRequired)[adapted(unqualified(hint))]
             for name, hint in hints.items()
         }
         new = TypedDict(type_.__name__, fields)  # type: ignore[misc]
         new.__doc__, new.__module__, new.__qualname__ = type_.__doc__, type_.__module__, type_.__qualname__
         _typed_dicts[type_] = new
     return _typed_dicts[type_]
-
-
-def _bare(hint: Any) -> Any:
-    return get_args(hint)[0] if get_origin(hint) in (Required, NotRequired) else hint
 
 
 def _by_name(type_: type[Enum]) -> Any:

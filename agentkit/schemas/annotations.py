@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import Enum
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args, get_origin
 from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
@@ -140,9 +140,15 @@ def _metadata_texts(type_: type) -> dict[str, str]:
     return {name: text for name, hint in hints.items() if (text := metadata_text(hint))}
 
 
+def unqualified(hint: Any) -> Any:
+    """The type inside `Required`, `NotRequired` and `ReadOnly`."""
+    name = getattr(get_origin(hint), "_name", None) or getattr(get_origin(hint), "__name__", "")
+    return unqualified(get_args(hint)[0]) if name in ("Required", "NotRequired", "ReadOnly") else hint
+
+
 def metadata_text(annotation: Any) -> str:
     """The text in `Annotated[T, "text"]` or `Annotated[T, Doc("text")]`, the last if there are several."""
-    text = ""
+    text, annotation = "", unqualified(annotation)
     for entry in get_args(annotation)[1:] if hasattr(annotation, "__metadata__") else ():
         text = entry if isinstance(entry, str) else entry.documentation if isinstance(entry, Doc) else text
     return text

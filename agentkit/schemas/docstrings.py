@@ -65,7 +65,8 @@ def _google(text: str, names: Collection[str]) -> Documentation:
     while lines:
         line = lines.pop(0)
         section = SECTION.fullmatch(line.strip())
-        block = _block(lines, _indent(line)) if section else []
+        at_start = not kept and not parameters and bool(lines) and not _indent(lines[0])
+        block = _block(lines, -1 if at_start else _indent(line)) if section else []
         if section is None or not block:
             kept.append(line)
         elif section["title"] in NAMED.split("|"):
@@ -75,9 +76,12 @@ def _google(text: str, names: Collection[str]) -> Documentation:
 
 
 def _block(lines: list[str], indent: int) -> list[str]:
-    """Take from `lines` those that belong to a section whose title stands at `indent`."""
+    """Take from `lines` those that belong to a section whose title stands at `indent`.
+
+    -1 stands for a title that opens the docstring, whose lines are not indented: they end at the first empty one.
+    """
     block: list[str] = []
-    while lines and (not lines[0].strip() or _indent(lines[0]) > indent):
+    while lines and (_indent(lines[0]) > indent if lines[0].strip() else indent >= 0):
         block.append(lines.pop(0))
     return dedent("\n".join(block)).splitlines() if any(line.strip() for line in block) else []
 

@@ -50,20 +50,26 @@ class PlainJsonSchema(GenerateJsonSchema):
             place["description"] = f"{entry['name']}: {text}" if text else entry["name"]
         return result
 
-    def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
-        result = super().enum_schema(schema)
-        cls: type[Enum] = schema["cls"]
-        texts = texts_of(cls)
-        meanings = [
-            f"{member.value}: {texts.fields[name]['description']}"
-            for name, member in cls.__members__.items()
-            if "description" in texts.fields.get(name, {})
-        ]
-        if description := ". ".join(filter(None, [texts.description.rstrip("."), "; ".join(meanings)])):
-            result["description"] = description
-        else:
-            result.pop("description", None)
+    def generate_inner(self, schema: Any) -> JsonSchemaValue:
+        """An enum says what its members mean; pydantic writes its bare docstring over what `enum_schema` gives."""
+        result = super().generate_inner(schema)
+        if schema["type"] == "enum":
+            place = self.get_schema_from_definitions(result["$ref"]) if "$ref" in result else result
+            if place is not None:
+                place.pop("description", None)
+                place |= _enum_text(schema["cls"])
         return result
+
+
+def _enum_text(cls: type[Enum]) -> JsonSchema:
+    texts = texts_of(cls)
+    meanings = [
+        f"{member.value}: {texts.fields[name]['description']}"
+        for name, member in cls.__members__.items()
+        if "description" in texts.fields.get(name, {})
+    ]
+    description = ". ".join(filter(None, [texts.description.rstrip("."), "; ".join(meanings)]))
+    return {"description": description} if description else {}
 
 
 def _with_texts(schema: JsonSchema, cls: type) -> JsonSchema:

@@ -16,7 +16,6 @@ from .annotations import texts_of
 from .docstrings import Documentation
 from .function import UNUSABLE, FunctionSchema, without_title
 from .generator import PlainJsonSchema
-from .references import inline
 from .signature import read_signature
 from .walk import JsonSchema, rebuild
 
@@ -55,7 +54,7 @@ class ModelSchema:
         schema = rebuild(self._raw, without_title)
         if "$ref" in schema:  # a class that contains itself: the root is taken out of its definitions
             name = schema.pop("$ref").removeprefix("#/$defs/")
-            schema = {**inline(schema["$defs"][name]), "$defs": schema["$defs"]}
+            schema = {**schema["$defs"][name], "properties": {**schema["$defs"][name]["properties"]}, **schema}
         schema.pop("description", None)
         schema.setdefault("properties", {})
         return schema

@@ -32,7 +32,9 @@ def _dispatched(implementation: Callable[..., Any], type_: type) -> inspect.Sign
     """The signature of one case of a singledispatch function; its first parameter has the type of the case."""
     signature = read_signature(implementation)
     first, *rest = signature.parameters.values()
-    annotated = first.replace(annotation=type_) if first.annotation is Any else first
+    annotated = first.replace(
+        annotation=type_ if first.annotation is Any else first.annotation, kind=inspect.Parameter.POSITIONAL_ONLY
+    )
     return signature.replace(parameters=[annotated, *rest])
 
 

@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from typing_extensions import get_type_hints, is_typeddict
 
 from ..errors import DefinitionError
+from .annotations import unqualified
 
 Kind = inspect.Parameter
 UNPACK = (typing.Unpack, typing_extensions.Unpack)
@@ -78,7 +79,7 @@ def _shown(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
     assert is_typeddict(keys)
     for name, hint in get_type_hints(keys, include_extras=True).items():
         default = Kind.empty if name in keys.__required_keys__ else MISSING
-        yield Kind(name, Kind.KEYWORD_ONLY, annotation=_unqualified(hint), default=default)
+        yield Kind(name, Kind.KEYWORD_ONLY, annotation=unqualified(hint), default=default)
 
 
 class _Missing:
@@ -89,11 +90,6 @@ class _Missing:
 
 
 MISSING: Any = _Missing()
-
-
-def _unqualified(hint: Any) -> Any:
-    name = getattr(get_origin(hint), "_name", None) or getattr(get_origin(hint), "__name__", "")
-    return get_args(hint)[0] if name in ("Required", "NotRequired", "ReadOnly") else hint
 
 
 def _bound_by_partials(function: Callable[..., Any]) -> set[str]:

@@ -1,0 +1,239 @@
+"""What a model reads about types and parameters, and who has the last word."""
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, NamedTuple
+
+import pytest
+import typing_extensions
+from pydantic import BaseModel, Field
+
+from agentkit import DefinitionError, JsonTool
+from agentkit.schemas import annotate
+
+
+class Speed(Enum):
+    """How fast.
+
+    Attributes:
+        SLOW: At walking pace.
+    """
+
+    SLOW = "slow"
+    FAST = "fast"
+    """As fast as it goes."""
+
+
+class Order(BaseModel):
+    """An order of the shop.
+
+    Attributes:
+        item: From the class.
+        count: From the class.
+        note: From the class.
+    """
+
+    item: str
+    count: int = Field(1, description="From the field.")
+    note: str = ""
+    """From under the attribute."""
+    speed: Speed = Speed.SLOW
+
+
+@dataclass
+class Address:
+    """Where to.
+
+    :param street: The street.
+    :param city: The city.
+    """
+
+    street: Annotated[str, "From the annotation."]
+    city: str
+
+
+class Corner(NamedTuple):
+    """A corner."""
+
+    x: int
+    """To the right."""
+    y: int
+
+
+class Visit(typing_extensions.TypedDict):
+    """A visit.
+
+    Attributes:
+        who: The visitor.
+    """
+
+    who: str
+
+
+def deliver(order: Order, to: Address, at: Corner, visit: Visit) -> None:
+    """Delivers.
+
+    Args:
+        order: What to deliver.
+        item: not the order's.
+    """
+
+
+def properties(tool, name):
+    return tool.standard_schema["properties"][name]
+
+
+def text(schema):
+    return schema.get("description")
+
+
+def test_nested_types_keep_their_own_texts():
+    tool = JsonTool(deliver)
+    order = properties(tool, "order")
+    assert text(order) == "What to deliver."
+    assert {name: text(field) for name, field in order["properties"].items() if name != "speed"} == {
+        "item": "From the class.", "count": "From the field.", "note": "From under the attribute.",
+    }  # fmt: skip
+    assert text(order["properties"]["speed"]) == "How fast. slow: At walking pace.; fast: As fast as it goes."
+    to = properties(tool, "to")
+    assert text(to) == "Where to."
+    assert text(to["properties"]["street"]) == "From the annotation."
+    assert text(to["properties"]["city"]) == "The city."
+    at = properties(tool, "at")
+    assert text(at) == "A corner."
+    assert [text(place) for place in at["prefixItems"]] == ["x: To the right.", "y"]
+    assert text(properties(tool, "visit")["properties"]["who"]) == "The visitor."
+
+
+def test_nothing_is_said_where_nothing_was_written():
+    class Bare(BaseModel):
+        a: int
+
+    @dataclass
+    class Bare2:
+        a: int
+
+    def f(bare: Bare, bare2: Bare2, c: str):
+        """Does."""
+
+    assert "description" not in json.dumps(JsonTool(f).parameters)
+
+
+def test_the_last_word_has_the_one_who_makes_the_tool():
+    def f(a: Annotated[int, Field(description="field")], unit: str = "m"):
+        """Does.
+
+        Args:
+            a: docstring
+        """
+        return unit
+
+    tool = JsonTool(f, parameters={"a": "mine", "unit": {"description": "The unit.", "enum": ["m", "km", "m"]}})
+    assert text(properties(tool, "a")) == "mine"
+    assert properties(tool, "unit")["enum"] == ["m", "km"]
+    for format in ("openai", "anthropic", "gemini", "json"):
+        assert '"km"' in json.dumps(tool.schema(format))
+    assert tool.call_with_raw_arguments({"a": 1, "unit": "km"}) == "km"
+    assert "'m' or 'km'" in tool.call_with_raw_arguments({"a": 1, "unit": "mile"}).message
+
+
+def test_repeated_enum_values_can_be_refused():
+    def f(unit: str):
+        """Does."""
+
+    with pytest.raises(DefinitionError, match="'m' stands there twice"):
+        JsonTool(f, parameters={"unit": {"enum": ["m", "m"]}}, duplicates="error")
+
+
+def test_a_text_for_a_parameter_that_does_not_exist_is_refused():
+    with pytest.raises(DefinitionError, match=r"deliver: there is no parameter 'ordr'. Did you mean 'order'\?"):
+        JsonTool(deliver, parameters={"ordr": "x"})
+    with pytest.raises(DefinitionError, match=r"'descripton'.*Did you mean 'description'"):
+        JsonTool(deliver, parameters={"order": {"descripton": "x"}})
+
+
+def test_types_that_are_not_yours_can_be_annotated():
+    class Theirs(BaseModel):
+        """Theirs."""
+
+        name: str = Field(description="theirs")
+        unit: str = "m"
+
+    class Kind(Enum):
+        A = "a"
+
+    def f(x: Theirs, kind: Kind):
+        """Does."""
+
+    annotate(Theirs, description="A thing of theirs.", fields={"name": "mine", "unit": {"enum": ["m", "km"]}})
+    annotate(Kind, description="Kinds.", fields={"A": "the first"})
+    tool = JsonTool(f)
+    assert text(properties(tool, "x")) == "A thing of theirs."
+    assert properties(tool, "x")["properties"]["name"]["description"] == "mine"
+    assert properties(tool, "x")["properties"]["unit"]["enum"] == ["m", "km"]
+    assert text(properties(tool, "kind")) == "Kinds. a: the first"
+
+
+def test_an_annotation_of_a_field_that_does_not_exist_is_refused():
+    with pytest.raises(DefinitionError, match=r"annotate\(Order\): there is no field 'itm'. Did you mean 'item'\?"):
+        annotate(Order, fields={"itm": "x"})
+    with pytest.raises(DefinitionError, match="stands there twice"):
+        annotate(Order, fields={"item": {"enum": ["a", "a"]}}, duplicates="error")
+
+
+def test_doc_is_read_like_a_text():
+    def f(a: Annotated[int, typing_extensions.Doc("The a.")]):
+        """Does."""
+
+    assert text(properties(JsonTool(f), "a")) == "The a."
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    [
+        "Does.\n\nArgs:\n    a: The a.\n    a line without colon\n    b: The b.",
+        "Does.\n\nArgs:\n    a (int, optional): The a. a line without colon\n    b (list[str]): The b.",
+        "Does.\n\nArguments:\n  a: The a.\n     a line without colon\n  b: The b.\n\nReturns:\n  int: b: nothing.",
+    ],
+)
+def test_one_malformed_line_does_not_lose_the_others(docstring):
+    def f(a, b):
+        return a, b
+
+    f.__doc__ = docstring
+    tool = JsonTool(f)
+    assert text(properties(tool, "a")) == "The a. a line without colon"
+    assert text(properties(tool, "b")) == "The b."
+    assert tool.description == "Does."
+
+
+def test_notes_stay_in_the_description_and_sections_go():
+    def f(a):
+        """Does it.
+
+        Note:
+            Only on Mondays.
+
+        Args:
+            a: The a.
+
+        Returns:
+            Nothing.
+
+        Raises:
+            ValueError: never.
+        """
+
+    assert JsonTool(f).description == "Does it.\n\nNote:\n    Only on Mondays."
+
+
+def test_a_docstring_of_nothing_but_parameters_is_no_description():
+    def f(a):
+        """Args:
+        a: The a.
+        """
+
+    with pytest.raises(DefinitionError, match="no description"):
+        JsonTool(f)
+    assert text(properties(JsonTool(f, description="Does."), "a")) == "The a."
