@@ -12,6 +12,8 @@ from loguru import logger
 if TYPE_CHECKING:
     from .agent import JsonAgent as JsonAgent
     from .calls import ToolResult as ToolResult
+    from .context import Injected as Injected
+    from .context import RunContext as RunContext
     from .errors import AgentkitError as AgentkitError
     from .errors import DefinitionError as DefinitionError
     from .errors import ExceptionInfo as ExceptionInfo
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from .errors import Paused as Paused
     from .errors import RunError as RunError
     from .errors import ToolError as ToolError
+    from .executor import ToolExecutor as ToolExecutor
+    from .functions import call_function as call_function
+    from .functions import function_to_json as function_to_json
+    from .functions import schema as schema
     from .json_tool import JsonTool as JsonTool
     from .json_tool import tool as tool
     from .listeners import log as log
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
     from .messages import Usage as Usage
     from .registry import ToolRegistry as ToolRegistry
     from .run import Result as Result
+    from .schemas import annotate as annotate
     from .session import Session as Session
 
 logger.disable("agentkit")
@@ -35,6 +42,7 @@ logger.disable("agentkit")
 _HOMES = {
     "agent": ["JsonAgent"],
     "calls": ["ToolResult"],
+    "context": ["Injected", "RunContext"],
     "errors": [
         "AgentkitError",
         "DefinitionError",
@@ -46,10 +54,13 @@ _HOMES = {
         "RunError",
         "ToolError",
     ],
+    "executor": ["ToolExecutor"],
+    "functions": ["call_function", "function_to_json", "schema"],
     "listeners": ["log"],
     "messages": ["ToolCall", "Usage"],
     "registry": ["ToolRegistry"],
     "run": ["Result"],
+    "schemas": ["annotate"],
     "session": ["Session"],
     "json_tool": ["JsonTool", "tool"],
 }

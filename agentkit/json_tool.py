@@ -9,17 +9,7 @@ from .arguments import Arguments, arguments_in, bound
 from .context import RunContext, injected_value
 from .errors import DefinitionError, ExceptionInfo
 from .executor import ToolExecutor
-
-try:
-    from .formats import Declaration, Loss, Rendering, render
-except ImportError:
-    from types import SimpleNamespace
-
-    from .formats import format_named
-
-    Loss = Rendering = SimpleNamespace
-    Declaration = lambda n, d, p: (n, d, p)
-    render = lambda d, f, r: SimpleNamespace(schema=format_named(f)(*d), losses=())
+from .formats import Declaration, Loss, References, Rendering, render
 from .schemas import (
     Choice,
     Duplicates,
@@ -132,7 +122,7 @@ class JsonTool(Generic[P, R]):
         """The plain JSON Schema of the arguments; shared, so copy it before changing it."""
         return self.arguments.parameters
 
-    def schema(self, format: str = "json", *, references: str = "inline") -> dict[str, Any]:
+    def schema(self, format: str = "json", *, references: References = "inline") -> dict[str, Any]:
         """The tool in a provider's dialect, built once and shared, so copy it before changing it.
 
         `format` is json, openai, openai_strict, responses, response_format, anthropic, gemini or mcp; `references` is
@@ -144,7 +134,7 @@ class JsonTool(Generic[P, R]):
         """What the dialect cannot hold of this tool's schema: each keyword, where it was and where it went."""
         return self._rendering(format, "inline").losses
 
-    def _rendering(self, format: str, references: str) -> Rendering:
+    def _rendering(self, format: str, references: References) -> Rendering:
         key = (format, references)
         if key not in self._renderings:
             declaration = Declaration(self.name, self.description, self.parameters)

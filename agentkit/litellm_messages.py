@@ -37,6 +37,9 @@ _ANSWERED_BY_NAME = {"gemini", "vertex_ai", "mistral"}
 _SHARING = {"openai", "anthropic", "groq", "ollama_chat"}
 """Routes that are known to leave the caller's tool dicts alone; litellm's Gemini route rewrites them in place."""
 
+_STRICT = {"openai", "azure"}
+"""Who takes strict tools through litellm; for Anthropic and Gemini it drops the mark, the others ignore it."""
+
 _PLAIN_KEYS = {"role", "content", "name", "cache_control"}
 _TOOL_KEYS = {"role", "content", "tool_call_id", "cache_control"}
 
@@ -46,9 +49,12 @@ def conversation(messages: Sequence[Message], provider: str) -> list[Message]:
     return [sent for message in messages if (sent := _sent(message, provider)) is not None]
 
 
-def tool_parameters(request: Request, provider: str, model: str) -> Json:
-    """litellm's `tools` and `tool_choice` for the request; nothing where there are no tools."""
-    if not (shared := request.tools.schemas("openai")):
+def tool_parameters(request: Request, provider: str, model: str, *, strict: bool = False) -> Json:
+    """litellm's `tools` and `tool_choice` for the request; nothing where there are no tools.
+
+    `strict` asks OpenAI for arguments that are sure to fit the schemas.
+    """
+    if not (shared := request.tools.schemas("openai_strict" if strict and provider in _STRICT else "openai")):
         return {}
     choice = request.tool_choice
     parameters: Json = {"tools": shared if provider in _SHARING else copy.deepcopy(shared)}

@@ -66,14 +66,16 @@ def _litellm() -> Any:
 class LiteLLMModel:
     """A model by litellm's name for it: `LiteLLMModel("groq/llama-3.1-8b-instant", temperature=0)`.
 
-    `timeout` is in seconds: for the whole reply, or for each piece of a streamed one.  `options` go to
+    `timeout` is in seconds: for the whole reply, or for each piece of a streamed one.  `strict` asks OpenAI to hold the
+    model to the tools' schemas.  `options` go to
     `litellm.completion` as they are: `api_key`, `api_base`, `temperature`, `max_tokens`, `reasoning_effort`, ...; what
     a provider does not take is dropped.  Without `api_key` the key is read from the provider's environment variable.
     """
 
-    def __init__(self, name: str, /, *, timeout: float = 120.0, **options: Any) -> None:
+    def __init__(self, name: str, /, *, timeout: float = 120.0, strict: bool = False, **options: Any) -> None:
         self._name = name
         self._timeout = timeout
+        self._strict = strict
         self._options = options
         self._known_route: Route | None = None
 
@@ -149,7 +151,7 @@ class LiteLLMModel:
         return {
             **self._options,
             **account,
-            **tool_parameters(request, route.provider, route.model),
+            **tool_parameters(request, route.provider, route.model, strict=self._strict),
             **streaming,
             "model": route.shown,
             "messages": conversation(request.messages, route.provider),

@@ -5,9 +5,8 @@ import threading
 from importlib.resources import files
 from pathlib import Path
 
-import agentkit_tools
-
 import agentkit
+import agentkit_tools
 from agentkit import JsonAgent
 
 here = Path(__file__).resolve().parent

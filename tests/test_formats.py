@@ -36,7 +36,7 @@ def walk(
     level: Level,
     place: tuple[float, str],
     when: Literal["now", "later"] | None = None,
-    weights: dict[str, float] = {},  # noqa: B006
+    weights: dict[str, float] = {},
 ):
     """Takes the pets for a walk."""
 

@@ -135,7 +135,7 @@ def test_methods_wrapped_functions_and_callable_objects_show_their_own_parameter
 
 
 def test_mutable_defaults_are_not_shared_between_calls():
-    def f(items: list[int] = []):  # noqa: B006
+    def f(items: list[int] = []):
         items.append(1)
         return items
 

@@ -30,6 +30,9 @@ def gemini(declaration: Declaration) -> Rendering:
     root = unrolled(object_root(inline(declaration.parameters), losses), losses)
     root, aliases = aliased(root, KEY, losses)
     schema = without_null(rewritten(root, losses, *clean, sealed=CONDITIONS | {"additionalProperties"}))
-    text = {"description": declaration.description} if declaration.description else {}
+    said = declaration.description
     parameters = {"parameters": schema} if schema.get("properties") else {}
+    if not parameters and "description" in schema:  # any keys, say: there is no other place to tell it
+        said = f"{said}\n\nArguments: {schema['description']}".strip()
+    text = {"description": said} if said else {}
     return Rendering({"name": declaration.name, **text, **parameters}, tuple(losses), aliases)

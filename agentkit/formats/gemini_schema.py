@@ -125,7 +125,7 @@ def _containers(node: Node) -> None:
 def _told(node: Node) -> None:
     """All that the dialect does not know goes into the description."""
     schema = node.schema
-    if "default" in schema and schema["default"] is None and schema.get("nullable"):
+    if schema.get("default", "") is None and any(map(_takes_null, (schema, *schema.get("anyOf", ())))):
         node.lose("default", "replaced by nullable")
     if schema.get("format", "enum") not in FORMATS or (schema.get("type") != "string" and "format" in schema):
         node.describe("format")

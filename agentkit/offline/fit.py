@@ -71,6 +71,8 @@ def _fit(param: Param, mention: Mention, scene: Scene, contexts: Mapping[Mention
         cue += 1.0
     if param.names & CLASSES["place"] and kind in ("name", "phrase") and not any(f"lead {w}" in context for w in LEADS):
         base -= 0.2 if kind == "phrase" else 0.5
+    if kind == "phrase" and any(f"lead {word}" in context for word in ("with", "of", "for", "in", "about", "on")):
+        base += 0.1
     if cue == 0 and "strange" in context:
         base -= 0.6
     return Fit(base + cue - _OUTSIDE * outside, cue, value, mention)
@@ -132,7 +134,8 @@ def _as_number(param: Param, mention: Mention) -> tuple[float, Any]:
     if mention.unit == "%" and param.type == "number" and "percent" not in text and "%" not in text:
         value = round(value / 100, 10)
     whole = float(value).is_integer()
-    within = float(param.schema.get("minimum", value)) <= value <= float(param.schema.get("maximum", value))
+    low, high = param.schema.get("minimum"), param.schema.get("maximum")
+    within = not (isinstance(low, int | float) and value < low) and not (isinstance(high, int | float) and value > high)
     if (param.type == "integer" and not whole) or not within:
         return 0, None
     score = 0.8 if whole else 1.0

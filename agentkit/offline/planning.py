@@ -74,7 +74,13 @@ def plan_calls(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.d
         for found in arguments:
             if (tool.name, found) not in calls:
                 calls.append((tool.name, found))
-    return Plan(tuple(calls), lacking)
+    return Plan(tuple(call for call in calls if not any(_says_less(call, other) for other in calls)), lacking)
+
+
+def _says_less(call: tuple[str, dict[str, Any]], other: tuple[str, dict[str, Any]]) -> bool:
+    """Whether another call says all that this one says, and more."""
+    more = len(other[1]) > len(call[1]) and call[0] == other[0]
+    return more and all(name in other[1] and other[1][name] == value for name, value in call[1].items())
 
 
 @lru_cache(maxsize=64)

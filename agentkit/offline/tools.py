@@ -67,7 +67,7 @@ def read_tool(definition: Mapping[str, Any]) -> Tool:
 def resolve(schema: Any, definitions: Mapping[str, Any]) -> dict[str, Any]:
     """A schema without references, unions and loose type names; of a union the first member that is not null."""
     if not isinstance(schema, Mapping):
-        return {}
+        return {"type": "any"}
     if "$ref" in schema:
         target = definitions.get(str(schema["$ref"]).rsplit("/", 1)[-1], {})
         return {**resolve(target, definitions), **{k: v for k, v in schema.items() if k != "$ref"}}

@@ -173,6 +173,14 @@ def _by_keyword(parameter: inspect.Parameter) -> inspect.Parameter:
     return parameter.replace(kind=Kind.KEYWORD_ONLY)
 
 
+def type_schema(type_: Any) -> JsonSchema:
+    """The plain JSON Schema of any type; `DefinitionError` if it has none."""
+    try:
+        return rebuild(TypeAdapter(adapted(type_)).json_schema(schema_generator=PlainJsonSchema), without_title)
+    except UNUSABLE as error:
+        raise DefinitionError(f"{type_!r} cannot be described: {str(error).splitlines()[0]}") from error
+
+
 def without_title(schema: JsonSchema) -> JsonSchema:
     """One schema without its title; a property called title is no title."""
     if isinstance(schema.get("title"), str):

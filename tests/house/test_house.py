@@ -17,7 +17,7 @@ FILES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "tools" / "agentkit_tools").rgl
 FLOORS = [
     ["messages", "errors", "context", "flow", "workers"],
     ["schemas", "formats"],
-    ["arguments", "results", "executor", "json_tool", "calls", "registry", "model", "answer"],
+    ["arguments", "results", "executor", "json_tool", "functions", "calls", "registry", "model", "answer"],
     [
         "litellm_errors", "litellm_messages", "litellm_replies", "litellm_stream", "litellm_model",
         "offline", "loop", "policies", "session", "run", "listeners",

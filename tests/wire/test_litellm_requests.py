@@ -278,3 +278,17 @@ def test_arguments_that_are_no_json_object_are_sent_as_an_empty_one(text: str) -
 @pytest.mark.parametrize("text", ["{}", ' {"a": [1, null]}', '{"a": "\\ud83d\\ude00"}', '{"a": "é"}'])
 def test_arguments_that_are_a_json_object_are_sent_as_they_are(text: str) -> None:
     assert object_text(text) == text
+
+
+@pytest.mark.parametrize("name", ["openai", "groq"])
+def test_strict_tools_are_sent_to_those_who_take_them_where_it_is_asked_for(name: str) -> None:
+    def add(a: int, b: int = 2) -> int:
+        """Adds."""
+        return a + b
+
+    with ModelServer("3") as server:
+        model = LiteLLMModel(MODELS[name], api_base=server.api_base(name), api_key="test-key", strict=True)
+        list(model.ask(Request([user("?")], ToolRegistry(add))))
+        function = server.requests[0].body["tools"][0]["function"]
+    assert function.get("strict", False) is (name == "openai")
+    assert function["parameters"]["required"] == (["a", "b"] if name == "openai" else ["a"])
