@@ -37,7 +37,7 @@ _ANSWERED_BY_NAME = {"gemini", "vertex_ai", "mistral"}
 _SHARING = {"openai", "anthropic", "groq", "ollama_chat"}
 """Routes that are known to leave the caller's tool dicts alone; litellm's Gemini route rewrites them in place."""
 
-_STRICT = {"openai", "azure"}
+_HOLD_TO_SCHEMAS = {"openai", "azure"}
 """Who takes strict tools through litellm; for Anthropic and Gemini it drops the mark, the others ignore it."""
 
 _PLAIN_KEYS = {"role", "content", "name", "cache_control"}
@@ -54,7 +54,7 @@ def tool_parameters(request: Request, provider: str, model: str, *, strict: bool
 
     `strict` asks OpenAI for arguments that are sure to fit the schemas.
     """
-    if not (shared := request.tools.schemas("openai_strict" if strict and provider in _STRICT else "openai")):
+    if not (shared := request.tools.schemas("openai_strict" if strict and provider in _HOLD_TO_SCHEMAS else "openai")):
         return {}
     choice = request.tool_choice
     parameters: Json = {"tools": shared if provider in _SHARING else copy.deepcopy(shared)}

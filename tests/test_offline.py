@@ -325,3 +325,23 @@ def test_asking_asynchronously_gives_the_same_reply():
 
 def test_the_same_query_gives_the_same_plan():
     assert plan("factorial of 3 and 4", [FACTORIAL]) == plan("factorial of 3 and 4", [FACTORIAL])
+
+
+def test_as_many_numbers_as_parameters_are_given_in_order():
+    tool = offer("solve_system", "Solve a system", {f"p{n}": param("integer") for n in range(7)})
+    assert only("Solve a system with 1, 2, 3, 4, 5, 6 and 7", tool) == {f"p{n}": n + 1 for n in range(7)}
+
+
+@pytest.mark.parametrize("schema", [True, {}, {"type": ["null", "integer"], "minimum": "x"}, {"enum": [3, 4]}])
+def test_a_loose_schema_is_no_error(schema):
+    assert plan("order 3 at 99:99 on 2024-13-45", [offer("order", "Order something", {"value": schema})]) is not None
+
+
+def test_a_call_that_says_less_than_another_is_left_out():
+    tool = offer("cancel_event", "Cancel an event", {"title": param("string"), "notify": param("boolean")}, ["title"])
+    assert only("Cancel the event 'Review' and notify everyone", tool) == {"title": "Review", "notify": True}
+
+
+def test_a_range_gives_the_lower_and_the_upper_bound():
+    bounds = {"min": param("integer"), "max": param("integer")}
+    assert only("a random number between 10 and 20", offer("random_number", "Random", bounds)) == {"min": 10, "max": 20}

@@ -44,14 +44,14 @@ def render(declaration: Declaration, format: str = "json", references: Reference
     """
     losses: list[Loss] = []
     settled = _SETTLED[references](declaration.parameters)
-    rendering = _format(format)(replace(declaration, parameters=tidied(settled, losses)))
+    rendering = format_named(format)(replace(declaration, parameters=tidied(settled, losses)))
     return Rendering(_separate(rendering.schema), (*losses, *rendering.losses), rendering.aliases)
 
 
 _SETTLED: Mapping[str, Callable[[JsonSchema], JsonSchema]] = {"inline": inline, "keep": collected}
 
 
-def _format(name: str) -> Format:
+def format_named(name: str) -> Format:
     """The format called `name` (hyphens will do); `DefinitionError` names the formats there are when there is none."""
     known = name.replace("-", "_")
     if known not in FORMATS:
@@ -59,12 +59,6 @@ def _format(name: str) -> Format:
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise DefinitionError(f"there is no tool format {name!r}: {hint}the formats are {', '.join(FORMATS)}")
     return FORMATS[known]
-
-
-def format_named(name: str) -> Callable[[str, str, JsonSchema], dict[str, Any]]:
-    """The format called `name`, as a function of name, description and parameters."""
-    _format(name)
-    return lambda tool, description, parameters: render(Declaration(tool, description, parameters), name).schema
 
 
 def _separate(value: Any) -> Any:

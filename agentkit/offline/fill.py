@@ -10,7 +10,8 @@ from .values import Mention
 from .words import CLASSES, STOP
 
 _OPTIONAL_CUE = 0.55
-_TRIED = 4
+_STEPS = 3000
+"""After so many steps the best assignment found is taken; the first one tried is already a good one."""
 _DETERMINERS = frozenset(["the", "a", "an", "this", "that", "my", "your", "our", "and", ",", "or"])
 
 
@@ -37,7 +38,9 @@ def _columns(tool: Tool, scene: Scene) -> dict[Param, list[Fit]]:
         param: [f for f in fits_of(param, scene, contexts) if f.score >= NEEDED and f.cue >= _wanted(param)]
         for param in tool.params
     }
-    columns = _assigned([(param, sorted(fits, key=_rank)[:_TRIED]) for param, fits in choices.items() if fits])
+    columns = _assigned(
+        [(param, sorted(fits, key=_rank)[: max(4, len(tool.params))]) for param, fits in choices.items() if fits]
+    )
     every = sorted((fit for p in columns for fit in choices[p]), key=lambda fit: (fit.mention.start, -fit.score))
     used = [column[0].mention for column in columns.values()]
     for fit in every:
@@ -69,9 +72,12 @@ def _assigned(choices: Sequence[tuple[Param, list[Fit]]]) -> dict[Param, list[Fi
     rest = [sum(fits[0].score + 2 for _, fits in choices[i:]) for i in range(len(choices) + 1)]
     best: tuple[float, list[Fit | None]] = (-1.0, [None] * len(choices))
 
+    steps = 0
+
     def search(taken: list[Fit | None], total: float) -> None:
-        nonlocal best
-        if total + rest[len(taken)] <= best[0] + 1e-6:
+        nonlocal best, steps
+        steps += 1
+        if steps > _STEPS or total + rest[len(taken)] <= best[0] + 1e-6:
             return
         if len(taken) == len(choices):
             best = (total, taken)

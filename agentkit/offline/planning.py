@@ -21,6 +21,8 @@ _BREAK = re.compile(
 )
 _ONE_MORE = re.compile(r"\W*(?:and|also|then|plus)\b|\W*\d+[.)]")
 _COVERAGE, _SWITCH = 0.5, 1.1
+_WORDS, _VALUES = 400, 60
+"""How much of a long text is planned for: what a person asks stands at its head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def plan(
 
 def plan_calls(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date) -> Plan:
     """As `plan`, with what was missing."""
-    whole = Scene(query, tokens(query), scan(query, today), 0, len(query))
+    whole = Scene(query, tokens(query)[:_WORDS], scan(query, today)[:_VALUES], 0, len(query))
     tasks = _tasks(whole, _offer(json.dumps(list(tools))))
     sure = {tool.name for tool, scene in tasks if fills(tool, scene)}
     calls: list[tuple[str, dict[str, Any]]] = []

@@ -80,9 +80,9 @@ def _relative(text: str, today: datetime.date) -> datetime.date:
 
 
 def _time(match: re.Match[str]) -> Any:
-    hour, half = int(match["h"]), (match["half"] or "").lower()[:1]
+    hour, minute, half = int(match["h"]), int(match["m"] or 0), (match["half"] or "").lower()[:1]
     hour = hour % 12 + (12 if half == "p" else 0) if half else hour
-    return datetime.time(hour, int(match["m"] or 0)) if hour < 24 else match[0]
+    return datetime.time(hour, minute) if hour < 24 and minute < 60 else match[0]
 
 
 def _expression(match: re.Match[str]) -> Any:

@@ -1,0 +1,59 @@
+"""Judging the texts of a schema: whether they say anything, and whether they list values that the schema does not."""
+
+import re
+
+WORD = re.compile(r"[぀-鿿가-힯]|[^\W_]+")
+"""A word; in Chinese, Japanese and Korean, which are written without spaces, a character."""
+HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+FILLER = frozenset(
+    "a an and arg argument array bool boolean dict field float for function given i in input int integer is it its list "
+    "number object of or param parameter str string that the this to tool use used value which your".split()
+)
+"""Words that add nothing to a name."""
+
+_QUOTED = r"""(?:'[^'\n]{1,40}'|"[^"\n]{1,40}"|`[^`\n]{1,40}`)"""
+_ASIDE = r"(?:\s*\([^)]*\))?"
+_OR = r"\s*(?:,?\s*\bor\b|\||/)\s*"
+_MORE = rf"(?:{_ASIDE}(?:\s*,\s*|{_OR}){_QUOTED})*"
+_BARE, _PHRASE = r"[\w.+-]*\w", r"[\w.+-]*\w(?: [\w.+-]*\w){0,2}"
+_SETS = r"(?:one|any) of|(?:allowed|valid|possible|accepted|supported)(?: values| options)?|options|choices|values"
+_LISTS = [
+    re.compile(rf"{_QUOTED}{_MORE}{_ASIDE}{_OR}{_QUOTED}"),
+    re.compile(rf"\b(?:{_SETS}|either|must be|can be)(?: are)?\s*:?\s*[{{\[(]?{_QUOTED}{_ASIDE}(?:(?:\s*,\s*|{_OR}){_QUOTED})+", re.I),
+    re.compile(rf"\b(?:{_SETS})(?: are)?\s*:\s*{_PHRASE}(?:(?:\s*,\s*|{_OR})(?!or\b){_PHRASE})+(?=\W*(?:\.\s|$|;|\)|\n))", re.I),
+    re.compile(rf"\bone of {_BARE}(?:\s*,\s*(?!or\b){_BARE})*{_OR}{_BARE}(?=\W*(?:\.\s|$|;|\)|\n))", re.I),
+    re.compile(r"(?<![\w|])\w+(?:\s*\|\s*\w+)+(?![\w|])"),
+]
+_EXAMPLES = re.compile(r"\b(?:e\.g|for example|for instance|such as|like|examples?)\b[^.;]*$", re.I)
+_GOES_ON = re.compile(rf"{_ASIDE}\s*,?\s*(?:or|etc|and so on|\.\.\.|…)\b", re.I)
+_INTRODUCTION = re.compile(rf"^(?:{_SETS}|either|must be|can be)(?: are)?\s*:?\s*[{{\[(]?", re.I)
+
+
+def words(text: str) -> list[str]:
+    """The words of a text or a name in lower case, without the s of a plural or a verb."""
+    found = WORD.findall(HUMP.sub(" ", text))
+    return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in map(str.lower, found)]
+
+
+def repeats(text: str, name: str) -> bool:
+    """Whether `text` says nothing but `name` in other words: "The user id." of `user_id`."""
+    return not set(words(text)) - set(words(name)) - FILLER
+
+
+def listed_values(text: str) -> list[str]:
+    """The values that `text` says are the only ones: "one of: a, b", "'asc' or 'desc'"; [] if it lists none.
+
+    Examples ("such as ...") and lists that go on in words ('"today" or a date') are no such list.
+    """
+    for pattern in _LISTS:
+        for match in pattern.finditer(text):
+            if not _EXAMPLES.search(text[: match.start()]) and not _GOES_ON.match(text[match.end() :]):
+                return _values(match[0])
+    return []
+
+
+def _values(listing: str) -> list[str]:
+    if quoted := re.findall(_QUOTED, listing):
+        return [value[1:-1] for value in quoted]
+    bare = re.split(r"\s*,\s*(?:or\s+)?|\s+or\s+|\s*[|/]\s*", _INTRODUCTION.sub("", listing))
+    return [value.strip() for value in bare if value.strip()]
