@@ -16,11 +16,11 @@ from threading import Lock
 from typing import Any
 
 from .errors import ModelError
-from .litellm_errors import model_error
-from .litellm_messages import conversation, tool_parameters
-from .litellm_replies import Route, whole_reply
-from .litellm_stream import Assembler, Source, TimedClient
 from .model import Delta, Reply, Request
+from .wire.errors import model_error
+from .wire.replies import Route, whole_reply
+from .wire.requests import conversation, tool_parameters
+from .wire.streams import Assembler, Source, TimedClient
 
 _QUIET_ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the price table is fetched from GitHub at import

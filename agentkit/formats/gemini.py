@@ -13,6 +13,7 @@ import re
 from ..schemas import inline
 from .declaration import Declaration, Loss, Rendering
 from .gemini_schema import clean, without_null
+from .merging import flattened
 from .names import aliased
 from .node import CONDITIONS, rewritten
 from .root import object_root
@@ -27,9 +28,9 @@ def gemini(declaration: Declaration) -> Rendering:
     Values of an enum that are no strings are shown as the strings of their JSON: 1 as "1", true as "true".
     """
     losses: list[Loss] = []
-    root = unrolled(object_root(inline(declaration.parameters), losses), losses)
+    root = flattened(unrolled(object_root(inline(declaration.parameters), losses), losses), losses)
     root, aliases = aliased(root, KEY, losses)
-    schema = without_null(rewritten(root, losses, *clean, sealed=CONDITIONS | {"additionalProperties"}))
+    schema = without_null(rewritten(root, losses, *clean, sealed=CONDITIONS | {"additionalProperties", "allOf"}))
     said = declaration.description
     parameters = {"parameters": schema} if schema.get("properties") else {}
     if not parameters and "description" in schema:  # any keys, say: there is no other place to tell it

@@ -1,11 +1,8 @@
 """One schema of Gemini's dialect: the rules are told in `gemini.py`, here they are carried out, innermost first."""
 
-from copy import deepcopy
 from math import ceil, floor
-from typing import Any
 
 from ..schemas import JsonSchema
-from .merging import merge_all_of
 from .node import VALIDATED, Node
 from .portable import portable, types_of
 from .words import as_json, said
@@ -20,11 +17,13 @@ _HINTS = {
     "properties": "object", "required": "object", "items": "array", "prefixItems": "array", "pattern": "string",
     "minLength": "string", "maxLength": "string", "minimum": "number", "maximum": "number",
 }  # fmt: skip
-_TEXT = {"type": "string"}
-ANYTHING: tuple[JsonSchema, ...] = (
-    _TEXT, {"type": "number"}, {"type": "boolean"}, {"type": "object"}, {"type": "array", "items": _TEXT},
-)  # fmt: skip
-"""Any value, for a parser that wants types."""
+
+
+def anything(*, nullable: bool) -> list[JsonSchema]:
+    """The alternatives of any value, for a parser that wants types."""
+    kinds: list[JsonSchema] = [{"type": kind} for kind in ("string", "number", "boolean", "object")]
+    every = [*kinds, {"type": "array", "items": {"type": "string"}}]
+    return [{**branch, "nullable": True} for branch in every] if nullable else every
 
 
 def without_null(schema: JsonSchema) -> JsonSchema:
@@ -67,11 +66,11 @@ def _string_enum(node: Node) -> None:
 def _single_type(node: Node) -> None:
     """One type: `[T, null]` is nullable T; what has none is told by its other keywords, or is anything."""
     schema = node.schema
-    if "allOf" in schema and not merge_all_of(node):
-        node.describe("allOf")
-    if "anyOf" in schema and {"properties", "enum"} & set(schema):
-        node.describe("anyOf")
     kinds = types_of(schema)
+    if "allOf" in schema:
+        kinds = kinds or list(dict.fromkeys(kind for part in schema["allOf"] for kind in types_of(part)))[:1]
+        schema |= {"type": kinds[0]} if kinds else {}
+        node.describe("allOf")
     rest = [kind for kind in kinds if kind != "null"]
     if len(kinds) > len(rest) and rest:
         schema["nullable"] = True
@@ -81,8 +80,7 @@ def _single_type(node: Node) -> None:
         if hints:
             schema["type"] = hints[0]
         else:
-            schema["anyOf"] = deepcopy(list(ANYTHING))
-            schema["nullable"] = True
+            schema["anyOf"] = anything(nullable=True)
 
 
 def _bounds(node: Node) -> None:
@@ -106,7 +104,7 @@ def _bounds(node: Node) -> None:
 def _containers(node: Node) -> None:
     schema = node.schema
     if schema.get("type") == "array":
-        schema["items"] = without_null(schema.get("items") or _anything())
+        schema["items"] = without_null(schema.get("items") or {"anyOf": anything(nullable=True)})
     if schema.get("additionalProperties") is False:
         node.lose("additionalProperties", VALIDATED)
     properties = schema.get("properties")
@@ -181,10 +179,6 @@ def _become(node: Node, branch: JsonSchema) -> None:
             node.report(key, schema[key], "description")
         if key != "description":
             schema[key] = value
-
-
-def _anything() -> dict[str, Any]:
-    return {"anyOf": [{**branch, "nullable": True} for branch in deepcopy(ANYTHING)]}
 
 
 clean = (_string_enum, portable, _single_type, _bounds, _containers, _told, _union)

@@ -1,26 +1,41 @@
-"""`allOf` as one schema, where that says the same."""
+"""`allOf`, and alternatives beside properties, in one schema: for dialects that have neither."""
 
+from collections.abc import Callable
 from typing import Any
 
 from ..schemas import JsonSchema
-from .node import Node
+from .declaration import Loss
+from .node import Node, rewritten
 
-_EASY = {"type", "description", "properties", "required"}
+_TIGHTER: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
+}
 
 
-def merge_all_of(node: Node) -> bool:
-    """Replace the node's `allOf` by its parts' keywords; False, and nothing changed, where they contradict."""
-    beside = {key: value for key, value in node.schema.items() if key != "allOf"}
-    merged = beside
-    for part in node.schema["allOf"]:
-        both = _both(merged, part)
-        if both is None:
-            return False
-        merged = both
-    node.lose("allOf", "replaced by its parts")
-    node.schema.clear()
-    node.schema.update(merged)
-    return True
+def flattened(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
+    """A copy of `schema` in which each `allOf` that says one thing is one schema; `losses` is added to.
+
+    Alternatives that narrow an object with properties of its own are told in its description.
+    """
+    return rewritten(schema, losses, _merge, _tell)
+
+
+def _merge(node: Node) -> None:
+    """Put the parts of `allOf` into the schema around it; nothing is changed where they contradict."""
+    merged: JsonSchema | None = {key: value for key, value in node.schema.items() if key != "allOf"}
+    for part in node.schema.get("allOf", ()):
+        merged = _both(merged, part) if merged is not None else None
+    if merged is not None and "allOf" in node.schema:
+        node.lose("allOf", "replaced by its parts")
+        node.schema.clear()
+        node.schema.update(merged)
+
+
+def _tell(node: Node) -> None:
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in node.schema and "properties" in node.schema:
+            node.describe(keyword)
 
 
 def _both(left: JsonSchema, right: JsonSchema) -> JsonSchema | None:
@@ -32,6 +47,8 @@ def _both(left: JsonSchema, right: JsonSchema) -> JsonSchema | None:
     for key, value in right.items():
         if key not in merged or merged[key] == value:
             merged[key] = value
+        elif key in _TIGHTER:
+            merged[key] = _TIGHTER[key](merged[key], value)
         elif key == "required":
             merged[key] = [*merged[key], *(name for name in value if name not in merged[key])]
         elif key == "properties" and all(merged[key].get(name, inner) == inner for name, inner in value.items()):

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..schemas import JsonSchema
 from .node import SILENT, Node
+from .words import as_json
 
 _IDENTITY = ("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment")
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
@@ -45,11 +46,8 @@ def types_of(schema: JsonSchema) -> list[str]:
 
 def union(schemas: list[JsonSchema]) -> JsonSchema:
     """A new schema that takes what any of `schemas` takes."""
-    distinct: list[JsonSchema] = []
-    for schema in schemas:
-        if schema not in distinct:
-            distinct.append(schema)
-    copies = deepcopy(distinct)
+    distinct = {as_json(schema): schema for schema in reversed(schemas)}  # as text, because 1 == True
+    copies = [deepcopy(schema) for schema in reversed(distinct.values())]
     return copies[0] if len(copies) == 1 else {"anyOf": copies}
 
 

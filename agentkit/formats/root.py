@@ -112,4 +112,4 @@ def _alternatives(branches: list[JsonSchema]) -> str:
         return ", ".join([*required, *optional]) or "nothing"
 
     text = "either " + " or ".join(map(names, branches))
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -13,7 +13,7 @@ from typing import Any
 from ..schemas import JsonSchema
 from .declaration import Loss
 from .limits import excess
-from .merging import merge_all_of
+from .merging import flattened
 from .node import CONDITIONS, ROOT, VALIDATED, Node, rewritten
 from .portable import portable, types_of
 
@@ -35,7 +35,9 @@ def strict_or_loose(root: JsonSchema, losses: list[Loss]) -> tuple[JsonSchema, b
     """
     found: list[Loss] = []
     obstacles: list[Loss] = []
-    schema = rewritten(root, found, portable, partial(_strict, obstacles=obstacles), sealed=CONDITIONS)
+    schema = rewritten(
+        flattened(root, found), found, portable, partial(_strict, obstacles=obstacles), sealed=CONDITIONS
+    )
     if not obstacles and (reason := excess(schema)):
         obstacles.append(_obstacle(ROOT, reason))
     if not obstacles:
@@ -66,7 +68,7 @@ def _obstacle(path: str, reason: str) -> Loss:
 
 def _strict(node: Node, obstacles: list[Loss]) -> None:
     schema = node.schema
-    if "allOf" in schema and not merge_all_of(node):
+    if "allOf" in schema:
         obstacles.append(_obstacle(node.path, "allOf that cannot be merged"))
     kinds = types_of(schema)
     if reason := _openness(node, kinds):
@@ -91,6 +93,9 @@ def _strict(node: Node, obstacles: list[Loss]) -> None:
 def _openness(node: Node, kinds: list[str]) -> str:
     """Why this schema takes values of unforeseen shape; "" if it does not."""
     schema = node.schema
+    listed = [value for part in (schema, *schema.get("anyOf", ())) for value in part.get("enum", ())]
+    if any(isinstance(value, list | dict) for value in listed):
+        return "an enum of lists or objects"
     if "object" in kinds and "anyOf" not in schema:
         if schema.get("unevaluatedProperties") is False:
             node.lose("unevaluatedProperties", "replaced by additionalProperties")

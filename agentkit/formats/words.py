@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-LONGEST = 400
+LONGEST = 1000
 """How many characters of JSON a description may get for one keyword."""
 
 

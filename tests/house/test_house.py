@@ -19,7 +19,7 @@ FLOORS = [
     ["schemas", "formats"],
     ["arguments", "results", "executor", "json_tool", "functions", "calls", "registry", "model", "answer"],
     [
-        "litellm_errors", "litellm_messages", "litellm_replies", "litellm_stream", "litellm_model",
+        "wire", "litellm_model",
         "offline", "loop", "policies", "session", "run", "listeners",
     ],
     ["agent", "testing"],

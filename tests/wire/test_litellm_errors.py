@@ -11,10 +11,10 @@ import respx
 from wire_providers import KEY, Play, Provider
 
 from agentkit.errors import ModelError
-from agentkit.litellm_errors import model_error
 from agentkit.litellm_model import LiteLLMModel
 from agentkit.messages import user
 from agentkit.testing.server import ModelServer
+from agentkit.wire.errors import model_error
 
 HI = [user("hi")]
 FAULTS: list[tuple[Any, str, int | None, bool]] = [

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from .errors import ModelError, ModelErrorKind
+from ..errors import ModelError, ModelErrorKind
 
 _CONTEXT = re.compile(
     r"context[ _](length|window)|maximum context|too many tokens|prompt is too long|input length exceeds"

@@ -8,10 +8,10 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from .errors import ModelError
-from .litellm_replies import Route, tidy
-from .messages import Message
-from .model import Delta, Reply, TextDelta, ThinkingDelta, ToolCallDelta
+from ..errors import ModelError
+from ..messages import Message
+from ..model import Delta, Reply, TextDelta, ThinkingDelta, ToolCallDelta
+from .replies import Route, tidy
 
 _DIRECT = {"openai", "anthropic", "gemini", "groq", "ollama_chat"}
 """Providers whose inner iterator is known to yield OpenAI-shaped chunks (and generic dicts, mostly empty)."""

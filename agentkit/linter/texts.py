@@ -6,27 +6,34 @@ WORD = re.compile(r"[぀-鿿가-힯]|[^\W_]+")
 """A word; in Chinese, Japanese and Korean, which are written without spaces, a character."""
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 FILLER = frozenset(
-    "a an and arg argument array bool boolean dict field float for function given i in input int integer is it its list "
-    "number object of or param parameter str string that the this to tool use used value which your".split()
+    re.findall(
+        r"\w+",
+        "a an and arg argument array bool boolean dict field float for function given i in input int integer is it its "
+        "list number object of or param parameter str string that the this to tool use used value which your",
+    )
 )
 """Words that add nothing to a name."""
 
 _QUOTED = r"""(?:'[^'\n]{1,40}'|"[^"\n]{1,40}"|`[^`\n]{1,40}`)"""
 _ASIDE = r"(?:\s*\([^)]*\))?"
 _OR = r"\s*(?:,?\s*\bor\b|\||/)\s*"
-_MORE = rf"(?:{_ASIDE}(?:\s*,\s*|{_OR}){_QUOTED})*"
-_BARE, _PHRASE = r"[\w.+-]*\w", r"[\w.+-]*\w(?: [\w.+-]*\w){0,2}"
-_SETS = r"(?:one|any) of|(?:allowed|valid|possible|accepted|supported)(?: values| options)?|options|choices|values"
+_NEXT = rf"(?:\s*,\s*|{_OR})"
+_END = r"(?=\W*(?:\.\s|$|;|\)|\n))"
+_BARE = r"[\w.+-]*\w"
+_PHRASE = rf"{_BARE}(?: {_BARE}){{0,2}}"
+_SET = r"(?:(?:one|any) of|(?:allowed|valid|possible|accepted|supported)(?: values| options)?|options|choices|values)"
+_INTRODUCTION = rf"\b(?:{_SET}|either|must be|can be)(?: are)?\s*:?\s*[{{\[(]?"
 _LISTS = [
-    re.compile(rf"{_QUOTED}{_MORE}{_ASIDE}{_OR}{_QUOTED}"),
-    re.compile(rf"\b(?:{_SETS}|either|must be|can be)(?: are)?\s*:?\s*[{{\[(]?{_QUOTED}{_ASIDE}(?:(?:\s*,\s*|{_OR}){_QUOTED})+", re.I),
-    re.compile(rf"\b(?:{_SETS})(?: are)?\s*:\s*{_PHRASE}(?:(?:\s*,\s*|{_OR})(?!or\b){_PHRASE})+(?=\W*(?:\.\s|$|;|\)|\n))", re.I),
-    re.compile(rf"\bone of {_BARE}(?:\s*,\s*(?!or\b){_BARE})*{_OR}{_BARE}(?=\W*(?:\.\s|$|;|\)|\n))", re.I),
-    re.compile(r"(?<![\w|])\w+(?:\s*\|\s*\w+)+(?![\w|])"),
+    re.compile(rf"{_QUOTED}(?:{_ASIDE}{_NEXT}{_QUOTED})*{_ASIDE}{_OR}{_QUOTED}"),  # 'asc' or 'desc'
+    re.compile(rf"{_INTRODUCTION}{_QUOTED}(?:{_ASIDE}{_NEXT}{_QUOTED})+", re.I),  # must be 'asc', 'desc'
+    re.compile(
+        rf"\b{_SET}(?: are)?\s*:\s*{_PHRASE}(?:{_NEXT}(?!or\b){_PHRASE})+{_END}", re.I
+    ),  # one of: last day, hour
+    re.compile(rf"\bone of {_BARE}(?:\s*,\s*(?!or\b){_BARE})*{_OR}{_BARE}{_END}", re.I),  # one of asc or desc
+    re.compile(r"(?<![\w|])\w+(?:\s*\|\s*\w+)+(?![\w|])"),  # asc|desc
 ]
 _EXAMPLES = re.compile(r"\b(?:e\.g|for example|for instance|such as|like|examples?)\b[^.;]*$", re.I)
 _GOES_ON = re.compile(rf"{_ASIDE}\s*,?\s*(?:or|etc|and so on|\.\.\.|…)\b", re.I)
-_INTRODUCTION = re.compile(rf"^(?:{_SETS}|either|must be|can be)(?: are)?\s*:?\s*[{{\[(]?", re.I)
 
 
 def words(text: str) -> list[str]:
@@ -55,5 +62,5 @@ def listed_values(text: str) -> list[str]:
 def _values(listing: str) -> list[str]:
     if quoted := re.findall(_QUOTED, listing):
         return [value[1:-1] for value in quoted]
-    bare = re.split(r"\s*,\s*(?:or\s+)?|\s+or\s+|\s*[|/]\s*", _INTRODUCTION.sub("", listing))
+    bare = re.split(r"\s*,\s*(?:or\s+)?|\s+or\s+|\s*[|/]\s*", re.sub(_INTRODUCTION, "", listing, flags=re.I))
     return [value.strip() for value in bare if value.strip()]

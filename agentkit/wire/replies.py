@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import ModelError
-from .messages import Message, Usage
-from .model import Reply
+from ..errors import ModelError
+from ..messages import Message, Usage
+from ..model import Reply
 
 _SIGNED = "__thought__"
 """litellm writes Gemini's signature into the call's id as well; other providers refuse such long ids."""

@@ -11,8 +11,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from .messages import Message
-from .model import Request
+from ..messages import Message
+from ..model import Request
 
 Json = dict[str, Any]
 

@@ -1,0 +1,1 @@
+"""Between agentkit's values and litellm's: requests, replies, streams and errors, without importing litellm."""
