@@ -39,7 +39,7 @@ def _tell(node: Node) -> None:
 
 
 def _both(left: JsonSchema, right: JsonSchema) -> JsonSchema | None:
-    """What both schemas say; None if that cannot be said in one.  The text of `left` stands above that of `right`."""
+    """What both schemas say; None if that cannot be said in one."""
     merged: dict[str, Any] = dict(left)
     closed = {part.get("additionalProperties", True) is False for part in (left, right) if "properties" in part}
     if len(closed) > 1:
@@ -53,6 +53,8 @@ def _both(left: JsonSchema, right: JsonSchema) -> JsonSchema | None:
             merged[key] = [*merged[key], *(name for name in value if name not in merged[key])]
         elif key == "properties" and all(merged[key].get(name, inner) == inner for name, inner in value.items()):
             merged[key] = {**merged[key], **value}
-        elif key != "description":
+        elif key == "description":
+            merged[key] = f"{merged[key]} ({value})"
+        else:
             return None
     return merged

@@ -33,7 +33,7 @@ _LISTS = [
     re.compile(r"(?<![\w|])\w+(?:\s*\|\s*\w+)+(?![\w|])"),  # asc|desc
 ]
 _EXAMPLES = re.compile(r"\b(?:e\.g|for example|for instance|such as|like|examples?)\b[^.;]*$", re.I)
-_GOES_ON = re.compile(rf"{_ASIDE}\s*,?\s*(?:or|etc|and so on|\.\.\.|…)\b", re.I)
+_GOES_ON = re.compile(rf"{_ASIDE}\s*,?\s*(?:or\b|etc\b|and so on\b|\.\.\.|…)", re.I)
 
 
 def words(text: str) -> list[str]:

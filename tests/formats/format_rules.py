@@ -225,4 +225,8 @@ def parameters_of(format, schema):
         return schema["function"]["parameters"]
     if format == "response_format":
         return schema["json_schema"]["schema"]
-    return schema if format == "json" else schema.get({"anthropic": "input_schema", "mcp": "inputSchema"}.get(format, "parameters"), {})
+    return (
+        schema
+        if format == "json"
+        else schema.get({"anthropic": "input_schema", "mcp": "inputSchema"}.get(format, "parameters"), {})
+    )
