@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from .json_tool import JsonTool as JsonTool
     from .json_tool import tool as tool
     from .listeners import log as log
+    from .linter import lint as lint
+    from .lockfile import compare_locks as compare_locks
+    from .lockfile import lock as lock
     from .messages import ToolCall as ToolCall
     from .messages import Usage as Usage
     from .registry import ToolRegistry as ToolRegistry
@@ -56,7 +59,9 @@ _HOMES = {
     ],
     "executor": ["ToolExecutor"],
     "functions": ["call_function", "function_to_json", "schema"],
+    "linter": ["lint"],
     "listeners": ["log"],
+    "lockfile": ["compare_locks", "lock"],
     "messages": ["ToolCall", "Usage"],
     "registry": ["ToolRegistry"],
     "run": ["Result"],

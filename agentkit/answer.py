@@ -1,27 +1,95 @@
-"""The tool that ends a run: its argument is the answer, so the answer's type is validated like any argument."""
+"""The tool that ends a run: its arguments are the answer, so the answer's type is validated like any arguments."""
 
 import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from pydantic import RootModel
+from pydantic_core import from_json, to_json
+
+from .arguments import Bound
+from .context import RunContext
+from .handling import Repairing
 from .json_tool import JsonTool
+from .schemas import docstring_of, is_arguments_model
+from .schemas.annotations import texts_of
+from .schemas.docstrings import read_docstring
 
 FINAL_ANSWER = "final_answer"
 DESCRIPTION = "Give the final answer and end the task: when it is done, or to say why it cannot be done."
+WRAPPING = "answer"
+"""The key under which models put an answer that has fields of its own; also the parameter of one that has none."""
 
 
 def answer_tool(answer: Any = str) -> JsonTool[..., Any]:
-    """The tool `final_answer` for answers of type `answer`: any type that pydantic can validate."""
+    """The tool `final_answer` for answers of type `answer`, which is any type that pydantic can validate.
+
+    The fields of a pydantic model, a dataclass, a TypedDict or a NamedTuple are the parameters (`{"answer": {...}}` is
+    taken as well).  Of a function, what the model fills are its parameters, the answer is what it returns, and what it
+    raises goes back to the model.  Any other type is that of the one parameter `answer`; a `str` is called `text`.
+    """
     if answer is str:
         return JsonTool(_text, name=FINAL_ANSWER, description=DESCRIPTION)
+    if is_arguments_model(answer) and not issubclass(answer, RootModel):
+        description = _described(texts_of(answer).description)
+        return _FlatAnswer.from_model(answer, _itself, name=FINAL_ANSWER, description=description)
+    if inspect.isroutine(answer) or isinstance(answer, JsonTool):
+        function = answer.function if isinstance(answer, JsonTool) else answer
+        description = _described(read_docstring(docstring_of(function), ()).description)
+        return JsonTool(function, name=FINAL_ANSWER, description=description)
+    return JsonTool(_typed(answer), name=FINAL_ANSWER, description=DESCRIPTION)
+
+
+class _FlatAnswer(JsonTool[..., Any]):
+    """The answer tool whose parameters are the fields of the answer; all of them may stand under `answer`."""
+
+    def bind(
+        self,
+        arguments: str | Mapping[str, Any],
+        context: RunContext[Any] | None = None,
+        *,
+        repair: Repairing | None = None,
+    ) -> Bound:
+        """`JsonTool.bind`, of the fields alone."""
+        if WRAPPING not in self.parameters["properties"]:
+            arguments = _unwrapped(arguments)
+        return super().bind(arguments, context, repair=repair)
+
+
+def _unwrapped(arguments: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    """What stands under the key `answer`, if nothing stands beside it; else the arguments as they are."""
+    given: Any = arguments
+    if isinstance(arguments, str):
+        try:
+            given = from_json(arguments)
+        except ValueError:
+            return arguments
+    if not isinstance(given, Mapping) or given.keys() != {WRAPPING} or not isinstance(given[WRAPPING], str | Mapping):
+        return arguments
+    inner = given[WRAPPING]
+    return inner if isinstance(inner, str) else to_json(inner).decode()
+
+
+def _described(text: str) -> str:
+    return f"{DESCRIPTION}\n\n{text}" if text else DESCRIPTION
+
+
+def _typed(type_: Any) -> Callable[..., Any]:
+    """The function that has one parameter of that type and returns it."""
 
     def typed(answer: Any) -> Any:
         return answer
 
-    typed.__annotations__ = {"answer": answer, "return": answer}
+    typed.__annotations__ = {WRAPPING: type_, "return": type_}
     typed.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter("answer", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=answer)]
+        [inspect.Parameter(WRAPPING, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=type_)]
     )
-    return JsonTool(typed, name=FINAL_ANSWER, description=DESCRIPTION)
+    return typed
+
+
+def _itself(answer: Any) -> Any:
+    """The answer."""
+    return answer
 
 
 def _text(text: str) -> str:

@@ -2,20 +2,37 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pydantic import ValidationError
 from pydantic_core import from_json
 
 from .errors import ExceptionInfo
+from .handling import Repairing
+from .repairs import (
+    WRAPPERS,
+    Finding,
+    Reading,
+    Repair,
+    Target,
+    Unreadable,
+    at,
+    clipped,
+    copied,
+    explain,
+    explain_kind,
+    explain_text,
+    findings,
+    fix_nulls,
+    is_sound,
+    mended,
+    mended_in_place,
+    not_finite,
+    read,
+    strictly,
+    types,
+)
 from .schemas import JsonSchema
-
-SHOWN = 80
-"""How many characters of a wrong value the model is shown."""
-NAMED = 5
-"""How many mistakes the model is told at once."""
-WRAPPERS = ("arguments", "args", "input", "parameters")
-"""Under which key call objects and models put the arguments."""
 
 
 class Arguments(Protocol):
@@ -31,24 +48,112 @@ class Arguments(Protocol):
         ...
 
 
-def bound(
-    schema: Arguments, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None
-) -> Callable[[], Any] | ExceptionInfo:
-    """The call that `arguments` (JSON text or a mapping) asks for, or what is wrong with them, in the model's words.
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What came of arguments: the call that is ready to be made, or what is wrong with them in words for the model.
 
-    `""` and `"null"` stand for no arguments at all; null for a parameter that does not take it but has a default
-    stands for the default (strict schemas make models write it).
+    `arguments` is the JSON object that a history can hold for them (repaired; `{}` for what is no object at all, which
+    providers refuse ever after), and `repairs` are the receipts.
+    """
+
+    ready: Callable[[], Any] | ExceptionInfo
+    arguments: str
+    repairs: tuple[Repair, ...] = ()
+
+
+def bound(
+    schema: Arguments,
+    arguments: str | Mapping[str, Any],
+    injected: Mapping[str, Any] | None = None,
+    *,
+    name: str = "",
+    repair: Repairing = "safe",
+) -> Bound:
+    """The call of the tool `name` that `arguments` (JSON text or a mapping) ask for, or what is wrong with them.
+
+    Valid arguments are taken as they are.  `""` and `"null"` stand for no arguments at all, and null for a parameter
+    that does not take it but has a default stands for the default (strict schemas make models write it), with
+    `repair="off"` too.  The call never holds a part of a mapping that was given.
     """
     if isinstance(arguments, str) and arguments.strip() in ("", "null"):
         arguments = "{}"
     try:
-        return schema.bind(arguments, injected)
-    except ValidationError as error:
-        if (mended := _without_nulls(arguments, error, schema.parameters)) is not None:
-            return bound(schema, mended, injected)
-        return ExceptionInfo("ValidationError", explain(error, schema.parameters))
+        if not isinstance(arguments, str):
+            return Bound(schema.bind(copied(dict(arguments)), injected), _text(arguments))
+        if is_sound(arguments):
+            return Bound(schema.bind(arguments, injected), arguments)
+    except (ValueError, RecursionError):
+        pass
+    attempt = _Attempt(schema, injected, isinstance(arguments, str))
+    try:
+        return _mended(arguments, Target(name, schema.parameters, attempt), repair)
+    except Unreadable as error:
+        return Bound(_problem(explain_text(str(error), schema.parameters, attempt)), "{}")
+    except RecursionError:
+        return Bound(_problem(explain_text("nested too deeply", schema.parameters, attempt)), "{}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """Validates arguments as the model's text would be; raises `ValueError`, `Unreadable` for numbers out of reach."""
+
+    schema: Arguments
+    injected: Mapping[str, Any] | None
+    is_text: bool
+
+    def __call__(self, given: Any) -> Callable[[], Any]:
+        if found := _out_of_reach(given, self.schema.parameters):
+            raise Unreadable(found[0].message)
+        return self.schema.bind(_text(given) if self.is_text else copied(given), self.injected)
+
+
+def _mended(arguments: str | Mapping[str, Any], target: Target, repair: Repairing) -> Bound:
+    """What comes of arguments that are not valid as they stand; raises `Unreadable`."""
+    reading = _reading(arguments, repair) if isinstance(arguments, str) else Reading(copied(dict(arguments)))
+    given, parameters = reading.value, target.parameters
+    if not isinstance(given, dict):
+        return Bound(_problem(explain_kind(given, parameters, target.validate)), "{}")
+    text = arguments if isinstance(arguments, str) and not reading.slips else _text(given)
+    receipts: tuple[Repair, ...] = ()
+    if reading.slips:
+        receipts = (Repair("", ", ".join(dict.fromkeys(reading.slips)), clipped(str(arguments)), clipped(text)),)
+    if found := _out_of_reach(given, parameters):
+        return Bound(_problem(explain(found, given, parameters, target.validate)), "{}", receipts)
+    try:
+        return Bound(target.validate(given), text, receipts)
     except ValueError as error:
-        return ExceptionInfo("ValidationError", str(error))
+        found = findings(error, given, parameters)
+    done = mended(given, target) if repair == "safe" else mended_in_place(given, target, fix_nulls)
+    if done is None:
+        return Bound(_problem(explain(found, given, parameters, target.validate)), text, receipts)
+    return Bound(done.call, _text(done.value), (*receipts, *done.repairs))
+
+
+def _reading(text: str, repair: Repairing) -> Reading:
+    reading = read(text)  # even if nothing is repaired: it knows best what is wrong
+    if repair == "off" and reading.slips:
+        strictly(text)
+        raise Unreadable(", ".join(reading.slips))
+    return reading
+
+
+def _out_of_reach(given: Any, parameters: JsonSchema) -> list[Finding]:
+    """The numbers that are none in JSON (NaN, infinity) or that the float they would become cannot hold."""
+    found = []
+    for path, value in not_finite(given):
+        wanted = types(at(parameters, path))
+        is_float = "number" in wanted and "string" not in wanted
+        if isinstance(value, float) or (is_float and (isinstance(value, str) or "integer" not in wanted)):
+            found.append(Finding(path, "value", "input should be a finite number: JSON has no NaN and no infinity"))
+    return found
+
+
+def _problem(message: str) -> ExceptionInfo:
+    return ExceptionInfo("ValidationError", message)
+
+
+def _text(given: Mapping[str, Any]) -> str:
+    return json.dumps(dict(given), ensure_ascii=False, default=str)
 
 
 def arguments_in(call: Any, parameters: JsonSchema) -> str | Mapping[str, Any]:
@@ -72,57 +177,3 @@ def arguments_in(call: Any, parameters: JsonSchema) -> str | Mapping[str, Any]:
         if is_wrapping and isinstance(call[key], str | Mapping):
             return arguments_in(call[key], parameters)
     return call
-
-
-def _without_nulls(arguments: str | Mapping[str, Any], error: ValidationError, parameters: JsonSchema) -> str | None:
-    """The arguments without the nulls that are no valid values of keys that can be left out; None if there are none."""
-    paths = [detail["loc"] for detail in error.errors(include_url=False) if detail["input"] is None and detail["loc"]]
-    if not paths:
-        return None
-    given = from_json(arguments if isinstance(arguments, str) else json.dumps(arguments, default=str))
-    required = parameters.get("required", ())
-    dropped = [_drop_null(given, path) for path in paths if path[0] not in required or len(path) > 1]
-    return json.dumps(given) if any(dropped) else None
-
-
-def _drop_null(given: Any, path: tuple[int | str, ...]) -> bool:
-    """Remove the null that `path` leads to, if an object holds it; steps that are no keys (union tags) are skipped."""
-    holder: Any = None
-    key: Any = None
-    node: Any = given
-    for step in path:
-        is_key = step in node if isinstance(node, dict) else isinstance(node, list) and isinstance(step, int)
-        if is_key:
-            holder, key, node = node, step, node[step]
-    if node is not None or not isinstance(holder, dict) or key not in holder:
-        return False
-    del holder[key]
-    return True
-
-
-def explain(error: ValidationError, parameters: JsonSchema) -> str:
-    """pydantic's findings as short lines `path: message`, without its web addresses."""
-    details = error.errors(include_url=False, include_context=False)
-    lines = [_line(detail["type"], detail["loc"], detail["msg"], detail["input"], parameters) for detail in details]
-    if len(lines) > NAMED:
-        lines = [*lines[:NAMED], f"and {len(lines) - NAMED} more"]
-    return "; ".join(lines)
-
-
-def _line(kind: str, location: tuple[int | str, ...], message: str, value: Any, parameters: JsonSchema) -> str:
-    path = ".".join(map(str, location))
-    names = ", ".join(parameters.get("properties", {})) or "none"
-    if kind == "json_invalid":
-        return f"the arguments are not valid JSON ({message.removeprefix('Invalid JSON: ')})"
-    if not location or kind == "unexpected_positional_argument":
-        return f"the arguments must be one JSON object with the parameters {names}"
-    if kind in ("unexpected_keyword_argument", "extra_forbidden"):
-        return f"{path}: there is no such parameter; the parameters are: {names}"
-    if kind.startswith("missing"):
-        return f"{path}: missing, it is required"
-    return f"{path}: {message[:1].lower()}{message[1:]} (got {_shown(value)})"
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

@@ -1,21 +1,21 @@
-"""The terminal: `agentkit run "question"`, `agentkit tools`, `agentkit schema NAME`.
+"""The terminal: `agentkit run "question"`, and what there is to know of tools: tools, schema, lint, lock.
 
 Everything is taken from `agentkit` by name when a command needs it, so that `--help` loads no pydantic.
 """
 
-import importlib
-import importlib.util
 import json
 import sys
 from collections.abc import Sequence
-from inspect import isfunction
+from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 import agentkit
+
+from .cli_targets import candidates, registry_of
 
 TOOLS = click.option(
     "--tools",
@@ -58,7 +58,7 @@ def run(
     question = (question if question not in (None, "-") else _standard_input()).strip()
     if not question:
         raise click.UsageError('no question: agentkit run "What is 2 + 3?", or pipe one in')
-    tools = _load(targets)
+    tools = registry_of(targets)
 
     try:
         listeners = () if quiet else (agentkit.log.printer(sys.stderr).listen,)
@@ -76,9 +76,19 @@ def run(
 
 @main.command()
 @TOOLS
-def tools(targets: Sequence[str]) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print names, descriptions and parameters (JSON Schema) as JSON.")
+def tools(targets: Sequence[str], as_json: bool) -> None:
     """List the tools: name, parameters, description."""
-    for tool in _load(targets).values():
+    registry = registry_of(targets)
+    if as_json:
+        _print_json(
+            [
+                {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+                for tool in registry.values()
+            ]
+        )
+        return
+    for tool in registry.values():
         required = tool.parameters.get("required", [])
         names = [name if name in required else f"{name}?" for name in tool.parameters["properties"]]
         click.echo(f"{tool.name}({', '.join(names)})\n    {tool.description.splitlines()[0]}")
@@ -87,65 +97,101 @@ def tools(targets: Sequence[str]) -> None:
 @main.command()
 @click.argument("name")
 @TOOLS
-@click.option("--format", "dialect", default="json", show_default=True, help="json, openai, anthropic or gemini.")
-def schema(name: str, targets: Sequence[str], dialect: str) -> None:
+@click.option(
+    "--format",
+    "dialect",
+    default="json",
+    show_default=True,
+    help="json, openai, openai_strict, responses, response_format, anthropic, gemini or mcp.",
+)
+@click.option(
+    "--references",
+    type=click.Choice(["inline", "keep"]),
+    default="inline",
+    show_default=True,
+    help="Write nested types where they are used, or keep them in $defs.",
+)
+@click.option("--losses", is_flag=True, help="Print what the dialect cannot hold instead, one line each.")
+def schema(
+    name: str, targets: Sequence[str], dialect: str, references: Literal["inline", "keep"], losses: bool
+) -> None:
     """Print the schema of the tool NAME in a provider's dialect."""
-    registry = _load(targets)
+    registry = registry_of(targets)
     if name not in registry:
         raise click.UsageError(f"there is no tool {name!r}; there are: {', '.join(registry)}")
     try:
-        click.echo(json.dumps(registry[name].schema(dialect), ensure_ascii=False, indent=2))
+        if losses:
+            for loss in registry[name].losses(dialect):
+                click.echo(f"{loss.path} {loss.keyword} {_short_json(loss.value)}: {loss.moved_to}")
+        else:
+            _print_json(registry[name].schema(dialect, references=references))
     except agentkit.DefinitionError as error:
         raise click.UsageError(str(error)) from error
+
+
+@main.command()
+@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+@click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print findings and token counts as JSON.")
+def lint(targets: Sequence[str], strict: bool, as_json: bool) -> None:
+    """Say what a model or a provider will stumble over in the tools of TARGET, named as --tools takes them.
+
+    Exit codes: 0 no errors, 1 errors (with --strict: or warnings), 2 wrong usage.
+    """
+    linter = import_module("agentkit.linter")
+    entries = candidates(targets)
+    findings = linter.lint(entries)
+    costs: dict[str, int] = linter.tokens(entries)
+    if as_json:
+        _print_json({"findings": [asdict(finding) for finding in findings], "tokens": costs})
+    else:
+        for finding in findings:
+            place = f"{finding.tool} {finding.path}".strip() or "all tools"
+            click.echo(f"{finding.severity} {place}: {finding.message}")
+        listed = ", ".join(f"{name} {cost}" for name, cost in costs.items())
+        click.echo(f"tokens per request (characters of the OpenAI JSON / 4): {sum(costs.values())} ({listed})")
+    failing = {"error", "warning"} if strict else {"error"}
+    sys.exit(any(finding.severity in failing for finding in findings))
+
+
+@main.command()
+@TOOLS
+@click.option(
+    "--file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="agentkit.lock.json",
+    show_default=True,
+    help="Where the schemas are kept.",
+)
+@click.option("--check", is_flag=True, help="Write nothing; say what changed since the file was written.")
+def lock(targets: Sequence[str], file: Path, check: bool) -> None:
+    """Write the tools' schemas to a file, or check what changed since.
+
+    Exit codes of --check: 0 nothing or compatible changes only, 1 breaking changes, 2 wrong usage or no such file.
+    """
+    lockfile = import_module("agentkit.lockfile")
+    current = lockfile.lock(registry_of(targets))
+    try:
+        if not check:
+            file.write_text(lockfile.lock_text(current), encoding="utf-8")
+            click.echo(f"{file}: {len(current['tools'])} tools")
+            return
+        changes = lockfile.compare_locks(lockfile.read_lock(file.read_text(encoding="utf-8")), current)
+    except (OSError, ValueError, agentkit.DefinitionError) as error:
+        raise click.UsageError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
+    for change in changes:
+        click.echo(f"{change.kind} {change.tool}{'.' if change.path else ''}{change.path}: {change.message}")
+    sys.exit(any(change.kind == "breaking" for change in changes))
 
 
 def _standard_input() -> str:
     return "" if sys.stdin.isatty() else sys.stdin.read()
 
 
-def _load(targets: Sequence[str]) -> "agentkit.ToolRegistry":
-    try:
-        return agentkit.ToolRegistry([_tools_at(target) for target in targets or ("agentkit_tools",)])
-    except agentkit.DefinitionError as error:
-        raise click.UsageError(str(error)) from error
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def _tools_at(target: str) -> list[Any]:
-    """What a target names: one function of a module or file, or all tools that it defines."""
-    place, _, name = target.rpartition(":") if ":" in target else (target, "", "")
-    try:
-        module = _file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-    except Exception as error:
-        raise click.UsageError(f"--tools {target}: cannot be imported: {type(error).__name__}: {error}") from error
-    if name:
-        if not hasattr(module, name):
-            raise click.UsageError(f"--tools {target}: {place} has no {name!r}")
-        return [getattr(module, name)]
-    if found := _public(module):
-        return found
-    raise click.UsageError(f"--tools {target}: {place} defines no public function")
-
-
-def _file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    sys.path.insert(0, str(path.parent.resolve()))
-    spec.loader.exec_module(module)
-    return module
-
-
-def _public(module: ModuleType) -> list[Any]:
-    """The tools of a module: what its `__all__` names, else the public functions and tools that it defines itself."""
-    listed = getattr(module, "__all__", None)
-    return [
-        value
-        for name, value in vars(module).items()
-        if (name in listed if listed is not None else not name.startswith("_"))
-        and (isinstance(value, agentkit.JsonTool) or isfunction(value))
-        and (listed is not None or value.__module__ == module.__name__)
-    ]
+def _short_json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 80 else f"{text[:80]}..."

@@ -21,13 +21,14 @@ class ToolExecutor(ABC, Generic[A]):
     name: str = ""
     description: str = ""
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if "description" not in cls.__dict__ and (text := inspect.cleandoc(cls.__dict__.get("__doc__") or "")):
+            cls.description = text
+
     @abstractmethod
     def execute(self, args: A) -> Any:
         """Do the work for validated arguments; may be a coroutine function."""
-
-    def text(self) -> str | None:
-        """The description, or the docstring of the class; None if it has neither."""
-        return self.description or inspect.cleandoc(type(self).__doc__ or "") or None
 
     @classmethod
     def arguments_model(cls) -> type:

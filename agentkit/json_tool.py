@@ -1,15 +1,14 @@
 """A tool: a callable with a name, a description and the schema of its arguments."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial, update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
-from .arguments import Arguments, arguments_in, bound
+from .arguments import Arguments, Bound, arguments_in, bound
 from .context import RunContext, injected_value
-from .errors import DefinitionError, ExceptionInfo
-from .executor import ToolExecutor
+from .errors import ExceptionInfo
 from .formats import Declaration, Loss, References, Rendering, render
+from .handling import Handling, OnError, Repairing
 from .schemas import (
     Choice,
     Duplicates,
@@ -23,7 +22,7 @@ from .schemas import (
     own_text,
     snake_case,
 )
-from .workers import asettled, in_thread, settled
+from .workers import asettled, in_thread, is_async, settled
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,6 +40,8 @@ class JsonTool(Generic[P, R]):
         duplicates: Whether repeated enum values are dropped ("dedupe") or refused ("error").
         overload: Which of the signatures of an overloaded or dispatching function: its index, the types of its
             parameters, or a predicate of the signature; without it, all of them.
+        repair: "off" to tell the model of every slip in the arguments, also where it is certain what was meant.
+        on_error: "raise" to end the run with what the function raises (but for `ToolError`, which is for the model).
 
     Raises:
         DefinitionError: the name, the description or a parameter's type is missing or cannot be used.
@@ -56,13 +57,21 @@ class JsonTool(Generic[P, R]):
         parameters: Mapping[str, FieldText] | None = None,
         duplicates: Duplicates = "dedupe",
         overload: Choice | None = None,
+        **handling: Unpack[Handling],
     ) -> None:
         schema = arguments_of(function, parameters, duplicates, overload)
-        self._set_up(function, schema, name or own_name(function, schema), description or own_text(function, schema))
+        description = description or own_text(function, schema)
+        self._set_up(function, schema, name or own_name(function, schema), description, **handling)
 
     @classmethod
     def from_schema(
-        cls, *, name: str, description: str, parameters: Mapping[str, Any], call: Callable[..., R]
+        cls,
+        *,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+        call: Callable[..., R],
+        **handling: Unpack[Handling],
     ) -> "JsonTool[..., R]":
         """A tool whose arguments are described by a JSON Schema of type object; `call` gets them by keyword.
 
@@ -71,12 +80,18 @@ class JsonTool(Generic[P, R]):
         from .schemas.raw import RawSchema  # imports jsonschema
 
         tool = cast("JsonTool[..., R]", cls.__new__(cls))
-        tool._set_up(call, RawSchema(name, parameters, call), name, description)
+        tool._set_up(call, RawSchema(name, parameters, call), name, description, **handling)
         return tool
 
     @classmethod
     def from_model(
-        cls, model: type, handler: Callable[..., R], *, name: str | None = None, description: str | None = None
+        cls,
+        model: type,
+        handler: Callable[..., R],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        **handling: Unpack[Handling],
     ) -> "JsonTool[..., R]":
         """A tool whose parameters are the fields of `model`; `handler` is called with one instance of it.
 
@@ -85,17 +100,28 @@ class JsonTool(Generic[P, R]):
         """
         tool = cast("JsonTool[..., R]", cls.__new__(cls))
         schema = ModelSchema(model, handler)
-        tool._set_up(handler, schema, name or snake_case(model.__name__), description or own_text(handler, schema))
+        description = description or own_text(handler, schema)
+        tool._set_up(handler, schema, name or snake_case(model.__name__), description, **handling)
         return tool
 
-    def _set_up(self, function: Callable[..., R], schema: Arguments, name: str, description: str) -> None:
+    def _set_up(
+        self,
+        function: Callable[..., R],
+        schema: Arguments,
+        name: str,
+        description: str,
+        repair: Repairing = "safe",
+        on_error: OnError = "tell",
+    ) -> None:
         check_name(name)
         check_description(name, description)
         self.function = function
         self.name = name
         self.description = description.strip()
         self.arguments = schema
-        self.is_async = _is_async(function)
+        self.repair = repair
+        self.on_error = on_error
+        self.is_async = is_async(function)
         self._renderings: dict[tuple[str, str], Rendering] = {}
         update_wrapper(self, function, updated=())
 
@@ -106,12 +132,15 @@ class JsonTool(Generic[P, R]):
     def __get__(self, instance: object, owner: type | None = None) -> "JsonTool[..., R]":
         if instance is None:
             return self
-        return JsonTool(self.function.__get__(instance, owner), name=self.name, description=self.description)
+        handling: Handling = {"repair": self.repair, "on_error": self.on_error}
+        return JsonTool(
+            self.function.__get__(instance, owner), name=self.name, description=self.description, **handling
+        )
 
     def renamed(self, name: str) -> "JsonTool[P, R]":
         """The same tool under another name."""
         copy: JsonTool[P, R] = JsonTool.__new__(type(self))
-        copy._set_up(self.function, self.arguments, name, self.description)
+        copy._set_up(self.function, self.arguments, name, self.description, self.repair, self.on_error)
         return copy
 
     def __repr__(self) -> str:
@@ -172,19 +201,23 @@ class JsonTool(Generic[P, R]):
         return self.schema("gemini")
 
     def bind(
-        self, arguments: str | Mapping[str, Any], context: RunContext[Any] | None = None
-    ) -> Callable[[], Any] | ExceptionInfo:
+        self,
+        arguments: str | Mapping[str, Any],
+        context: RunContext[Any] | None = None,
+        *,
+        repair: Repairing | None = None,
+    ) -> Bound:
         """The call with validated arguments, or what is wrong with them; `context` fills the injected parameters."""
         hidden = self.arguments.injected
         values = {name: injected_value(hint, context or RunContext(None)) for name, hint in hidden.items()}
-        return bound(self.arguments, arguments, values)
+        return bound(self.arguments, arguments, values, name=self.name, repair=repair or self.repair)
 
     def call(self, call: Any) -> R:
         """Call the function with the arguments of `call`: a mapping, JSON text, or a call as any provider writes it.
 
         Raises `ValueError` with what is wrong about the arguments, and whatever the function raises.
         """
-        ready = self.bind(arguments_in(call, self.parameters))
+        ready = self.bind(arguments_in(call, self.parameters)).ready
         if isinstance(ready, ExceptionInfo):
             raise ValueError(f"{self.name}: {ready.message}")
         return cast(R, settled(ready()))
@@ -192,7 +225,7 @@ class JsonTool(Generic[P, R]):
     def call_with_raw_arguments(self, arguments: str | Mapping[str, Any]) -> R | ExceptionInfo:
         """Validate `arguments` (JSON text or a mapping), call the function, and return its value or what went wrong."""
         try:
-            ready = self.bind(arguments)
+            ready = self.bind(arguments).ready
             return ready if isinstance(ready, ExceptionInfo) else cast(R, settled(ready()))
         except Exception as error:
             return ExceptionInfo.of(error)
@@ -200,7 +233,7 @@ class JsonTool(Generic[P, R]):
     async def acall_with_raw_arguments(self, arguments: str | Mapping[str, Any]) -> R | ExceptionInfo:
         """`call_with_raw_arguments` for coroutine functions, awaited on the running loop."""
         try:
-            ready = self.bind(arguments)
+            ready = self.bind(arguments).ready
             if isinstance(ready, ExceptionInfo):
                 return ready
             return cast(R, await asettled(ready() if self.is_async else await in_thread(ready)))
@@ -218,30 +251,8 @@ def tool(
     parameters: Mapping[str, FieldText] | None = None,
     duplicates: Duplicates = "dedupe",
     overload: Choice | None = None,
+    **handling: Unpack[Handling],
 ) -> Callable[[Callable[P, R]], JsonTool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     """Make a function a tool: `@tool`, or `@tool(name=..., ...)` with the settings of `JsonTool`; it stays callable."""
     return partial(JsonTool, **settings) if function is None else JsonTool(function, **settings)
-
-
-def as_tool(entry: Any) -> JsonTool[..., Any]:
-    """`entry` itself if it is a tool, else the tool made of it; `DefinitionError` if it cannot be one."""
-    if isinstance(entry, JsonTool):
-        return entry
-    if isinstance(entry, type) and issubclass(entry, ToolExecutor):
-        entry = entry()
-    if isinstance(entry, ToolExecutor):
-        model = entry.arguments_model()
-        name = entry.name or snake_case(type(entry).__name__)
-        return JsonTool.from_model(model, entry.execute, name=name, description=entry.text())
-    if not callable(entry):
-        raise DefinitionError(f"a tool must be a function or a JsonTool, not {type(entry).__name__}: {entry!r:.80}")
-    return JsonTool(entry)
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling `function` gives a coroutine at once (what a decorator wraps does not count)."""
-    while isinstance(function, partial):
-        function = function.func
-    called = function if inspect.isroutine(function) else type(function).__call__
-    return inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)

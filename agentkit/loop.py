@@ -7,8 +7,10 @@ The rules of the machine, which knows nothing of the outside:
 3. The run ends with the first answer tool call of a turn whose arguments are valid.
 4. A reply without a call is answered by a reminder.  After one reminder a text is taken for the answer, if a text is
    what is wanted; a model that says nothing useful `PATIENCE` times in a row ends the run with `NoAnswer`.
-5. Whoever closes the flow in the middle of a turn leaves a valid history: finished results are kept, the rest of the
-   calls are answered as cancelled.
+5. Whoever closes the flow in the middle of a turn, or raises something into it, leaves a valid history: finished
+   results are kept, the rest of the calls are answered as cancelled.
+6. The history holds the calls as they were understood: a tool's own name, arguments that are a JSON object.  What needs
+   no repair stays as it came.
 """
 
 from collections.abc import Sequence
@@ -19,7 +21,7 @@ from .calls import CallTools, ToolResult
 from .context import RunContext
 from .errors import NoAnswer
 from .flow import Flow, ask
-from .messages import Message, ToolCall, admit, calls_of, pending_calls, tool_message, user
+from .messages import Message, ToolCall, admit, calls_of, pending_calls, settle, tool_message, user
 from .model import AskModel, Model, Request
 from .registry import ToolRegistry
 
@@ -81,10 +83,12 @@ def _answer_calls(
     calls: Sequence[ToolCall], tools: ToolRegistry, history: list[Message], context: RunContext[Any]
 ) -> Flow[list[ToolResult]]:
     bound = tuple(tools.bind(call, replace(context, call=call)) for call in calls)
+    calls = [entry.call for entry in bound]
+    settle(history, calls)
     finished: dict[str, ToolResult] = {}
     try:
         results = yield from ask(CallTools(bound, finished))
-    except GeneratorExit:
+    except (GeneratorExit, Exception):
         for call in calls:
             history.append(finished[call.id].message if call.id in finished else tool_message(call, CANCELLED))
         raise

@@ -70,9 +70,10 @@ def assistant(content: str | None = None, calls: Iterable[ToolCall] = ()) -> Mes
     return message
 
 
-def tool_message(call: ToolCall, content: str) -> Message:
-    """The one answer that a tool call gets."""
-    return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content}
+def tool_message(call: ToolCall, content: str, parts: Sequence[Message] = ()) -> Message:
+    """The one answer that a tool call gets; `parts` are content parts (images) that stand after its text."""
+    shown = [{"type": "text", "text": content}, *parts] if parts else content
+    return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": shown}
 
 
 def calls_of(message: Message) -> list[ToolCall]:
@@ -107,6 +108,26 @@ def admit(message: Message, known_ids: set[str]) -> Message:
     if all(new is old for new, old in zip(admitted, calls, strict=True)):
         return message
     return {**message, "tool_calls": admitted}
+
+
+def settle(history: list[Message], calls: Iterable[ToolCall]) -> None:
+    """Write into the last turn of `history` the names and arguments of `calls`, as they were understood.
+
+    So the conversation holds names and JSON objects that every provider takes back, whatever the model wrote.  A
+    message without such a difference stays the same object; one with it is replaced, its other keys kept.
+    """
+    place = next(place for place in reversed(range(len(history))) if history[place]["role"] != "tool")
+    message, understood = history[place], {call.id: call for call in calls}
+    written = [_settled(call, understood.get(call["id"])) for call in message["tool_calls"]]
+    if any(new is not old for new, old in zip(written, message["tool_calls"], strict=True)):
+        history[place] = {**message, "tool_calls": written}
+
+
+def _settled(written: dict[str, Any], call: ToolCall | None) -> dict[str, Any]:
+    function = written["function"]
+    if call is None or (function["name"], function["arguments"]) == (call.name, call.arguments):
+        return written
+    return {**written, "function": {**function, "name": call.name, "arguments": call.arguments}}
 
 
 def _admit_call(call: dict[str, Any], known_ids: set[str]) -> dict[str, Any]:

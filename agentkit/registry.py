@@ -2,15 +2,19 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, TypeVar, cast
 
 from .calls import BoundCall, ToolResult
 from .context import RunContext, injected_value
 from .errors import DefinitionError, ExceptionInfo
-from .json_tool import JsonTool, as_tool
+from .executor import ToolExecutor
+from .handling import Repairing
+from .json_tool import JsonTool
 from .messages import ToolCall
-from .schemas import unknown_name
+from .repairs import PARALLEL, Repair, clipped, is_parallel, is_sound, meant, sendable
+from .schemas import snake_case, unknown_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,9 +28,11 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
     Args:
         tools: Functions, tools, or iterables of them (a registry gives its tools).
         answer: The tool whose result ends a run.
+        repair: "off" to repair no name and no arguments, whatever the tools' own settings are.
     """
 
-    def __init__(self, *tools: Any, answer: JsonTool[..., Any] | None = None) -> None:
+    def __init__(self, *tools: Any, answer: JsonTool[..., Any] | None = None, repair: Repairing = "safe") -> None:
+        self.repair: Repairing = repair
         self._tools: dict[str, JsonTool[..., Any]] = {}
         self._schemas: dict[str, list[dict[str, Any]]] = {}
         self.answer = answer
@@ -76,15 +82,29 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
     def bind(self, call: ToolCall, context: RunContext[Any] | None = None) -> BoundCall:
         """The call with its tool and validated arguments; never fails: what is wrong becomes the call's result.
 
-        `context` fills the parameters that the model does not see.
+        `context` fills the parameters that the model does not see.  The call of the result has the tool's own name and
+        arguments that are a JSON object, as the history should hold it; it is `call` itself where nothing was repaired.
         """
-        tool = self._tools.get(call.name)
+        tool = self._meant(call.name)
         if tool is None:
-            return BoundCall.impossible(call, self._unknown(call.name))
-        run = tool.bind(call.arguments, context)
-        if isinstance(run, ExceptionInfo):
-            return BoundCall.impossible(call, run, tool)
-        return BoundCall(call, run, tool, is_answer=tool is self.answer)
+            arguments = call.arguments if is_sound(call.arguments) else "{}"
+            refused = replace(call, name=sendable(call.name), arguments=arguments)
+            return BoundCall.impossible(refused, self._unknown(call.name))
+        bound = tool.bind(call.arguments, context, repair="off" if self.repair == "off" else None)
+        renamed = () if tool.name == call.name else (Repair("", "name of the tool", clipped(call.name), tool.name),)
+        if renamed or bound.arguments != call.arguments:
+            call = replace(call, name=tool.name, arguments=bound.arguments)
+        repairs = (*renamed, *bound.repairs)
+        if isinstance(bound.ready, ExceptionInfo):
+            return BoundCall.impossible(call, bound.ready, tool, repairs)
+        return BoundCall(call, bound.ready, tool, is_answer=tool is self.answer, repairs=repairs)
+
+    def _meant(self, name: str) -> JsonTool[..., Any] | None:
+        """The tool of that name; where names are repaired, the one that it certainly means."""
+        if name in self._tools or self.repair == "off":
+            return self._tools.get(name)
+        tool = self._tools.get(meant(name, self._tools) or "")
+        return tool if tool is not None and tool.repair != "off" else None
 
     def execute(self, name: str, arguments: str = "{}") -> ToolResult:
         """Call the tool `name` with arguments as JSON text; an unknown name or bad arguments are a result as well."""
@@ -118,19 +138,21 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
 
     def prefixed(self, prefix: str) -> "ToolRegistry":
         """A registry of the same tools with `prefix` before their names."""
-        return ToolRegistry(tool.renamed(prefix + tool.name) for tool in self._tools.values())
+        return ToolRegistry((tool.renamed(prefix + tool.name) for tool in self._tools.values()), repair=self.repair)
 
     def filtered(self, keep: Callable[[JsonTool[..., Any]], bool]) -> "ToolRegistry":
         """A registry of the tools for which `keep(tool)` is true; the answer tool always stays."""
         kept = [tool for tool in self._tools.values() if tool is not self.answer and keep(tool)]
-        return ToolRegistry(kept, answer=self.answer)
+        return ToolRegistry(kept, answer=self.answer, repair=self.repair)
 
     def merged(self, *others: Any) -> "ToolRegistry":
         """A registry of these tools and the others' (functions, tools or registries)."""
         own = [tool for tool in self._tools.values() if tool is not self.answer]
-        return ToolRegistry(own, *others, answer=self.answer)
+        return ToolRegistry(own, *others, answer=self.answer, repair=self.repair)
 
     def _unknown(self, name: str) -> ExceptionInfo:
+        if is_parallel(name):
+            return ExceptionInfo("UnknownTool", PARALLEL)
         close = get_close_matches(name, self._tools, 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         names = list(self._tools)
@@ -139,6 +161,28 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
             "UnknownTool",
             f"there is no tool {name[:64]!r}.{hint} The tools are: {', '.join(names[:LISTED])}{rest}.",
         )
+
+
+def as_tool(entry: Any) -> JsonTool[..., Any]:
+    """`entry` itself if it is a tool, else the tool made of it; `DefinitionError` if it cannot be one."""
+    if isinstance(entry, JsonTool):
+        return entry
+    if isinstance(entry, type) and issubclass(entry, ToolExecutor):
+        entry = _instance(entry)
+    if isinstance(entry, ToolExecutor):
+        model = entry.arguments_model()
+        name = entry.name or snake_case(type(entry).__name__)
+        return JsonTool.from_model(model, entry.execute, name=name, description=entry.description or None)
+    if not callable(entry):
+        raise DefinitionError(f"a tool must be a function or a JsonTool, not {type(entry).__name__}: {entry!r:.80}")
+    return JsonTool(entry)
+
+
+def _instance(cls: type[ToolExecutor[Any]]) -> ToolExecutor[Any]:
+    try:
+        return cls()
+    except TypeError as error:
+        raise DefinitionError(f"{cls.__name__} cannot be made without arguments: give an instance ({error})") from error
 
 
 def _is_method(instance: Any, name: str) -> bool:

@@ -14,6 +14,7 @@ from .loop import Answer
 from .messages import Message, Usage
 from .model import ModelReplied
 from .policies.limit import Landing
+from .repairs import Repair
 from .results import render
 
 T = TypeVar("T", default=str)
@@ -42,6 +43,11 @@ class Result(Generic[T]):
     def cost(self) -> float | None:
         """Dollars that the run took; None where a price is not known."""
         return self.usage.cost
+
+    @property
+    def repairs(self) -> tuple[Repair, ...]:
+        """What was put right in the calls of the run, in the order they came in; each call has its own."""
+        return tuple(repair for result in self.calls for repair in result.repairs)
 
     @property
     def text(self) -> str:

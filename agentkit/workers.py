@@ -8,11 +8,18 @@ share a loop for the life of the process, so that a client made by one call stil
 import asyncio
 import contextvars
 import inspect
+import io
+import itertools
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
+from contextlib import aclosing
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+MOST_ITEMS = 10_000
+"""How many items a model is shown of an iterator, which may have no end."""
 
 
 def start_thread(work: Callable[[], object]) -> None:
@@ -59,22 +66,50 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run_coroutine_threadsafe(_in_context(coroutine, context), _background_loop(depth)).result()
 
 
-def settled(value: Any) -> Any:
-    """What a tool's return value comes to: an awaitable is awaited, a generator's items are collected in a list."""
-    if inspect.isgenerator(value):
-        return list(value)
+def settled(value: Any, most: int | None = None) -> Any:
+    """What a tool's return value comes to: an awaitable is awaited, an iterator's items are collected in a list.
+
+    With `most`, no more items than that are taken of an iterator, which may have no end; a last text says so.
+    """
     if inspect.isawaitable(value) or inspect.isasyncgen(value):
-        return run_coroutine(asettled(value))
-    return value
+        return run_coroutine(asettled(value, most))
+    return collected(value, most) if is_lazy(value) else value
 
 
-async def asettled(value: Any) -> Any:
+async def asettled(value: Any, most: int | None = None) -> Any:
     """`settled`, on the running event loop."""
     if inspect.isawaitable(value):
         value = await value
-    if inspect.isasyncgen(value):
-        return [item async for item in value]
-    return list(value) if inspect.isgenerator(value) else value
+    if isinstance(value, AsyncGenerator):
+        return await _acollected(value, most)
+    return collected(value, most) if is_lazy(value) else value
+
+
+def is_lazy(value: Any) -> bool:
+    """Whether `value` gives its items one by one, once: a generator, `map`, a cursor; but not an open file."""
+    return isinstance(value, Iterator) and not isinstance(value, io.IOBase)
+
+
+def collected(items: Iterable[Any], most: int | None = None) -> list[Any]:
+    """The items, `most` of them at the most; a last text says so if there are more."""
+    found = list(itertools.islice(items, None if most is None else most + 1))
+    return _told_of_more(found, most)
+
+
+async def _acollected(items: AsyncGenerator[Any, None], most: int | None) -> list[Any]:
+    found = []
+    async with aclosing(items):
+        async for item in items:
+            found.append(item)
+            if most is not None and len(found) > most:
+                break
+    return _told_of_more(found, most)
+
+
+def _told_of_more(found: list[Any], most: int | None) -> list[Any]:
+    if most is None or len(found) <= most:
+        return found
+    return [*found[:most], f"... (only the first {most:,} items were taken)"]
 
 
 async def _in_context(coroutine: Coroutine[Any, Any, T], context: contextvars.Context) -> T:
@@ -92,3 +127,11 @@ def _background_loop(depth: int) -> asyncio.AbstractEventLoop:
             loop = _loops[depth] = asyncio.new_event_loop()
             threading.Thread(target=loop.run_forever, daemon=True, name=f"agentkit-loop-{depth}").start()
         return _loops[depth]
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling `function` gives a coroutine at once (what a decorator wraps does not count)."""
+    while isinstance(function, partial):
+        function = function.func
+    called = function if inspect.isroutine(function) else type(function).__call__
+    return inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)

@@ -1,6 +1,7 @@
 """The terminal."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -108,6 +109,138 @@ def test_schema_prints_a_dialect(run):
     result = run("schema", "greet", "--tools", "mytools.py", "--format", "anthropic")
     assert json.loads(result.stdout)["input_schema"]["properties"]["name"]["description"] == "Whom to greet."
     assert json.loads(run("schema", "greet", "--tools", "mytools.py").stdout)["type"] == "object"
+
+
+def test_tools_as_json_hold_names_descriptions_and_parameters(run):
+    add, greet = json.loads(run("tools", "--tools", "mytools.py", "--json").stdout)
+    assert (add["name"], add["description"]) == ("add", "Adds two integers.")
+    assert add["parameters"]["properties"] == {"a": {"type": "integer"}, "b": {"type": "integer"}}
+    assert greet["parameters"]["required"] == ["name"]
+
+
+FORMATS = ["json", "openai", "openai_strict", "responses", "response_format", "anthropic", "gemini", "mcp"]
+
+
+@pytest.mark.parametrize("dialect", FORMATS)
+def test_schema_knows_every_dialect_and_names_it_in_the_help(run, dialect):
+    result = run("schema", "greet", "--tools", "mytools.py", "--format", dialect)
+    assert "Whom to greet." in result.stdout
+    assert json.loads(result.stdout)
+    assert dialect in " ".join(run("schema", "--help").stdout.split())
+
+
+def test_schema_keeps_references_on_request(run, tmp_path):
+    (tmp_path / "nested.py").write_text(
+        "from dataclasses import dataclass\n\n@dataclass\nclass Point:\n    x: int\n\n"
+        'def draw(start: Point, end: Point) -> None:\n    """Draws a line."""\n'
+    )
+    arguments = ("schema", "draw", "--tools", "nested.py", "--references")
+    kept, inlined = (json.loads(run(*arguments, choice).stdout) for choice in ("keep", "inline"))
+    assert kept["properties"]["end"] == {"$ref": "#/$defs/Point"}
+    assert "$defs" not in inlined
+    assert run(*arguments, "drop").exit_code == 2
+
+
+def test_schema_prints_losses_one_line_each(run):
+    result = run("schema", "greet", "--tools", "mytools.py", "--format", "gemini", "--losses")
+    assert "parameters.properties.loud default false: description" in result.stdout.splitlines()
+    assert run("schema", "greet", "--tools", "mytools.py", "--losses").stdout == ""
+
+
+def test_lint_prints_findings_and_what_the_tools_cost(run):
+    result = run("lint", "mytools.py")
+    *findings, summary = result.stdout.splitlines()
+    assert "warning add a: has no description: say what it is, in which unit or form" in findings
+    assert all(line.split()[0] in ("error", "warning", "hint") for line in findings)
+    assert re.fullmatch(
+        r"tokens per request \(characters of the OpenAI JSON / 4\): \d+ \(add \d+, greet \d+\)", summary
+    )
+
+
+def test_lint_fails_for_errors_and_with_strict_for_warnings(run, tmp_path):
+    (tmp_path / "bare.py").write_text("def bare(a: int) -> int:\n    return a\n")
+    assert run("lint").exit_code == 0
+    assert run("lint", "--strict").exit_code == 0
+    assert run("lint", "mytools.py").exit_code == 0
+    assert run("lint", "mytools.py", "--strict").exit_code == 1
+    result = run("lint", "mytools.py:add", "bare.py")
+    assert result.exit_code == 1
+    assert "error bare: the tool 'bare' has no description" in result.stdout
+    assert run("lint", "missing.py").exit_code == 2
+
+
+def test_lint_as_json_holds_findings_and_tokens(run):
+    result = run("lint", "mytools.py:add", "--json")
+    data = json.loads(result.stdout)
+    assert [finding["path"] for finding in data["findings"]] == ["a", "b"]
+    assert set(data["findings"][0]) == {"tool", "path", "rule", "message", "severity"}
+    assert list(data["tokens"]) == ["add"]
+
+
+def test_tools_as_classes_are_found_and_functions_that_became_tools_only_once(run, tmp_path):
+    (tmp_path / "classes.py").write_text(
+        "from dataclasses import dataclass\nfrom agentkit import JsonTool, ToolExecutor\n\n"
+        "@dataclass\nclass Args:\n    word: str\n\n"
+        'class FindTool(ToolExecutor[Args]):\n    """Finds a word in the text."""\n'
+        "    def execute(self, args: Args) -> str:\n        return args.word\n\n"
+        'class NeedyTool(FindTool):\n    """Finds a word in its book."""\n'
+        "    def __init__(self, book: str) -> None:\n        self.book = book\n\n"
+        "needy = NeedyTool('a text')\n\n"
+        'def add(a: int) -> int:\n    """Adds one to a number."""\n    return a + 1\n\nincrement = JsonTool(add)\n'
+    )
+    names = [line.split("(")[0] for line in run("tools", "--tools", "classes.py").stdout.splitlines()[::2]]
+    assert names == ["find", "needy", "add"]
+    assert run("lint", "classes.py").exit_code == 0
+
+
+def test_lock_writes_what_check_compares(run, tmp_path):
+    assert run("lock", "--check", "--tools", "mytools.py").exit_code == 2
+    result = run("lock", "--tools", "mytools.py")
+    assert (result.exit_code, result.stdout) == (0, "agentkit.lock.json: 2 tools\n")
+    text = (tmp_path / "agentkit.lock.json").read_text()
+    assert list(json.loads(text)["tools"]) == ["add", "greet"]
+    assert str(tmp_path) not in text
+    unchanged = run("lock", "--check", "--tools", "mytools.py")
+    assert (unchanged.exit_code, unchanged.stdout) == (0, "")
+
+
+def test_lock_check_tells_breaking_changes_from_compatible_ones(run, tmp_path):
+    source = (tmp_path / "mytools.py").read_text()
+    (tmp_path / "later.py").write_text(source.replace("a: int, b: int", "a: float, b: int, c: int = 0"))
+    (tmp_path / "broken.py").write_text(
+        source.replace("name: str", "name: int").replace("loud: bool = False", "soft: str")
+    )
+    assert run("lock", "--tools", "mytools.py", "--file", "my.json").exit_code == 0
+
+    compatible = run("lock", "--check", "--tools", "later.py", "--file", "my.json")
+    assert compatible.exit_code == 0
+    assert set(compatible.stdout.splitlines()) == {
+        "compatible add.a: type integer -> number",
+        "compatible add.c: added, optional",
+    }
+    breaking = run("lock", "--check", "--tools", "broken.py", "--file", "my.json")
+    assert breaking.exit_code == 1
+    assert set(breaking.stdout.splitlines()) == {
+        "breaking greet.name: type string -> integer",
+        "breaking greet.loud: removed",
+        "breaking greet.soft: added, required",
+    }
+    alone = run("lock", "--check", "--tools", "mytools:add", "--file", "my.json")
+    assert (alone.exit_code, alone.stdout) == (1, "breaking greet: removed\n")
+
+
+@pytest.mark.parametrize("text", ["no json", "[]", '{"version": 99, "tools": {}}'])
+def test_a_file_that_is_no_lock_is_wrong_usage(run, tmp_path, text):
+    (tmp_path / "agentkit.lock.json").write_text(text)
+    result = run("lock", "--check", "--tools", "mytools.py")
+    assert result.exit_code == 2
+    assert "lock file" in result.stderr
+
+
+def test_a_lock_that_cannot_be_written_is_wrong_usage(run):
+    result = run("lock", "--tools", "mytools.py", "--file", "missing/my.json")
+    assert result.exit_code == 2
+    assert "No such file or directory" in result.stderr
 
 
 def test_an_unknown_tool_or_format_is_wrong_usage(run):

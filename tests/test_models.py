@@ -185,6 +185,21 @@ def test_a_tool_as_a_class_in_an_agent(world):
     assert result.messages[3]["content"] == "Rome: sunny"
 
 
+def test_a_class_that_needs_arguments_is_refused_and_an_instance_taken():
+    class Greeter(ToolExecutor[GetWeatherArgs]):
+        """Greets."""
+
+        def __init__(self, text: str) -> None:
+            self.text = text
+
+        def execute(self, args: GetWeatherArgs) -> str:
+            return self.text
+
+    with pytest.raises(DefinitionError, match="Greeter cannot be made without arguments: give an instance"):
+        ToolRegistry(Greeter)
+    assert ToolRegistry(Greeter("hi")).execute("greeter", '{"location": "x"}').value == "hi"
+
+
 def test_a_class_that_does_not_say_its_arguments_is_refused():
     class Nothing(ToolExecutor):
         """Nothing."""

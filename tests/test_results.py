@@ -1,17 +1,26 @@
 """What the model reads of a tool's result."""
 
+import json
+import sys
+import threading
 from collections import namedtuple
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import NamedTuple
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, SecretStr
 
-from agentkit.results import render
+from agentkit.messages import ToolCall
+from agentkit.registry import ToolRegistry
+from agentkit.results import LARGEST_IMAGE, MOST_IMAGES, render, rendering
 
 
 @dataclass
@@ -46,6 +55,22 @@ class Plain:
     pass
 
 
+class Failing:
+    def __str__(self) -> str:
+        raise ValueError
+
+
+class Words(dict):
+    pass
+
+
+class Said(NamedTuple):
+    one: int
+
+    def __str__(self) -> str:
+        return f"one: {self.one}"
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -71,6 +96,27 @@ class Plain:
         (float("inf"), "Infinity"),
         (Own(), "my own words"),
         (Plain(), "<Plain>"),
+        ([Plain(), Own()], '["<Plain>","my own words"]'),
+        (Failing(), "<Failing: its __str__ raised ValueError>"),
+        ([float("nan"), -float("inf")], '["NaN","-Infinity"]'),
+        (float("nan"), "NaN"),
+        ({(1, 2): 3, None: 4, Colour.RED: 5, 1.5: 6}, '{"[1,2]":3,"null":4,"red":5,"1.5":6}'),
+        ("a\ud800b", "a\ufffdb"),
+        ({"\ud83d": "\ud83d\ude00"}, '{"\ufffd":"😀"}'),
+        (Plain, "Plain"),
+        (len, "len"),
+        (lambda: 1, "<lambda>"),
+        (json, "json"),
+        (ValueError("no"), "ValueError: no"),
+        (map(str, [1, 2]), '["1","2"]'),
+        ({"a": 1}.items(), '[["a",1]]'),
+        (range(3), "[0,1,2]"),
+        (b"text", "text"),
+        (b"\x00\x01", "[binary data, 2 bytes]"),
+        (b"%PDF-1.7 ...", "[application/pdf, 12 bytes]"),
+        (Words({"a": 1}), '{"a":1}'),
+        (Said(1), "one: 1"),
+        (SecretStr("key"), "**********"),
         ("é ünï", "é ünï"),
     ],
 )
@@ -80,3 +126,128 @@ def test_render(value, text):
 
 def test_a_set_is_a_list():
     assert render({3}) == "[3]"
+
+
+def test_cycles_are_marked_and_depth_is_bounded():
+    cycle: list = [1]
+    cycle.append(cycle)
+    assert render(cycle) == '[1,"<list again: a cycle>"]'
+    point = Point(1, 2)
+    point.y = {"point": point}
+    assert render(point) == '{"x":1,"y":{"point":"<Point again: a cycle>"}}'
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert render(deep).count("[") == 60
+    twice = ["x"]
+    assert render([twice, twice]) == '[["x"],["x"]]', "the same thing in two places is no cycle"
+
+
+def test_what_shares_its_parts_does_not_grow_without_end():
+    value: list = [1]
+    for _ in range(50):
+        value = [value, value]
+    assert len(render(value)) < 20_000_000
+
+
+def test_no_address_is_ever_shown():
+    for value in (object(), threading.Lock(), SimpleNamespace(x=object()), [iter], open, test_render.__code__):
+        assert " at 0x" not in render(value)
+
+
+def test_a_forgotten_coroutine_is_told_and_closed():
+    async def later() -> int:
+        return 1
+
+    assert render([later()]) == '["(a coroutine that nobody awaited)"]'
+
+
+def test_an_iterator_that_raises_is_told():
+    def broken():
+        yield 1
+        raise OSError("gone")
+
+    assert "generator" in render({"rows": broken()})
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(10)
+IMAGES = {"png": PNG, "jpeg": b"\xff\xd8\xff\xe0...", "gif": b"GIF89a...", "webp": b"RIFF\x00\x00\x00\x00WEBPVP8 "}
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+def test_an_image_is_a_part_of_its_own(kind):
+    shown = rendering({"name": "x", "image": IMAGES[kind]})
+    assert shown.text == f'{{"name":"x","image":"[image/{kind}, {len(IMAGES[kind])} bytes]"}}'
+    assert [part["type"] for part in shown.images] == ["image_url"]
+    assert shown.images[0]["image_url"]["url"].startswith(f"data:image/{kind};base64,")
+
+
+def test_images_are_bounded_in_size_and_number():
+    assert rendering(PNG + bytes(LARGEST_IMAGE)).images == []
+    assert len(rendering([PNG] * 20).images) == MOST_IMAGES
+
+
+def test_the_tool_message_of_an_image():
+    def draw() -> bytes:
+        """Draws."""
+        return PNG
+
+    result = ToolRegistry(draw).execute("draw")
+    assert result.content == "[image/png, 18 bytes]"
+    assert result.message["content"][0] == {"type": "text", "text": "[image/png, 18 bytes]"}
+    assert result.message["content"][1]["type"] == "image_url"
+    json.dumps(result.message)
+
+
+def test_numpy_and_pandas_are_never_imported_and_known_when_they_are_there(monkeypatch):
+    class Number:
+        def item(self) -> int:
+            return 7
+
+    class Array:
+        size, shape, dtype = 2, (2,), SimpleNamespace(kind="i")
+
+        def tolist(self) -> list[int]:
+            return [1, 2]
+
+    class Nothing:
+        pass
+
+    numpy = ModuleType("numpy")
+    vars(numpy).update(generic=Number, ndarray=Array, datetime64=Nothing, timedelta64=Nothing)
+    monkeypatch.setitem(sys.modules, "numpy", numpy)
+    assert render({"n": Number(), "a": Array()}) == '{"n":7,"a":[1,2]}'
+    monkeypatch.delitem(sys.modules, "numpy")
+    assert render(Number()) == "<Number>"
+
+
+KEYS = st.one_of(st.text(), st.integers(), st.none(), st.booleans(), st.floats(), st.tuples(st.integers()))
+LEAVES = st.one_of(
+    st.text(st.characters(categories=None)), st.integers(), st.floats(), st.binary(), st.none(), st.dates(),
+    st.decimals(), st.uuids(), st.complex_numbers(), st.sampled_from([Plain(), Own(), Failing(), Colour.RED, len, int]),
+)  # fmt: skip
+
+
+@given(
+    st.recursive(
+        LEAVES,
+        lambda inner: st.one_of(
+            st.lists(inner), st.dictionaries(KEYS, inner), st.tuples(inner, inner), st.builds(Point, inner, inner)
+        ),
+        max_leaves=15,
+    )
+)
+def test_anything_is_rendered_as_valid_text(value):
+    text = render(value)
+    text.encode()
+    if isinstance(value, list | dict | tuple):
+        json.loads(text, parse_constant=pytest.fail)
+    json.dumps(ToolRegistry(lambda_tool(value)).bind(ToolCall("1", "give")).invoke().message).encode()
+
+
+def lambda_tool(value):
+    def give() -> object:
+        """Gives."""
+        return value
+
+    return give

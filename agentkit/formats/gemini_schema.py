@@ -3,7 +3,7 @@
 from math import ceil, floor
 
 from ..schemas import JsonSchema
-from .node import VALIDATED, Node
+from .node import LISTED, VALIDATED, Node
 from .portable import portable, types_of
 from .words import as_json, said
 
@@ -42,24 +42,25 @@ def _string_enum(node: Node) -> None:
     values = schema.get("enum")
     if not values:
         return
-    for keyword in ("anyOf", "oneOf", "format", "prefixItems", "items", *_NUMERIC):
+    for keyword in ("format", "prefixItems", "items", *_NUMERIC):
         if keyword in schema:
-            node.lose(keyword, "dropped: the enum says it")
+            node.lose(keyword, LISTED)
     if None in values or "null" in types_of(schema):
         schema["nullable"] = True
     if "" in values:
-        node.report("enum", "", "description")
         node.say('or ""')
     rest = [value for value in values if value not in (None, "")]
     texts = list(dict.fromkeys(value if isinstance(value, str) else as_json(value) for value in rest))
     if not rest:
-        del schema["enum"]
+        node.lose("enum", "replaced by nullable" if "" not in values else "description")
         schema["type"] = "string" if "" in values else "null"
         return
     if texts != rest:
         node.lose("enum", "replaced by enum of strings")
         if set(types_of(schema)) - {"string", "null"}:
             node.lose("type", "replaced by enum of strings")
+    elif texts != values:
+        node.lose("enum", "replaced by enum and nullable" if "" not in values else "description")
     schema |= {"type": "string", "enum": texts, "format": "enum"}
 
 
@@ -98,6 +99,8 @@ def _bounds(node: Node) -> None:
             bound = floor(bound) + 1 if sign > 0 else ceil(bound) - 1
         else:
             node.describe(exclusive)
+        if inclusive in schema and tighter(schema[inclusive], bound) != schema[inclusive]:
+            node.lose(inclusive, "dropped: the other bound is tighter")
         schema[inclusive] = tighter(schema.get(inclusive, bound), bound)
 
 
@@ -141,6 +144,9 @@ def _union(node: Node) -> None:
         flat.extend(branch.get("anyOf", [branch]))
     nullable = schema.get("nullable", False) or any(_takes_null(branch) for branch in flat)
     real = [branch for place, branch in enumerate(flat) if branch.get("type") != "null" and branch not in flat[:place]]
+    for branch in flat:
+        if branch.get("type") == "null" and "description" in branch:
+            node.say(branch["description"])
     if not real:
         del schema["anyOf"]
         schema["type"] = "null"

@@ -1,11 +1,12 @@
-"""`allOf`, and alternatives beside properties, in one schema: for dialects that have neither."""
+"""`allOf`, alternatives beside properties and tuples in plainer terms: for dialects that have none of them."""
 
 from collections.abc import Callable
 from typing import Any
 
 from ..schemas import JsonSchema
 from .declaration import Loss
-from .node import Node, rewritten
+from .node import CONDITIONS, LISTED, Node, rewritten
+from .portable import give_items
 
 _TIGHTER: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
@@ -16,9 +17,11 @@ _TIGHTER: dict[str, Callable[..., Any]] = {
 def flattened(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
     """A copy of `schema` in which each `allOf` that says one thing is one schema; `losses` is added to.
 
-    Alternatives that narrow an object with properties of its own are told in its description.
+    Alternatives that narrow an object with properties of its own are told in its description; tuples have `items`.
     """
-    return rewritten(schema, losses, _merge, _tell)
+    return rewritten(
+        schema, losses, _merge, _tell, lambda node: give_items(node.schema), sealed=CONDITIONS - {"prefixItems"}
+    )
 
 
 def _merge(node: Node) -> None:
@@ -33,13 +36,17 @@ def _merge(node: Node) -> None:
 
 
 def _tell(node: Node) -> None:
-    for keyword in ("anyOf", "oneOf"):
-        if keyword in node.schema and "properties" in node.schema:
+    for keyword in [keyword for keyword in ("anyOf", "oneOf") if keyword in node.schema]:
+        if {"enum", "const"} & set(node.schema):
+            node.lose(keyword, LISTED)
+        elif "properties" in node.schema:
             node.describe(keyword)
 
 
 def _both(left: JsonSchema, right: JsonSchema) -> JsonSchema | None:
     """What both schemas say; None if that cannot be said in one."""
+    if any("$ref" in part and set(other) - {"description"} for part, other in ((left, right), (right, left))):
+        return None
     merged: dict[str, Any] = dict(left)
     closed = {part.get("additionalProperties", True) is False for part in (left, right) if "properties" in part}
     if len(closed) > 1:

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import chain, count
 
 from ..schemas import JsonSchema, children
 from .declaration import Loss
@@ -40,8 +41,7 @@ def _alias(name: str, pattern: re.Pattern[str], taken: set[str]) -> str:
     letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     stem = re.sub(r"[^A-Za-z0-9_]+", "_", letters).strip("_")[: LONGEST - 6]
     stem = stem if pattern.fullmatch(stem) else f"p_{stem}".rstrip("_")
-    candidates = (stem, *(f"{stem}_{count}" for count in range(2, 10_000)))
-    return next(candidate for candidate in candidates if candidate not in taken)
+    return next(free for free in chain([stem], (f"{stem}_{number}" for number in count(2))) if free not in taken)
 
 
 def _renamed(schema: JsonSchema, path: str, aliases: dict[str, str], losses: list[Loss]) -> JsonSchema:

@@ -11,12 +11,13 @@ from .words import LONGEST, said
 
 ROOT = "parameters"
 VALIDATED = "dropped: validated by agentkit all the same"
+LISTED = "dropped: the enum says it"
 SILENT = "dropped: says nothing to a model"
 CONDITIONS = frozenset({
     "not", "if", "then", "else", "contains", "propertyNames", "patternProperties", "dependentSchemas",
-    "unevaluatedProperties", "unevaluatedItems",
+    "unevaluatedProperties", "unevaluatedItems", "prefixItems",
 })  # fmt: skip
-"""Keywords whose schemas only narrow what stands beside them; where a dialect has none of them, they are told."""
+"""Keywords whose schemas narrow what stands beside them, told in words where a dialect has none of them."""
 
 
 class Node:

@@ -20,7 +20,7 @@ def portable(node: Node) -> None:
     """Change one schema into a form that OpenAI, Anthropic and litellm's other providers take."""
     schema = node.schema
     for keyword in _IDENTITY:
-        if isinstance(schema.get(keyword), str | dict) and keyword in schema:
+        if keyword in schema:
             node.lose(keyword, SILENT)
     if "oneOf" in schema and "anyOf" not in schema:
         schema["anyOf"] = node.lose("oneOf", "replaced by anyOf")
@@ -30,7 +30,7 @@ def portable(node: Node) -> None:
         value = node.lose("const", "replaced by enum")
         schema["enum"] = [value]
     _type_the_enum(node)
-    _give_items(schema)
+    give_items(schema)
 
 
 def type_of(value: Any) -> str:
@@ -65,14 +65,17 @@ def _type_the_enum(node: Node) -> None:
         node.schema["type"] = next(iter(grouped))
     else:
         node.lose("enum", "replaced by anyOf")
-        node.schema["anyOf"] = [{"type": kind, "enum": part} for kind, part in grouped.items()]
-    for branch in node.schema.get("anyOf", [node.schema]):
-        if branch.get("type") == "null":
-            branch.pop("enum", None)
-        _give_items(branch)
+        node.schema["anyOf"] = [
+            {"type": kind} if kind == "null" else {"type": kind, "enum": part} for kind, part in grouped.items()
+        ]
+        for branch in node.schema["anyOf"]:
+            give_items(branch)
+    if set(grouped) == {"null"}:
+        node.lose("enum", "replaced by type")
 
 
-def _give_items(schema: JsonSchema) -> None:
+def give_items(schema: JsonSchema) -> None:
+    """Add `items` to an array that has none, for a tuple the union of its places; in place."""
     places, items = schema.get("prefixItems"), schema.get("items")
     if items is False:
         schema["maxItems"] = min(schema.get("maxItems", len(places or ())), len(places or ()))

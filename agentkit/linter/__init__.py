@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from ..errors import DefinitionError
 from ..executor import ToolExecutor
-from ..json_tool import JsonTool, as_tool
-from ..registry import ToolRegistry
+from ..json_tool import JsonTool
+from ..registry import ToolRegistry, as_tool
 from ..schemas import name_of
 from .findings import Finding, Severity
 from .parameters import parameter_findings
@@ -41,13 +42,18 @@ def lint(tools: Any) -> list[Finding]:
     return list(dict.fromkeys(found))
 
 
-def tokens(tool: JsonTool[..., Any]) -> int:
-    """About how many tokens `tool` costs in every request: the characters of its compact OpenAI JSON / 4.
+def tokens(tools: Any) -> dict[str, int]:
+    """About how many tokens each tool costs in every request: the characters of its compact OpenAI JSON / 4.
 
-    An approximation: the true number is known to the provider's tokenizer only.
+    An approximation: the true number is known to the provider's tokenizer only.  What cannot be a tool is left out.
     """
-    text = json.dumps(tool.schema("openai"), ensure_ascii=False, separators=(",", ":"))
-    return -(-len(text) // 4)
+    costs: dict[str, int] = {}
+    for entry in _entries(tools):
+        with suppress(DefinitionError):
+            tool = as_tool(entry)
+            text = json.dumps(tool.schema("openai"), ensure_ascii=False, separators=(",", ":"))
+            costs[tool.name] = -(-len(text) // 4)
+    return costs
 
 
 def _entries(tools: Any) -> Iterator[Any]:

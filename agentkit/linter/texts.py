@@ -5,15 +5,6 @@ import re
 WORD = re.compile(r"[぀-鿿가-힯]|[^\W_]+")
 """A word; in Chinese, Japanese and Korean, which are written without spaces, a character."""
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-FILLER = frozenset(
-    re.findall(
-        r"\w+",
-        "a an and arg argument array bool boolean dict field float for function given i in input int integer is it its "
-        "list number object of or param parameter str string that the this to tool use used value which your",
-    )
-)
-"""Words that add nothing to a name."""
-
 _QUOTED = r"""(?:'[^'\n]{1,40}'|"[^"\n]{1,40}"|`[^`\n]{1,40}`)"""
 _ASIDE = r"(?:\s*\([^)]*\))?"
 _OR = r"\s*(?:,?\s*\bor\b|\||/)\s*"
@@ -39,7 +30,16 @@ _GOES_ON = re.compile(rf"{_ASIDE}\s*,?\s*(?:or\b|etc\b|and so on\b|\.\.\.|…)",
 def words(text: str) -> list[str]:
     """The words of a text or a name in lower case, without the s of a plural or a verb."""
     found = WORD.findall(HUMP.sub(" ", text))
-    return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in map(str.lower, found)]
+    return [word[:-1] if len(word) > 2 and word.endswith("s") else word for word in map(str.lower, found)]
+
+
+FILLER = frozenset(
+    words(
+        "a an and arg argument array bool boolean dict field float for function given i in input int integer is it its "
+        "list number object of or param parameter str string that the this to tool use used value which your"
+    )
+)
+"""Words that add nothing to a name."""
 
 
 def repeats(text: str, name: str) -> bool:

@@ -19,13 +19,19 @@ OPENAI_TOOLS = 128
 STRICT_TOOLS, STRICT_OPTIONAL, STRICT_UNIONS = 20, 24, 16
 SAME, ALIKE = 0.9, 0.8
 """From which ratio (difflib) on two descriptions are as good as one, or easily mistaken."""
+SHARED = 0.5
+"""How large a part of their words two descriptions must share to be worth the slow comparison letter by letter."""
 
 
 def pair_findings(tools: Sequence[JsonTool[..., Any]]) -> Iterator[Finding]:
     """The pairs of tools that a model cannot tell apart; said of the second of them."""
+    names = {tool.name: sorted(words(tool.name)) for tool in tools}
+    vocabulary = {tool.name: frozenset(words(tool.description)) for tool in tools}
     for first, second in combinations(tools, 2):
-        ratio = _likeness(first.description.lower(), second.description.lower())
-        if ratio >= SAME or sorted(words(first.name)) == sorted(words(second.name)):
+        one, other = vocabulary[first.name], vocabulary[second.name]
+        is_worth_it = 2 * len(one & other) >= SHARED * (len(one) + len(other))
+        ratio = _likeness(first.description, second.description) if is_worth_it else 0.0
+        if ratio >= SAME or names[first.name] == names[second.name]:
             message = f"is nearly the same as {first.name}: merge them, or say in both when to use which"
             yield Finding(second.name, "", "similar-tools", message, "warning")
         elif ratio >= ALIKE and _likeness(first.name, second.name) >= ALIKE:
@@ -34,9 +40,8 @@ def pair_findings(tools: Sequence[JsonTool[..., Any]]) -> Iterator[Finding]:
 
 
 def _likeness(one: str, other: str) -> float:
-    """difflib's ratio, or 0 if it is certain to be low (its quick bounds spare the slow comparison)."""
-    matcher = SequenceMatcher(None, one, other, autojunk=False)
-    return matcher.ratio() if matcher.real_quick_ratio() >= ALIKE and matcher.quick_ratio() >= ALIKE else 0.0
+    """difflib's ratio, 1 for equal texts; capitals do not count."""
+    return SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio()
 
 
 def sum_findings(tools: Sequence[JsonTool[..., Any]]) -> Iterator[Finding]:

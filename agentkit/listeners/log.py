@@ -17,8 +17,10 @@ from ..flow import Event
 from ..loop import text_of
 from ..messages import Message
 from ..model import ModelAsked, ModelReplied
+from ..policies.checks import AnswerDoubted
 from ..policies.limit import Landing
 from ..policies.retry import Retrying
+from ..policies.text_calls import TextCallFound
 from ..results import render
 from ..run import RunFinished, RunStarted
 
@@ -49,15 +51,22 @@ def lines(event: Event) -> Iterator[Line]:
             yield Line("INFO", "[SELF]", is_role=True)
             if text := text_of(reply.message):
                 yield Line("INFO", f"📝 Content: {_cut(text)}")
-        case ToolStarted(bound) if not bound.is_answer:
-            yield Line("INFO", f"⚙️ Tool: {bound.call.name}")
-            yield Line("INFO", f"⌨️ Arguments: {_cut(bound.call.arguments)}")
+        case ToolStarted(bound):
+            if not bound.is_answer:
+                yield Line("INFO", f"⚙️ Tool: {bound.call.name}")
+                yield Line("INFO", f"⌨️ Arguments: {_cut(bound.call.arguments)}")
+            for repair in bound.repairs:
+                yield Line("WARNING", f"🔧 {bound.call.name}: {repair}")
         case ToolFinished(result) if result.error is not None:
             yield Line("ERROR", f"❌ {result.call.name}: {_cut(result.content)}")
         case ToolFinished(result) if not result.is_answer:
             yield Line("SUCCESS", f"✅ {result.call.name}: {_cut(result.content)}")
         case Retrying(error, seconds):
             yield Line("WARNING", f"🔁 {_cut(str(error))}; asking again in {seconds:.1f} s")
+        case TextCallFound(calls):
+            yield Line("WARNING", f"🔧 written as text, run as a call: {_cut(', '.join(call.name for call in calls))}")
+        case AnswerDoubted(reason):
+            yield Line("WARNING", f"🤔 the answer is taken in spite of this: {_cut(reason)}")
         case Landing(reason):
             yield Line("WARNING", f"🛬 {reason} reached: asking for the final answer")
         case RunFinished(result):

@@ -123,7 +123,7 @@ class _Comparison:
             yield Difference(at, "compatible", "now also takes others")
         elif before is not False and after is False:
             yield Difference(at, "breaking", "no longer takes others")
-        elif before is not False:
+        elif _schema(before) or _schema(after):
             yield from self.whole(_schema(before), _schema(after), at)
 
 

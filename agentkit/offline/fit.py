@@ -1,207 +1,211 @@
-"""How well a value of the text fits a parameter, and what it is as that parameter's value."""
+"""How well each value of a query fits each parameter of a tool.
+
+A value is scored for a parameter by its kind (for texts by the table `fits` of the lexicon, else by the schema's type)
+and by its context: which of the parameter's words stand near it, before it mostly, or follow from a preposition or a
+unit.  Enumerations, flags and lists are scored on the same scale.
+"""
 
 import datetime
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
-from .scene import Context, Scene, in_one_run
-from .tools import Param
-from .values import Mention
-from .words import CLASSES, LEADS, LEXICON, concept
+from .text import COMMANDS, GENERIC, LEXICON, STOP, Query, Span, concept, concepts
+from .tools import ROLES, Param, Tool
 
-NEEDED = 0.3
-"""The score below which a value is not taken."""
+Context: TypeAlias = Mapping[str, float]
+"""Concepts near a value, and how much each says about it."""
 
-_OUTSIDE = 0.9
-_LIKE_A_NAME = {"quoted": 1.5, "name": 0.9, "code": 0.8, "url": 0.5, "email": 0.5, "path": 0.6, "expression": 0.4}
-_LIKE_A_NAME["phrase"] = 0.4
-_FORMATS = {"YYYY-MM-DD": "%Y-%m-%d", "DD-MM-YYYY": "%d-%m-%Y", "MM-DD-YYYY": "%m-%d-%Y", "MM/DD/YYYY": "%m/%d/%Y"}
-_FORMATS |= {"DD/MM/YYYY": "%d/%m/%Y", "YYYY/MM/DD": "%Y/%m/%d", "YYYYMMDD": "%Y%m%d"}
-_ALIASES = {"url": "link", "path": "file"}
-_PERIOD = re.compile(r"(?i)\b(?:last|next|past|week|month|year|day|hour|minute|morning|afternoon|evening|night|noon)")
+LEADS = {word: concepts(hints) for words, hints in LEXICON["leads"].items() for word in words.split()}
+UNITS = {concept(unit): concepts(hints) for units, hints in LEXICON["units"].items() for unit in units.split()}
+_OPENERS = frozenset(
+    [".", "?", "!", ";", ",", ":", "to", "and", "then", "please", "you", "also", "now", "finally", "next"]
+)
+_LIST = re.compile(r"\s*(?:,|,?\s*(?:and|or|&|to|by|x|versus|vs\.?)\b|,?\s*and\s+(?:the|of|in|for|a)\b)?\s*")
 _NEGATION = re.compile(r"\b(?:no|not|without|don't|exclud\w+|disable\w*|never|false)\b")
-_YEAR, _PROBABILITY = concept("year"), concept("probability")
-_YEAR_LIKE = re.compile(r"1[5-9]\d\d|20\d\d")
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How well a mention fits a parameter, how much of that the words around it say, and the value it gives."""
+    """A value as the argument of a parameter: how well it fits, and how much of that the words around it tell."""
 
+    param: Param
+    value: Span
+    argument: Any
     score: float
     cue: float
-    value: Any
-    mention: Mention
 
 
-def fits_of(param: Param, scene: Scene, contexts: Mapping[Mention, Context]) -> list[Fit]:
-    """Every way to fill `param` from the scene, best first."""
-    if param.options:
-        return _options(param, scene)
+def in_one_list(one: Span, other: Span, text: str) -> bool:
+    """Whether two values stand side by side, as in "1, 2 and 3"."""
+    start, end = min(one.end, other.end), max(one.start, other.start)
+    return one.kind == other.kind and end - start < 15 and bool(_LIST.fullmatch(text[start:end]))
+
+
+def read_for(tool: Tool, query: Query) -> dict[Span, Context]:
+    """The values of `query` and its phrases, without the tool's own words at their ends, each in its context."""
+    own = {*tool.name_words, *(c for p in tool.params for c in (*p.names, *concepts(" ".join(map(str, p.options)))))}
+    values = [*_phrases(query, own)]
+    for value in query.values:
+        first, _, rest = value.text.partition(" of ")
+        if value.kind == "name" and rest and concept(first) in own:  # of "Population of Rome" only the city
+            values.append(query.span("name", value.end - len(rest), value.end))
+        elif value.kind != "name" or not own.issuperset(map(concept, value.text.split(" "))):
+            values.append(value)
+    values.sort(key=lambda value: value.start)
+    found: dict[Span, Context] = {}
+    barrier = 0
+    for index, value in enumerate(values):
+        limit = next((v.start for v in values[index + 1 :] if v.kind != "phrase"), len(query.text))
+        context = _context(value, query.said(barrier, value.start)[-9:], query.said(value.end, limit)[:3], barrier > 0)
+        if index and in_one_list(values[index - 1], value, query.text):  # members share what is said of the first
+            context = {**found[values[index - 1]], **context}
+        found[value] = context
+        barrier = barrier if value.kind == "phrase" else value.end
+    return found
+
+
+def _phrases(query: Query, own: set[str]) -> Iterator[Span]:
+    """The runs of words that are neither values nor function words, without the words of `own` at their ends."""
+    taken = {place for value in query.values for place in range(value.start, value.end)}
+    ends = own - UNITS.keys()
+    chunk: list[Span] = []
+    last = "."
+    for word in [*query.words, Span("word", ".", ".", len(query.text), len(query.text))]:
+        verb = not chunk and word.text in COMMANDS and last in _OPENERS
+        plain = word.text.isalpha() and word.text not in STOP and not verb
+        if word.start not in taken and (plain or (chunk and word.text in ("of", "-"))):
+            chunk.append(word)
+        else:
+            while chunk and (chunk[0].value in own or chunk[0].text in ("of", "-")):
+                chunk.pop(0)
+            while chunk and (chunk[-1].text in ("of", "-") or chunk[-1].value in ends):
+                chunk.pop()
+            chunk = chunk[2:] if len(chunk) > 2 and chunk[1].text == "of" else chunk
+            if not GENERIC.issuperset(part.value for part in chunk):
+                yield query.span("phrase", chunk[0].start, chunk[-1].end)
+            chunk = []
+        last = word.text
+
+
+def _context(value: Span, before: Sequence[Span], after: Sequence[Span], behind_value: bool) -> dict[str, float]:
+    """What the words before and after a value say about it: the nearer, the more."""
+    units = [value.unit, *(word.text for word in after[:1])] if value.kind == "number" else []
+    context = {hint: 0.6 for unit in units for hint in UNITS.get(concept(unit), ())}
+    for away, word in enumerate(after):
+        if word.text in STOP or not word.text[0].isalnum():
+            break
+        context[word.value] = 1.2 / (1 + 0.4 * away)
+    for distance, word in enumerate(reversed(before), 1):
+        if word.text in ".?!;" or (behind_value and word.text in ("and", ",")):
+            break
+        hints = LEADS.get(f"{value.kind}_{word.text}", LEADS.get(word.text, ()))
+        if hints and "lead" not in context:
+            context |= {"lead": 1.0, **dict.fromkeys(hints, 0.7)}
+            context |= {word.value: 1.1} if word.value in hints else {}
+        if word.value in ROLES or word.text not in STOP:
+            context[word.value] = max(context.get(word.value, 0), 1.1 / (0.75 + 0.25 * distance))
+    return context
+
+
+def fits_of(param: Param, query: Query, values: Mapping[Span, Context], start: int, end: int) -> list[Fit]:
+    """Every way to fill `param`; options and flags only from what the stretch `start` to `end` says."""
+    said = [word for word in query.said(start, end) if word.text[0].isalnum()]
     if param.type == "boolean":
-        return _flag(param, scene)
+        return _flag(param, query, said)
+    if param.options:
+        return _known(param, param.options, query, said)
     if param.type == "array":
-        return _lists(param, scene, contexts)
-    found = [fit for mention in contexts if (fit := _fit(param, mention, scene, contexts))]
-    if any(fit.mention.kind != "phrase" and fit.score >= NEEDED and scene.holds(fit.mention) for fit in found):
-        found = [fit for fit in found if scene.holds(fit.mention)]
-    for example in param.examples if param.type == "string" else ():
-        for match in re.finditer(rf"(?i)(?<!\w){re.escape(example)}(?!\w)", scene.text[scene.start : scene.end]):
-            place = scene.mention("option", scene.start + match.start(), scene.start + match.end())
-            if any(m.kind == "name" and m.start < place.end and place.start < m.end for m in contexts):
-                continue
-            found.append(Fit(2.0, 1.0, example, place))
-    return sorted(found, key=lambda fit: -fit.score)
+        return list(_lists(param, query, values))
+    found = [fit for value, context in values.items() if (fit := _fit(param, value, context))]
+    return found + (_known(param, param.examples, query, said) if param.type == "string" else [])
 
 
-def _fit(param: Param, mention: Mention, scene: Scene, contexts: Mapping[Mention, Context]) -> Fit | None:
-    base, value = coerce(param, mention)
-    outside = not scene.holds(mention)
-    if value is None or (outside and not param.required and not scene.reach[0] <= mention.start < scene.reach[1]):
+def _known(param: Param, known: Sequence[Any], query: Query, said: Sequence[Span]) -> list[Fit]:
+    """The values named by the schema that are said with all their words; of an array, all of them."""
+    best: dict[int, Fit] = {}
+    for option in known:
+        words = [concept(word) for word in re.findall(r"[^\W\d_]+|\d+(?:\.\d+)?", str(option))]
+        for index, word in enumerate(said):
+            if words and [w.value for w in said[index : index + len(words)]] == words:
+                place = query.span("option" if param.options else "name", word.start, said[index + len(words) - 1].end)
+                exact = query.text[word.start :].lower().startswith(str(option).lower())
+                fit = Fit(param, place, option, 1.0 + bool(param.options) + exact + 0.1 * len(words), 1.0)
+                best[word.start] = max(best.get(word.start, fit), fit, key=lambda one: one.score)
+    if param.type == "array" and best:
+        return [replace(best[min(best)], argument=list(dict.fromkeys(best[at].argument for at in sorted(best))))]
+    return list(best.values())
+
+
+def _flag(param: Param, query: Query, said: Sequence[Span]) -> list[Fit]:
+    """True when the words of the parameter's name are said, False when they are after a negation."""
+    named = [word for word in said if word.value in param.names]
+    if len({word.value for word in named}) < min(2, len(param.names)):
+        return []
+    value = not _NEGATION.search(query.text[max(0, named[0].start - 25) : named[0].start].lower())
+    return [Fit(param, query.span("flag", named[0].start, named[0].start), value, 1.0, 1.0)]
+
+
+def _lists(param: Param, query: Query, values: Mapping[Span, Context]) -> Iterator[Fit]:
+    """A bracketed list, or a run of values ("1, 2 and 3") whose members fit the items."""
+    items = param.schema.get("items") or {}
+    inner = replace(param, type=items.get("type", "any"), schema=items)
+    run: list[Fit] = []
+    for value, context in values.items():
+        if value.kind == "list":
+            yield Fit(param, value, value.value, 2.5 + _cue(param, context), 1.0)
+        elif fit := _fit(inner, value, context):
+            run = [*run, fit] if run and in_one_list(run[-1].value, value, query.text) else [fit]
+            whole = query.span("run", run[0].value.start, value.end)
+            yield Fit(param, whole, [f.argument for f in run], run[0].score + 0.15 * len(run), run[0].cue)
+
+
+def _fit(param: Param, value: Span, context: Context) -> Fit | None:
+    if param.type in ("integer", "number") or (param.type == "any" and value.kind == "number"):
+        score, argument = _as_number(param, value)
+    elif value.kind in ("object", "list"):
+        score, argument = 1.5, value.value if param.type in (value.kind, "any") else None
+    else:
+        score, argument = param.fits.get(value.kind, 0.0), _written(param, value)
+        score -= param.fits.get("unled", 0.1) * (value.kind in ("name", "phrase") and "lead" not in context)
+    if argument is None or (param.type == "object" and not isinstance(argument, dict)):
         return None
-    context, kind = contexts[mention], mention.kind
     cue = _cue(param, context)
-    if _YEAR in param.names and _YEAR_LIKE.fullmatch(mention.text):
-        cue += 0.6
-    alone = kind != "unit" or sum(m.kind == "unit" for m in contexts) == 1
-    named = kind == "name" and any(concept(word) in param.names for word in mention.text.split())
-    if named or (alone and _asks_for(param, kind)):
-        cue += 1.0
-    if param.names & CLASSES["place"] and kind in ("name", "phrase") and not any(f"lead {w}" in context for w in LEADS):
-        base -= 0.2 if kind == "phrase" else 0.5
-    if kind == "phrase" and any(f"lead {word}" in context for word in ("with", "of", "for", "in", "about", "on")):
-        base += 0.1
-    if cue == 0 and "strange" in context:
-        base -= 0.6
-    return Fit(base + cue - _OUTSIDE * outside, cue, value, mention)
-
-
-def _asks_for(param: Param, kind: str) -> bool:
-    """Whether a parameter's name, or for an address its description too, says the kind of a value."""
-    words = {concept(kind), concept(_ALIASES.get(kind, kind))}
-    telling = kind not in ("name", "number", "code", "phrase", "list")
-    return telling and bool(words & param.label or (kind in ("email", "url", "path") and words & param.hints))
+    return Fit(param, value, argument, score + cue, cue + (score >= 1.3))
 
 
 def _cue(param: Param, context: Context) -> float:
-    named = sum(sorted((w for c, w in context.items() if c in param.names), reverse=True)[:2])
-    hinted = sum(sorted((w for c, w in context.items() if c in param.hints), reverse=True)[:2])
-    closeness: float = min(named / min(len(param.names), 3) ** 0.5, 2.2)
-    share = 0.35 if named or param.required else 0.2
-    return closeness + share * min(hinted, 1.6)
+    """How much the words around a value say that it belongs to `param`: two of its name, two of its description."""
+    named, hinted = (
+        sum(sorted((weight for word, weight in context.items() if word in words), reverse=True)[:2])
+        for words in (param.names, param.hints)
+    )
+    return float(named / min(len(param.names), 3) ** 0.5 + 0.25 * hinted)
 
 
-def coerce(param: Param, mention: Mention) -> tuple[float, Any]:
-    """How natural `mention` is as a value of `param`, and that value; None when it cannot be one."""
-    if param.type in ("integer", "number"):
-        return _as_number(param, mention)
-    if param.type == "object":
-        return (1.5, mention.value) if isinstance(mention.value, dict) else (0, None)
-    if param.type == "any" and mention.kind in ("number", "list", "object"):
-        return 0.7, mention.value
-    if mention.kind in ("date", "time"):
-        return _as_date(param, mention)
-    return _as_text(param, mention)
-
-
-def _as_text(param: Param, mention: Mention) -> tuple[float, Any]:
-    kind, text = mention.kind, str(mention.value)
-    coded = bool(param.label & CLASSES["coded"])
-    if kind in ("list", "object") or (kind == "unit" and not param.label & CLASSES["measure"]):
+def _as_number(param: Param, value: Span) -> tuple[float, Any]:
+    number, of_years = value.value, concept("year") in param.names
+    if value.kind == "date" and of_years and (found := re.search(r"\d{4}", value.text)):
+        return 1.1, int(found[0])
+    if value.kind not in ("number", "year"):
         return 0, None
-    if _asks_for(param, kind):
-        return 2.0, text
-    if kind == "number":
-        return (0.7 if coded else 0.2 if param.label & CLASSES["numeric"] else -0.5), mention.text.strip(" $€£")
-    if coded and kind in ("name", "phrase", "code"):
-        return {"code": 1.0, "name": 0.4, "phrase": -0.2}[kind], text
-    if param.names & CLASSES["when"] and kind == "phrase":
-        return (0.3, text) if _PERIOD.search(text) else (0, None)
-    if param.names & (CLASSES["day"] | CLASSES["when"]) or "YYYY" in param.description or "HH:MM" in param.description:
-        return -0.3, text
-    wordy = kind == "quoted" and bool(param.names & CLASSES["text"])
-    return _LIKE_A_NAME.get(kind, 0.3) + 0.5 * wordy, text
-
-
-def _as_number(param: Param, mention: Mention) -> tuple[float, Any]:
-    value, text = mention.value, param.description.lower()
-    if mention.kind == "date" and _YEAR in param.names and (found := re.search(r"\d{4}", mention.text)):
-        return 0.5, int(found[0])
-    if mention.kind != "number":
+    if value.unit in ("%", "percent") and param.type == "number" and not re.search(r"(?i)percent|%", param.description):
+        number = round(number / 100, 10)
+    if param.type == "integer" and number != int(number):
         return 0, None
-    if mention.unit == "%" and param.type == "number" and "percent" not in text and "%" not in text:
-        value = round(value / 100, 10)
-    whole = float(value).is_integer()
-    low, high = param.schema.get("minimum"), param.schema.get("maximum")
-    within = not (isinstance(low, int | float) and value < low) and not (isinstance(high, int | float) and value > high)
-    if (param.type == "integer" and not whole) or not within:
-        return 0, None
-    score = 0.8 if whole else 1.0
-    if _YEAR_LIKE.fullmatch(mention.text):
-        score += 0.7 if _YEAR in param.names else -0.4
-    elif _YEAR in param.names and value < 1000:
-        score -= 0.4
-    if _PROBABILITY in param.names | param.hints and value > 1:
-        score -= 0.6
-    return score, int(value) if param.type == "integer" else value
+    score = 0.4 if (value.kind == "year") != of_years else 1.5 if of_years else 0.8
+    return score, int(number) if param.type == "integer" else number
 
 
-def _as_date(param: Param, mention: Mention) -> tuple[float, Any]:
-    text, value, written = param.description, mention.value, mention.text
-    is_time = concept("time") in param.names
-    fitting = mention.kind == "time" if is_time else mention.kind == "date" and bool(param.names & CLASSES["day"])
-    if isinstance(value, datetime.date):
-        written = value.strftime(next((f for name, f in _FORMATS.items() if name in text.upper()), "%Y-%m-%d"))
-        weekday = mention.text.lower().split()[-1] in LEXICON["pieces"]["weekdays"].split("|")
-        if weekday and not re.search(r"(?i)date|YYYY", text + param.path[-1]):
-            written = mention.text
-    elif isinstance(value, datetime.time) and re.search(r"HH:MM|24", text):
-        written = value.strftime("%H:%M:%S" if "SS" in text else "%H:%M")
-    fitting = fitting or "date" in str(param.schema.get("format", ""))
-    return (1.3 if fitting else 0.9 if mention.kind in text.lower() or "YYYY" in text else -0.2), written
-
-
-def _options(param: Param, scene: Scene) -> list[Fit]:
-    """The members of an enumeration that the task names by all their words; of an array, all of them."""
-    here = [token for token in scene.words if token.text[0].isalnum()]
-    best: dict[int, Fit] = {}
-    for option in param.options:
-        words = [concept(w) for w in re.findall(r"[A-Za-z]+|\d+(?:\.\d+)?", str(option).replace("_", " "))]
-        for index, token in enumerate(here):
-            if words and [t.concept for t in here[index : index + len(words)]] == words:
-                place = scene.mention("option", token.start, here[index + len(words) - 1].end)
-                fit = Fit(2.0 + (place.text.lower() == str(option).lower()) + 0.1 * len(words), 1.0, option, place)
-                best[token.start] = max(fit, best.get(token.start, fit), key=lambda one: one.score)
-    if param.type == "array" and best:
-        return [replace(best[min(best)], value=list(dict.fromkeys(best[start].value for start in sorted(best))))]
-    return sorted(best.values(), key=lambda fit: (-fit.score, fit.mention.start))
-
-
-def _flag(param: Param, scene: Scene) -> list[Fit]:
-    """True when the task says the words of the parameter's name, False when it says them after a negation."""
-    said = [token for token in scene.words if token.concept in param.names]
-    if not said or len({t.concept for t in said}) < min(2, len(param.names)):
-        return []
-    value = not _NEGATION.search(scene.text[max(0, said[0].start - 25) : said[0].start].lower())
-    return [Fit(1.0, 1.0, value, Mention("flag", value, said[0].text, said[0].start, said[0].start))]
-
-
-def _lists(param: Param, scene: Scene, contexts: Mapping[Mention, Context]) -> list[Fit]:
-    """A bracketed list, or the run of values ("1, 2 and 3") whose members fit the items best."""
-    items = param.schema.get("items") or {}
-    inner = replace(param, type=items.get("type", "any"), schema={**items, "description": param.description})
-    found: list[Fit] = []
-    run: Sequence[Fit] = ()
-    for mention, context in contexts.items():
-        cue, outside = _cue(param, context) + _asks_for(param, mention.kind), _OUTSIDE * (not scene.holds(mention))
-        base, value = coerce(inner, mention) if inner.type != "array" else (0, None)
-        if mention.kind == "list":
-            found.append(Fit(2.5 + cue - outside, 1.0, mention.value, mention))
-        elif value is not None:
-            fit = Fit(base + cue - outside, cue, value, mention)
-            run = [*run, fit] if run and in_one_run(run[-1].mention, mention, scene.text) else [fit]
-            whole = Mention("run", None, "", run[0].mention.start, mention.end)
-            found.append(Fit(run[0].score + 0.15 * len(run), run[0].cue, [one.value for one in run], whole))
-    return sorted(found, key=lambda fit: -fit.score)
+def _written(param: Param, value: Span) -> str | None:
+    """A value as the text that the parameter's description asks for; None where no text will do."""
+    text = param.description
+    if isinstance(value.value, datetime.date) and (re.search("(?i)date|YY", text) or not value.text.endswith("day")):
+        form = re.search(r"(?:YYYY|MM|DD)(?:[-/.]?(?:YYYY|MM|DD)){2}", text.upper())
+        parts = (form[0] if form else "YYYY-MM-DD").replace("YYYY", "%Y").replace("MM", "%m").replace("DD", "%d")
+        return value.value.strftime(parts)
+    if isinstance(value.value, datetime.time) and re.search(r"HH:MM|24", text):
+        return value.value.strftime("%H:%M:%S" if "SS" in text else "%H:%M")
+    plain = str(value.value) if value.kind == "quoted" else value.text.strip(" $€£")
+    return plain if value.kind in param.fits else None

@@ -1,56 +1,50 @@
 """Tools as the planner sees them: their words, and their parameters as a flat list."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .words import ROLES, concepts, is_generic
+from .text import GENERIC, LEXICON, concepts
 
-_TYPES = {
-    "integer": "integer int long short byte bigint",
-    "number": "number float double decimal",
-    "boolean": "boolean bool",
-    "array": "array list tuple set arraylist",
-    "object": "object dict dictionary map hashmap",
-    "string": "string str char text date datetime",
-}
-_TYPE_OF = {loose: strict for strict, names in _TYPES.items() for loose in names.split()}
+ROLES = frozenset(concepts(LEXICON["roles"]))
+_TYPE_OF = {loose: strict for strict, names in LEXICON["types"].items() for loose in names.split()}
+_FITS = [({*concepts(words)}, fits) for words, fits in LEXICON["fits"].items()]
+_BY_HINT = 6  # so many classes of parameters, the first, are told by a description too
 _DEEPEST = 4  # a schema may contain itself
-_LISTED = re.compile(r"(?:e\.g\.|such as|for example|for instance)[,:]?\s*([^.()\"']+)")
-_EXAMPLE = re.compile(r"(?<!\w)'([^']{2,40})'|\"([^\"]{2,40})\"|`([^`]{2,40})`")
+_EXAMPLE = re.compile(
+    r"(?<!\w)['\"`]([^'\"`]{2,40})['\"`]|(?:e\.g\.|such as|for example|for instance)[,:]? ([^.()\"']+)"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Param:
-    """A parameter that takes one value: where it belongs, its resolved schema, and the words that announce it."""
+    """A parameter that takes one value: where it belongs, its resolved schema, and the words that announce it.
+
+    `names` are the concepts of its name, `hints` those of its description; `fits` says how well each kind of value
+    suits it as a text; `options` are the members of its enumeration, `examples` the values its description names.
+    """
 
     path: tuple[str, ...]
     type: str
     schema: Mapping[str, Any]
     required: bool
+    description: str
     names: frozenset[str]
-    label: frozenset[str]
     hints: frozenset[str]
+    fits: Mapping[str, float]
     options: tuple[Any, ...]
     examples: tuple[str, ...]
-
-    @property
-    def description(self) -> str:
-        return str(self.schema.get("description", ""))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tool:
-    """A tool on offer: its name, its parameters, and the concepts of its name, its description and its parameters."""
+    """A tool on offer: its name with its concepts, its parameters, and what each of all its concepts tells of it."""
 
     name: str
-    params: tuple[Param, ...]
     name_words: tuple[str, ...]
-    words: frozenset[str]
-    param_words: frozenset[str]
-    vocabulary: frozenset[str]
+    params: tuple[Param, ...]
+    weights: Mapping[str, float]
 
 
 def read_tool(definition: Mapping[str, Any]) -> Tool:
@@ -59,60 +53,43 @@ def read_tool(definition: Mapping[str, Any]) -> Tool:
     schema = function.get("parameters") or {}
     params = tuple(_leaves(schema, (), True, schema.get("$defs") or schema.get("definitions") or {}))
     name_words = concepts(function["name"])
-    words = frozenset(concepts(function.get("description") or ""))
-    param_words = frozenset(c for p in params for c in (*p.names, *p.hints, *concepts(json.dumps(p.options))))
-    return Tool(function["name"], params, name_words, words, param_words, words | param_words | set(name_words))
+    weights = {c: 0.8 for p in params for c in (*p.names, *p.hints, *concepts(" ".join(map(str, p.options))))}
+    weights |= dict.fromkeys(concepts(function.get("description") or ""), 1.2) | dict.fromkeys(name_words, 2.0)
+    return Tool(function["name"], name_words, params, weights)
 
 
 def resolve(schema: Any, definitions: Mapping[str, Any]) -> dict[str, Any]:
     """A schema without references, unions and loose type names; of a union the first member that is not null."""
     if not isinstance(schema, Mapping):
         return {"type": "any"}
-    if "$ref" in schema:
-        target = definitions.get(str(schema["$ref"]).rsplit("/", 1)[-1], {})
-        return {**resolve(target, definitions), **{k: v for k, v in schema.items() if k != "$ref"}}
-    for union in ("anyOf", "oneOf", "allOf"):
-        if members := [m for m in schema.get(union, ()) if m.get("type") != "null"]:
-            rest = {k: v for k, v in schema.items() if k != union}
-            return {**resolve(members[0], definitions), **rest}
+    inner = [definitions.get(str(schema["$ref"]).rsplit("/", 1)[-1], {})] if "$ref" in schema else []
+    inner += [m for union in ("anyOf", "oneOf", "allOf") for m in schema.get(union, ()) if m.get("type") != "null"]
+    if inner:
+        own = {k: v for k, v in schema.items() if k not in ("$ref", "anyOf", "oneOf", "allOf")}
+        return {**resolve(inner[0], definitions), **own}
     kind = schema.get("type", "object" if "properties" in schema else "any")
-    if isinstance(kind, list):
-        kind = next((k for k in kind if k != "null"), "any")
-    return {**schema, "type": _TYPE_OF.get(str(kind).lower().split(",")[0].split("[")[0].strip(), "any")}
+    kind = next((k for k in kind if k != "null"), "any") if isinstance(kind, list) else str(kind)
+    return {**schema, "type": _TYPE_OF.get(re.split(r"[,\[ ]", kind.lower().strip())[0], "any")}
 
 
 def _leaves(
-    schema: Mapping[str, Any], path: tuple[str, ...], required: bool, definitions: Mapping[str, Any]
+    schema: Mapping[str, Any], path: tuple[str, ...], required: bool, defs: Mapping[str, Any]
 ) -> Iterator[Param]:
-    wanted = schema.get("required") or ()
-    wanted = wanted if isinstance(wanted, list | tuple) else ()
+    wanted = schema.get("required")
     for name, raw in (schema.get("properties") or {}).items():
-        part = resolve(raw, definitions)
-        needed = required and name in wanted
+        part = resolve(raw, defs)
+        needed = required and isinstance(wanted, list | tuple) and name in wanted
         if part["type"] == "object" and part.get("properties") and len(path) < _DEEPEST:
-            yield from _leaves(part, (*path, name), needed, definitions)
+            yield from _leaves(part, (*path, name), needed, defs)
             continue
         if part["type"] == "array":
-            part["items"] = resolve(part.get("items"), definitions)
-        text = part.get("description") or ""
-        names = frozenset(concepts(name))
-        yield Param(
-            path=(*path, name),
-            type=part["type"],
-            schema=part,
-            required=needed,
-            names=frozenset(c for c in names if c in ROLES or not is_generic(c)) or names,
-            label=names,
-            hints=frozenset(c for c in concepts(text) if not is_generic(c)) - names,
-            options=tuple(part.get("enum") or (part.get("items") or {}).get("enum") or ()),
-            examples=_examples(text),
-        )
-
-
-def _examples(description: str) -> tuple[str, ...]:
-    """The values that a description names: quoted ones, and those after "e.g." or "such as"."""
-    quoted = [next(group for group in match.groups() if group) for match in _EXAMPLE.finditer(description)]
-    listed = [
-        part for match in _LISTED.finditer(description) for part in re.split(r",\s*(?:or |and )?|\sor\s", match[1])
-    ]
-    return tuple(dict.fromkeys(part.strip() for part in quoted + listed if 2 < len(part.strip()) < 40))
+            part["items"] = resolve(part.get("items"), defs)
+        text, words = str(part.get("description") or ""), frozenset(concepts(name))
+        names = frozenset(c for c in words if c in ROLES or c not in GENERIC) or words
+        hints = frozenset(concepts(f"{text} {part.get('format', '')}")) - words - GENERIC
+        rows = [(words, _FITS), (hints, _FITS[:_BY_HINT])]
+        fits = next((fits for said, table in rows for known, fits in table if said & known), _FITS[-1][1])
+        options = tuple(part.get("enum") or part.get("items", {}).get("enum") or ())
+        listed = [one for m in _EXAMPLE.finditer(text) for one in re.split(r",\s*(?:or |and )?|\sor\s", m[1] or m[2])]
+        examples = tuple(one.strip() for one in listed if 2 < len(one.strip()) < 40)
+        yield Param((*path, name), part["type"], part, needed, text, names, hints, fits, options, examples)

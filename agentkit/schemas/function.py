@@ -57,6 +57,7 @@ class FunctionSchema:
         self._said = _said(function, texts or {}, shown, duplicates)
         shown = [_with_enum(parameter, self._said.get(parameter.name, {})) for parameter in shown]
         self._shown, self._adapter, self._raw = _usable(function, shown)
+        self._validate_json = self._adapter.validator.validate_json  # past the wrapper: it is called for every call
         self._order = list(signature.parameters.values())
         kinds = {parameter.kind for parameter in self._order}
         self._by_position = bool(kinds & {Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL})
@@ -81,7 +82,7 @@ class FunctionSchema:
         never calls the function.
         """
         if isinstance(arguments, str):
-            given: dict[str, Any] = self._adapter.validate_json(arguments)
+            given: dict[str, Any] = self._validate_json(arguments)
         else:
             given = self._adapter.validate_python(dict(arguments))
         if self._leaves_out:

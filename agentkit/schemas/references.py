@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Any
 from urllib.parse import unquote
 
@@ -11,6 +11,8 @@ from ..errors import DefinitionError
 from .walk import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, JsonSchema, children, rebuild
 
 PREFIX = "#/$defs/"
+_REF = "\0$ref"
+"""What a property named `$ref` is called while jsonref is at work, which takes its schema for a reference."""
 _HOMES = ("$defs", "definitions")
 _PLACES = SCHEMA_MAPS | SCHEMA_LISTS | SCHEMAS
 
@@ -73,13 +75,14 @@ def inline(schema: JsonSchema) -> JsonSchema:
 
     def seal(node: JsonSchema) -> JsonSchema:
         stays = str(node.get("$ref")).removeprefix(PREFIX) in kept
-        return {
-            key: value if key in _PLACES or (key == "$ref" and not stays) else _Sealed(value)
-            for key, value in node.items()
-        }
+        followed = {key for key in node if key in _PLACES or (key == "$ref" and not stays)}
+        return _names_changed(
+            {key: value if key in followed else _Sealed(value) for key, value in node.items()}, "$ref", _REF
+        )
 
     def opened(node: JsonSchema) -> JsonSchema:
-        return {key: deepcopy(value.value) if isinstance(value, _Sealed) else value for key, value in node.items()}
+        unsealed = {key: value.value if isinstance(value, _Sealed) else value for key, value in node.items()}
+        return _names_changed(unsealed, _REF, "$ref")
 
     sealed = rebuild(whole, seal)
     resolved: Any = jsonref.replace_refs(sealed, proxies=False, lazy_load=False, merge_props=True, loader=_refuse)
@@ -93,6 +96,14 @@ def _refuse(uri: str) -> Any:
     raise DefinitionError(f"the schema refers to {uri!r}: only references within it (#/$defs/...) work")
 
 
+def _names_changed(node: JsonSchema, name: str, new: str) -> JsonSchema:
+    """`node` with the properties (and whatever else it names) called `name` called `new`."""
+    for key in SCHEMA_MAPS & set(node):
+        if isinstance(node[key], dict) and name in node[key]:
+            node[key] = {new if key == name else key: inner for key, inner in node[key].items()}
+    return node
+
+
 def _without_definitions(schema: JsonSchema) -> JsonSchema:
     return {key: value for key, value in schema.items() if key not in _HOMES}
 
@@ -101,7 +112,7 @@ def _short(reference: str, taken: set[str]) -> str:
     """The last part of the reference, without the module path that pydantic may put before it."""
     last = unquote(reference).rsplit("/", 1)[-1].rsplit("__", 1)[-1]
     name = re.sub(r"[^A-Za-z0-9_]+", "_", last).strip("_")[:40] or "Whole"
-    return next(free for free in (name, *(f"{name}_{count}" for count in range(2, 10_000))) if free not in taken)
+    return next(free for free in chain([name], (f"{name}_{number}" for number in count(2))) if free not in taken)
 
 
 def _references(schema: JsonSchema) -> Iterator[str]:

@@ -39,5 +39,5 @@ def rebuild(schema: JsonSchema, change: Callable[[JsonSchema], JsonSchema]) -> J
         elif key in SCHEMAS:
             copy[key] = inner(value)
         else:
-            copy[key] = deepcopy(value)
+            copy[key] = deepcopy(value) if isinstance(value, dict | list) else value
     return change(copy)

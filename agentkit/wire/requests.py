@@ -61,11 +61,19 @@ def tool_parameters(request: Request, provider: str, model: str, *, strict: bool
     if provider == "gemini" or (provider == "vertex_ai" and "gemini" in model):
         declarations = copy.deepcopy(request.tools.schemas("gemini"))
         parameters["tools"] = [{"type": "function", "function": declaration} for declaration in declarations]
+    elif provider == "anthropic":
+        parameters["tools"] = [_wrapped(tool) for tool in request.tools.schemas("anthropic")]
     if choice in ("required", "none"):
         parameters["tool_choice"] = choice
     elif choice != "auto":
         parameters["tool_choice"] = {"type": "function", "function": {"name": choice}}
     return parameters
+
+
+def _wrapped(tool: Json) -> Json:
+    """An Anthropic tool in OpenAI's wrapping, the only one that litellm takes on every route."""
+    function = {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}
+    return {"type": "function", "function": function}
 
 
 def _sent(message: Message, provider: str) -> Message | None:

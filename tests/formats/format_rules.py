@@ -44,7 +44,7 @@ def json_schema(schema):
 
 def openai(tool):
     """OpenAI API reference, FunctionDefinition; langchainjs#9804 (root); fastcore#798 (items); sentry-mcp#106 (1024)."""
-    function = tool["function"] if "function" in tool else tool
+    function = tool.get("function", tool)
     assert tool["type"] == "function"
     yield from openai_parameters(function["parameters"])
     if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", function["name"]):

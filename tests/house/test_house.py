@@ -17,17 +17,20 @@ FILES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "tools" / "agentkit_tools").rgl
 FLOORS = [
     ["messages", "errors", "context", "flow", "workers"],
     ["schemas", "formats"],
-    ["arguments", "results", "executor", "json_tool", "functions", "calls", "registry", "model", "answer"],
+    [
+        "handling", "repairs", "arguments", "data", "results", "executor", "json_tool", "functions", "calls", "registry",
+        "written", "linter", "lockfile", "model", "answer",
+    ],
     [
         "wire", "litellm_model",
-        "offline", "loop", "policies", "session", "run", "listeners",
+        "offline", "loop", "claims", "material", "evidence", "policies", "session", "run", "listeners",
     ],
     ["agent", "testing"],
-    ["cli"],
+    ["cli_targets", "cli"],
 ]  # fmt: skip
 """A module imports only from floors below its own, or from modules listed before it on the same floor."""
 ORDER = [name for floor in FLOORS for name in floor]
-LAZY = {"litellm", "jsonref", "schemas.raw", "ddgs", "requests", "urllib3", "certifi"}
+LAZY = {"litellm", "jsonref", "schemas.raw", "mismatches", "ddgs", "requests", "urllib3", "certifi"}
 """What may be imported inside a function: litellm, what is slow to import, and optional extras."""
 
 

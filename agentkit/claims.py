@@ -1,0 +1,187 @@
+"""What a text claims in figures and words that can be looked up: numbers, dates, times, addresses, quotations."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_MONTH = (
+    r"(?P<month>Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?"
+    r"|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b\.?"
+)
+_ISO = re.compile(r"(?<!\d)(?P<y>\d{4})[-/](?P<m>\d{1,2})[-/](?P<d>\d{1,2})(?!\d)")
+_SHORT = re.compile(r"(?<![\d.])(?P<a>\d{1,2})(?P<mark>[./-])(?P<b>\d{1,2})(?P=mark)(?P<y>\d{4})(?!\d)")
+_WORDS = re.compile(
+    rf"(?<!\w)(?:(?P<before>\d{{1,2}})(?:st|nd|rd|th)?\.?\s+(?:of\s+)?)?{_MONTH}"
+    r"(?:\s+(?P<after>\d{1,2})(?:st|nd|rd|th)?(?![\d:]))?(?:,?\s+(?P<y>\d{4})(?!\d))?"
+)
+_TIME = re.compile(r"(?<![\d:])(?P<h>\d{1,2}):(?P<m>\d{2})(?::\d{2})?(?:\s?(?P<half>[AaPp])\.?[Mm]\b)?(?![\d:])")
+_URL = re.compile(r"https?://[^\s\"'<>()\[\]{}|\\^`]+", re.IGNORECASE)
+_QUOTATION = re.compile(r"\"([^\"\n]{3,300})\"|“([^“”\n]{3,300})[”“]|„([^„“”\n]{3,300})[“”]|«([^«»\n]{3,300})»")
+_FACTORS = {
+    "%": 0.01, "percent": 0.01, "per cent": 0.01, "k": 1e3, "thousand": 1e3, "m": 1e6, "mn": 1e6, "million": 1e6,
+    "millions": 1e6, "bn": 1e9, "b": 1e9, "billion": 1e9, "billions": 1e9, "trillion": 1e12, "tn": 1e12, "km": 1e3,
+    "kg": 1e3, "kw": 1e3, "kwh": 1e3, "kb": 1e3, "mb": 1e6, "mw": 1e6, "gb": 1e9, "gw": 1e9, "tb": 1e12, "cm": 1e-2,
+    "mm": 1e-3, "ml": 1e-3, "ms": 1e-3, "mg": 1e-3,
+}  # fmt: skip
+_UNITS = "|".join(sorted(map(re.escape, _FACTORS), key=len, reverse=True))
+_FIGURE = r"\d{1,3}(?:[,.'’\u00a0\u202f]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?"
+_NUMBER = re.compile(
+    rf"(?<![\w.,/])(?<![A-Za-z]-)(?P<figure>{_FIGURE})(?:e(?P<power>[+-]?\d{{1,3}}))?"
+    rf"(?:\s?(?P<unit>{_UNITS})(?!\w)|(?:st|nd|rd|th|x|[A-Za-z°]{{1,3}})?(?!\w))",
+    re.IGNORECASE,
+)
+_ANY_NUMBER = re.compile(r"(\d[\d.,'’\u00a0\u202f]*)(?:\s?(%|[A-Za-z]{1,9}\b))?")
+_MARKED = re.compile(r"\d+(?:[-/.]\d+[-/.]\d+|:\d+(?::\d+)?(?:\s?[AaPp]\.?[Mm]\b)?)")
+_NEAR = re.compile(r"[JFMASOND](?:an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec)")
+_SMALL = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+_SMALL_WORD = re.compile(rf"[ZOTFSENzotfsen](?:{'|'.join(word[1:] for word in _SMALL)})\b")
+_LISTED = re.compile(r"^[ \t]*(?:[-*][ \t]+)?\d{1,3}[.)](?=\s)", re.MULTILINE)
+
+Date = tuple[int | None, int, int | None]
+"""Year, month, day; None where the text does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A piece of a text that can be looked up, and what it may mean (only what belongs to its kind is filled)."""
+
+    text: str
+    kind: str
+    dates: tuple[Date, ...] = ()
+    minutes: tuple[int, ...] = ()
+    values: tuple[tuple[float, float], ...] = ()
+    """What a number may mean, each with how far a number that it was rounded from may be away."""
+
+
+def claims_of(text: str) -> list[Claim]:
+    """The claims of a text, each once; what is part of a date, a time or an address is no number."""
+    found: list[Claim] = []
+    for kind, form, read in (("address", _URL, _address), ("quotation", _QUOTATION, _quotation)):
+        found += (read(match) for match in form.finditer(text))
+        if kind == "address":
+            text = form.sub(" ", text)
+    for form in (_ISO, _SHORT, _WORDS):
+        dated = [(match, dates) for match in form.finditer(text) if (dates := _dates(match))]
+        found += (Claim(match[0].strip(), "date", dates=dates) for match, dates in dated)
+        text = _without(text, [match.span() for match, _ in dated])
+    found += (Claim(match[0].strip(), "time", minutes=_minutes(match)) for match in _TIME.finditer(text))
+    text = _LISTED.sub(" ", _TIME.sub(" ", text))
+    found += (Claim(match[0].strip(), "number", values=tuple(_values(match))) for match in _NUMBER.finditer(text))
+    return list({claim.text: claim for claim in found}.values())
+
+
+def marked(text: str) -> str:
+    """The pieces of a long text that may be dates in figures or times, once each.
+
+    The forms themselves would be tried at every letter of it; a form that begins with a digit is not.
+    """
+    return "\n".join(set(_MARKED.findall(text)))
+
+
+def dates_in(text: str, marked: str) -> set[Date]:
+    """All that may be meant by the dates of a text, of which `marked` are the pieces in figures."""
+    matches = [match for form in (_ISO, _SHORT) for match in form.finditer(marked)]
+    for month in _NEAR.finditer(text):
+        matches += _WORDS.finditer(text[max(0, month.start() - 10) : month.end() + 25])
+    return {date for match in matches for date in _dates(match)}
+
+
+def minutes_in(marked: str) -> set[int]:
+    """The times of day in a text, in minutes since midnight."""
+    return {minutes for match in _TIME.finditer(marked) for minutes in _minutes(match)}
+
+
+def addresses_in(text: str) -> set[str]:
+    """The web addresses of a text, as `address_key` makes them."""
+    return {address_key(match[0]) for match in _URL.finditer(text)}
+
+
+def address_key(url: str) -> str:
+    """A web address without what may differ: the scheme, `www.`, a last slash or punctuation mark, the case."""
+    return re.sub(r"^https?://(?:www\.)?", "", url.lower().rstrip(".,;:!?*/"))
+
+
+def readings(figure: str) -> Iterator[tuple[float, int]]:
+    """What a figure may mean, each with its number of decimals: `1,234` is 1234, or 1.234 where a comma is a point."""
+    figure = figure.replace("\u00a0", " ").replace("\u202f", " ").replace("’", "'")
+    marks = [mark for mark in figure if not mark.isdigit()]
+    last = figure.rpartition(marks[-1])[2] if marks else ""
+    is_grouped = bool(marks) and len(last) == 3 and figure[0] != "0" and len(figure.split(marks[0])[0]) <= 3
+    if not marks or (is_grouped and len(set(marks)) == 1):
+        yield float(re.sub(r"\D", "", figure)), 0
+    if marks and marks[-1] in ".," and marks.count(marks[-1]) == 1:
+        whole = re.sub(r"\D", "", figure[: -len(last) - 1])
+        yield float(f"{whole}.{last}"), len(last)
+
+
+def numbers_in(text: str) -> list[float]:
+    """All that may be meant by the figures of a text, sorted."""
+    values: set[float] = set()
+    for figure, unit in set(_ANY_NUMBER.findall(text)):
+        try:
+            meant = [float(figure)]
+        except ValueError:
+            meant = []
+        if not meant or (len(figure) > 4 and figure[-4] == "."):
+            meant += [value for value, _ in readings(figure.rstrip(".,'’\u00a0\u202f"))]
+        if not meant:  # several numbers, such as those of a date
+            meant = [float(part) for part in re.findall(r"\d+", figure)]
+        values.update(meant)
+        if unit and (factor := _FACTORS.get(unit.lower())):
+            values.update(value * factor for value in meant)
+    return sorted(values)
+
+
+def small_numbers_in(text: str) -> set[float]:
+    """The numbers up to twelve that a text says in words."""
+    words = (match[0] for match in _SMALL_WORD.finditer(text) if not text[match.start() - 1 : match.start()].isalpha())
+    return {float(_SMALL.index(word)) for word in map(str.lower, words) if word in _SMALL}
+
+
+def _address(match: re.Match[str]) -> Claim:
+    return Claim(match[0].rstrip(".,;:!?*"), "address")
+
+
+def _quotation(match: re.Match[str]) -> Claim:
+    return Claim(next(group for group in match.groups() if group), "quotation")
+
+
+def _dates(match: re.Match[str]) -> tuple[Date, ...]:
+    parts = match.groupdict()
+    year = int(parts["y"]) if parts.get("y") else None
+    if "month" in parts:
+        day = parts["before"] or parts["after"]
+        month = _MONTHS.index(parts["month"][:3].lower()) + 1
+        return ((year, month, int(day) if day else None),) if day or year else ()
+    if "a" in parts:
+        one, other = int(parts["a"]), int(parts["b"])
+        return tuple((year, month, day) for day, month in {(one, other), (other, one)} if month <= 12 and day <= 31)
+    month, day_of_month = int(parts["m"]), int(parts["d"])
+    return ((year, month, day_of_month),) if 1 <= month <= 12 and day_of_month <= 31 else ()
+
+
+def _minutes(match: re.Match[str]) -> tuple[int, ...]:
+    hour, minute = int(match["h"]), int(match["m"])
+    if match["half"]:
+        return ((hour % 12 + (12 if match["half"] in "pP" else 0)) * 60 + minute,)
+    return (hour * 60 + minute, (hour + 12) * 60 + minute) if hour < 12 else (hour * 60 + minute,)
+
+
+def _values(match: re.Match[str]) -> Iterator[tuple[float, float]]:
+    power = float(f"1e{match['power'] or 0}")
+    factor = _FACTORS.get((match["unit"] or "").lower(), 1.0)
+    for value, decimals in readings(match["figure"]):
+        rounding = float(f"5e-{decimals + 1}")
+        is_year = value.is_integer() and 1900 <= value <= 2100 and factor == 1
+        digits = re.sub(r"\D", "", match["figure"])
+        if not decimals and not is_year and (zeros := len(digits) - len(digits.rstrip("0"))):
+            rounding = max(rounding, min(float(f"5e{zeros - 1}"), 0.025 * value))
+        for scale in {1.0, factor}:
+            yield value * power * scale, rounding * power * scale
+
+
+def _without(text: str, spans: list[tuple[int, int]]) -> str:
+    for start, end in reversed(spans):
+        text = f"{text[:start]} {text[end:]}"
+    return text

@@ -1,0 +1,62 @@
+"""Calls that a model wrote as text instead of making them are made: small models often do not know better."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..context import RunContext
+from ..flow import Effect, Emit, Event, Flow, Policy, around, ask
+from ..loop import text_of
+from ..messages import Message, ToolCall, assistant
+from ..model import AskModel, Reply, Request
+from ..written import Written, written_calls
+
+_INCOMPLETE = ("length", "content_filter")
+
+
+@dataclass(frozen=True, slots=True)
+class TextCallFound(Event):
+    """A reply held its calls as text; they are run as calls, and the history holds them as such."""
+
+    calls: tuple[ToolCall, ...]
+
+
+def text_calls(context: RunContext[Any] | None = None) -> Policy:
+    """Run a reply as calls when it makes none but is, as a whole, one or several written ones.
+
+    Each must name a known tool and have valid arguments; `context` is what tools get injected.  A text that mentions or
+    quotes a call is left alone, as is a call that stands in the output of a tool: that is data.
+    """
+
+    def handle(effect: Effect[Any]) -> Flow[Any]:
+        reply = yield from ask(effect)
+        if not isinstance(effect, AskModel) or (found := _calls_in(reply, effect.request, context)) is None:
+            return reply
+        calls = [ToolCall("", call.name, call.arguments) for call in found.calls]  # the loop numbers them
+        yield from ask(Emit(TextCallFound(tuple(calls))))
+        return replace(reply, message={**reply.message, **assistant(found.lead or None, calls)})
+
+    return around(handle)
+
+
+def _calls_in(reply: Reply, request: Request, context: RunContext[Any] | None) -> Written | None:
+    message = reply.message
+    if message.get("tool_calls") or reply.finish_reason in _INCOMPLETE or not (text := text_of(message)):
+        return None
+    found = written_calls(text, request.tools)
+    if found is None or any(is_quoted(call.source, request.messages) for call in found.calls):
+        return None
+    bound = (request.tools.bind(ToolCall("", call.name, call.arguments), context) for call in found.calls)
+    return found if all(one.problem is None for one in bound) else None
+
+
+def is_quoted(source: str, messages: Sequence[Message]) -> bool:
+    """Whether a call stands, as it is written, in what a tool returned."""
+    wanted = _bare(source)
+    return any(wanted in _bare(text_of(message)) for message in messages if message["role"] == "tool")
+
+
+def _bare(text: str) -> str:
+    """The text without what quoting it in JSON, or laying it out anew, would change."""
+    return re.sub(r"[\s\\\"']+", "", text)

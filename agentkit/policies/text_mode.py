@@ -1,0 +1,130 @@
+"""Function calling for models that have none: the tools described in words, the calls and their results as text.
+
+Only the requests are rewritten: the history holds calls and results in their usual form, so that any other model can
+take the conversation over.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..flow import Effect, Flow, Policy, around, ask
+from ..loop import text_of
+from ..messages import Message, ToolCall, assistant, calls_of, system
+from ..model import AskModel, Reply, Request
+from ..registry import ToolRegistry
+from ..written import calls_in_code, without_thoughts
+from .text_calls import is_quoted
+
+PROTOCOL = """\
+You have tools. To call one, write a block like this, with the tool's name and its arguments as one JSON object:
+
+<tool_call>
+{"name": "TOOL", "arguments": {...}}
+</tool_call>
+
+Write several blocks, one after the other, to make several calls at once, and nothing after the last one: the results \
+come in the next message, in <tool_result> blocks. Never write a <tool_result> yourself. The end of the task is a call \
+too: final_answer.
+
+The tools, each with the JSON Schema of its arguments:
+"""
+_BLOCK = re.compile(r"<tool_call>(?P<inside>.*?)(?:</tool_call>|\Z)", re.DOTALL)
+_NAME = re.compile(r"[\"']?name[\"']?\s*:\s*[\"'](?P<name>[^\"'\n]+)[\"']")
+_ARGUMENTS = re.compile(r"[\"']?(?:arguments|parameters)[\"']?\s*:\s*(?P<text>.*?)\}?\s*\Z", re.DOTALL)
+
+
+def text_mode() -> Policy:
+    """Let a model that has no function calling call tools by writing `<tool_call>` blocks.
+
+    Calls in other forms are `text_calls`' affair, which sees the reply next.
+    """
+
+    def handle(effect: Effect[Any]) -> Flow[Any]:
+        if not isinstance(effect, AskModel):
+            return (yield from ask(effect))
+        request = effect.request
+        reply: Reply = yield from ask(replace(effect, request=_in_text(request)))
+        if reply.finish_reason == "length" or reply.message.get("tool_calls"):
+            return reply
+        return replace(reply, message=_with_calls(reply.message, request))
+
+    return around(handle)
+
+
+def _in_text(request: Request) -> Request:
+    messages = list(_told(request.messages))
+    protocol = PROTOCOL + "\n".join(_described(request.tools))
+    if request.tool_choice in request.tools:
+        protocol += f"\n\nThe next reply must be a call of {request.tool_choice}."
+    if messages and messages[0]["role"] == "system":
+        messages[0] = system(f"{text_of(messages[0])}\n\n{protocol}")
+    else:
+        messages.insert(0, system(protocol))
+    return replace(request, messages=messages, tools=ToolRegistry(), tool_choice="auto")
+
+
+def _described(tools: ToolRegistry) -> Iterator[str]:
+    for tool in tools.values():
+        schema = json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":"))
+        yield f"\n{tool.name}: {tool.description}\n{schema}"
+
+
+def _told(messages: Sequence[Message]) -> Iterator[Message]:
+    """The conversation without calls and tool messages: both are text, the results of a turn in one user message."""
+    results: list[Message] = []
+    for message in messages:
+        if message["role"] == "tool":
+            results += _result(message)
+            continue
+        if results:
+            yield _joined(results)
+            results = []
+        yield _written(message) if message.get("tool_calls") else message
+    if results:
+        yield _joined(results)
+
+
+def _written(message: Message) -> Message:
+    blocks = [
+        f'<tool_call>\n{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}\n</tool_call>'
+        for call in calls_of(message)
+    ]
+    return assistant("\n".join(filter(None, [text_of(message), *blocks])))
+
+
+def _result(message: Message) -> list[Message]:
+    """A tool message as parts of a user message; what a tool returned cannot end its block."""
+    text = text_of(message).replace("</tool_result", "<\\/tool_result")
+    images = [part for part in message["content"] if part["type"] != "text"] if _has_parts(message) else []
+    block = f'<tool_result tool="{message.get("name", "")}">\n{text}\n</tool_result>'
+    return [{"type": "text", "text": block}, *images]
+
+
+def _has_parts(message: Message) -> bool:
+    return isinstance(message["content"], list)
+
+
+def _joined(parts: list[Message]) -> Message:
+    """A user message of these parts: plain text where there are no images."""
+    if all(part["type"] == "text" for part in parts):
+        return {"role": "user", "content": "\n".join(part["text"] for part in parts)}
+    return {"role": "user", "content": parts}
+
+
+def _with_calls(message: Message, request: Request) -> Message:
+    """The reply with the calls that its text makes; what the model wrote after its first block is its own invention."""
+    text = without_thoughts(text_of(message))
+    blocks = [block for block in _BLOCK.finditer(text) if not is_quoted(block["inside"], request.messages)]
+    calls = [call for block in blocks for call in _block_calls(block["inside"], request.tools)]
+    return {**message, **assistant(text[: blocks[0].start()].strip() or None, calls)} if calls else message
+
+
+def _block_calls(text: str, tools: ToolRegistry) -> list[ToolCall]:
+    """The calls of one block; one that cannot be read is a call all the same, so that the model is told why."""
+    if found := calls_in_code(text, tools):
+        return [ToolCall("", call.name, call.arguments) for call in found]
+    name, arguments = _NAME.search(text), _ARGUMENTS.search(text)
+    return [ToolCall("", name["name"] if name else "unreadable", arguments["text"] if arguments else text.strip())]

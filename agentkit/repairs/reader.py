@@ -1,0 +1,182 @@
+"""Reading JSON as models write it: slips of the syntax that leave no doubt about any value are read over, and named.
+
+The slips: single quotes, unquoted keys, trailing commas, Python's True, False and None, line breaks within strings, an
+escaped single quote.  Everything else is refused; nothing is ever added, so a text that ends in the middle is refused
+as cut off.  Strings come out exactly as they were written.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+DEPTH = 100
+"""How many objects and arrays may stand in each other."""
+_SPACE = re.compile(r"[\s\ufeff]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![\w.+-])")
+_WORD = re.compile(r"[^\W\d][\w$-]*")
+_NAME = re.compile(r"-?\w+")
+_UNFINISHED = re.compile(r"[\w.+-]*\Z")
+_PLAIN = {'"': re.compile(r'[^"\\]*'), "'": re.compile(r"[^'\\]*")}
+_CONTROL = re.compile(r"[\x00-\x1f]")
+SURROGATE = re.compile(r"[\ud800-\udfff]")
+_HEX = re.compile(r"u([0-9a-fA-F]{4})")
+_ESCAPED = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "'": "'"}
+_LITERALS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf")}
+
+
+class Unreadable(ValueError):
+    """The text is no JSON, and it is not certain what was meant."""
+
+
+class CutOff(Unreadable):
+    """The text ends in the middle of a value."""
+
+
+class Reader:
+    """Reads one value after the other; `at` is the place it has come to, `slips` what it has read over."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.slips: dict[str, None] = {}
+
+    def value(self, depth: int = 0) -> Any:
+        """The next value; raises `Unreadable`."""
+        if depth > DEPTH:
+            raise Unreadable("nested too deeply")
+        match self.peek():
+            case "{":
+                return self._object(depth)
+            case "[":
+                return self._array(depth)
+            case '"' | "'":
+                return self._string()
+        if number := _NUMBER.match(self.text, self.at):
+            self.at = number.end()
+            return float(number[0]) if number["fraction"] else whole(number[0])
+        return self._literal()
+
+    def peek(self) -> str:
+        """The next character that is no white space; "" at the end."""
+        if space := _SPACE.match(self.text, self.at):
+            self.at = space.end()
+        return self.text[self.at : self.at + 1]
+
+    def fail(self, wanted: str) -> Unreadable:
+        """What to raise here, where `wanted` should stand."""
+        if _UNFINISHED.match(self.text, self.at):
+            return CutOff(
+                f"cut off after {len(self.text)} characters, or a bracket or quote is not closed. Nothing was done. "
+                "Send them whole: make them shorter, or split the work over several calls."
+            )
+        near = self.text[max(self.at - 15, 0) : self.at + 15]
+        return Unreadable(f"expected {wanted} at character {self.at}, near {near!r}")
+
+    def _object(self, depth: int) -> dict[str, Any]:
+        pairs = []
+        for _ in self._items("}"):
+            key = self._key()
+            if self.peek() != ":":
+                raise self.fail("':'")
+            self.at += 1
+            pairs.append((key, self.value(depth + 1)))
+        return unique(pairs)
+
+    def _array(self, depth: int) -> list[Any]:
+        return [self.value(depth + 1) for _ in self._items("]")]
+
+    def _items(self, end: str) -> Iterator[None]:
+        """Step to each item between the brackets, past the commas, and past the closing bracket."""
+        self.at += 1
+        is_first = True
+        while self.peek() != end:
+            if not is_first:
+                if self.peek() != ",":
+                    raise self.fail(f"',' or {end!r}")
+                self.at += 1
+                if self.peek() == end:
+                    self.slips["trailing comma"] = None
+                    break
+            yield
+            is_first = False
+        self.at += 1
+
+    def _key(self) -> str:
+        if self.peek() in ("'", '"'):
+            return self._string()
+        if not (word := _WORD.match(self.text, self.at)):
+            raise self.fail("a key in double quotes")
+        self.slips["unquoted key"] = None
+        self.at = word.end()
+        return word[0]
+
+    def _literal(self) -> Any:
+        word = _NAME.match(self.text, self.at)
+        name = word[0] if word else ""
+        if name in _LITERALS:
+            if name[0].isupper():
+                self.slips["Python literal"] = None
+            self.at += len(name)
+            return _LITERALS[name]
+        if name.lstrip("-") in _CONSTANTS:
+            self.at += len(name)
+            return _CONSTANTS[name.lstrip("-")]
+        raise self.fail("a JSON value")
+
+    def _string(self) -> str:
+        quote = self.text[self.at]
+        if quote == "'":
+            self.slips["single quotes"] = None
+        self.at += 1
+        pieces: list[str] = []
+        while True:
+            if plain := _PLAIN[quote].match(self.text, self.at):
+                self.at = plain.end()
+                pieces.append(plain[0])
+                if _CONTROL.search(plain[0]):
+                    self.slips["line break in a string"] = None
+            if self.at >= len(self.text):
+                raise self.fail("a quote")
+            if self.text[self.at] == quote:
+                self.at += 1
+                return joined("".join(pieces))
+            self.at += 1
+            pieces.append(self._escape())
+
+    def _escape(self) -> str:
+        if hexadecimal := _HEX.match(self.text, self.at):
+            self.at = hexadecimal.end()
+            return chr(int(hexadecimal[1], 16))
+        letter = self.text[self.at : self.at + 1]
+        if letter not in _ESCAPED or not letter:
+            raise self.fail("an escape that JSON knows (a backslash itself is written twice)")
+        if letter == "'":
+            self.slips["escaped single quote"] = None
+        self.at += 1
+        return _ESCAPED[letter]
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of the pairs; raises `Unreadable` when a key stands there twice (with different values)."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        for key, value in pairs:
+            if repr(value) != repr(found[key]):
+                raise Unreadable(f"the key {key!r} is given twice, with different values")
+    return found
+
+
+def whole(digits: str) -> int:
+    """The integer; raises `Unreadable` for one that Python takes too long to read (more than 4,300 digits)."""
+    try:
+        return int(digits)
+    except ValueError as error:
+        raise Unreadable(f"the number {digits[:10]}... has {len(digits)} digits") from error
+
+
+def joined(text: str) -> str:
+    """The text with the halves of surrogate pairs joined; a lone half stays."""
+    if not SURROGATE.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")

@@ -1,0 +1,207 @@
+"""What a schema and a validated call cost, beside pydantic's bare TypeAdapter: `python benchmarks/schema.py`.
+
+Every round measures all rows in turn, ours next to pydantic's, so that whatever slows the machine slows both; shown are
+medians over the rounds.  The README in this folder says what the rows mean.
+"""
+
+# ruff: noqa: T201, ARG001 - it prints a table, and its functions need no bodies
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from enum import Enum
+from functools import partial
+from statistics import median
+from time import perf_counter_ns
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, TypeAdapter
+
+from agentkit import JsonTool
+
+SCHEMA_TARGET, CALL_TARGET = 3.0, 1.5
+
+
+def small(place: str, days: int = 3, units: Literal["metric", "imperial"] = "metric") -> str:
+    """Tells the weather of the next days.
+
+    Args:
+        place: A city.
+        days: How many days to look ahead.
+        units: Of which system the numbers are.
+    """
+    return place
+
+
+class Priority(Enum):
+    """How urgent it is: low can wait a week."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
+class Address(BaseModel):
+    """Where to deliver."""
+
+    street: str = Field(description="Street and number.")
+    city: str
+    country: Annotated[str, Field(pattern="^[A-Z]{2}$")] = "IT"
+
+
+@dataclass
+class Line:
+    """One line of the order.
+
+    Attributes:
+        item: The number of the article.
+        quantity: How many pieces.
+    """
+
+    item: str
+    quantity: int = 1
+    tags: list[str] = field(default_factory=list)
+
+
+def large(
+    customer: str,
+    lines: list[Line],
+    address: Address,
+    billing: Address | None = None,
+    priority: Priority = Priority.NORMAL,
+    day: date | None = None,
+    discount: Annotated[float, Field(ge=0, le=0.5)] = 0.0,
+    attempts: Annotated[int, Field(ge=1, le=5)] = 1,
+    currency: Literal["EUR", "USD", "INR"] = "EUR",
+    notes: dict[str, str] | None = None,
+    spot: tuple[float, float] | None = None,
+    gift: bool = False,
+    code: int | str | None = None,
+    weights: list[float] | None = None,
+    channel: str = "web",
+    language: str = "en",
+) -> str:
+    """Places an order for a customer, and says when it will be delivered.
+
+    Args:
+        customer: The number of the customer.
+        lines: What is ordered.
+        address: Where to deliver.
+        billing: Where to send the bill, if elsewhere.
+        priority: How urgent it is.
+        day: The day of delivery.
+        discount: The part of the price to take off.
+        attempts: How often to try to deliver.
+        currency: In which currency to pay.
+        notes: What to tell the carrier.
+        spot: Latitude and longitude of the door.
+        gift: Whether to wrap it.
+        code: The code of a voucher.
+        weights: The weight of each line in kilograms.
+        channel: Where the order comes from.
+        language: In which language to write the mails.
+    """
+    return customer
+
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "small": {"place": "Kolkata", "days": 5, "units": "imperial"},
+    "large": {
+        "customer": "c-17",
+        "lines": [{"item": "a", "quantity": 2, "tags": ["new"]}, {"item": "b"}, {"item": "c", "quantity": 7}],
+        "address": {"street": "Via Roma 1", "city": "Torino"},
+        "billing": {"street": "Park Street 2", "city": "Kolkata", "country": "IN"},
+        "priority": "high",
+        "day": "2026-11-21",
+        "discount": 0.1,
+        "notes": {"door": "blue"},
+        "spot": [45.07, 7.69],
+        "code": "XMAS",
+        "weights": [0.5, 1.5, 2.5],
+    },
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison: what is measured, ours and pydantic's, how often in a row, and how much longer ours may take."""
+
+    name: str
+    ours: Callable[[], Any]
+    bare: Callable[[], Any]
+    repeat: int
+    target: float | None = None
+
+
+def rows() -> list[Row]:
+    """All comparisons; `bare` is what one has without agentkit."""
+    found: list[Row] = []
+    for function in (small, large):
+        name = function.__name__
+        text = json.dumps(ARGUMENTS[name])
+        tool: JsonTool[..., Any] = JsonTool(function)
+        adapter = adapter_of(function)
+        assert tool.call(text) == adapter.validate_json(text)
+        schemas = partial(bare, function)
+        found += [
+            Row(f"schema, {name}", partial(plain, function), schemas, 5, SCHEMA_TARGET),
+            Row(f"schema + OpenAI form, {name}", partial(openai, function), schemas, 5),
+            Row(
+                f"validated call, {name}",
+                partial(tool.bind, text),
+                partial(adapter.validate_json, text),
+                500,
+                CALL_TARGET,
+            ),
+        ]
+    return found
+
+
+def plain(function: Callable[..., Any]) -> object:
+    """Definition and plain schema, ours."""
+    return JsonTool(function).parameters
+
+
+def openai(function: Callable[..., Any]) -> object:
+    """Definition, plain schema and OpenAI form, ours."""
+    return JsonTool(function).openai_schema
+
+
+def bare(function: Callable[..., Any]) -> object:
+    """Definition and schema, pydantic's: without descriptions."""
+    return adapter_of(function).json_schema()
+
+
+def adapter_of(function: Any) -> TypeAdapter[Any]:
+    """pydantic's validator of a function."""
+    return TypeAdapter(function)
+
+
+def measured(found: Sequence[Row], rounds: int) -> list[tuple[Row, float, float]]:
+    """For each row the medians of ours and of pydantic's in microseconds."""
+    times: dict[str, tuple[list[float], list[float]]] = {row.name: ([], []) for row in found}
+    for _ in range(rounds):
+        for row in found:
+            for action, kept in zip((row.ours, row.bare), times[row.name], strict=True):
+                start = perf_counter_ns()
+                for _ in range(row.repeat):
+                    action()
+                kept.append((perf_counter_ns() - start) / row.repeat / 1000)
+    return [(row, median(times[row.name][0]), median(times[row.name][1])) for row in found]
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description="Schemas and validated calls beside pydantic's bare TypeAdapter.")
+    parser.add_argument("--rounds", type=int, default=60, help="how often to measure each row (default: 60)")
+    print(f"{'microseconds (median)':32} {'agentkit':>9} {'pydantic':>9} {'ratio':>6}  target")
+    for row, ours, theirs in measured(rows(), parser.parse_args().rounds):
+        ratio = ours / theirs
+        wanted = "" if row.target is None else f"<= {row.target} {'met' if ratio <= row.target else 'MISSED'}"
+        print(f"{row.name:32} {ours:9.1f} {theirs:9.1f} {ratio:6.2f}  {wanted}".rstrip())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""The answer's type, and the checks that it must pass."""
+
+import asyncio
+import threading
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypedDict
+
+import pytest
+from pydantic import BaseModel, RootModel
+
+from agentkit import DefinitionError, ToolError, ToolRegistry
+from agentkit.answer import DESCRIPTION, answer_tool
+from agentkit.evidence import evidence
+from agentkit.flow import stacked
+from agentkit.loop import agent_loop
+from agentkit.material import Material
+from agentkit.messages import user
+from agentkit.policies.checks import AnswerDoubted, check_answers
+from agentkit.policies.limit import limit_steps
+from agentkit.testing import ScriptedModel
+
+
+class Report(BaseModel):
+    """A report on the matter."""
+
+    title: str
+    points: list[int]
+
+
+@dataclass
+class Pair:
+    left: int
+    right: int = 0
+
+
+class Place(TypedDict):
+    city: str
+
+
+class Range(NamedTuple):
+    low: int
+    high: int
+
+
+class Optional(BaseModel):
+    note: str = "none"
+
+
+class Reply(BaseModel):
+    answer: str
+
+
+@dataclass
+class Tree:
+    value: int
+    children: "list[Tree]" = field(default_factory=list)
+
+
+def call(**arguments):
+    return {"tool_calls": [{"name": "final_answer", "arguments": arguments}]}
+
+
+def run(world, answer, *replies, policies=(), history=None, tools=()):
+    model = ScriptedModel(*replies)
+    history = [user("?")] if history is None else history
+    registry = ToolRegistry(*tools, answer=answer_tool(answer))
+    end, events = world.drive(stacked(agent_loop(model, registry, history, text_ends=answer is str), tuple(policies)))
+    model.assert_done()
+    return end.value, history, events
+
+
+@pytest.mark.parametrize(
+    ("type_", "fields", "answer"),
+    [
+        (Report, {"title": "T", "points": [1]}, Report(title="T", points=[1])),
+        (Pair, {"left": 1, "right": "2"}, Pair(1, 2)),
+        (Place, {"city": "Rome"}, {"city": "Rome"}),
+        (Range, {"low": 1, "high": 2}, Range(1, 2)),
+        (Optional, {"note": "n"}, Optional(note="n")),
+        (Tree, {"value": 1, "children": [{"value": 2}]}, Tree(1, [Tree(2)])),
+    ],
+)
+def test_the_fields_are_the_parameters_and_may_stand_under_answer(world, type_, fields, answer):
+    assert list(answer_tool(type_).parameters["properties"]) == list(fields)
+    for arguments in (fields, {"answer": fields}):
+        value, *_ = run(world, type_, call(**arguments))
+        assert value == answer
+        assert type(value) is type(answer)
+
+
+@pytest.mark.parametrize(
+    ("type_", "written", "answer"),
+    [
+        (int, 7, 7),
+        (list[int], [1, "2"], [1, 2]),
+        (int | None, None, None),
+        (Literal["a", "b"], "a", "a"),
+        (dict[str, int], {"a": 1}, {"a": 1}),
+        (Report | Pair, {"left": 1}, Pair(1)),
+        (list[Report], [{"title": "T", "points": []}], [Report(title="T", points=[])]),
+        (RootModel[list[int]], [1], RootModel[list[int]]([1])),
+    ],
+)
+def test_other_types_stand_under_answer(world, type_, written, answer):
+    value, *_ = run(world, type_, call(answer=written))
+    assert value == answer
+
+
+def test_a_field_that_is_called_answer_is_one(world):
+    assert run(world, Reply, call(answer="x"))[0] == Reply(answer="x")
+
+
+def test_wrong_fields_go_back_to_the_model(world):
+    value, history, _ = run(world, Report, call(title="T"), call(title="T", points=[]))
+    assert value == Report(title="T", points=[])
+    assert "points" in history[2]["content"]
+
+
+def test_the_types_own_words_add_to_the_description():
+    assert answer_tool(Report).description == f"{DESCRIPTION}\n\nA report on the matter."
+    assert answer_tool(Place).description == DESCRIPTION
+
+
+def make_report(title: str, count: int) -> Report:
+    """Makes the report.
+
+    Args:
+        title: Its title.
+        count: How many points it has.
+    """
+    if count > 3:
+        raise ToolError("Three points at the most.")
+    return Report(title=title, points=list(range(count)))
+
+
+async def amake_report(title: str, count: int) -> Report:
+    """Makes the report, awaiting."""
+    await asyncio.sleep(0)
+    return make_report(title, count)
+
+
+@pytest.mark.parametrize("function", [make_report, amake_report])
+def test_a_function_makes_the_answer(world, function):
+    tool = answer_tool(function)
+    assert tool.name == "final_answer"
+    assert "Makes the report" in tool.description
+    value, history, _ = run(world, function, call(title="T", count=9), call(title="T", count=2))
+    assert value == Report(title="T", points=[0, 1])
+    assert history[2]["content"] == "Three points at the most."
+
+
+def test_a_type_that_no_model_can_write_is_refused_at_once():
+    with pytest.raises(DefinitionError):
+        answer_tool(threading.Lock)
+
+
+class TestChecks:
+    def run(self, world, checks, *replies, answer=str, limit=50, tools=()):
+        history = [user("How many?")]
+        policies = (limit_steps(limit), check_answers(checks, history))
+        return run(world, answer, *replies, policies=policies, history=history, tools=tools)
+
+    def test_a_good_answer_passes(self, world):
+        seen = []
+        value, _, events = self.run(world, [seen.append], call(text="fine"))
+        assert (value, seen) == ("fine", ["fine"])
+        assert not any(isinstance(event, AnswerDoubted) for event in events)
+
+    def test_what_a_check_raises_sends_the_answer_back(self, world):
+        def positive(answer: int) -> None:
+            if answer < 0:
+                raise ToolError("Give a positive number.")
+
+        def even(answer: int) -> None:
+            assert answer % 2 == 0, "odd"
+
+        replies = (call(answer=-1), call(answer=3), call(answer=4))
+        value, history, _ = self.run(world, [positive, even], *replies, answer=int)
+        assert value == 4
+        assert history[2]["content"] == "Give a positive number."
+        assert history[4]["content"].startswith("The answer was not accepted. AssertionError: odd")
+        assert history[6]["content"] == "The answer was given."
+
+    def test_after_two_refusals_the_answer_is_taken_and_doubted(self, world):
+        def never(answer: str) -> None:
+            raise ValueError("no")
+
+        value, history, events = self.run(world, [never], *[call(text=str(number)) for number in range(3)])
+        assert value == "2"
+        assert [event.reason for event in events if isinstance(event, AnswerDoubted)] == ["ValueError: no"]
+        assert history[-1]["content"] == "The answer was given."
+
+    def test_at_the_limit_the_answer_is_taken_and_doubted(self, world):
+        def never(answer: str) -> None:
+            raise ValueError("no")
+
+        value, _, events = self.run(world, [never], call(text="a"), call(text="b"), limit=1)
+        assert value == "b"
+        assert any(isinstance(event, AnswerDoubted) for event in events)
+
+    def test_a_check_that_awaits_and_one_that_makes_use_of_the_material(self, world):
+        seen = []
+
+        async def slow(answer: str) -> None:
+            await asyncio.sleep(0)
+            seen.append(answer)
+
+        def look(answer: str, material: Material) -> None:
+            seen.append((material.query, material.results))
+
+        def count() -> int:
+            """Counts."""
+            return 42
+
+        counting = {"tool_calls": [{"name": "count", "arguments": {}}]}
+        self.run(world, [slow, look], counting, call(text="42"), tools=[count])
+        assert seen == ["42", ("How many?", ["42"])]
+
+    def test_an_answer_made_by_a_coroutine_function_is_checked(self, world):
+        seen = []
+        value, *_ = self.run(world, [seen.append], call(title="T", count=1), answer=amake_report)
+        assert seen == [value] == [Report(title="T", points=[0])]
+
+    def test_a_check_runs_in_a_worker_thread(self, world):
+        names = []
+
+        def look(answer: object) -> None:
+            names.append(threading.current_thread() is threading.main_thread())
+
+        self.run(world, [look], call(text="x"))
+        self.run(world, [look], call(title="T", count=1), answer=amake_report)
+        assert names == [False, False]
+
+    def test_a_plain_text_that_would_be_the_answer_is_checked_too(self, world):
+        def short(answer: str) -> None:
+            if len(answer) > 5:
+                raise ToolError("Shorter!")
+
+        value, history, _ = self.run(world, [short], "a long text", "a long text", "brief")
+        assert value == "brief"
+        assert history[4]["content"] == "Shorter!"
+
+    def test_evidence_sends_back_once_what_nobody_told(self, world):
+        def count() -> str:
+            """Counts."""
+            return "there are 42 of them"
+
+        counting = {"tool_calls": [{"name": "count", "arguments": {}}]}
+        value, history, events = self.run(
+            world, [evidence()], counting, call(text="43"), call(text="42"), tools=[count]
+        )
+        assert value == "42"
+        assert "says 43 (number)" in history[4]["content"]
+        value, _, events = self.run(world, [evidence()], counting, call(text="43"), call(text="43"), tools=[count])
+        assert value == "43"
+        assert sum(isinstance(event, AnswerDoubted) for event in events) == 1

@@ -1,0 +1,432 @@
+"""Arguments as models write them: taken, repaired with a receipt, or explained."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, Literal
+
+import pytest
+from loguru import logger
+from pydantic import BaseModel, Field
+
+from agentkit import ExceptionInfo, JsonAgent, JsonTool, ToolError, ToolRegistry, tool
+from agentkit.calls import ToolStarted
+from agentkit.listeners.log import lines
+from agentkit.messages import ToolCall
+from agentkit.testing import ScriptedModel
+
+
+class Size(Enum):
+    SMALL = "small"
+    LARGE = "large"
+
+
+class Order(BaseModel):
+    item: str
+    count: int = 1
+    note: str | None = None
+
+
+@dataclass
+class Cat:
+    kind: Literal["Cat"]
+    lives: int
+
+
+@dataclass
+class Dog:
+    kind: Literal["Dog"]
+    barks: bool
+
+
+def forecast(
+    city: str,
+    days: int = 1,
+    unit: Literal["Celsius", "Fahrenheit"] = "Celsius",
+    tags: list[str] | None = None,
+    limits: dict[str, int] | None = None,
+    ratio: float | None = 0.5,
+    nick: str | None = None,
+) -> dict[str, Any]:
+    """Forecasts."""
+    return {name: value for name, value in locals().items() if value != DEFAULTS.get(name, "?")}
+
+
+DEFAULTS = {"days": 1, "unit": "Celsius", "tags": None, "limits": None, "ratio": 0.5, "nick": None}
+
+
+def buy(order: Order, express: bool = False) -> dict[str, Any]:
+    """Buys."""
+    return {"order": order.model_dump(exclude_defaults=True), **({"express": True} if express else {})}
+
+
+def choose(level: Literal[1, 2, 3], size: Size = Size.SMALL, mixed: Literal["ab", "AB", "c"] = "c") -> dict[str, Any]:
+    """Chooses."""
+    return {"level": level, "size": size.value, "mixed": mixed}
+
+
+def pets(animals: list[Annotated[Cat | Dog, Field(discriminator="kind")]], user_name: str = "") -> dict[str, Any]:
+    """Keeps."""
+    return {"animals": [vars(animal) for animal in animals], **({"user_name": user_name} if user_name else {})}
+
+
+def wrapping(arguments: dict[str, int], input: str = "") -> dict[str, Any]:
+    """Takes parameters that are called like wrappings."""
+    return {"arguments": arguments, **({"input": input} if input else {})}
+
+
+def ping(count: int = 1) -> dict[str, Any]:
+    """Pings."""
+    return {} if count == 1 else {"count": count}
+
+
+RAW = JsonTool.from_schema(
+    name="raw",
+    description="Raw.",
+    call=lambda **given: given,
+    parameters={
+        "type": "object",
+        "properties": {
+            "city": {"type": "string"},
+            "days": {"type": "integer", "minimum": 1},
+            "share": {"type": "number"},
+            "on": {"type": "boolean"},
+            "unit": {"enum": ["C", "F", 7]},
+            "day": {"type": ["string", "null"], "pattern": "^[0-9]{4}$"},
+            "place": {"$ref": "#/$defs/Place"},
+            "tags": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
+        },
+        "required": ["city"],
+        "additionalProperties": False,
+        "$defs": {
+            "Place": {"type": "object", "properties": {"northEast": {"type": "boolean"}}, "required": ["northEast"]}
+        },
+    },
+)
+TOOLS = ToolRegistry(forecast, buy, choose, pets, wrapping, ping, RAW)
+ROME = {"city": "Rome"}
+
+# name, what the model wrote, the value (None: refused), kinds of the receipts, or what the refusal says
+SLIPS = [
+    # syntax
+    ("forecast", '```json\n{"city": "Rome"}\n```', ROME, "code fence"),
+    ("forecast", '```\n{"city": "Rome"}```', ROME, "code fence"),
+    ("forecast", '```{"city": "Rome"}```', ROME, "code fence"),
+    ("forecast", '{"city": "Rome",}', ROME, "trailing comma"),
+    ("forecast", '{"city": "Rome", "tags": ["a",],}', ROME | {"tags": ["a"]}, "trailing comma"),
+    ("forecast", "{'city': 'Rome'}", ROME, "single quotes"),
+    ("forecast", "{'city': 'say \"hi\"'}", {"city": 'say "hi"'}, "single quotes"),
+    ("forecast", "{'city': \"it's\"}", {"city": "it's"}, "single quotes"),
+    ("forecast", "{'city': 'it\\'s'}", {"city": "it's"}, "single quotes, escaped single quote"),
+    ("forecast", '{"city": "it\\\'s"}', {"city": "it's"}, "escaped single quote"),
+    ("forecast", '{city: "Rome"}', ROME, "unquoted key"),
+    ("forecast", '{"city": "Rome", "tags": None}', ROME, "Python literal"),
+    ("buy", "{'order': {'item': 'tea'}, 'express': True}", {"order": {"item": "tea"}, "express": True},
+     "single quotes, Python literal"),
+    ("forecast", '<|python_tag|>{"city": "Rome"}<|eom_id|>', ROME, "special token"),
+    ("forecast", '{"city": "Rome"}</tool_call>', ROME, "special token"),
+    ("forecast", '{"city": "Rome"}<｜tool▁call▁end｜>', ROME, "special token"),
+    ("forecast", '{"city": "a<|b|>"}', {"city": "a<|b|>"}, ""),
+    ("forecast", '{"city": "Rome"}{"city": "Rome"}', ROME, "concatenated objects"),
+    ("forecast", '{}{"city": "Rome"}', ROME, "concatenated objects"),
+    ("forecast", '{"city": "Rome"}}', ROME, "surplus bracket"),
+    ("forecast", '{"city": "two\nlines\t"}', {"city": "two\nlines\t"}, "line break in a string"),
+    ("forecast", '\ufeff{"city": "Rome"}', ROME, "white space"),
+    ("forecast", '"{\\"city\\": \\"Rome\\"}"', ROME, "double encoding"),
+    ("forecast", '{\\"city\\": \\"Rome\\"}', ROME, "double encoding"),
+    ("forecast", '{"city": "x\\ud800y"}', {"city": "x\ufffdy"}, "half a surrogate pair"),
+    ("forecast", '{"city": "\\ud83d\\ude00"}', {"city": "\U0001f600"}, ""),
+    ("forecast", '{"city": "Rome", "city": "Rome"}', ROME, ""),
+    # values
+    ("forecast", '{"city": "Rome", "tags": "[\\"a\\", \\"b\\"]"}', ROME | {"tags": ["a", "b"]}, "array as a string"),
+    ("forecast", '{"city": "Rome", "tags": "[\'a\']"}', ROME | {"tags": ["a"]}, "array as a string"),
+    ("forecast", '{"city": "Rome", "limits": "{\\"a\\": 1}"}', ROME | {"limits": {"a": 1}}, "object as a string"),
+    ("buy", '{"order": "{\\"item\\": \\"tea\\"}"}', {"order": {"item": "tea"}}, "object as a string"),
+    ("forecast", '{"city": "Rome", "tags": "null"}', ROME, "null as a string"),
+    ("forecast", '{"city": "Rome", "tags": ""}', ROME, "null as a string"),
+    ("forecast", '{"city": "Rome", "ratio": "None"}', ROME | {"ratio": None}, "null as a string"),
+    ("forecast", '{"city": "null", "nick": "None"}', {"city": "null", "nick": "None"}, ""),
+    ("forecast", '{"city": ""}', {"city": ""}, ""),
+    ("forecast", '{"city": "Rome", "days": null, "unit": null}', ROME, "null for the default; null for the default"),
+    ("buy", '{"order": {"item": "tea", "count": null}}', {"order": {"item": "tea"}}, "null for the default"),
+    ("forecast", '{"city": "Rome", "unit": "celsius"}', ROME, "spelling of an option"),
+    ("forecast", '{"city": "Rome", "unit": "FAHRENHEIT"}', ROME | {"unit": "Fahrenheit"}, "spelling of an option"),
+    ("choose", '{"level": "2"}', {"level": 2, "size": "small", "mixed": "c"}, "spelling of an option"),
+    ("choose", '{"level": 1, "size": "LARGE"}', {"level": 1, "size": "large", "mixed": "c"}, "spelling of an option"),
+    ("pets", '{"animals": [{"kind": "cat", "lives": 9}]}', {"animals": [{"kind": "Cat", "lives": 9}]},
+     "spelling of an option"),
+    ("raw", '{"city": "Rome", "days": "3", "share": "0.5", "on": "true"}', ROME | {"days": 3, "share": 0.5, "on": True},
+     "integer as a string; number as a string; boolean as a string"),
+    ("raw", '{"city": "Rome", "unit": "c"}', ROME | {"unit": "C"}, "spelling of an option"),
+    ("raw", '{"city": "Rome", "unit": "7"}', ROME | {"unit": 7}, "spelling of an option"),
+    ("raw", '{"city": "Rome", "day": "None"}', ROME | {"day": None}, "null as a string"),
+    ("raw", '{"city": "Rome", "tags": "[\\"a\\"]"}', ROME | {"tags": ["a"]}, "array as a string"),
+    ("raw", '{"city": "Rome", "days": null}', ROME, "null for the default"),
+    # shapes and keys
+    ("forecast", '{"arguments": {"city": "Rome"}}', ROME, "wrapped in 'arguments'"),
+    ("forecast", '{"parameters": {"city": "Rome"}}', ROME, "wrapped in 'parameters'"),
+    ("forecast", '{"input": "{\\"city\\": \\"Rome\\"}"}', ROME, "wrapped in 'input'"),
+    ("forecast", '{"forecast": {"city": "Rome"}}', ROME, "wrapped in 'forecast'"),
+    ("forecast", '{"name": "forecast", "arguments": {"city": "Rome"}}', ROME, "wrapped in 'arguments'"),
+    ("raw", '{"parameters": {"City": "Rome"}}', ROME, "wrapped in 'parameters'; spelling of a key"),
+    ("wrapping", '{"arguments": {"arguments": 1}}', {"arguments": {"arguments": 1}}, ""),
+    ("wrapping", '{"arguments": {"a": 1}, "input": "x"}', {"arguments": {"a": 1}, "input": "x"}, ""),
+    ("buy", '{"item": "tea", "count": 2}', {"order": {"item": "tea", "count": 2}}, "fields laid flat"),
+    ("buy", '{"item": "tea", "express": true}', {"order": {"item": "tea"}, "express": True}, "fields laid flat"),
+    ("buy", '{"arguments": {"item": "tea"}}', {"order": {"item": "tea"}}, "wrapped in 'arguments'; fields laid flat"),
+    ("forecast", '{"City": "Rome"}', ROME, "spelling of a key"),
+    ("pets", '{"animals": [], "userName": "Ann"}', {"animals": [], "user_name": "Ann"}, "spelling of a key"),
+    ("buy", '{"order": {"Item": "tea"}}', {"order": {"item": "tea"}}, "spelling of a key"),
+    ("raw", '{"city": "Rome", "place": {"north_east": true}}', ROME | {"place": {"northEast": True}},
+     "spelling of a key"),
+    ("forecast", "```json\n{'arguments': {'CITY': 'Rome', 'tags': '[\"a\",]', 'unit': 'celsius',}}\n```",
+     ROME | {"tags": ["a"]}, "code fence, single quotes, trailing comma; wrapped in 'arguments'; spelling of a key; "
+     "spelling of an option; array as a string"),
+    # nothing at all
+    ("ping", "", {}, ""),
+    ("ping", "null", {}, ""),
+    ("ping", " {} ", {}, ""),
+    ("ping", '{"arguments": {}}', {}, "wrapped in 'arguments'"),
+    # refused
+    ("forecast", '{"city": "Ro', None, "cut off after 12 characters"),
+    ("forecast", '{"city": "Rome"', None, "cut off"),
+    ("forecast", '{"city": "Rome", "days": 1', None, "cut off"),
+    ("forecast", '```json\n{"city": "Rome", "tags": ["a', None, "cut off"),
+    ("forecast", "{'city': 'Ro", None, "cut off"),
+    ("forecast", '{"city": "Rome"}{"city": "Paris"}', None, "several objects"),
+    ("forecast", '{"city": "Rome"} and more', None, "not valid JSON"),
+    ("forecast", '{"city": "say "hi""}', None, "character 15"),
+    ("forecast", "{'city': 'it's'}", None, "not valid JSON"),
+    ("forecast", '{"city": Rome}', None, "not valid JSON"),
+    ("forecast", '{"city": "C:\\dir"}', None, "a backslash itself is written twice"),
+    ("forecast", "Rome", None, "not valid JSON"),
+    ("forecast", '[{"city": "Rome"}]', None, "one JSON object with the parameters city, days"),
+    ("forecast", '"Rome"', None, "not valid JSON"),
+    ("forecast", '{"city": "Rome", "city": "Paris"}', None, "the key 'city' is given twice"),
+    ("forecast", '{"city": "Rome", "days": NaN}', None, "days: input should be a finite number"),
+    ("forecast", '{"city": "Rome", "ratio": Infinity}', None, "ratio: input should be a finite number"),
+    ("forecast", '{"city": "Rome", "ratio": "-inf"}', None, "ratio: input should be a finite number"),
+    ("forecast", '{"city": "nan"}', {"city": "nan"}, ""),
+    ("forecast", '{"city": "Rome", "ratio": 1e999}', None, "ratio: input should be a finite number"),
+    ("forecast", '{"city": "Rome", "ratio": 1' + "0" * 400 + "}", None, "ratio: input should be a finite number"),
+    ("forecast", '{"city": "Rome", "days": 1' + "0" * 400 + "}", ROME | {"days": 10**400}, ""),
+    ("forecast", '{"city": "Rome", "days": 1' + "0" * 5000 + "}", None, "digits"),
+    ("forecast", '{"arguments": "{\\"city\\": \\"Rome\\", \\"ratio\\": NaN}"}', None, "arguments: there is no such"),
+    ("forecast", "[" * 100_000, None, "nested too deeply"),
+    ("forecast", '{"city": ' + "[" * 100_000, None, "nested too deeply"),
+    ("forecast", '{"city": ' + "[" * 300 + "]" * 300 + "}", None, "nested too deeply"),
+    ("raw", '{"city": ' + '{"a":' * 5_000, None, "nested too deeply"),
+    ("forecast", '{"city": 5}', None, "city: input should be a valid string (got 5)"),
+    ("forecast", '{"city": null}', None, "city: input should be a valid string (got null)"),
+    ("forecast", '{"city": ["Rome"]}', None, "city: "),
+    ("forecast", '{"city": "Rome", "tags": "a, b"}', None, "tags: "),
+    ("forecast", '{"city": "Rome", "days": "null"}', None, "days: "),
+    ("forecast", '{"city": "Rome", "unit": "Kelvin"}', None, "unit: "),
+    ("forecast", '{"City": "Rome", "CITY": "Paris"}', None, "city: missing"),
+    ("forecast", '{"city": "Rome", "foo": null}', None, "foo: there is no such parameter"),
+    ("choose", '{"level": 1, "mixed": "Ab"}', None, "mixed: "),
+    ("choose", '{"level": 1, "mixed": "C"}', {"level": 1, "size": "small", "mixed": "c"}, "spelling of an option"),
+    ("buy", '{"item": "tea", "colour": "red"}', None, "there is no such parameter"),
+    ("raw", '{"city": 1}', None, "city: is not of type 'string' (got 1)"),
+    ("raw", '{"city": "Rome", "days": 0}', None, "less than the minimum of 1"),
+    ("raw", '{"city": "Rome", "share": NaN}', None, "share: input should be a finite number"),
+    ("raw", '{"city": "Rome", "days": "three"}', None, "days: is not of type 'integer'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "written", "value", "said"), SLIPS, ids=range(len(SLIPS)))
+def test_slips(name, written, value, said):
+    result = TOOLS.execute(name, written)
+    kept = json.loads(result.call.arguments)
+    assert isinstance(kept, dict), "what goes back into the history is a JSON object"
+    if value is None:
+        assert isinstance(result.value, ExceptionInfo), result.value
+        assert said in result.content
+        assert len(result.content) <= 400
+        assert "http" not in result.content
+        return
+    assert result.value == value
+    assert "; ".join(repair.kind for repair in result.repairs) == said
+    if result.repairs:
+        again = TOOLS.execute(name, result.call.arguments)
+        assert (again.value, again.repairs) == (value, ()), "what goes back is valid as it stands"
+
+
+@pytest.mark.parametrize("call", ["call_with_raw_arguments", "acall_with_raw_arguments"])
+def test_a_tool_by_itself_repairs_too(call):
+    value = getattr(TOOLS["forecast"], call)("{'city': 'Rome',}")
+    assert (asyncio.run(value) if asyncio.iscoroutine(value) else value) == ROME
+    assert TOOLS["forecast"].call_with_raw_arguments({"CITY": "Rome", "tags": "['a']"}) == ROME | {"tags": ["a"]}
+
+
+def test_a_receipt_says_where_what_and_how():
+    result = TOOLS.execute("buy", '{"order": {"Item": "tea", "count": null}}')
+    assert [str(repair) for repair in result.repairs] == [
+        'order.item: spelling of a key: "Item" -> "item"',
+        'order.count: null for the default: null -> "(left out)"',
+    ]
+    (long,) = TOOLS.execute("forecast", "{'city': '" + "x" * 10_000 + "'}").repairs
+    assert len(str(long)) < 500
+
+
+def test_off_tells_of_every_slip_but_takes_null_for_the_default():
+    off = ToolRegistry(tool(repair="off")(forecast), JsonTool.from_schema(
+        name="bare", description="Bare.", call=lambda **given: given, parameters=RAW.parameters, repair="off",
+    ))  # fmt: skip
+    for registry in (off, ToolRegistry(forecast, RAW.renamed("bare"), repair="off")):
+        for slip in (
+            "{'city': 'Rome'}",
+            '{"City": "Rome"}',
+            '{"city": "Rome", "unit": "x"}',
+            '{"arguments": {"city": "R"}}',
+        ):
+            for name in ("forecast", "bare"):
+                result = registry.execute(name, slip)
+                assert isinstance(result.value, ExceptionInfo)
+                assert result.repairs == ()
+        assert "cut off" in registry.execute("forecast", '{"city": "Ro').content
+        assert registry.execute("forecast", '{"city": "Rome", "days": null}').value == ROME
+
+
+def test_a_valid_call_is_validated_once_and_stays_as_it_is():
+    class Counting:
+        injected = {}
+        parameters = {"type": "object", "properties": {}}
+        seen = []
+
+        def bind(self, arguments, injected=None):
+            self.seen.append(arguments)
+            return lambda: None
+
+    tool_ = JsonTool(ping)
+    tool_.arguments = Counting()
+    written = '{"count":   2}'
+    bound = ToolRegistry(tool_).bind(call := ToolCall("1", "ping", written))
+    assert bound.call is call
+    assert Counting.seen == [written]
+
+
+def test_arguments_are_the_tools_own():
+    def spoil(rows: list[Any], more: dict[str, Any]) -> None:
+        """Spoils."""
+        rows.append(1)
+        more["x"] = 1
+        if more.get("inner"):
+            more["inner"].append(1)
+
+    given = {"rows": [], "more": {"inner": [0]}}
+    raw = JsonTool.from_schema(
+        name="raw", description="Raw.", call=spoil, parameters={"properties": {"rows": {}, "more": {}}}
+    )
+    for each in (JsonTool(spoil), raw):
+        assert each.call_with_raw_arguments(given) is None
+        assert given == {"rows": [], "more": {"inner": [0]}}
+        call = ToolCall("1", each.name, json.dumps(given))
+        bound = ToolRegistry(each).bind(call)
+        bound.invoke()
+        assert json.loads(bound.call.arguments) == given
+
+
+def test_several_mistakes_are_told_at_once_with_received_wanted_and_an_example():
+    content = TOOLS.execute("buy", '{"order": {"count": "many"}, "express": 7, "colour": "red"}').content
+    for part in (
+        "order.item: missing",
+        "order.count: ",
+        '(got "many")',
+        "express",
+        "colour: there is no such parameter",
+    ):
+        assert part in content, content
+    assert len(content) <= 400
+    assert TOOLS.execute("buy", '{"order": {"count": "many"}}').content == (
+        'ValidationError: order.item: missing, it is required, schema {"type":"string"}; order.count: input should be a '
+        'valid integer, unable to parse string as an integer (got "many"), schema {"type":"integer"}\n'
+        'Valid, for example: {"order": {"item": "text"}}'
+    )
+
+
+def test_however_much_is_wrong_the_text_stays_short():
+    wide = JsonTool.from_schema(
+        name="wide", description="Wide.", call=print, parameters={
+            "properties": {f"parameter_{number}": {"type": "string", "minLength": 30, "pattern": "^x+$"} for number in range(40)},
+            "required": [f"parameter_{number}" for number in range(40)], "additionalProperties": False,
+        })  # fmt: skip
+    registry = ToolRegistry(forecast, wide)
+    for arguments in (
+        "{}", json.dumps({f"p{'x' * 300}{number}": "y" * 500 for number in range(300)}), "x" * 10_000,
+        json.dumps({f"parameter_{number}": "y" * 500 for number in range(40)}), json.dumps(["x" * 10_000]),
+        json.dumps({"city": {"x" * 1_000: 1}, "days": "y" * 10_000, "tags": ["z" * 1_000] * 100, "limits": 5}),
+    ):  # fmt: skip
+        for name in ("forecast", "wide"):
+            content = registry.execute(name, arguments).content
+            assert content.startswith("ValidationError")
+            assert len(content) <= 400, content
+
+
+class TestOnError:
+    def registry(self, on_error="raise"):
+        @tool(on_error=on_error)
+        def fail(how: str) -> str:
+            """Fails."""
+            raise {"own": ToolError("Ask otherwise."), "key": KeyError("x")}[how]
+
+        return ToolRegistry(fail, ping)
+
+    @staticmethod
+    def script(how):
+        return ScriptedModel(
+            {"tool_calls": [
+                {"name": "ping", "arguments": {"count": 2}}, {"name": "fail", "arguments": {"how": how}},
+                {"name": "ping", "arguments": {}},
+            ]},
+            {"tool_calls": [{"name": "final_answer", "arguments": {"text": "Done."}}]},
+        )  # fmt: skip
+
+    @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+    def test_what_the_tool_raises_goes_to_the_caller_and_the_conversation_goes_on(self, is_async):
+        agent = JsonAgent(self.registry(), model=self.script("key"))
+        with pytest.raises(KeyError):
+            asyncio.run(agent.arun("Go.")) if is_async else agent("Go.")
+        answers = [message["content"] for message in agent.history if message["role"] == "tool"]
+        assert answers == ['{"count":2}', "KeyError: 'x'", "{}"]
+        assert agent("Go on.", model=ScriptedModel({"tool_calls": [
+            {"name": "final_answer", "arguments": {"text": "Done."}},
+        ]})) == "Done."  # fmt: skip
+
+    def test_what_is_meant_for_the_model_and_what_the_model_did_wrong_is_told(self):
+        assert JsonAgent(self.registry(), model=self.script("own"))("Go.") == "Done."
+        assert self.registry().execute("fail", "{}").error.name == "ValidationError"
+
+    def test_without_it_the_model_is_told(self):
+        assert JsonAgent(self.registry("tell"), model=self.script("key"))("Go.") == "Done."
+
+
+def test_a_run_has_all_receipts_and_the_log_a_line_for_each():
+    model = ScriptedModel(
+        {"tool_calls": [
+            {"name": "functions.forecast", "arguments": "{'city': 'Rome'}"}, {"name": "ping", "arguments": {}},
+        ]},
+        {"tool_calls": [{"name": "final_answer", "arguments": '{"arguments": {"text": "Done."}}'}]},
+    )  # fmt: skip
+    said = []
+    sink = logger.add(lambda message: said.append(message.record), level="WARNING")
+    logger.enable("agentkit")
+    try:
+        result = JsonAgent([forecast, ping], model=model).run("Go.")
+    finally:
+        logger.disable("agentkit")
+        logger.remove(sink)
+    assert result.answer == "Done."
+    assert [repair.kind for repair in result.repairs] == ["name of the tool", "single quotes", "wrapped in 'arguments'"]
+    assert [(record["level"].name, record["message"].partition(": ")[0]) for record in said] == [
+        ("WARNING", "🔧 forecast"), ("WARNING", "🔧 forecast"), ("WARNING", "🔧 final_answer"),
+    ]  # fmt: skip
+    sent = [call["function"]["arguments"] for message in result.messages for call in message.get("tool_calls", ())]
+    assert sent == ['{"city": "Rome"}', "{}", '{"text": "Done."}']
+
+
+def test_a_line_of_the_log_is_one_line():
+    bound = TOOLS.bind(ToolCall("1", "forecast", '```json\n{"city": "Rome"}\n```'))
+    *_, line = lines(ToolStarted(bound))
+    assert (line.level, "\n" in line.text) == ("WARNING", False)

@@ -1,0 +1,204 @@
+"""Long results: cut to head and tail, and read on."""
+
+import json
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit import ToolError, ToolRegistry, tool
+from agentkit.answer import answer_tool
+from agentkit.flow import stacked
+from agentkit.loop import agent_loop
+from agentkit.messages import ToolCall, user
+from agentkit.policies.excerpts import KEPT, MAX_RESULT, READ_MORE, CutResults, excerpts
+from agentkit.policies.limit import limit_steps
+from agentkit.policies.text_calls import text_calls
+from agentkit.policies.text_mode import text_mode
+from agentkit.testing import ScriptedModel
+
+LONG = "".join(f"line {number:05}\n" for number in range(5_000))
+"""55,000 characters."""
+
+
+def long() -> str:
+    """Gives a long text."""
+    return LONG
+
+
+def short() -> str:
+    """Gives a short text."""
+    return "short"
+
+
+def fail() -> None:
+    """Fails at length."""
+    raise ValueError("x" * 100_000)
+
+
+def explain() -> None:
+    """Explains at length."""
+    raise ToolError("y" * 3_000)
+
+
+def endless():
+    """Counts."""
+    number = 0
+    while True:
+        yield number
+        number += 1
+
+
+async def aendless():
+    """Counts, awaiting."""
+    for number in range(20_000):
+        yield number
+
+
+TOOLS = ToolRegistry(long, short, fail, explain, endless, aendless, answer=answer_tool())
+
+
+def call(name, **arguments):
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+FINAL = call("final_answer", text="ok")
+
+
+def run(world, *replies, tools=TOOLS, policies=None, history=None):
+    model = ScriptedModel(*replies)
+    history = [user("?")] if history is None else history
+    flow = stacked(agent_loop(model, tools, history), policies or (excerpts(),))
+    world.drive(flow)
+    return history, model
+
+
+def read_id(text: str) -> str:
+    return text.split('result_id="')[1].split('"')[0]
+
+
+def test_a_long_result_is_cut_to_its_head_and_tail(world):
+    history, _ = run(world, call("long"), FINAL)
+    shown = history[2]["content"]
+    assert len(shown) < MAX_RESULT + 200
+    assert shown.startswith("line 00000\n")
+    assert shown.endswith("line 04999\n")
+    assert "35000 of 55000 characters are left out" in shown
+
+
+def test_reading_on_is_offered_only_when_something_was_cut(world):
+    _, model = run(world, call("short"), call("long"), FINAL)
+    assert [READ_MORE in request.tools for request in model.requests] == [False, False, True]
+
+
+def test_the_model_reads_on_to_the_end(world):
+    kept = CutResults()
+    history, _ = run(world, call("long"), FINAL, policies=(excerpts(kept),))
+    identity, offset, parts = read_id(history[2]["content"]), 15_000, [LONG[:15_000]]
+    while offset:
+        following = [user("on")]
+        run(
+            world,
+            call(READ_MORE, result_id=identity, offset=offset),
+            FINAL,
+            policies=(excerpts(kept),),
+            history=following,
+        )
+        text, _, note = following[2]["content"].rpartition("\n[characters ")
+        parts.append(text)
+        offset = int(note.split("offset=")[1].removesuffix("]")) if "offset=" in note else 0
+    assert "".join(parts) == LONG
+
+
+def test_a_model_that_writes_its_calls_as_text_can_read_on_too(world):
+    kept = CutResults()
+    identity = kept.keep(ToolCall("call_1", "long"), LONG)
+    for written in (
+        f'read_more(result_id="{identity}", offset=15000)',
+        f'{{"name": "read_more", "arguments": {{"result_id": "{identity}", "offset": 15000}}}}',
+    ):
+        replies = (
+            {"tool_calls": [{"name": "long", "arguments": {}, "id": "call_1"}]},
+            written,
+            'final_answer(text="ok")',
+        )
+        history, _ = run(world, *replies, policies=(excerpts(kept), text_calls(), text_mode()))
+        assert "[characters 15000 to 35000 of 55000" in history[4]["content"]
+
+
+def test_reading_on_in_vain_is_told(world):
+    history, _ = run(
+        world,
+        call("long"),
+        call(READ_MORE, result_id="nothing", offset=0),
+        call(READ_MORE, result_id="nothing"),
+        FINAL,
+    )
+    identity = read_id(history[2]["content"])
+    assert history[4]["content"] == f"There is no cut result 'nothing'. There are: {identity}."
+    assert "offset" in history[6]["content"]
+
+
+def test_without_a_cut_the_tool_does_not_exist(world):
+    history, _ = run(world, call(READ_MORE, result_id="x", offset=0), FINAL)
+    assert "UnknownTool" in history[2]["content"]
+
+
+def test_a_tool_of_that_name_keeps_it(world):
+    def read_more() -> str:
+        """The user's own."""
+        return "mine"
+
+    tools = ToolRegistry(read_more, long, answer=answer_tool())
+    history, model = run(world, call("long"), call("read_more"), FINAL, tools=tools)
+    assert "result_id" not in history[2]["content"]
+    assert history[4]["content"] == "mine"
+    assert list(model.requests[2].tools) == ["final_answer", "read_more", "long"]
+
+
+def test_the_cap_of_the_agent_and_of_the_tool(world):
+    tools = ToolRegistry(tool(long), short, answer=answer_tool())
+    tools["long"].max_result = 60_000
+    history, _ = run(world, call("long"), call("short"), FINAL, tools=tools, policies=(excerpts(max_result=4),))
+    assert history[2]["content"] == LONG
+    assert history[4]["content"].startswith("sho\n[... 1 of 5 characters")
+
+
+def test_at_the_limit_only_the_answer_is_offered(world):
+    _, model = run(world, call("long"), FINAL, policies=(excerpts(), limit_steps(1)))
+    assert list(model.requests[1].tools) == ["final_answer"]
+
+
+def test_a_long_exception_is_cut_and_a_tools_own_words_are_not(world):
+    history, _ = run(world, call("fail"), call("explain"), FINAL)
+    assert len(history[2]["content"]) < 2_100
+    assert "98012 more characters" in history[2]["content"].replace(",", "")
+    assert history[4]["content"] == "y" * 3_000
+
+
+@pytest.mark.parametrize("name", ["endless", "aendless"])
+def test_an_endless_iterator_is_taken_up_to_a_limit(world, name):
+    history, _ = run(world, call(name), FINAL, policies=(excerpts(max_result=10**6),))
+    items = json.loads(history[2]["content"])
+    assert items[:2] == [0, 1]
+    assert len(items) == 10_001
+    assert items[-1] == "... (only the first 10,000 items were taken)"
+
+
+def test_the_oldest_text_is_forgotten_first():
+    kept = CutResults()
+    ids = [kept.keep(ToolCall(f"call_{number}", "long"), f"text {number}") for number in range(KEPT + 1)]
+    assert kept.read(ids[-1], 0, 100).startswith(f"text {KEPT}")
+    with pytest.raises(ToolError, match="There is no cut result"):
+        kept.read(ids[0], 0, 100)
+    with pytest.raises(ToolError, match="offset must be below"):
+        kept.read(ids[-1], 10_000, 100)
+
+
+@given(st.text(min_size=1, max_size=300), st.integers(1, 50))
+def test_pages_join_to_the_whole(text, length):
+    kept = CutResults()
+    read = partial(kept.read, kept.keep(ToolCall("c", "t"), text))
+    pages = [read(offset, length).rpartition("\n[characters ")[0] for offset in range(0, len(text), length)]
+    assert "".join(pages) == text
