@@ -12,8 +12,10 @@ from loguru import logger
 if TYPE_CHECKING:
     from .agent import JsonAgent as JsonAgent
     from .calls import ToolResult as ToolResult
+    from .checking.evidence import evidence as evidence
     from .context import Injected as Injected
     from .context import RunContext as RunContext
+    from .decorator import tool as tool
     from .errors import AgentkitError as AgentkitError
     from .errors import DefinitionError as DefinitionError
     from .errors import ExceptionInfo as ExceptionInfo
@@ -28,9 +30,8 @@ if TYPE_CHECKING:
     from .functions import function_to_json as function_to_json
     from .functions import schema as schema
     from .json_tool import JsonTool as JsonTool
-    from .json_tool import tool as tool
-    from .listeners import log as log
     from .linter import lint as lint
+    from .listeners import log as log
     from .lockfile import compare_locks as compare_locks
     from .lockfile import lock as lock
     from .messages import ToolCall as ToolCall
@@ -45,6 +46,7 @@ logger.disable("agentkit")
 _HOMES = {
     "agent": ["JsonAgent"],
     "calls": ["ToolResult"],
+    "checking.evidence": ["evidence"],
     "context": ["Injected", "RunContext"],
     "errors": [
         "AgentkitError",
@@ -67,7 +69,8 @@ _HOMES = {
     "run": ["Result"],
     "schemas": ["annotate"],
     "session": ["Session"],
-    "json_tool": ["JsonTool", "tool"],
+    "decorator": ["tool"],
+    "json_tool": ["JsonTool"],
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
-from typing import Any, Generic, cast
+from typing import Any, Generic, Literal, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
@@ -11,19 +11,25 @@ from .answer import answer_tool
 from .context import RunContext
 from .errors import DefinitionError, RunError
 from .flow import Emit, Event, Flow, Listener, Policy, adrive, ask, drive, stacked
+from .handling import Repairing
 from .listeners.log import log, show_messages
 from .litellm_model import LiteLLMModel
 from .loop import agent_loop
 from .messages import Message
 from .model import Model
 from .offline import OfflineModel
+from .policies.checks import Check, check_answers
+from .policies.excerpts import MAX_RESULT, excerpts
 from .policies.limit import limit_steps
 from .policies.retry import WAITS, retry
+from .policies.text_calls import text_calls
+from .policies.text_mode import text_mode
 from .registry import ToolRegistry
 from .run import Result, Run, RunFinished, RunStarted
 from .session import Session
 
 T = TypeVar("T", default=str)
+ToolMode: TypeAlias = Literal["auto", "text"]
 
 INSTRUCTION = """\
 Work through the task step by step with the tools, several calls at once where they do not depend on each other. \
@@ -47,6 +53,11 @@ class JsonAgent(Generic[T]):
         answer: The type of the answer; any type that pydantic can validate.
         max_steps: How many requests a run may make before it is asked for its final answer.
         retries: How often a request that failed in a passing way is made again.
+        checks: Functions of the answer (and, if they take two arguments, of the run's `Material`) that raise what is
+            wrong with it: then it goes back to the model with the reason.
+        repair: "off" to repair nothing that the model writes, whatever the tools say.
+        tool_mode: "text" for models without function calling: the tools stand in the instruction, calls in the text.
+        max_result: Characters of a tool's result that the model reads at once; it can read on.
         deps: What tools get for parameters of type `RunContext` or `Injected[...]`, which the model does not see.
         policies: What becomes of effects; the first one sees an effect first.
         listeners: Functions that are shown every event.
@@ -64,12 +75,16 @@ class JsonAgent(Generic[T]):
         answer: type[T] = cast(Any, str),  # noqa: B008
         max_steps: int = 50,
         retries: int = len(WAITS),
+        checks: Sequence[Check] = (),
+        repair: Repairing = "safe",
+        tool_mode: ToolMode = "auto",
+        max_result: int = MAX_RESULT,
         deps: Any = None,
         policies: Sequence[Policy] = (),
         listeners: Sequence[Listener] = (),
         **options: Any,
     ) -> None:
-        self.tools = ToolRegistry(*tools, answer=answer_tool(answer))
+        self.tools = ToolRegistry(*tools, answer=answer_tool(answer), repair=repair)
         if len(self.tools) == 1 and answer is str:
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
         self.tools.check_injected(RunContext(deps))
@@ -83,6 +98,9 @@ class JsonAgent(Generic[T]):
         self._waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(retries)]
         self.deps = deps
         self._policies = tuple(policies)
+        self._checks = tuple(checks)
+        self._tool_mode = tool_mode
+        self._max_result = max_result
         self._options = options
         self._text_ends = answer is str
         self._models: dict[str, Model] = {}
@@ -174,20 +192,35 @@ class JsonAgent(Generic[T]):
         backend, note = self._model(model)
         with session.turn(self.instruction, query.strip()) as history:
             run = Run(backend.name, history, self.listeners)
+            begun = RunStarted(query.strip(), backend.name, note)
             try:
-                yield run, self._flow(run, backend, query.strip(), note, stream)
+                yield run, self._flow(run, backend, session, begun, stream)
             except RunError as error:
                 error.history, error.usage = list(history), run.usage
                 raise
             finally:
                 session.usage += run.usage
 
-    def _flow(self, run: Run, backend: Model, query: str, note: str, stream: bool) -> Flow[None]:
-        yield from ask(Emit(RunStarted(query, backend.name, note)))
+    def _flow(self, run: Run, backend: Model, session: Session, begun: RunStarted, stream: bool) -> Flow[None]:
+        yield from ask(Emit(begun))
         context = RunContext(self.deps, usage=lambda: run.usage)
         loop = agent_loop(backend, self.tools, run.history, context, text_ends=self._text_ends, stream=stream)
-        answer = yield from stacked(loop, (*self._policies, limit_steps(self.max_steps), retry(self._waits)))
+        answer = yield from stacked(loop, self._stack(run, session, context))
         yield from ask(Emit(RunFinished(run.finish(answer))))
+
+    def _stack(self, run: Run, session: Session, context: RunContext[Any]) -> tuple[Policy, ...]:
+        """The policies of a run, the innermost first: it sees what the loop asks for before the others do."""
+        checks = (check_answers(self._checks, run.history),) if self._checks else ()
+        in_text = (text_mode(),) if self._tool_mode == "text" else ()
+        return (
+            *self._policies,
+            excerpts(session.cut, self._max_result),
+            limit_steps(self.max_steps),
+            *checks,  # after the limit, for at the limit an answer is taken as it is
+            text_calls(context),
+            *in_text,
+            retry(self._waits),
+        )
 
     def _model(self, model: str | Model | None) -> tuple[Model, str]:
         """The backend to ask, and what the person should know about the choice."""

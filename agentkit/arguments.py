@@ -1,13 +1,14 @@
 """What the model wrote as arguments -> a call that is ready to be made, or what is wrong with them, for the model."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from .errors import ExceptionInfo
+from .formats import Rendering
 from .handling import Repairing
 from .repairs import (
     WRAPPERS,
@@ -177,3 +178,15 @@ def arguments_in(call: Any, parameters: JsonSchema) -> str | Mapping[str, Any]:
         if is_wrapping and isinstance(call[key], str | Mapping):
             return arguments_in(call[key], parameters)
     return call
+
+
+def real_names(arguments: str | Mapping[str, Any], aliased: Iterable[Rendering]) -> str | Mapping[str, Any]:
+    """The arguments with the parameters' own names in the place of those that a provider was given for them."""
+    try:
+        given = from_json(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        return arguments
+    if isinstance(given, Mapping):
+        for rendering in aliased:
+            given = rendering.original(given)
+    return to_json(given).decode() if isinstance(arguments, str) else given

@@ -13,3 +13,4 @@ class Handling(TypedDict, total=False):
 
     repair: Repairing
     on_error: OnError
+    max_result: int | None

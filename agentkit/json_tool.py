@@ -1,10 +1,10 @@
 """A tool: a callable with a name, a description and the schema of its arguments."""
 
 from collections.abc import Callable, Mapping
-from functools import cached_property, partial, update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
+from functools import cached_property, update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
-from .arguments import Arguments, Bound, arguments_in, bound
+from .arguments import Arguments, Bound, arguments_in, bound, real_names
 from .context import RunContext, injected_value
 from .errors import ExceptionInfo
 from .formats import Declaration, Loss, References, Rendering, render
@@ -42,6 +42,7 @@ class JsonTool(Generic[P, R]):
             parameters, or a predicate of the signature; without it, all of them.
         repair: "off" to tell the model of every slip in the arguments, also where it is certain what was meant.
         on_error: "raise" to end the run with what the function raises (but for `ToolError`, which is for the model).
+        max_result: Characters of a result that the model reads at once; without it, what the agent says.
 
     Raises:
         DefinitionError: the name, the description or a parameter's type is missing or cannot be used.
@@ -112,6 +113,7 @@ class JsonTool(Generic[P, R]):
         description: str,
         repair: Repairing = "safe",
         on_error: OnError = "tell",
+        max_result: int | None = None,
     ) -> None:
         check_name(name)
         check_description(name, description)
@@ -121,6 +123,7 @@ class JsonTool(Generic[P, R]):
         self.arguments = schema
         self.repair = repair
         self.on_error = on_error
+        self.max_result = max_result
         self.is_async = is_async(function)
         self._renderings: dict[tuple[str, str], Rendering] = {}
         update_wrapper(self, function, updated=())
@@ -132,16 +135,18 @@ class JsonTool(Generic[P, R]):
     def __get__(self, instance: object, owner: type | None = None) -> "JsonTool[..., R]":
         if instance is None:
             return self
-        handling: Handling = {"repair": self.repair, "on_error": self.on_error}
-        return JsonTool(
-            self.function.__get__(instance, owner), name=self.name, description=self.description, **handling
-        )
+        method = self.function.__get__(instance, owner)
+        return JsonTool(method, name=self.name, description=self.description, **self._handling)
 
     def renamed(self, name: str) -> "JsonTool[P, R]":
         """The same tool under another name."""
         copy: JsonTool[P, R] = JsonTool.__new__(type(self))
-        copy._set_up(self.function, self.arguments, name, self.description, self.repair, self.on_error)
+        copy._set_up(self.function, self.arguments, name, self.description, **self._handling)
         return copy
+
+    @property
+    def _handling(self) -> Handling:
+        return {"repair": self.repair, "on_error": self.on_error, "max_result": self.max_result}
 
     def __repr__(self) -> str:
         return f"JsonTool({self.name}: {self.description.splitlines()[0]})"
@@ -208,7 +213,10 @@ class JsonTool(Generic[P, R]):
         repair: Repairing | None = None,
     ) -> Bound:
         """The call with validated arguments, or what is wrong with them; `context` fills the injected parameters."""
-        hidden = self.arguments.injected
+        if aliased := [rendering for rendering in self._renderings.values() if rendering.aliases]:
+            arguments = real_names(arguments, aliased)
+        if not (hidden := self.arguments.injected):
+            return bound(self.arguments, arguments, name=self.name, repair=repair or self.repair)
         values = {name: injected_value(hint, context or RunContext(None)) for name, hint in hidden.items()}
         return bound(self.arguments, arguments, values, name=self.name, repair=repair or self.repair)
 
@@ -239,20 +247,3 @@ class JsonTool(Generic[P, R]):
             return cast(R, await asettled(ready() if self.is_async else await in_thread(ready)))
         except Exception as error:
             return ExceptionInfo.of(error)
-
-
-@overload
-def tool(function: Callable[P, R], /) -> JsonTool[P, R]: ...
-@overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    parameters: Mapping[str, FieldText] | None = None,
-    duplicates: Duplicates = "dedupe",
-    overload: Choice | None = None,
-    **handling: Unpack[Handling],
-) -> Callable[[Callable[P, R]], JsonTool[P, R]]: ...
-def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
-    """Make a function a tool: `@tool`, or `@tool(name=..., ...)` with the settings of `JsonTool`; it stays callable."""
-    return partial(JsonTool, **settings) if function is None else JsonTool(function, **settings)

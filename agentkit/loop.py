@@ -19,7 +19,7 @@ from typing import Any
 
 from .calls import CallTools, ToolResult
 from .context import RunContext
-from .errors import NoAnswer
+from .errors import NoAnswer, Paused
 from .flow import Flow, ask
 from .messages import Message, ToolCall, admit, calls_of, pending_calls, settle, tool_message, user
 from .model import AskModel, Model, Request
@@ -88,6 +88,8 @@ def _answer_calls(
     finished: dict[str, ToolResult] = {}
     try:
         results = yield from ask(CallTools(bound, finished))
+    except Paused:
+        raise
     except (GeneratorExit, Exception):
         for call in calls:
             history.append(finished[call.id].message if call.id in finished else tool_message(call, CANCELLED))

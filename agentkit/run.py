@@ -13,6 +13,7 @@ from .flow import Event, Listener
 from .loop import Answer
 from .messages import Message, Usage
 from .model import ModelReplied
+from .policies.checks import AnswerDoubted
 from .policies.limit import Landing
 from .repairs import Repair
 from .results import render
@@ -27,7 +28,8 @@ class Result(Generic[T]):
     `answer` is the answer, in the type the agent was given; `messages` the conversation up to it; `usage` the requests,
     tokens and dollars of this run; `steps` how many replies the model gave; `stopped` why the run ended ("answer",
     "text": a plain text was taken for the answer, "max_steps": the answer was asked for at the limit); `calls` the
-    results of all tool calls, in the order they came in; `seconds` how long the run took.
+    results of all tool calls, in the order they came in; `seconds` how long the run took; `doubts` what checks still
+    had against the answer when it was taken.
     """
 
     answer: T
@@ -38,6 +40,7 @@ class Result(Generic[T]):
     model: str = ""
     calls: list[ToolResult] = field(default_factory=list, repr=False)
     seconds: float = 0.0
+    doubts: tuple[str, ...] = ()
 
     @property
     def cost(self) -> float | None:
@@ -89,6 +92,7 @@ class Run:
     steps: int = 0
     landed: str = ""
     calls: list[ToolResult] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
 
     def observe(self, event: Event) -> Event:
@@ -100,6 +104,8 @@ class Run:
             self.calls.append(event.result)
         elif isinstance(event, Landing):
             self.landed = event.reason
+        elif isinstance(event, AnswerDoubted):
+            self.doubts.append(event.reason)
         for listener in self.listeners:
             listener(event)
         return event
@@ -115,4 +121,5 @@ class Run:
             self.model,
             self.calls,
             time.perf_counter() - self.started,
+            tuple(self.doubts),
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from .errors import RunError
 from .loop import CANCELLED
 from .messages import Message, Usage, pending_calls, system, tool_message, user
+from .policies.excerpts import CutResults
 
 
 @dataclass(eq=False)
@@ -16,6 +17,8 @@ class Session:
 
     messages: list[Message] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
+    cut: CutResults = field(default_factory=CutResults, repr=False)
+    """The whole texts of results that were too long to be shown."""
     _busy: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @contextmanager
@@ -47,6 +50,7 @@ class Session:
         """Forget what was said, and what it took; the instruction stays."""
         self.messages[:] = [message for message in self.messages[:1] if message["role"] == "system"]
         self.usage = Usage()
+        self.cut = CutResults()
 
     def _begin(self, instruction: str) -> None:
         if self.messages and self.messages[0]["role"] == "system":

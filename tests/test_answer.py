@@ -10,10 +10,10 @@ from pydantic import BaseModel, RootModel
 
 from agentkit import DefinitionError, ToolError, ToolRegistry
 from agentkit.answer import DESCRIPTION, answer_tool
-from agentkit.evidence import evidence
+from agentkit.checking.evidence import evidence
+from agentkit.checking.material import Material
 from agentkit.flow import stacked
 from agentkit.loop import agent_loop
-from agentkit.material import Material
 from agentkit.messages import user
 from agentkit.policies.checks import AnswerDoubted, check_answers
 from agentkit.policies.limit import limit_steps

@@ -92,6 +92,7 @@ RAW = JsonTool.from_schema(
             "days": {"type": "integer", "minimum": 1},
             "share": {"type": "number"},
             "on": {"type": "boolean"},
+            "code": {"anyOf": [{"type": "string", "pattern": "^x"}, {"type": "integer"}]},
             "unit": {"enum": ["C", "F", 7]},
             "day": {"type": ["string", "null"], "pattern": "^[0-9]{4}$"},
             "place": {"$ref": "#/$defs/Place"},
@@ -232,6 +233,8 @@ SLIPS = [
     ("raw", '{"city": "Rome", "days": 0}', None, "less than the minimum of 1"),
     ("raw", '{"city": "Rome", "share": NaN}', None, "share: input should be a finite number"),
     ("raw", '{"city": "Rome", "days": "three"}', None, "days: is not of type 'integer'"),
+    ("raw", '{"city": "Rome", "code": "12"}', None, "code: "),
+    ("wrapping", '{"arguments": {"arguments": {"a": 1}}}', None, "arguments.arguments: "),
 ]  # fmt: skip
 
 

@@ -25,7 +25,9 @@ class Services:
 def look_up(key: str, db: Injected[Database], run: RunContext[Services], note: str = "-") -> str:
     """Looks something up."""
     run.state["seen"] = run.state.get("seen", 0) + 1
-    return f"{key} in {db.name}, {run.deps.limit}, {note}, call {run.call.id}, {run.state['seen']}, {run.usage().requests}"
+    return (
+        f"{key} in {db.name}, {run.deps.limit}, {note}, call {run.call.id}, {run.state['seen']}, {run.usage().requests}"
+    )
 
 
 def other_form(key: str, db: Annotated[Database, Injected]) -> str:
@@ -61,12 +63,12 @@ def test_the_state_lives_as_long_as_the_run():
 def test_what_has_the_type_is_injected(deps):
     tool = JsonTool(other_form)
     assert list(tool.parameters["properties"]) == ["key"]
-    ready = tool.bind('{"key": "a"}', RunContext(deps))
+    ready = tool.bind('{"key": "a"}', RunContext(deps)).ready
     assert ready() == "a in x"
 
 
 def test_a_value_the_model_writes_for_a_hidden_parameter_is_refused():
-    info = JsonTool(other_form).bind('{"key": "a", "db": "mine"}', RunContext(Database()))
+    info = JsonTool(other_form).bind('{"key": "a", "db": "mine"}', RunContext(Database())).ready
     assert "db" in info.message
 
 
@@ -89,7 +91,7 @@ def test_injection_works_by_position_and_for_coroutines():
         """Does."""
         return f"{a} {db.name} {rest}"
 
-    ready = JsonTool(f).bind('{"a": 1, "rest": [2]}', RunContext(Database("x")))
+    ready = JsonTool(f).bind('{"a": 1, "rest": [2]}', RunContext(Database("x"))).ready
     assert asyncio.run(ready()) == "1 x (2,)"
 
 

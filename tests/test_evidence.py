@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit import ToolError
-from agentkit.evidence import evidence, unsupported
-from agentkit.material import Material
+from agentkit.checking.evidence import evidence, unsupported
+from agentkit.checking.material import Material
 from agentkit.messages import ToolCall, assistant, system, tool_message, user
 
 SOURCE = (

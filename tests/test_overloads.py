@@ -54,7 +54,11 @@ def test_a_signature_is_chosen_by_index_types_or_predicate():
 def test_without_a_choice_all_are_offered_together():
     tool = JsonTool(forecast)
     assert set(tool.parameters["properties"]) == {"city", "days", "latitude", "longitude"}
-    assert [branch["required"] for branch in tool.parameters["anyOf"]] == [["city"], ["city", "days"], ["latitude", "longitude"]]
+    assert [branch["required"] for branch in tool.parameters["anyOf"]] == [
+        ["city"],
+        ["city", "days"],
+        ["latitude", "longitude"],
+    ]
     assert tool.call_with_raw_arguments({"latitude": 1, "longitude": 2}) == "() {'latitude': 1.0, 'longitude': 2.0}"
     assert tool.call_with_raw_arguments({"city": "Rome", "days": 3}) == "() {'city': 'Rome', 'days': 3}"
     info = tool.call_with_raw_arguments({"latitude": 1})

@@ -132,8 +132,8 @@ def test_the_last_word_has_the_one_who_makes_the_tool():
     tool = JsonTool(f, parameters={"a": "mine", "unit": {"description": "The unit.", "enum": ["m", "km", "m"]}})
     assert text(properties(tool, "a")) == "mine"
     assert properties(tool, "unit")["enum"] == ["m", "km"]
-    for format in ("openai", "anthropic", "gemini", "json"):
-        assert '"km"' in json.dumps(tool.schema(format))
+    for dialect in ("openai", "anthropic", "gemini", "json"):
+        assert '"km"' in json.dumps(tool.schema(dialect))
     assert tool.call_with_raw_arguments({"a": 1, "unit": "km"}) == "km"
     assert "'m' or 'km'" in tool.call_with_raw_arguments({"a": 1, "unit": "mile"}).message
 

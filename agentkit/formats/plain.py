@@ -7,12 +7,12 @@ from .node import ROOT
 
 
 def plain(declaration: Declaration) -> Rendering:
-    """The schema itself; `title` is the tool's name, `description` the tool's."""
+    """The schema itself; `description` is the tool's."""
     schema = deepcopy(declaration.parameters)
     losses = []
     own = schema.pop("description", None)
     text = declaration.description or own
     if own and own != text:
         losses.append(Loss(ROOT, "description", own, "dropped: the tool's own description stands there"))
-    head = {"title": declaration.name} | ({"description": text} if text else {})
+    head = {"description": text} if text else {}
     return Rendering({**head, **schema}, tuple(losses))

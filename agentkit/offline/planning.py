@@ -119,11 +119,12 @@ class Reading:
         return cls(tool, query, read_for(tool, query))
 
     def is_about(self, said: set[str]) -> bool:
-        """Whether some concepts say enough of the tool's words, or name an option, to be meant for it."""
+        """Whether some concepts say the tool's name, enough of its words, or an option, and so are meant for it."""
         told = {word: weight for word in said - GENERIC if len(word) > 1 and (weight := self.tool.weights.get(word))}
         options = [concepts(str(option)) for p in self.tool.params for option in (*p.options, *p.examples)]
+        names = [self.tool.name_words, *options]
         vague = GENERIC.issuperset(self.tool.name_words) or _searches_all(self.tool)
-        return sum(told.values()) >= (1.0 if vague else ABOUT) or any(o and said.issuperset(o) for o in options)
+        return sum(told.values()) >= (1.0 if vague else ABOUT) or any(name and said.issuperset(name) for name in names)
 
     def filled(self, start: int, end: int) -> int:
         """How many arguments a stretch by itself gives, when it says all that a call needs; else none."""

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ..calls import BoundCall, CallTools
+from ..checking.material import Material
 from ..errors import ExceptionInfo, ToolError
 from ..flow import Effect, Emit, Event, Flow, Policy, ask, interpret
 from ..loop import text_of
-from ..material import Material
 from ..messages import Message, ToolCall, assistant
 from ..model import AskModel, Reply
 from ..workers import in_thread, settled

@@ -70,7 +70,7 @@ def excerpts(kept: CutResults | None = None, max_result: int = MAX_RESULT) -> Po
                 return ToolRegistry(reader).bind(bound.call)
             if bound.tool is reader:
                 return bound
-            own = getattr(bound.tool, "max_result", None)
+            own = bound.tool.max_result if bound.tool else None
             store = kept if readable else None
             shorten = partial(_excerpt, most=max_result if own is None else own, call=bound.call, kept=store)
             return replace(bound, shorten=shorten)

@@ -166,7 +166,7 @@ class Assembler:
 
     def _take_block(self, block: dict[str, Any]) -> None:
         """Thinking comes in pieces; the last one brings the signature, and in some versions the whole text again."""
-        last = self._blocks[-1] if self._blocks else {"type": None}
+        last: dict[str, Any] = self._blocks[-1] if self._blocks else {"type": None}
         if block["type"] != "thinking" or last["type"] != "thinking" or last.get("signature"):
             self._blocks.append(dict(block))
             return

@@ -18,12 +18,12 @@ FLOORS = [
     ["messages", "errors", "context", "flow", "workers"],
     ["schemas", "formats"],
     [
-        "handling", "repairs", "arguments", "data", "results", "executor", "json_tool", "functions", "calls", "registry",
+        "handling", "repairs", "arguments", "data", "results", "executor", "json_tool", "decorator", "functions", "calls", "registry",
         "written", "linter", "lockfile", "model", "answer",
     ],
     [
         "wire", "litellm_model",
-        "offline", "loop", "claims", "material", "evidence", "policies", "session", "run", "listeners",
+        "offline", "loop", "checking", "policies", "session", "run", "listeners",
     ],
     ["agent", "testing"],
     ["cli_targets", "cli"],

@@ -3,10 +3,11 @@ import subprocess
 import sys
 from typing import get_type_hints
 
-import agentkit_tools
 import pytest
-from agentkit_tools import ALL_TOOLS, get_weather, search_text
 from docstring_parser import parse
+
+import agentkit_tools
+from agentkit_tools import ALL_TOOLS, get_weather, search_text
 
 IMPORTED = (
     "import sys, agentkit_tools; print(*(sys.modules.keys() & {'requests', 'ddgs', 'urllib3', 'litellm', 'pydantic'}))"

@@ -1,11 +1,11 @@
 import math
 
 import pytest
-from agentkit_tools import calculate
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit import ToolError
+from agentkit_tools import calculate
 
 
 @pytest.mark.parametrize(

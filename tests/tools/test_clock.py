@@ -1,9 +1,9 @@
 import datetime
 
 import pytest
-from agentkit_tools import clock, current_time, days_between, shift_date
 
 from agentkit import ToolError
+from agentkit_tools import clock, current_time, days_between, shift_date
 
 
 @pytest.fixture(autouse=True)

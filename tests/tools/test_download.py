@@ -4,10 +4,10 @@ import tracemalloc
 import zlib
 
 import pytest
-from agentkit_tools import download as download_module
-from agentkit_tools.download import download
 
 from agentkit import ToolError
+from agentkit_tools import download as download_module
+from agentkit_tools.download import download
 
 PUBLIC = "93.184.216.34"
 

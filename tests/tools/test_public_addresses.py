@@ -3,9 +3,9 @@ import threading
 import time
 
 import pytest
-from agentkit_tools.guard import endpoints, is_public, read_url
 
 from agentkit import ToolError
+from agentkit_tools.guard import endpoints, is_public, read_url
 
 PRIVATE = [
     "0.0.0.0",

@@ -1,10 +1,11 @@
 import time
 
 import pytest
-from agentkit_tools import readable
-from agentkit_tools.readable import readable_text
 from hypothesis import given
 from hypothesis import strategies as st
+
+from agentkit_tools import readable
+from agentkit_tools.readable import readable_text
 
 PAGE = """<!DOCTYPE html>
 <html><head><title>My &amp;

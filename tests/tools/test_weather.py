@@ -2,9 +2,9 @@ import json
 from urllib.parse import parse_qs
 
 import pytest
-from agentkit_tools import get_weather, weather
 
 from agentkit import ToolError
+from agentkit_tools import get_weather, weather
 
 KOLKATA = {
     "name": "Kolkata",

@@ -1,14 +1,14 @@
 import json
 from types import SimpleNamespace
 
-import agentkit_tools.web as web
 import pytest
-from agentkit_tools import download as download_module
-from agentkit_tools import fetch_page, search_text
 from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
 from ddgs.http_client import HttpClient
 
+import agentkit_tools.web as web
 from agentkit import ToolError
+from agentkit_tools import download as download_module
+from agentkit_tools import fetch_page, search_text
 
 
 def hits(count, text="about cats"):

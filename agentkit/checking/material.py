@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .loop import REMINDER, text_of
-from .messages import Message
+from ..loop import REMINDER, text_of
+from ..messages import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ..data import as_data
+from ..errors import ToolError
 from .claims import (
     Claim,
     Date,
@@ -19,8 +21,6 @@ from .claims import (
     numbers_in,
     small_numbers_in,
 )
-from .data import as_data
-from .errors import ToolError
 from .material import Material
 
 _WORD = re.compile(r"[^\W_]+")
