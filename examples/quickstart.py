@@ -1,6 +1,6 @@
 """Questions answered with the bundled tools: `python examples/quickstart.py`.
 
-It runs without a key and without a network; AGENTKIT_MODEL="openai/gpt-4o-mini" (with its key) lets a real model answer.
+It runs without a key and without a network; AGENTKIT_MODEL="openai/gpt-4o-mini", with its key, asks a real model.
 """
 
 import sys

@@ -386,3 +386,10 @@ def test_odd_long_text_is_read_in_bounded_time(text):
     started = time.perf_counter()
     plan(text, [WEATHER, CLOCK, WEB])
     assert time.perf_counter() - started < 0.5
+
+
+def test_arithmetic_in_words_goes_to_the_tool_that_takes_a_formula():
+    solve = {"name": "solve", "description": "Works a formula out.", "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]}}  # fmt: skip
+    look = {"name": "look_up", "description": "Searches the web.", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}}  # fmt: skip
+    for query, expression in (("What is 15% of 2,340?", "15% of 2,340"), ("How much is 12 * 7?", "12 * 7")):
+        assert plan(query, [look, solve]) == [("solve", {"expression": expression})]

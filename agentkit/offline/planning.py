@@ -30,6 +30,7 @@ _BREAK = re.compile(
     r"(?<=[.?!;])\s+|\n+|,?\s+(?:and then|then|and also|also|as well as|and|plus|while|after that)\s+|,\s+(?=[a-z]+\s)"
 )
 _FREE_TEXT = frozenset(concepts(LEXICON["free_text"]))
+_FORMULA = frozenset(concepts("expression equation formula"))
 _AT_LARGE = frozenset(concepts("web internet online"))
 
 
@@ -82,9 +83,16 @@ def _tasks(query: Query, tools: Sequence[Tool], rarity: Mapping[str, float]) -> 
             tasks.append((best, start, end))
     whole = query.concepts(0, len(query.text))
     if tasks and not any(reading.is_about(whole) for reading, *_ in tasks):
-        asks = query.text.rstrip().endswith("?") and sum(word.text not in STOP for word in query.words) > 2
-        return [(readings(tool), 0, len(query.text)) for tool in tools if asks and _searches_all(tool)][:1]
+        return [(readings(tool), 0, len(query.text)) for tool in tools if _may_serve(tool, query)][:1]
     return tasks
+
+
+def _may_serve(tool: Tool, query: Query) -> bool:
+    """Whether a tool may serve a query that names none: one that takes a formula, or one that searches at large."""
+    if any(value.kind == "expression" for value in query.values):
+        return any(param.required and param.names & _FORMULA for param in tool.params)
+    asks = query.text.rstrip().endswith("?") and sum(word.text not in STOP for word in query.words) > 2
+    return asks and _searches_all(tool)
 
 
 def _clauses(query: Query) -> list[tuple[int, int]]:

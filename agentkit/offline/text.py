@@ -176,7 +176,11 @@ def _number(match: re.Match[str], _: datetime.date) -> Any:
 
 def _expression(match: re.Match[str], _: datetime.date) -> str | None:
     """A formula has a number and an operator; "and/or" and "2024-25" are none."""
-    return match[0] if re.search(r"\d", match[0]) and re.search(r"[+*^(]|\s-\s|[\d)]/[\d(]", match[0]) else None
+    return (
+        match[0]
+        if re.search(r"\d", match[0]) and re.search(r"[+*^(]|(?:%|percent) of |\s-\s|[\d)]/[\d(]", match[0])
+        else None
+    )
 
 
 def _name(match: re.Match[str], _: datetime.date) -> str | None:
