@@ -1,12 +1,14 @@
 """The embedded model: queries and tools go in, calls come out; no model, no network, no clock."""
 
 import asyncio
+import dataclasses
 import datetime
 import json
 import time
 
 import pytest
 
+from agentkit import JsonAgent, NoAnswer
 from agentkit.messages import ToolCall, assistant, calls_of, system, tool_message, user
 from agentkit.model import Reply, Request
 from agentkit.offline import OfflineModel, plan
@@ -393,3 +395,18 @@ def test_arithmetic_in_words_goes_to_the_tool_that_takes_a_formula():
     look = {"name": "look_up", "description": "Searches the web.", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}}  # fmt: skip
     for query, expression in (("What is 15% of 2,340?", "15% of 2,340"), ("How much is 12 * 7?", "12 * 7")):
         assert plan(query, [look, solve]) == [("solve", {"expression": expression})]
+
+
+def test_an_answer_with_fields_of_its_own_is_filled_from_the_results():
+    @dataclasses.dataclass
+    class Offer:
+        item: str
+        euros: float
+
+    def price_of(item: str) -> dict:
+        """Looks up the price of an item of the shop, in euros."""
+        return {"item": item, "euros": 3.5}
+
+    assert JsonAgent(price_of, answer=Offer)("What is the price of tea?") == Offer("tea", 3.5)
+    with pytest.raises(NoAnswer):
+        JsonAgent(price_of, answer=Offer)("Sing a song")

@@ -58,11 +58,10 @@ class OfflineModel:
         calls = [call for call in planned if call not in [(one.name, one.arguments) for one in answered]]
         if not calls:
             text = answer_text(answered, lacking, list(tools))
-            wanted = (shape.get("properties") or {}).get("answer")
-            answer = text if wanted is None else answer_value({"$defs": shape.get("$defs"), **wanted}, answered, text)
+            answer = _arguments(shape, answered, text)
             if answer is None:
                 return assistant(f"I cannot give the answer in the shape asked for. {text}")
-            calls = [(FINAL, {"text" if wanted is None else "answer": answer})]
+            calls = [(FINAL, answer)]
         used = {call.id for message in request.messages for call in calls_of(message)}
         free = (name for n in count(1) if (name := f"call_{n}") not in used)
         return assistant(calls=[ToolCall(next(free), name, json.dumps(a, ensure_ascii=False)) for name, a in calls])
@@ -79,6 +78,16 @@ class Answered:
     @property
     def failed(self) -> bool:
         return bool(_ERROR.match(self.content))
+
+
+def _arguments(shape: Mapping[str, Any], answered: Sequence[Answered], text: str) -> dict[str, Any] | None:
+    """The arguments of the answer tool: the text, the value under `answer`, or the fields that make up the answer."""
+    fields = shape.get("properties") or {"text": {}}
+    if list(fields) == ["text"]:
+        return {"text": text}
+    wanted = {"$defs": shape.get("$defs"), **fields["answer"]} if list(fields) == ["answer"] else shape
+    value = answer_value(wanted, answered, text)
+    return value if wanted is shape or value is None else {"answer": value}
 
 
 def _turn(messages: Sequence[Message]) -> tuple[str, list[Answered]]:
@@ -160,4 +169,6 @@ def _shaped(schema: Mapping[str, Any], data: Any, definitions: Mapping[str, Any]
         return (
             None if len(numbers) != 1 or (kind == "integer" and not whole) else int(numbers[0]) if whole else numbers[0]
         )
+    if isinstance(data, dict):
+        return {name: value for name, value in data.items() if name}
     return text if kind == "string" else data
