@@ -180,10 +180,8 @@ def mcp(tool):
 
 
 def plain(schema):
-    """JSON Schema, draft 2020-12, named by its title."""
-    yield from json_schema({key: value for key, value in schema.items() if key != "title"})
-    if not isinstance(schema["title"], str):
-        yield "no title"
+    """JSON Schema, draft 2020-12, without titles."""
+    yield from json_schema(schema)
 
 
 def strict_tool(tool):
