@@ -1,7 +1,7 @@
 """The agent: tools, a model and a conversation, called like a function."""
 
 import os
-from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any, Generic, Literal, TypeAlias, cast
 
@@ -50,7 +50,8 @@ class JsonAgent(Generic[T]):
             model, or any object with the methods of `Model`.  Without it the environment's AGENTKIT_MODEL counts, and
             without that the embedded model.
         description: Who the agent is and what it is for; it opens the instruction.
-        answer: The type of the answer; any type that pydantic can validate.
+        answer: The type of the answer, any that pydantic can validate, or a function that returns the answer: the model
+            fills its parameters.  Type checkers know what the agent gives (for a union, say it with `cast`).
         max_steps: How many requests a run may make before it is asked for its final answer.
         retries: How often a request that failed in a passing way is made again.
         checks: Functions of the answer (and, if they take two arguments, of the run's `Material`) that raise what is
@@ -72,7 +73,7 @@ class JsonAgent(Generic[T]):
         *tools: Any,
         model: str | Model | None = None,
         description: str = "",
-        answer: type[T] = cast(Any, str),  # noqa: B008
+        answer: type[T] | Callable[..., T] = cast(Any, str),  # noqa: B008
         max_steps: int = 50,
         retries: int = len(WAITS),
         checks: Sequence[Check] = (),
