@@ -126,6 +126,7 @@ class JsonTool(Generic[P, R]):
         self.max_result = max_result
         self.is_async = is_async(function)
         self._renderings: dict[tuple[str, str], Rendering] = {}
+        self._aliased: list[Rendering] = []
         update_wrapper(self, function, updated=())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -172,7 +173,8 @@ class JsonTool(Generic[P, R]):
         key = (format, references)
         if key not in self._renderings:
             declaration = Declaration(self.name, self.description, self.parameters)
-            self._renderings[key] = render(declaration, format, references)
+            rendering = self._renderings[key] = render(declaration, format, references)
+            self._aliased += [rendering] if rendering.aliases else []
         return self._renderings[key]
 
     @cached_property
@@ -213,8 +215,8 @@ class JsonTool(Generic[P, R]):
         repair: Repairing | None = None,
     ) -> Bound:
         """The call with validated arguments, or what is wrong with them; `context` fills the injected parameters."""
-        if aliased := [rendering for rendering in self._renderings.values() if rendering.aliases]:
-            arguments = real_names(arguments, aliased)
+        if self._aliased:
+            arguments = real_names(arguments, self._aliased)
         if not (hidden := self.arguments.injected):
             return bound(self.arguments, arguments, name=self.name, repair=repair or self.repair)
         values = {name: injected_value(hint, context or RunContext(None)) for name, hint in hidden.items()}

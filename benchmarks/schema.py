@@ -145,18 +145,24 @@ def rows() -> list[Row]:
         adapter = adapter_of(function)
         assert tool.call(text) == adapter.validate_json(text)
         schemas = partial(bare, function)
+        validated = partial(bare_call, adapter.validate_json, text)
         found += [
             Row(f"schema, {name}", partial(plain, function), schemas, 5, SCHEMA_TARGET),
             Row(f"schema + OpenAI form, {name}", partial(openai, function), schemas, 5),
-            Row(
-                f"validated call, {name}",
-                partial(tool.bind, text),
-                partial(adapter.validate_json, text),
-                500,
-                CALL_TARGET,
-            ),
+            Row(f"validated call, {name}", partial(called, tool.arguments.bind, text), validated, 500, CALL_TARGET),
+            Row(f"... guarded against slips, {name}", partial(tool.call_with_raw_arguments, text), validated, 500),
         ]
     return found
+
+
+def called(bind: Callable[[str], Callable[[], Any]], text: str) -> Any:
+    """One call, validated by the schema layer alone."""
+    return bind(text)()
+
+
+def bare_call(validate: Callable[[str], Any], text: str) -> Any:
+    """One call, validated and made by pydantic."""
+    return validate(text)
 
 
 def plain(function: Callable[..., Any]) -> object:

@@ -62,6 +62,7 @@ class FunctionSchema:
         kinds = {parameter.kind for parameter in self._order}
         self._by_position = bool(kinds & {Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL})
         self._leaves_out = any(parameter.default is MISSING for parameter in self._shown)
+        self._is_plain = not self._by_position and not self._leaves_out
 
     @cached_property
     def parameters(self) -> JsonSchema:
@@ -83,6 +84,8 @@ class FunctionSchema:
         """
         if isinstance(arguments, str):
             given: dict[str, Any] = self._validate_json(arguments)
+            if self._is_plain and not injected:
+                return partial(self.function, **given)
         else:
             given = self._adapter.validate_python(dict(arguments))
         if self._leaves_out:
