@@ -34,7 +34,7 @@ def _named(target: str) -> list[Any]:
     """What a target names: one function of a module or file, or all tools that it defines."""
     place, _, name = target.rpartition(":") if ":" in target else (target, "", "")
     try:
-        module = _file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        module = _file(Path(place)) if place.endswith(".py") else _module(place)
     except Exception as error:
         raise click.UsageError(f"{target}: cannot be imported: {type(error).__name__}: {error}") from error
     if name:
@@ -44,6 +44,13 @@ def _named(target: str) -> list[Any]:
     if found := _public(module):
         return found
     raise click.UsageError(f"{target}: {place} defines no public function")
+
+
+def _module(name: str) -> ModuleType:
+    """A module by name; those in the folder one stands in are found too, which a console script alone would not do."""
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
+    return importlib.import_module(name)
 
 
 def _file(path: Path) -> ModuleType:

@@ -217,8 +217,7 @@ class JsonTool(Generic[P, R]):
         """The call with validated arguments, or what is wrong with them; `context` fills the injected parameters."""
         if self._aliased:
             arguments = real_names(arguments, self._aliased)
-        if not (hidden := self.arguments.injected):
-            return bound(self.arguments, arguments, name=self.name, repair=repair or self.repair)
+        hidden = self.arguments.injected
         values = {name: injected_value(hint, context or RunContext(None)) for name, hint in hidden.items()}
         return bound(self.arguments, arguments, values, name=self.name, repair=repair or self.repair)
 

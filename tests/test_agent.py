@@ -78,7 +78,7 @@ def test_a_run_in_both_worlds(world):
     assert roles == ["system", "user", "assistant", "tool", "tool", "assistant", "tool", "assistant", "tool"]
     assert [message["content"] for message in result.messages[3:5]] == ["3", "8"]
     assert result.messages[6]["content"] == "LookupError: no such thing"
-    assert [outcome.content for outcome in result.calls[:3]] != []
+    assert sorted(outcome.content for outcome in result.calls[:2]) == ["3", "8"]
     json.dumps(result.as_dict())
 
 
@@ -115,7 +115,7 @@ def test_a_model_for_one_call_only():
     agent = JsonAgent(add, model=usual)
     assert agent("a", model=other) == "other"
     assert agent("b") == "usual"
-    assert agent.run.__doc__
+    assert len(other.requests) == len(usual.requests) == 1
 
 
 def test_the_environment_names_the_model(monkeypatch):

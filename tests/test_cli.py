@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -248,6 +249,16 @@ def test_an_unknown_tool_or_format_is_wrong_usage(run):
     result = run("schema", "greet", "--tools", "mytools.py", "--format", "antropic")
     assert result.exit_code == 2
     assert "did you mean 'anthropic'" in result.stderr
+
+
+def test_a_module_of_the_folder_one_stands_in_is_found(tmp_path):
+    (tmp_path / "own_tools_here.py").write_text('def ping() -> str:\n    """Pings."""\n    return "pong"\n')
+    script = Path(sys.executable).with_name("agentkit")
+    command = [script] if script.exists() else [sys.executable, "-m", "agentkit.cli"]
+    done = subprocess.run(
+        [*command, "tools", "--tools", "own_tools_here"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout.startswith("ping()"), done.stderr
 
 
 def test_help_loads_nothing_heavy():

@@ -177,9 +177,7 @@ def test_null_for_a_parameter_that_has_a_default_means_the_default():
     assert taking(int, 3).call_with_raw_arguments('{"x": null}') == 3
     assert taking(Cat).call_with_raw_arguments('{"x": {"lives": null}}') == Cat()
     assert taking(int | None, 3).call_with_raw_arguments('{"x": null}') is None, "where null is valid it is null"
-    assert "missing" in taking(int).call_with_raw_arguments('{"x": null}').message or "got null" in (
-        taking(int).call_with_raw_arguments('{"x": null}').message
-    )
+    assert "null" in taking(int).call_with_raw_arguments('{"x": null}').message
 
 
 def test_forward_references_and_postponed_annotations(tmp_path, monkeypatch):

@@ -26,7 +26,7 @@ from ..run import RunFinished, RunStarted
 
 WIDTH = 1_000
 """How many characters of a value are shown in one line."""
-COLOURS = {"role": "7", "DEBUG": "2", "INFO": "0", "SUCCESS": "32", "WARNING": "33", "ERROR": "31"}
+COLOURS = {"role": "7", "SUCCESS": "32", "WARNING": "33", "ERROR": "31"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ class Printer:
         """Write one line; the debug level is left to the log."""
         if line.level == "DEBUG":
             return
-        code = COLOURS["role" if line.is_role else line.level]
-        print(f"\033[{code}m{line.text}\033[0m" if self.colour else line.text, file=self.file, flush=True)
+        code = COLOURS.get("role" if line.is_role else line.level) if self.colour else None
+        print(f"\033[{code}m{line.text}\033[0m" if code else line.text, file=self.file, flush=True)
 
     def listen(self, event: Event) -> None:
         """The listener that prints an event's lines."""

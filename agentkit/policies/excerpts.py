@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from threading import Lock
 from typing import Any
 
@@ -59,7 +59,7 @@ def excerpts(kept: CutResults | None = None, max_result: int = MAX_RESULT) -> Po
     `read_more` is offered as soon as there are some, unless another tool has its name.
     """
     kept = kept or CutResults()
-    reader = _reader(kept, max_result)
+    reader = cache(partial(_reader, kept, max_result))  # few runs ever need it
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
         readable = True
@@ -67,8 +67,8 @@ def excerpts(kept: CutResults | None = None, max_result: int = MAX_RESULT) -> Po
 
         def shortened(bound: BoundCall) -> BoundCall:
             if bound.tool is None and bound.call.name == READ_MORE and kept.texts and readable:
-                return ToolRegistry(reader).bind(bound.call)
-            if bound.tool is reader:
+                return ToolRegistry(reader()).bind(bound.call)
+            if readable and bound.call.name == READ_MORE:
                 return bound
             own = bound.tool.max_result if bound.tool else None
             store = kept if readable else None
@@ -84,7 +84,7 @@ def excerpts(kept: CutResults | None = None, max_result: int = MAX_RESULT) -> Po
                 readable = READ_MORE not in tools
                 if kept.texts and readable:
                     if offered is None or offered[0] is not tools:
-                        offered = tools, tools.merged(reader)
+                        offered = tools, tools.merged(reader())
                     effect = replace(effect, request=replace(effect.request, tools=offered[1]))
             return (yield from ask(effect))
 
