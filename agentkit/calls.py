@@ -3,10 +3,11 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from .data import valid_text
 from .errors import ExceptionInfo, ToolError
@@ -16,6 +17,8 @@ from .messages import Message, ToolCall, tool_message
 from .repairs import Repair
 from .results import Part, rendering
 from .workers import MOST_ITEMS, asettled, collected, in_thread, is_lazy, settled, start_thread
+
+T = TypeVar("T")
 
 MAX_ERROR = 2_000
 """Characters of an exception's text that the model reads; what a `ToolError` says is meant for it, however long."""
@@ -77,6 +80,15 @@ class BoundCall:
     ) -> "BoundCall":
         """The call that cannot be made; invoking it results in `problem`."""
         return cls(call, lambda: problem, tool, problem, repairs=repairs)
+
+    def within(self, variable: ContextVar[T], value: T) -> "BoundCall":
+        """The same call, run with a context variable set."""
+
+        def run() -> Any:
+            variable.set(value)  # each call of a run has a context of its own
+            return self.run()
+
+        return replace(self, run=run)
 
     def invoke(self) -> ToolResult:
         """Run the tool here, blocking; whatever it raises becomes the result."""

@@ -1,14 +1,36 @@
 """What a tool may ask of the run that calls it: parameters that the model never sees."""
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, TypeVar
 
 from .errors import DefinitionError
+from .flow import Event
 from .messages import ToolCall, Usage
 
 Deps = TypeVar("Deps")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress(Event):
+    """What a tool tells of its work while it is at it."""
+
+    call: ToolCall | None
+    value: Any
+
+
+class Channel:
+    """The way from a tool to whoever watches its run; open while a turn's calls run, else what comes is dropped."""
+
+    def __init__(self) -> None:
+        self.send: Callable[[Event], object] | None = None
+
+    def put(self, event: Event) -> None:
+        """Send `event` on; may be called from any thread."""
+        if send := self.send:
+            send(event)
 
 
 @dataclass(frozen=True)
@@ -23,6 +45,16 @@ class RunContext(Generic[Deps]):
     state: dict[str, Any] = field(default_factory=dict)
     usage: Callable[[], Usage] = Usage
     call: ToolCall | None = None
+    inbox: deque[str] = field(default_factory=deque, repr=False)
+    channel: Channel = field(default_factory=Channel, repr=False)
+
+    def say(self, text: str) -> None:
+        """Add a message for the model, which reads it with its next request; from any thread."""
+        self.inbox.append(text)
+
+    def emit(self, value: Any) -> None:
+        """Tell whoever watches how far the tool is: an event, or any value, as `Progress`; from any thread."""
+        self.channel.put(value if isinstance(value, Event) else Progress(self.call, value))
 
 
 class _Mark:

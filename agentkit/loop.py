@@ -13,7 +13,7 @@ The rules of the machine, which knows nothing of the outside:
    no repair stays as it came.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,7 +40,7 @@ class Answer:
 
 def agent_loop(
     model: Model,
-    tools: ToolRegistry,
+    tools: ToolRegistry | Callable[[], ToolRegistry],
     history: list[Message],
     context: RunContext[Any] | None = None,
     *,
@@ -49,20 +49,23 @@ def agent_loop(
 ) -> Flow[Answer]:
     """Run an agent on `history`, which grows by what is said; `tools.answer` is the tool that ends the run.
 
-    `context` fills the parameters of tools that the model does not see; `text_ends` allows a plain text as the answer
-    (after a reminder); `stream` asks the model for deltas.
+    `tools` may be a function, which is asked at each step; `context` fills the parameters of tools that the model does
+    not see; `text_ends` allows a plain text as the answer (after a reminder); `stream` asks the model for deltas.
     """
     context = context or RunContext(None)
     known_ids = {call.id for message in history for call in calls_of(message)}
     useless = 0
     while True:
+        offered = tools if isinstance(tools, ToolRegistry) else tools()
         if calls := pending_calls(history):
-            results = yield from _answer_calls(calls, tools, history, context)
+            results = yield from _answer_calls(calls, offered, history, context)
             for result in results:
                 if result.is_answer:
                     return Answer(result.value)
             continue
-        reply = yield from ask(AskModel(model, Request(history, tools, stream=stream)))
+        while context.inbox:
+            history.append(user(context.inbox.popleft()))
+        reply = yield from ask(AskModel(model, Request(history, offered, stream=stream)))
         message = admit(reply.message, known_ids)
         if message.get("tool_calls"):
             history.append(message)

@@ -18,13 +18,16 @@ class Request:
     `messages` is the conversation, system message first; it is the run's own list: read it, never change it.
     `tools` are the tools on offer (`tools.schemas("openai")` is the list of their dicts, built once and shared: copy it
     before changing it).  `tool_choice` is "auto", "required", "none" or the name of the one tool to call; many models
-    ignore it.  `stream` asks for deltas before the reply.
+    ignore it.  `stream` asks for deltas before the reply.  `timeout` (seconds) and `max_tokens` (of the reply) are for
+    this request, where they are less than the backend's own.
     """
 
     messages: Sequence[Message]
     tools: ToolRegistry
     tool_choice: str = "auto"
     stream: bool = False
+    timeout: float | None = None
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,8 @@ class Model(Protocol):
 
     Both are generators: they yield the deltas, if the request asks for a stream and the backend has them, and then,
     last, the `Reply`; they are closed when nobody reads on.  A failure is raised as `ModelError`, which says whether
-    another try can help; any other exception ends the run.
+    another try can help; any other exception ends the run.  A backend that knows its prices may also have a method
+    `worst_case(request) -> float | None`: the dollars that the request can cost at most, None where that is not known.
     """
 
     @property

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "agentkit"
 FILES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "tools" / "agentkit_tools").rglob("*.py")])
 
 FLOORS = [
-    ["messages", "errors", "context", "flow", "workers"],
+    ["messages", "histories", "errors", "secrets", "flow", "context", "workers"],
     ["schemas", "formats"],
     [
         "handling", "repairs", "arguments", "data", "results", "executor", "json_tool", "decorator", "functions", "calls", "registry",
@@ -26,7 +26,7 @@ FLOORS = [
         "wire", "litellm_model",
         "offline", "loop", "checking", "policies", "session", "run", "listeners",
     ],
-    ["agent", "testing"],
+    ["models", "stack", "agent", "testing"],
     ["cli_targets", "cli"],
 ]  # fmt: skip
 """A module imports only from floors below its own, or from modules listed before it on the same floor."""
