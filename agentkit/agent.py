@@ -1,9 +1,8 @@
 """The agent: tools, a model and a conversation, called like a function."""
 
-import os
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
-from typing import Any, Generic, Literal, TypeAlias, cast
+from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar
 
@@ -13,32 +12,24 @@ from .errors import DefinitionError, RunError
 from .flow import Emit, Event, Flow, Listener, Policy, adrive, ask, drive, stacked
 from .handling import Repairing
 from .listeners.log import log, show_messages
-from .litellm_model import LiteLLMModel
 from .loop import agent_loop
 from .messages import Message
 from .model import Model
-from .offline import OfflineModel
-from .policies.checks import Check, check_answers
-from .policies.excerpts import MAX_RESULT, excerpts
-from .policies.limit import limit_steps
-from .policies.retry import WAITS, retry
-from .policies.text_calls import text_calls
-from .policies.text_mode import text_mode
+from .models import Backends, chosen
+from .policies.checks import Check
+from .policies.excerpts import MAX_RESULT
+from .policies.retry import WAITS
 from .registry import ToolRegistry
 from .run import Result, Run, RunFinished, RunStarted
 from .session import Session
+from .stack import Settings, ToolMode, stack
 
 T = TypeVar("T", default=str)
-ToolMode: TypeAlias = Literal["auto", "text"]
 
 INSTRUCTION = """\
 Work through the task step by step with the tools, several calls at once where they do not depend on each other. \
 Rely on what the tools return; when one fails, try another way or say so. \
 When the task is done, or cannot be done, call final_answer; call it only then."""
-NO_MODEL = (
-    "no model is named (model=... or AGENTKIT_MODEL), so the embedded offline model answers: it matches words, "
-    "it does not understand them"
-)
 
 
 class JsonAgent(Generic[T]):
@@ -93,19 +84,13 @@ class JsonAgent(Generic[T]):
             raise DefinitionError(f"max_steps must be at least 1, not {max_steps}")
         self.model = model
         self.description = description
-        self.max_steps = max_steps
+        self.deps = deps
         self.session = Session()
         self.listeners: tuple[Listener, ...] = (log, *listeners)
-        self._waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(retries)]
-        self.deps = deps
-        self._policies = tuple(policies)
-        self._checks = tuple(checks)
-        self._tool_mode = tool_mode
-        self._max_result = max_result
-        self._options = options
+        self._settings = Settings(max_steps, retries, tuple(checks), tool_mode, max_result, tuple(policies))
+        self._backends = Backends(options)
         self._text_ends = answer is str
-        self._models: dict[str, Model] = {}
-        self._note = NO_MODEL
+        self._noted = False
 
     def __call__(self, query: str, *, model: str | Model | None = None, session: Session | None = None) -> T:
         """Answer `query` and return the answer; the conversation goes on from call to call.
@@ -164,7 +149,7 @@ class JsonAgent(Generic[T]):
 
     def __repr__(self) -> str:
         names = ", ".join(name for name in self.tools if self.tools[name] is not self.tools.answer)
-        return f"JsonAgent({names}; model={self._model(None)[0].name!r})"
+        return f"JsonAgent({names}; model={self._backends.backend(chosen(self.model)[0]).name!r})"
 
     def _events(
         self, query: str, model: str | Model | None, session: Session | None, *, stream: bool
@@ -206,33 +191,14 @@ class JsonAgent(Generic[T]):
         yield from ask(Emit(begun))
         context = RunContext(self.deps, usage=lambda: run.usage)
         loop = agent_loop(backend, self.tools, run.history, context, text_ends=self._text_ends, stream=stream)
-        answer = yield from stacked(loop, self._stack(run, session, context))
+        answer = yield from stacked(loop, stack(self._settings, run, session, context))
         yield from ask(Emit(RunFinished(run.finish(answer))))
 
-    def _stack(self, run: Run, session: Session, context: RunContext[Any]) -> tuple[Policy, ...]:
-        """The policies of a run, the innermost first: it sees what the loop asks for before the others do."""
-        checks = (check_answers(self._checks, run.history),) if self._checks else ()
-        in_text = (text_mode(),) if self._tool_mode == "text" else ()
-        return (
-            *self._policies,
-            excerpts(session.cut, self._max_result),
-            limit_steps(self.max_steps),
-            *checks,  # after the limit, for at the limit an answer is taken as it is
-            text_calls(context),
-            *in_text,
-            retry(self._waits),
-        )
-
     def _model(self, model: str | Model | None) -> tuple[Model, str]:
-        """The backend to ask, and what the person should know about the choice."""
-        named = model or self.model or os.environ.get("AGENTKIT_MODEL")
-        if named is not None and not isinstance(named, str):
-            return named, ""
-        name = named or "offline"
-        if name not in self._models:
-            self._models[name] = OfflineModel() if name == "offline" else LiteLLMModel(name, **self._options)
-        note, self._note = ("", self._note) if named else (self._note, "")  # said once is enough
-        return self._models[name], note
+        """The backend to ask, and what the person should know about the choice; said once is enough."""
+        named, note = chosen(model, self.model)
+        note, self._noted = "" if self._noted else note, self._noted or bool(note)
+        return self._backends.backend(named), note
 
 
 def _result(event: Event | None) -> Result[Any]:
