@@ -1,15 +1,11 @@
 """The tool that ends a run: its arguments are the answer, so the answer's type is validated like any arguments."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import RootModel
-from pydantic_core import from_json, to_json
 
-from .arguments import Bound
-from .context import RunContext
-from .handling import Repairing
 from .json_tool import JsonTool
 from .schemas import docstring_of, is_arguments_model
 from .schemas.annotations import texts_of
@@ -32,42 +28,12 @@ def answer_tool(answer: Any = str) -> JsonTool[..., Any]:
         return JsonTool(_text, name=FINAL_ANSWER, description=DESCRIPTION)
     if is_arguments_model(answer) and not issubclass(answer, RootModel):
         description = _described(texts_of(answer).description)
-        return _FlatAnswer.from_model(answer, _itself, name=FINAL_ANSWER, description=description)
+        return JsonTool.from_model(answer, _itself, name=FINAL_ANSWER, description=description)
     if inspect.isroutine(answer) or isinstance(answer, JsonTool):
         function = answer.function if isinstance(answer, JsonTool) else answer
         description = _described(read_docstring(docstring_of(function), ()).description)
         return JsonTool(function, name=FINAL_ANSWER, description=description)
     return JsonTool(_typed(answer), name=FINAL_ANSWER, description=DESCRIPTION)
-
-
-class _FlatAnswer(JsonTool[..., Any]):
-    """The answer tool whose parameters are the fields of the answer; all of them may stand under `answer`."""
-
-    def bind(
-        self,
-        arguments: str | Mapping[str, Any],
-        context: RunContext[Any] | None = None,
-        *,
-        repair: Repairing | None = None,
-    ) -> Bound:
-        """`JsonTool.bind`, of the fields alone."""
-        if WRAPPING not in self.parameters["properties"]:
-            arguments = _unwrapped(arguments)
-        return super().bind(arguments, context, repair=repair)
-
-
-def _unwrapped(arguments: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """What stands under the key `answer`, if nothing stands beside it; else the arguments as they are."""
-    given: Any = arguments
-    if isinstance(arguments, str):
-        try:
-            given = from_json(arguments)
-        except ValueError:
-            return arguments
-    if not isinstance(given, Mapping) or given.keys() != {WRAPPING} or not isinstance(given[WRAPPING], str | Mapping):
-        return arguments
-    inner = given[WRAPPING]
-    return inner if isinstance(inner, str) else to_json(inner).decode()
 
 
 def _described(text: str) -> str:

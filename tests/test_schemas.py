@@ -9,9 +9,9 @@ from enum import Enum
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agentkit import DefinitionError
+from agentkit import DefinitionError, JsonTool
 from agentkit.schemas import FunctionSchema, children, inline, is_recursive, rebuild
 from agentkit.schemas.docstrings import read_docstring
 
@@ -292,3 +292,41 @@ def test_walking_touches_schemas_only():
     seen = []
     rebuild(schema, lambda node: seen.append(node) or node)
     assert len(seen) == 2
+
+
+class Drink(BaseModel):
+    size: int = 1
+
+
+class Bag(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    size: int = 1
+
+
+class Loose(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    size: int = 1
+
+
+def test_keys_that_a_class_does_not_declare_are_not_lost():
+    def order(drink: Drink, **more: int) -> str:
+        """Orders a drink."""
+        return f"{drink} {more}"
+
+    tool = JsonTool(order)
+    assert tool.call_with_raw_arguments('{"drink": {"size": 2}, "ice": 3}') == "size=2 {'ice': 3}"
+    for arguments in ('{"drink": {"siz": 2}}', {"drink": {"siz": 2}}):
+        told = tool.call_with_raw_arguments(arguments)
+        assert "drink.siz: there is no such parameter; the parameters are: size" in told.message
+
+
+def test_keys_that_an_arguments_class_does_not_declare_are_not_lost():
+    def show(value: object) -> str:
+        return repr(value)
+
+    told = JsonTool.from_model(Drink, show, description="Shows.").call_with_raw_arguments('{"siz": 2}')
+    assert "siz: there is no such parameter" in told.message
+    assert (
+        JsonTool.from_model(Bag, show, description="Shows.").call_with_raw_arguments('{"a": 2}') == "Bag(size=1, a=2)"
+    )
+    assert JsonTool.from_model(Loose, show, description="Shows.").call_with_raw_arguments('{"a": 2}') == "Loose(size=1)"

@@ -21,9 +21,9 @@ def reshaped(given: dict[str, Any], parameters: JsonSchema, name: str) -> Iterat
 
 
 def _unwrapped(given: dict[str, Any], parameters: JsonSchema, name: str) -> Iterator[tuple[dict[str, Any], Repair]]:
-    """What stands under a key that is no parameter, alone or beside the tool's name."""
+    """What stands under a key that is no parameter (the tool's name or last word, say), alone or beside the name."""
     known = properties(at(parameters, ()))
-    for key in (*WRAPPERS, name):
+    for key in (*WRAPPERS, name, name.rpartition("_")[2]):
         rest = {other: value for other, value in given.items() if other != key}
         if key in given and key not in known and ("name" not in known or not rest) and rest in ({}, {"name": name}):
             inner = given[key]

@@ -19,6 +19,7 @@ from ..errors import DefinitionError
 from .adapt import adapted
 from .annotations import Duplicates, FieldText, field_keywords, metadata_text, unknown_name
 from .docstrings import Documentation, read_docstring
+from .extras import extra_keys
 from .generator import PlainJsonSchema
 from .signature import MISSING, Kind, docstring_of, name_of, read_signature
 from .walk import JsonSchema, rebuild
@@ -57,7 +58,9 @@ class FunctionSchema:
         self._said = _said(function, texts or {}, shown, duplicates)
         shown = [_with_enum(parameter, self._said.get(parameter.name, {})) for parameter in shown]
         self._shown, self._adapter, self._raw = _usable(function, shown)
-        self._validate_json = self._adapter.validator.validate_json  # past the wrapper: it is called for every call
+        self._extra = extra_keys({**self._raw, "additionalProperties": False})
+        validate_json = self._adapter.validator.validate_json  # past the wrapper: it is called for every call
+        self._validate_json = partial(validate_json, extra=self._extra) if "$defs" in self._raw else validate_json
         self._order = list(signature.parameters.values())
         kinds = {parameter.kind for parameter in self._order}
         self._by_position = bool(kinds & {Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL})
@@ -87,7 +90,7 @@ class FunctionSchema:
             if self._is_plain and not injected:
                 return partial(self.function, **given)
         else:
-            given = self._adapter.validate_python(dict(arguments))
+            given = self._adapter.validate_python(dict(arguments), extra=self._extra)
         if self._leaves_out:
             given = {name: value for name, value in given.items() if value is not MISSING}
         if injected:

@@ -14,6 +14,7 @@ from ..errors import DefinitionError
 from .adapt import adapted
 from .annotations import texts_of
 from .docstrings import Documentation
+from .extras import extra_keys
 from .function import UNUSABLE, FunctionSchema, without_title
 from .generator import PlainJsonSchema
 from .signature import read_signature
@@ -40,6 +41,7 @@ class ModelSchema:
         try:
             self._adapter: TypeAdapter[Any] = TypeAdapter(adapted(model))
             self._raw = self._adapter.json_schema(schema_generator=PlainJsonSchema)
+            self._extra = extra_keys(self._raw, model)
         except UNUSABLE as error:
             reason = str(error).splitlines()[0]
             raise DefinitionError(
@@ -64,9 +66,9 @@ class ModelSchema:
         if self._fields is not None:
             instance = self._fields.bind(arguments)()
         elif isinstance(arguments, str):
-            instance = self._adapter.validate_json(arguments)
+            instance = self._adapter.validate_json(arguments, extra=self._extra)
         else:
-            instance = self._adapter.validate_python(dict(arguments))
+            instance = self._adapter.validate_python(dict(arguments), extra=self._extra)
         return partial(self.function, instance, **(injected or {}))
 
 
