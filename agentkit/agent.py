@@ -1,6 +1,6 @@
 """The agent: tools, a model and a conversation, called like a function."""
 
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any, Generic, cast
 
@@ -36,7 +36,8 @@ class JsonAgent(Generic[T]):
     """An agent: it answers queries by letting a model call tools.
 
     Args:
-        tools: Functions, tools or registries, one by one or in a list.
+        functions: Functions, tools or registries, one by one or in a list.
+        tools: More of them in a list; or a function of the run's `RunContext` that returns those for the next step.
         model: What to ask: a name as litellm writes it ("groq/llama-3.1-8b-instant"), "offline" for the embedded
             model, or any object with the methods of `Model`.  Without it the environment's AGENTKIT_MODEL counts, and
             without that the embedded model.
@@ -61,7 +62,8 @@ class JsonAgent(Generic[T]):
 
     def __init__(
         self,
-        *tools: Any,
+        *functions: Any,
+        tools: Iterable[Any] | Callable[[RunContext[Any]], Iterable[Any]] = (),
         model: str | Model | None = None,
         description: str = "",
         answer: type[T] | Callable[..., T] = cast(Any, str),  # noqa: B008
@@ -76,8 +78,9 @@ class JsonAgent(Generic[T]):
         listeners: Sequence[Listener] = (),
         **options: Any,
     ) -> None:
-        self.tools = ToolRegistry(*tools, answer=answer_tool(answer), repair=repair)
-        if len(self.tools) == 1 and answer is str:
+        self._chooser, fixed = (tools, ()) if callable(tools) else (None, tools)
+        self.tools = ToolRegistry(functions, fixed, answer=answer_tool(answer), repair=repair)
+        if len(self.tools) == 1 and answer is str and self._chooser is None:
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
         self.tools.check_injected(RunContext(deps))
         if max_steps < 1:
@@ -190,9 +193,27 @@ class JsonAgent(Generic[T]):
     def _flow(self, run: Run, backend: Model, session: Session, begun: RunStarted, stream: bool) -> Flow[None]:
         yield from ask(Emit(begun))
         context = RunContext(self.deps, usage=lambda: run.usage)
-        loop = agent_loop(backend, self.tools, run.history, context, text_ends=self._text_ends, stream=stream)
+        loop = agent_loop(
+            backend, self._offered(context), run.history, context, text_ends=self._text_ends, stream=stream
+        )
         answer = yield from stacked(loop, stack(self._settings, run, session, context))
         yield from ask(Emit(RunFinished(run.finish(answer))))
+
+    def _offered(self, context: RunContext[Any]) -> ToolRegistry | Callable[[], ToolRegistry]:
+        """The tools of a run, or the function that tells them anew for each step."""
+        if (choose := self._chooser) is None:
+            return self.tools
+        last: tuple[list[Any], ToolRegistry] = [], self.tools
+
+        def offered() -> ToolRegistry:
+            nonlocal last
+            chosen = list(choose(context))
+            if chosen != last[0]:  # the same tools are the same registry, with its schemas
+                last = chosen, self.tools.merged(chosen)
+                last[1].check_injected(context)
+            return last[1]
+
+        return offered
 
     def _model(self, model: str | Model | None) -> tuple[Model, str]:
         """The backend to ask, and what the person should know about the choice; said once is enough."""

@@ -1,0 +1,59 @@
+"""Tools that change from step to step."""
+
+import pytest
+
+from agentkit import DefinitionError, JsonAgent, RunContext
+from agentkit.testing import ScriptedModel
+
+
+def unlock(run: RunContext) -> str:
+    """Opens the door."""
+    run.state["open"] = True
+    return "open"
+
+
+def enter() -> str:
+    """Goes in."""
+    return "inside"
+
+
+def look() -> str:
+    """Looks around."""
+    return "a door"
+
+
+def calls(*names: str) -> list:
+    return [{"tool_calls": [{"name": name, "arguments": {}}]} for name in names]
+
+
+ANSWER = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "in"}}]}
+
+
+def test_a_function_of_the_run_says_which_tools_there_are(world):
+    model = ScriptedModel(*calls("enter", "unlock", "enter"), ANSWER)
+    agent = JsonAgent(look, tools=lambda run: [enter] if run.state.get("open") else [unlock], model=model)
+    result = world.run(agent, "Go in.")
+    assert result.answer == "in"
+    offered = [[*request.tools] for request in model.requests]
+    locked, unlocked = ["final_answer", "look", "unlock"], ["final_answer", "look", "enter"]
+    assert offered == [locked, locked, unlocked, unlocked]
+    assert [call.content for call in result.calls][1:3] == ["open", "inside"]
+    assert "no tool 'enter'" in result.calls[0].content
+    assert model.requests[0].tools is model.requests[1].tools  # the same tools: nothing is made anew
+
+
+def test_a_list_of_tools_may_be_given_by_name(world):
+    model = ScriptedModel(*calls("look", "enter"), ANSWER)
+    assert world.run(JsonAgent(look, tools=[enter], model=model), "Go in.").answer == "in"
+
+
+def test_a_tool_that_is_there_already_is_refused(world):
+    agent = JsonAgent(look, tools=lambda run: [look], model=ScriptedModel(ANSWER))
+    with pytest.raises(DefinitionError, match="two tools are called 'look'"):
+        world.run(agent, "Go in.")
+    assert len(agent.history) == 1
+
+
+def test_an_agent_without_tools_is_refused():
+    with pytest.raises(DefinitionError, match="an agent needs tools"):
+        JsonAgent(tools=[])
