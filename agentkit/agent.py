@@ -11,6 +11,7 @@ from .context import RunContext
 from .errors import DefinitionError, RunError
 from .flow import Emit, Event, Flow, Listener, Policy, adrive, ask, drive, stacked
 from .handling import Repairing
+from .json_tool import JsonTool
 from .listeners.log import log, show_messages
 from .loop import agent_loop
 from .messages import Message
@@ -22,7 +23,7 @@ from .policies.retry import WAITS
 from .registry import ToolRegistry
 from .run import Result, Run, RunFinished, RunStarted
 from .session import Session
-from .stack import Settings, ToolMode, stack
+from .stack import Choice, Settings, ToolMode, offered, stack
 
 T = TypeVar("T", default=str)
 
@@ -63,7 +64,7 @@ class JsonAgent(Generic[T]):
     def __init__(
         self,
         *functions: Any,
-        tools: Iterable[Any] | Callable[[RunContext[Any]], Iterable[Any]] = (),
+        tools: Iterable[Any] | Choice = (),
         model: str | Model | None = None,
         description: str = "",
         answer: type[T] | Callable[..., T] = cast(Any, str),  # noqa: B008
@@ -78,9 +79,10 @@ class JsonAgent(Generic[T]):
         listeners: Sequence[Listener] = (),
         **options: Any,
     ) -> None:
-        self._chooser, fixed = (tools, ()) if callable(tools) else (None, tools)
+        fixed = (tools,) if isinstance(tools, JsonTool) else () if callable(tools) else tools
+        self._choose: Choice | None = tools if callable(tools) and not fixed else None
         self.tools = ToolRegistry(functions, fixed, answer=answer_tool(answer), repair=repair)
-        if len(self.tools) == 1 and answer is str and self._chooser is None:
+        if len(self.tools) == 1 and answer is str and self._choose is None:
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
         self.tools.check_injected(RunContext(deps))
         if max_steps < 1:
@@ -193,27 +195,10 @@ class JsonAgent(Generic[T]):
     def _flow(self, run: Run, backend: Model, session: Session, begun: RunStarted, stream: bool) -> Flow[None]:
         yield from ask(Emit(begun))
         context = RunContext(self.deps, usage=lambda: run.usage)
-        loop = agent_loop(
-            backend, self._offered(context), run.history, context, text_ends=self._text_ends, stream=stream
-        )
+        tools = offered(self.tools, self._choose, context)
+        loop = agent_loop(backend, tools, run.history, context, text_ends=self._text_ends, stream=stream)
         answer = yield from stacked(loop, stack(self._settings, run, session, context))
         yield from ask(Emit(RunFinished(run.finish(answer))))
-
-    def _offered(self, context: RunContext[Any]) -> ToolRegistry | Callable[[], ToolRegistry]:
-        """The tools of a run, or the function that tells them anew for each step."""
-        if (choose := self._chooser) is None:
-            return self.tools
-        last: tuple[list[Any], ToolRegistry] = [], self.tools
-
-        def offered() -> ToolRegistry:
-            nonlocal last
-            chosen = list(choose(context))
-            if chosen != last[0]:  # the same tools are the same registry, with its schemas
-                last = chosen, self.tools.merged(chosen)
-                last[1].check_injected(context)
-            return last[1]
-
-        return offered
 
     def _model(self, model: str | Model | None) -> tuple[Model, str]:
         """The backend to ask, and what the person should know about the choice; said once is enough."""

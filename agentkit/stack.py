@@ -1,6 +1,6 @@
 """What an agent is set to do, and the policies that do it, in their order."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -12,10 +12,13 @@ from .policies.limit import limit_steps
 from .policies.retry import WAITS, retry
 from .policies.text_calls import text_calls
 from .policies.text_mode import text_mode
+from .registry import ToolRegistry
 from .run import Run
 from .session import Session
 
 ToolMode: TypeAlias = Literal["auto", "text"]
+Choice: TypeAlias = Callable[[RunContext[Any]], Iterable[Any]]
+"""A function of the run that returns the tools for its next step."""
 
 
 @dataclass(frozen=True)
@@ -43,3 +46,22 @@ def stack(settings: Settings, run: Run, session: Session, context: RunContext[An
         *([text_mode()] if settings.tool_mode == "text" else []),
         retry(waits),
     )
+
+
+def offered(
+    tools: ToolRegistry, choose: Choice | None, context: RunContext[Any]
+) -> ToolRegistry | Callable[[], ToolRegistry]:
+    """The tools of a run, or the function that tells them anew for each step."""
+    if choose is None:
+        return tools
+    last: tuple[list[Any], ToolRegistry] = [], tools
+
+    def now() -> ToolRegistry:
+        nonlocal last
+        chosen = list(choose(context))
+        if chosen != last[0]:  # the same tools are the same registry, with its schemas
+            last = chosen, tools.merged(chosen)
+            last[1].check_injected(context)
+        return last[1]
+
+    return now
