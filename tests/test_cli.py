@@ -271,3 +271,31 @@ def test_help_loads_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Agents from plain Python functions" in done.stdout
     assert done.stderr.strip() == "[]"
+
+
+def test_the_nearest_pyproject_has_the_defaults(run, tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.agentkit]\ntools = ["mytools.py"]\nmodel = "offline"\nmax-steps = 3\n'
+    )
+    folder = tmp_path / "deep" / "down"
+    folder.mkdir(parents=True)
+    assert run("tools").stdout.startswith("add(a, b)")
+    assert "5" in run("run", "-q", "Add 2 and 3").stdout
+    monkeypatch.chdir(folder)
+    (tmp_path / "pyproject.toml").write_text('[tool.agentkit]\nmodle = "offline"\n')
+    refused = run("tools")
+    assert refused.exit_code == 2
+    assert "[tool.agentkit] has no setting 'modle'" in refused.stderr
+    (tmp_path / "pyproject.toml").write_text("[tool\n")
+    assert "pyproject.toml: cannot be read" in run("tools").stderr
+
+
+def test_the_environment_has_the_defaults(run, monkeypatch):
+    monkeypatch.setenv("AGENTKIT_TOOLS", "mytools:greet mytools:add")
+    assert [line for line in run("tools").stdout.splitlines() if line[0] != " "] == ["greet(name, loud?)", "add(a, b)"]
+
+
+def test_a_file_of_tools_may_be_called_like_a_module_of_python(run, tmp_path):
+    (tmp_path / "statistics.py").write_text('def count(n: int) -> int:\n    """Counts."""\n    return n\n')
+    assert run("tools", "--tools", "statistics.py").stdout.startswith("count(n)")
+    assert "statistics" not in sys.modules or hasattr(sys.modules["statistics"], "median")

@@ -1,7 +1,4 @@
-"""The terminal: `agentkit run "question"`, and what there is to know of tools: tools, schema, lint, lock.
-
-Everything is taken from `agentkit` by name when a command needs it, so that `--help` loads no pydantic.
-"""
+"""What there is to know of tools: `agentkit tools`, `schema`, `lint`, `lock`."""
 
 import json
 import sys
@@ -15,66 +12,10 @@ import click
 
 import agentkit
 
-from .cli_targets import candidates, registry_of
-
-TOOLS = click.option(
-    "--tools",
-    "targets",
-    multiple=True,
-    metavar="TARGET",
-    help="Tools to use: module:function, module, file.py or file.py:function; may be given several times. "
-    "Without it, the bundled tools.",
-)
+from .targets import TOOLS, candidates, registry_of
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="agentkit")
-def main() -> None:
-    """Agents from plain Python functions."""
-
-
-@main.command()
-@click.argument("question", required=False)
-@TOOLS
-@click.option("--model", help='The model, as litellm names it ("openai/gpt-4o-mini"), or "offline".')
-@click.option("--description", default="", help="Who the agent is and what it is for.")
-@click.option("--max-steps", default=50, show_default=True, type=click.IntRange(1), help="Requests a run may make.")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="Do not show the run on standard error.")
-def run(
-    question: str | None,
-    targets: Sequence[str],
-    model: str | None,
-    description: str,
-    max_steps: int,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    """Answer QUESTION (or what stands on standard input) with tools.
-
-    The answer goes to standard output, the run to standard error.  Exit codes: 0 answered, 1 the run failed, 2 wrong
-    usage.
-    """
-    question = (question if question not in (None, "-") else _standard_input()).strip()
-    if not question:
-        raise click.UsageError('no question: agentkit run "What is 2 + 3?", or pipe one in')
-    tools = registry_of(targets)
-
-    try:
-        listeners = () if quiet else (agentkit.log.printer(sys.stderr).listen,)
-        agent = agentkit.JsonAgent(
-            tools, model=model, description=description, max_steps=max_steps, listeners=listeners
-        )
-        result = agent.run(question)
-    except agentkit.DefinitionError as error:
-        raise click.UsageError(str(error)) from error
-    except agentkit.RunError as error:
-        click.echo(f"agentkit: {error}", err=True)
-        sys.exit(1)
-    click.echo(json.dumps(result.as_dict(), ensure_ascii=False, indent=2) if as_json else result.text)
-
-
-@main.command()
+@click.command()
 @TOOLS
 @click.option("--json", "as_json", is_flag=True, help="Print names, descriptions and parameters (JSON Schema) as JSON.")
 def tools(targets: Sequence[str], as_json: bool) -> None:
@@ -94,7 +35,7 @@ def tools(targets: Sequence[str], as_json: bool) -> None:
         click.echo(f"{tool.name}({', '.join(names)})\n    {tool.description.splitlines()[0]}")
 
 
-@main.command()
+@click.command()
 @click.argument("name")
 @TOOLS
 @click.option(
@@ -129,7 +70,7 @@ def schema(
         raise click.UsageError(str(error)) from error
 
 
-@main.command()
+@click.command()
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print findings and token counts as JSON.")
@@ -154,7 +95,7 @@ def lint(targets: Sequence[str], strict: bool, as_json: bool) -> None:
     sys.exit(any(finding.severity in failing for finding in findings))
 
 
-@main.command()
+@click.command()
 @TOOLS
 @click.option(
     "--file",
@@ -182,10 +123,6 @@ def lock(targets: Sequence[str], file: Path, check: bool) -> None:
     for change in changes:
         click.echo(f"{change.kind} {change.tool}{'.' if change.path else ''}{change.path}: {change.message}")
     sys.exit(any(change.kind == "breaking" for change in changes))
-
-
-def _standard_input() -> str:
-    return "" if sys.stdin.isatty() else sys.stdin.read()
 
 
 def _print_json(value: Any) -> None:

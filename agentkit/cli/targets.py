@@ -13,6 +13,15 @@ import click
 
 import agentkit
 
+TOOLS = click.option(
+    "--tools",
+    "targets",
+    multiple=True,
+    envvar="AGENTKIT_TOOLS",
+    metavar="TARGET",
+    help="Tools to use: module:function, module, file.py or file.py:function; may be given several times. "
+    "Without it, the bundled tools.",
+)
 BUNDLED = ("agentkit_tools",)
 """The tools of those who name none."""
 
@@ -56,11 +65,12 @@ def _module(name: str) -> ModuleType:
 def _file(path: Path) -> ModuleType:
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = path.stem if path.stem not in {*sys.modules, *sys.stdlib_module_names} else f"{path.stem}_of_tools"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     sys.path.insert(0, str(path.parent.resolve()))
     spec.loader.exec_module(module)
     return module

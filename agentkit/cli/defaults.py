@@ -1,0 +1,39 @@
+"""The options' defaults: the table `[tool.agentkit]` of the nearest pyproject.toml."""
+
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+def defaults(commands: Iterable[click.Command]) -> dict[str, dict[str, Any]]:
+    """For each command the defaults of its options, as the table says; `click.UsageError` for a name that none has."""
+    table, file = _table()
+    known: dict[str, dict[str, str]] = {str(command.name): _options(command) for command in commands}
+    for key in table:
+        if not any(key in options for options in known.values()):
+            raise click.UsageError(f"{file}: [tool.agentkit] has no setting {key!r}")
+    return {
+        name: {options[key]: value for key, value in table.items() if key in options} for name, options in known.items()
+    }
+
+
+def _options(command: click.Command) -> dict[str, str]:
+    """What the table calls the options of a command, and what click calls them."""
+    options = (parameter for parameter in command.params if isinstance(parameter, click.Option))
+    return {max(option.opts, key=len).lstrip("-").replace("-", "_"): str(option.name) for option in options}
+
+
+def _table() -> tuple[dict[str, Any], Path | None]:
+    here = Path.cwd()
+    file = next((path for folder in (here, *here.parents) if (path := folder / "pyproject.toml").is_file()), None)
+    if file is None:
+        return {}, None
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"{file}: cannot be read: {error}") from error
+    table = content.get("tool", {}).get("agentkit", {})
+    return {key.replace("-", "_"): value for key, value in table.items()}, file
