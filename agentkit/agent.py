@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
-from typing import Any, Generic, cast
+from typing import Any, Generic, Literal, cast
 
 from typing_extensions import TypeVar
 
 from .answer import answer_tool
+from .batch import amap_queries, map_queries
 from .context import RunContext
 from .errors import DefinitionError, RunError
 from .flow import Emit, Event, Flow, Listener, Policy, adrive, ask, drive, stacked
@@ -17,9 +18,12 @@ from .loop import agent_loop
 from .messages import Message
 from .model import Model
 from .models import Backends, chosen
+from .policies.approve import Decide
 from .policies.checks import Check
 from .policies.excerpts import MAX_RESULT
+from .policies.purse import Limits
 from .policies.retry import WAITS
+from .policies.tool_settings import TOOL_TIMEOUT
 from .registry import ToolRegistry
 from .run import Result, Run, RunFinished, RunStarted
 from .session import Session
@@ -46,7 +50,16 @@ class JsonAgent(Generic[T]):
         answer: The type of the answer, any that pydantic can validate, or a function that returns the answer: the model
             fills its parameters.  Type checkers know what the agent gives (for a union, say it with `cast`).
         max_steps: How many requests a run may make before it is asked for its final answer.
+        limits: What a run may take: `Limits(tokens=, seconds=, dollars=, tool_calls=)`.
         retries: How often a request that failed in a passing way is made again.
+        request_timeout: Seconds that a request may take.
+        tool_timeout: Seconds that a call may take, where its tool does not say so itself; None for no end.
+        fallback_models: The models to go on with, in this order, when the first cannot be had.
+        max_concurrency: Requests to the model at a time, all agents of the process together.
+        requests_per_minute: Requests to the model in a minute, all agents of the process together.
+        sequential: The calls of a turn one after the other.
+        approve: Who decides about calls of tools with `effect="danger"`: a function of the call, or "ask" for the
+            person at the terminal or the notebook; without it a run with such a call pauses.
         checks: Functions of the answer (and, if they take two arguments, of the run's `Material`) that raise what is
             wrong with it: then it goes back to the model with the reason.
         repair: "off" to repair nothing that the model writes, whatever the tools say.
@@ -69,7 +82,15 @@ class JsonAgent(Generic[T]):
         description: str = "",
         answer: type[T] | Callable[..., T] = cast(Any, str),  # noqa: B008
         max_steps: int = 50,
+        limits: Limits | None = None,
         retries: int = len(WAITS),
+        request_timeout: float | None = None,
+        tool_timeout: float | None = TOOL_TIMEOUT,
+        fallback_models: Sequence[str | Model] = (),
+        max_concurrency: int | None = None,
+        requests_per_minute: int | None = None,
+        sequential: bool = False,
+        approve: Decide | Literal["ask"] | None = None,
         checks: Sequence[Check] = (),
         repair: Repairing = "safe",
         tool_mode: ToolMode = "auto",
@@ -85,15 +106,18 @@ class JsonAgent(Generic[T]):
         if len(self.tools) == 1 and answer is str and self._choose is None:
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
         self.tools.check_injected(RunContext(deps))
-        if max_steps < 1:
-            raise DefinitionError(f"max_steps must be at least 1, not {max_steps}")
         self.model = model
         self.description = description
         self.deps = deps
         self.session = Session()
         self.listeners: tuple[Listener, ...] = (log, *listeners)
-        self._settings = Settings(max_steps, retries, tuple(checks), tool_mode, max_result, tuple(policies))
-        self._backends = Backends(options)
+        self._settings = Settings(
+            max_steps=max_steps, limits=limits, retries=retries, tool_timeout=tool_timeout, sequential=sequential,
+            max_concurrency=max_concurrency, requests_per_minute=requests_per_minute, approve=approve,
+            checks=tuple(checks), tool_mode=tool_mode, max_result=max_result, policies=tuple(policies),
+        )  # fmt: skip
+        self._fallbacks = tuple(fallback_models)
+        self._backends = Backends(options if request_timeout is None else {"timeout": request_timeout, **options})
         self._text_ends = answer is str
         self._noted = False
 
@@ -131,6 +155,21 @@ class JsonAgent(Generic[T]):
     ) -> AsyncGenerator[Event, None]:
         """Answer `query` on the running event loop; yields the events, `RunFinished` with the result last."""
         return self._aevents(query, model, session, stream=True)
+
+    def map(
+        self, queries: Iterable[str], *, concurrency: int = 8, progress: bool | None = None
+    ) -> list[Result[T] | Exception]:
+        """Answer many queries, `concurrency` at a time, each in a conversation of its own; outcomes in their order.
+
+        What a run raised stands in the place of its result.  `progress` shows a bar; by default where one can be seen.
+        """
+        return map_queries(lambda query: self.stream(query, session=Session()), queries, concurrency, progress)
+
+    async def amap(
+        self, queries: Iterable[str], *, concurrency: int = 8, progress: bool | None = None
+    ) -> list[Result[T] | Exception]:
+        """`map` on the running event loop."""
+        return await amap_queries(lambda query: self.astream(query, session=Session()), queries, concurrency, progress)
 
     @property
     def instruction(self) -> str:
@@ -194,11 +233,15 @@ class JsonAgent(Generic[T]):
 
     def _flow(self, run: Run, backend: Model, session: Session, begun: RunStarted, stream: bool) -> Flow[None]:
         yield from ask(Emit(begun))
-        context = RunContext(self.deps, usage=lambda: run.usage)
+        context = RunContext(self.deps, usage=lambda: run.usage, inbox=session.inbox)
         tools = offered(self.tools, self._choose, context)
         loop = agent_loop(backend, tools, run.history, context, text_ends=self._text_ends, stream=stream)
-        answer = yield from stacked(loop, stack(self._settings, run, session, context))
+        answer = yield from stacked(loop, self._stack(run, session, context))
         yield from ask(Emit(RunFinished(run.finish(answer))))
+
+    def _stack(self, run: Run, session: Session, context: RunContext[Any]) -> tuple[Policy, ...]:
+        fallbacks = [self._backends.backend(model, chosen(self.model)[0]) for model in self._fallbacks]
+        return stack(self._settings, run, session, context, self.tools, fallbacks)
 
     def _model(self, model: str | Model | None) -> tuple[Model, str]:
         """The backend to ask, and what the person should know about the choice; said once is enough."""

@@ -1,29 +1,40 @@
-"""Running tools: a bound call, its result, and the effect that runs the calls of one turn side by side."""
+"""One call of a tool: bound to its tool and arguments, run, and its result."""
 
 import asyncio
+import importlib
+import random
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from .context import RunContext
 from .data import valid_text
 from .errors import ExceptionInfo, ToolError
-from .flow import Done, Event
+from .flow import Event
 from .json_tool import JsonTool
 from .messages import Message, ToolCall, tool_message
 from .repairs import Repair
 from .results import Part, rendering
-from .workers import MOST_ITEMS, asettled, collected, in_thread, is_lazy, settled, start_thread
+from .threads import is_given_up
+from .workers import MOST_ITEMS, asettled, in_thread, settled
 
 T = TypeVar("T")
 
 MAX_ERROR = 2_000
 """Characters of an exception's text that the model reads; what a `ToolError` says is meant for it, however long."""
+FIRST_PAUSE = 0.1
+"""Seconds before a call that failed is made again; each pause is twice the one before."""
+LONGEST_PAUSE = 5.0
 ANSWERED = "The answer was given."
 """What the answer's own call is answered with: the answer stands in its arguments already."""
+_UNKNOWN = "it is not known whether it had an effect. Find that out before it is called again."
+_MAY_HAVE_DONE: dict[str | None, str] = {
+    "read": "it only reads, so nothing has changed.",
+    "idempotent": "it is not known whether it had an effect. It may be called again.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +49,7 @@ class ToolResult:
     content: str
     seconds: float = 0.0
     is_answer: bool = False
-    exception: Exception | None = field(default=None, repr=False, compare=False)
+    exception: BaseException | None = field(default=None, repr=False, compare=False)
     """What the tool raised, with its traceback; for logs."""
     images: Sequence[Part] = field(default=(), repr=False)
     repairs: tuple[Repair, ...] = ()
@@ -59,7 +70,9 @@ class ToolResult:
 class BoundCall:
     """A call with its tool and validated arguments; one that cannot be made (`problem`) tells so when invoked.
 
-    `shorten` makes a long text for the model a shorter one; without it, the model reads all of it.
+    `shorten` makes a long text for the model a shorter one; without it, the model reads all of it.  `timeout` is how
+    many seconds a turn waits for it (None: for ever), and `context` the run that makes it.  `needs_approval` says why a
+    person must decide about the call first; "" if nobody need.
     """
 
     call: ToolCall
@@ -69,6 +82,9 @@ class BoundCall:
     is_answer: bool = False
     shorten: Callable[[str], str] = str
     repairs: tuple[Repair, ...] = ()
+    timeout: float | None = None
+    context: RunContext[Any] | None = field(default=None, repr=False, compare=False)
+    needs_approval: str = ""
 
     @classmethod
     def impossible(
@@ -90,32 +106,65 @@ class BoundCall:
 
         return replace(self, run=run)
 
-    def invoke(self) -> ToolResult:
-        """Run the tool here, blocking; whatever it raises becomes the result."""
-        start = time.perf_counter()
-        try:
-            return self._result(settled(self.run(), MOST_ITEMS), start)
-        except Exception as error:
-            return self._failure(error, start)
+    def invoke(self, loop: asyncio.AbstractEventLoop | None = None) -> ToolResult:
+        """Run the tool here, blocking; what it raises becomes the result, but for an interrupt and an exit.
+
+        A coroutine that a plain function returns is awaited on `loop`, if given (the running one of another thread).
+        """
+        start, failures = time.perf_counter(), 0
+        while True:
+            try:
+                return self._result(settled(self.run(), MOST_ITEMS, loop), start)
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:
+                failures += 1
+                if not self._is_retried(failures, error):
+                    return self.failure(_told(error), start, error)
+            time.sleep(_pause(failures))
 
     async def ainvoke(self) -> ToolResult:
         """Run the tool: a coroutine function on this event loop, any other in a thread."""
-        start = time.perf_counter()
-        try:
-            in_place = self.tool is None or self.tool.is_async
-            value = self.run() if in_place else await in_thread(self._run_settled)
-            return self._result(await asettled(value, MOST_ITEMS), start)
-        except Exception as error:
-            return self._failure(error, start)
+        if self.tool is not None and not self.tool.is_async:
+            return await in_thread(partial(self.invoke, asyncio.get_running_loop()))
+        start, failures = time.perf_counter(), 0
+        while True:
+            try:
+                return self._result(await asettled(self.run(), MOST_ITEMS), start)
+            except (KeyboardInterrupt, SystemExit, GeneratorExit):
+                raise
+            except BaseException as error:
+                if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                    raise
+                failures += 1
+                if not self._is_retried(failures, error):
+                    return self.failure(_told(error), start, error)
+            await asyncio.sleep(_pause(failures))
 
-    def _run_settled(self) -> Any:
-        """Run the tool, in a worker thread; an iterator is consumed there too, a coroutine is left to the caller."""
-        value = self.run()
-        return collected(value, MOST_ITEMS) if is_lazy(value) else value
+    def failure(
+        self, info: ExceptionInfo, start: float | None = None, error: BaseException | None = None
+    ) -> ToolResult:
+        """The result of a call that came to nothing, for the reason that the model is to read."""
+        text = valid_text(str(info))
+        if len(text) > MAX_ERROR and not isinstance(error, ToolError):
+            text = f"{text[:MAX_ERROR]}... ({len(text) - MAX_ERROR:,} more characters)"
+        seconds = 0.0 if start is None else time.perf_counter() - start
+        return ToolResult(self.call, info, self.shorten(text), seconds, exception=error, repairs=self.repairs)
+
+    def late(self, *, has_begun: bool) -> ExceptionInfo:
+        """What the model reads when the call has taken longer than `timeout`, or could not begin within it."""
+        effect, isolate = (self.tool.effect, self.tool.isolate) if self.tool is not None else (None, None)
+        if has_begun:
+            ended = "stopped" if isolate else "abandoned"
+            after = f"{self.timeout:g} second{'' if self.timeout == 1 else 's'}"
+            text = f"did not finish within {after} and was {ended}; {_MAY_HAVE_DONE.get(effect, _UNKNOWN)}"
+        else:
+            text = "was not run, so it had no effect: an earlier call, beside which it may not run, has not ended."
+        return ExceptionInfo("TimedOut", f"{self.call.name} {text}")
 
     def _result(self, value: Any, start: float) -> ToolResult:
         if isinstance(value, ExceptionInfo):
-            return self._told(value, start)
+            return self.failure(value, start)
         if self.is_answer:
             seconds = time.perf_counter() - start
             return ToolResult(self.call, value, ANSWERED, seconds, is_answer=True, repairs=self.repairs)
@@ -124,82 +173,46 @@ class BoundCall:
         seconds = time.perf_counter() - start
         return ToolResult(self.call, value, text, seconds, images=shown.images, repairs=self.repairs)
 
-    def _failure(self, error: Exception, start: float) -> ToolResult:
-        return self._told(ExceptionInfo.of(error), start, error)
-
-    def _told(self, info: ExceptionInfo, start: float, error: Exception | None = None) -> ToolResult:
-        text = valid_text(str(info))
-        if len(text) > MAX_ERROR and not isinstance(error, ToolError):
-            text = f"{text[:MAX_ERROR]}... ({len(text) - MAX_ERROR:,} more characters)"
-        seconds = time.perf_counter() - start
-        return ToolResult(self.call, info, self.shorten(text), seconds, exception=error, repairs=self.repairs)
-
-
-@dataclass(frozen=True, slots=True)
-class ToolStarted(Event):
-    """A call begins."""
-
-    call: BoundCall
+    def _is_retried(self, failures: int, error: BaseException) -> bool:
+        """Whether the call is made again after so many failures; if so, whoever watches the run is told."""
+        retries = self.tool.retries if self.tool is not None else 0
+        if failures > retries or isinstance(error, ToolError) or is_given_up():
+            return False
+        if self.context is not None:
+            self.context.emit(ToolRetried(self.call, _told(error), failures))
+        return True
 
 
 @dataclass(frozen=True, slots=True)
-class ToolFinished(Event):
-    """A call has its result."""
+class ToolRetried(Event):
+    """A call failed so many times by now, and is made again."""
 
-    result: ToolResult
-
-
-@dataclass(frozen=True, slots=True)
-class CallTools:
-    """The effect that runs the calls of one turn, side by side; its outcome is their results, in call order.
-
-    `finished` is filled while they run (call id -> result), so that an interrupted turn keeps what was done.  What a
-    tool with `on_error="raise"` raised is raised when all calls are done.
-    """
-
-    calls: tuple[BoundCall, ...]
-    finished: dict[str, ToolResult] = field(default_factory=dict)
-
-    def perform(self) -> Generator[Event, None, list[ToolResult]]:
-        queue: SimpleQueue[Event | BaseException] = SimpleQueue()
-        for bound in self.calls:
-            yield ToolStarted(bound)
-            start_thread(partial(_report, bound, queue))
-        for _ in self.calls:
-            yield self._note(queue.get())
-        return self._results()
-
-    async def aperform(self) -> AsyncGenerator[Event | Done[list[ToolResult]], None]:
-        tasks = []
-        try:
-            for bound in self.calls:
-                yield ToolStarted(bound)
-                tasks.append(asyncio.create_task(bound.ainvoke()))
-            for task in asyncio.as_completed(tasks):
-                yield self._note(ToolFinished(await task))
-        finally:
-            for task in tasks:
-                task.cancel()
-        yield Done(self._results())
-
-    def _note(self, outcome: Event | BaseException) -> Event:
-        if isinstance(outcome, BaseException):  # an interrupt or an exit that a tool raised: it is the caller's
-            raise outcome
-        if isinstance(outcome, ToolFinished):
-            self.finished[outcome.result.call.id] = outcome.result
-        return outcome
-
-    def _results(self) -> list[ToolResult]:
-        results = [self.finished[bound.call.id] for bound in self.calls]
-        for bound, result in zip(self.calls, results, strict=True):
-            is_for_caller = bound.tool is not None and bound.tool.on_error == "raise"
-            if is_for_caller and result.exception is not None and not isinstance(result.exception, ToolError):
-                raise result.exception
-        return results
+    call: ToolCall
+    error: ExceptionInfo
+    failures: int
 
 
-def _report(bound: BoundCall, queue: "SimpleQueue[Event | BaseException]") -> None:
-    try:
-        queue.put(ToolFinished(bound.invoke()))
-    except BaseException as error:
-        queue.put(error)
+def _told(error: BaseException) -> ExceptionInfo:
+    """What the model reads of an exception; of a group, what it reads of each in it."""
+    info = ExceptionInfo.of(error)
+    if isinstance(error, BaseExceptionGroup):
+        return replace(info, message=f"{info.message}: {'; '.join(str(_told(one)) for one in error.exceptions)}")
+    return info
+
+
+def _pause(failures: int) -> float:
+    """Seconds before a call is made again, spread by chance."""
+    longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (failures - 1))
+    return longest * random.uniform(0.5, 1.0)
+
+
+def _is_cancelled() -> bool:
+    """Whether it is the running task that was cancelled, and not something that it awaited."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("CallTools", "ToolFinished", "ToolStarted"):
+        return getattr(importlib.import_module("agentkit.running"), name)
+    raise AttributeError(name)

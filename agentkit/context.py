@@ -1,7 +1,7 @@
 """What a tool may ask of the run that calls it: parameters that the model never sees."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -38,13 +38,14 @@ class RunContext(Generic[Deps]):
     """The run that calls a tool; a parameter of this type, under any name, is filled by the agent.
 
     `deps` is what the agent was given as such, `state` a dict that lives as long as the run, `usage` a function that
-    tells what the run has taken so far, `call` the model's call.
+    tells what the run has taken so far, `call` the model's call, `stream` whether the run is streamed.
     """
 
     deps: Deps
     state: dict[str, Any] = field(default_factory=dict)
     usage: Callable[[], Usage] = Usage
     call: ToolCall | None = None
+    stream: bool = False
     inbox: deque[str] = field(default_factory=deque, repr=False)
     channel: Channel = field(default_factory=Channel, repr=False)
 
@@ -76,14 +77,18 @@ def is_injected(annotation: Any) -> bool:
     return any(mark is MARK or mark is Injected for mark in metadata) or inner is RunContext or annotation is RunContext
 
 
+def wants_run(injected: Iterable[Any]) -> bool:
+    """Whether one of these annotations is filled by the run's context itself."""
+    return any(_injected_class(annotation) is RunContext for annotation in injected)
+
+
 def injected_value(annotation: Any, context: RunContext[Any]) -> Any:
     """What fills a parameter of `annotation`: the context itself, or of `deps` what has that type.
 
     `deps` may be the value itself, a mapping, or an object: then it is the one entry or attribute of that type.  Raises
     `DefinitionError` when there is none, or more than one.
     """
-    wanted = getattr(annotation, "__origin__", annotation)
-    wanted = getattr(wanted, "__origin__", wanted)  # the class of a generic alias
+    wanted = _injected_class(annotation)
     if wanted is RunContext:
         return context
     deps = context.deps
@@ -98,3 +103,9 @@ def injected_value(annotation: Any, context: RunContext[Any]) -> Any:
             f"give it with JsonAgent(..., deps=my_{str(name).lower()}) or an object that has exactly one"
         )
     return found[0]
+
+
+def _injected_class(annotation: Any) -> Any:
+    """The class in an annotation: without the mark, and without what a generic class is filled with."""
+    unmarked = getattr(annotation, "__origin__", annotation)
+    return getattr(unmarked, "__origin__", unmarked)

@@ -5,7 +5,7 @@ AgentkitError
 └─ RunError             the operator, at run time; carries the history and the usage, so that nothing paid for is lost
    ├─ ModelError        the provider failed after the policies gave up
    ├─ LimitExceeded     a limit was reached and no answer could be had in a last request
-   ├─ NoAnswer          the model stopped talking to us
+   ├─ NoAnswer          the model says nothing of use any more
    └─ Paused            a person is needed; run the session again to go on
 ToolError               a tool raises it to say something to the model in its own words
 
@@ -14,9 +14,9 @@ A model's mistake is none of these: it becomes an `ExceptionInfo`, a value that 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from .messages import Message, Usage
+from .messages import Message, ToolCall, Usage
 
 ModelErrorKind: TypeAlias = Literal[
     "authentication",  # the key is missing or refused
@@ -24,12 +24,16 @@ ModelErrorKind: TypeAlias = Literal[
     "connection",  # no complete reply came: refused, reset, cut off
     "context",  # the conversation is longer than the model's window
     "internal",  # the backend itself failed
+    "length",  # the reply was cut by the token limit, and so was each further try
     "not_found",  # no such model or address
     "rate_limit",  # too many requests
     "refused",  # the provider's content policy stopped it
     "server",  # the provider failed
     "timeout",  # the provider did not answer in time
 ]
+
+StopReason: TypeAlias = Literal["max_steps", "tokens", "seconds", "dollars", "tool_calls", "stuck"]
+"""What ended a run before the model did: one of the limits, or that nothing new came of it."""
 
 
 class AgentkitError(Exception):
@@ -41,10 +45,14 @@ class DefinitionError(AgentkitError):
 
 
 class RunError(AgentkitError):
-    """A run ended without an answer; `history` and `usage` hold what it did and took until then."""
+    """A run ended without an answer; `history` and `usage` hold what it did and took until then.
+
+    `partial` is the last that the model said: a text, or the arguments of an answer that was not valid.
+    """
 
     history: Sequence[Message] = ()
     usage: Usage = Usage()
+    partial: str = ""
 
 
 class ModelError(RunError):
@@ -68,15 +76,27 @@ class ModelError(RunError):
 
 
 class LimitExceeded(RunError):
-    """A limit of the run was reached, and the model gave no final answer when asked for it one last time."""
+    """A limit of the run was reached, and the model gave no final answer when asked for it one last time.
+
+    `reason` is what `Result.stopped` would have said.  A policy that raises it has the run *land*, see `landing`.
+    """
+
+    def __init__(self, message: str, *, reason: StopReason = "max_steps") -> None:
+        super().__init__(message)
+        self.reason: StopReason = reason
 
 
 class NoAnswer(RunError):
     """The model kept replying without a tool call and without an answer."""
 
+    reason: StopReason = "stuck"
+
 
 class Paused(RunError):
-    """The run waits for a person; running the session again goes on where it stopped."""
+    """The run waits for a person to decide about `calls`; running the `session` again goes on where it stopped."""
+
+    calls: Sequence[ToolCall] = ()
+    session: Any = None
 
 
 class ToolError(Exception):

@@ -1,14 +1,16 @@
 """A tool: a callable with a name, a description and the schema of its arguments."""
 
 from collections.abc import Callable, Mapping
-from functools import cached_property, update_wrapper
+from dataclasses import replace
+from functools import cached_property, partial, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from .arguments import Arguments, Bound, arguments_in, bound, real_names
 from .context import RunContext, injected_value
 from .errors import ExceptionInfo
 from .formats import Declaration, Loss, References, Rendering, render
-from .handling import Handling, OnError, Repairing
+from .handling import DEFAULTS, Handling, Isolation, OnError, Repairing, Timeout, ToolEffect, Trust, complete, declared
+from .isolation import check_isolable, isolated
 from .schemas import (
     Choice,
     Duplicates,
@@ -22,10 +24,15 @@ from .schemas import (
     own_text,
     snake_case,
 )
+from .threads import Turnstile
 from .workers import asettled, in_thread, is_async, settled
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def _dialect(format: str) -> "cached_property[dict[str, Any]]":
+    return cached_property(lambda tool: tool.schema(format))
 
 
 class JsonTool(Generic[P, R]):
@@ -43,10 +50,28 @@ class JsonTool(Generic[P, R]):
         repair: "off" to tell the model of every slip in the arguments, also where it is certain what was meant.
         on_error: "raise" to end the run with what the function raises (but for `ToolError`, which is for the model).
         max_result: Characters of a result that the model reads at once; without it, what the agent says.
+        timeout: Seconds, retries included, after which a call in a run is given up and the model told; None is never.
+        effect: "read" (it only looks: calls overlap, equal ones of a turn run once), "idempotent" (twice does what once
+            does), "write" or "danger" (a person should know): these run alone, in the model's order.  Without it, calls
+            overlap and run exactly as often as asked.
+        retries: How often a failed call ("read" or "idempotent") is made again, unless it failed with `ToolError`.
+        sequential: Whether its calls are kept apart, those of other runs too, as it is not safe in several threads.
+        isolate: "process" runs each call in a process, killed when it is given up; `agentkit.isolation` says the terms.
+        trust: "untrusted" for what others may have written: the model reads it as data, see `policies.untrusted`.
 
     Raises:
         DefinitionError: the name, the description or a parameter's type is missing or cannot be used.
     """
+
+    repair: Repairing
+    on_error: OnError
+    max_result: int | None
+    timeout: Timeout
+    effect: ToolEffect | None
+    retries: int
+    sequential: bool
+    isolate: Isolation | None
+    trust: Trust | None
 
     def __init__(
         self,
@@ -62,6 +87,7 @@ class JsonTool(Generic[P, R]):
     ) -> None:
         schema = arguments_of(function, parameters, duplicates, overload)
         description = description or own_text(function, schema)
+        handling = {**declared(function), **handling}
         self._set_up(function, schema, name or own_name(function, schema), description, **handling)
 
     @classmethod
@@ -106,14 +132,7 @@ class JsonTool(Generic[P, R]):
         return tool
 
     def _set_up(
-        self,
-        function: Callable[..., R],
-        schema: Arguments,
-        name: str,
-        description: str,
-        repair: Repairing = "safe",
-        on_error: OnError = "tell",
-        max_result: int | None = None,
+        self, function: Callable[..., R], schema: Arguments, name: str, description: str, **handling: Unpack[Handling]
     ) -> None:
         check_name(name)
         check_description(name, description)
@@ -121,10 +140,11 @@ class JsonTool(Generic[P, R]):
         self.name = name
         self.description = description.strip()
         self.arguments = schema
-        self.repair = repair
-        self.on_error = on_error
-        self.max_result = max_result
-        self.is_async = is_async(function)
+        vars(self).update(complete(name, handling))
+        if self.isolate:
+            check_isolable(name, function, schema.injected)
+        self.turnstile = Turnstile() if self.sequential else None
+        self.is_async = is_async(function) and not self.isolate
         self._renderings: dict[tuple[str, str], Rendering] = {}
         self._aliased: list[Rendering] = []
         update_wrapper(self, function, updated=())
@@ -137,17 +157,20 @@ class JsonTool(Generic[P, R]):
         if instance is None:
             return self
         method = self.function.__get__(instance, owner)
-        return JsonTool(method, name=self.name, description=self.description, **self._handling)
+        bound_method = JsonTool(method, name=self.name, description=self.description, **self._handling)
+        bound_method.turnstile = self.turnstile
+        return bound_method
 
     def renamed(self, name: str) -> "JsonTool[P, R]":
         """The same tool under another name."""
         copy: JsonTool[P, R] = JsonTool.__new__(type(self))
         copy._set_up(self.function, self.arguments, name, self.description, **self._handling)
+        copy.turnstile = self.turnstile
         return copy
 
     @property
     def _handling(self) -> Handling:
-        return {"repair": self.repair, "on_error": self.on_error, "max_result": self.max_result}
+        return cast("Handling", {setting: getattr(self, setting) for setting in DEFAULTS})
 
     def __repr__(self) -> str:
         return f"JsonTool({self.name}: {self.description.splitlines()[0]})"
@@ -177,35 +200,18 @@ class JsonTool(Generic[P, R]):
             self._aliased += [rendering] if rendering.aliases else []
         return self._renderings[key]
 
-    @cached_property
-    def standard_schema(self) -> dict[str, Any]:
-        """Plain JSON Schema (draft 2020-12)."""
-        return self.schema("json")
-
-    @cached_property
-    def openai_schema(self) -> dict[str, Any]:
-        """The tool as OpenAI's chat completions, and most other providers, take it."""
-        return self.schema("openai")
-
-    @cached_property
-    def openai_strict_schema(self) -> dict[str, Any]:
-        """The tool for chat completions in strict mode, where it can be strict."""
-        return self.schema("openai_strict")
-
-    @cached_property
-    def openai_responses_schema(self) -> dict[str, Any]:
-        """The tool as OpenAI's Responses API takes it."""
-        return self.schema("responses")
-
-    @cached_property
-    def anthropic_schema(self) -> dict[str, Any]:
-        """The tool as Anthropic's messages API takes it."""
-        return self.schema("anthropic")
-
-    @cached_property
-    def gemini_schema(self) -> dict[str, Any]:
-        """The tool as a Gemini function declaration."""
-        return self.schema("gemini")
+    standard_schema = _dialect("json")
+    """Plain JSON Schema (draft 2020-12)."""
+    openai_schema = _dialect("openai")
+    """The tool as OpenAI's chat completions, and most other providers, take it."""
+    openai_strict_schema = _dialect("openai_strict")
+    """The tool for chat completions in strict mode, where it can be strict."""
+    openai_responses_schema = _dialect("responses")
+    """The tool as OpenAI's Responses API takes it."""
+    anthropic_schema = _dialect("anthropic")
+    """The tool as Anthropic's messages API takes it."""
+    gemini_schema = _dialect("gemini")
+    """The tool as a Gemini function declaration."""
 
     def bind(
         self,
@@ -219,7 +225,10 @@ class JsonTool(Generic[P, R]):
             arguments = real_names(arguments, self._aliased)
         hidden = self.arguments.injected
         values = {name: injected_value(hint, context or RunContext(None)) for name, hint in hidden.items()}
-        return bound(self.arguments, arguments, values, name=self.name, repair=repair or self.repair)
+        found = bound(self.arguments, arguments, values, name=self.name, repair=repair or self.repair)
+        if self.isolate and not isinstance(found.ready, ExceptionInfo):
+            found = replace(found, ready=partial(isolated, self.name, found.ready))
+        return found
 
     def call(self, call: Any) -> R:
         """Call the function with the arguments of `call`: a mapping, JSON text, or a call as any provider writes it.

@@ -9,7 +9,7 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, closing
 from functools import cache
 from threading import Lock
@@ -17,10 +17,16 @@ from typing import Any
 
 from .errors import ModelError
 from .model import Delta, Reply, Request
+from .wire.assembler import Assembler
 from .wire.errors import model_error
+from .wire.overheard import Overheard
+from .wire.prices import prices_of
 from .wire.replies import Route, whole_reply
-from .wire.requests import conversation, tool_parameters
-from .wire.streams import Assembler, Source, TimedClient
+from .wire.requests import account_headers, conversation, tool_parameters
+from .wire.sizes import TokenBounds
+from .wire.streams import Source, TimedClient
+from .wire.thinking import compatible
+from .wire.waiting import Clock, Sign, awithin, within
 
 _QUIET_ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the price table is fetched from GitHub at import
@@ -30,11 +36,6 @@ _QUIET_ENVIRONMENT = {
     # OpenAI SDK walks with type look-ups at each request.
     "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER": "True",
 }
-_ACCOUNT_HEADERS = {
-    "OpenAI-Organization": ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID"),
-    "OpenAI-Project": ("OPENAI_PROJECT_ID",),
-}
-"""What the SDK would send for these environment variables (OpenAI API reference, "Authentication")."""
 _MODEL_NAMES = (
     'a model is named "provider/name", for example "openai/gpt-4o-mini", "groq/llama-3.1-8b-instant", '
     '"ollama_chat/phi4", or "offline" for the embedded one'
@@ -57,6 +58,9 @@ def _litellm() -> Any:
                 gc.enable()
         litellm.suppress_debug_info = True  # advertisements on stdout
         litellm.disable_hf_tokenizer_download = True  # else streams of Llama models wait for Hugging Face
+        # What would be loaded in the first request, while the provider's time is measured.
+        for name in ("encoding", "module_level_client"):
+            getattr(litellm, name, None)
         if "LITELLM_LOG" not in os.environ:
             for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
                 logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -66,8 +70,8 @@ def _litellm() -> Any:
 class LiteLLMModel:
     """A model by litellm's name for it: `LiteLLMModel("groq/llama-3.1-8b-instant", temperature=0)`.
 
-    `timeout` is in seconds: for the whole reply, or for each piece of a streamed one.  `strict` asks OpenAI to hold the
-    model to the tools' schemas.  `options` go to
+    `timeout` is in seconds: for the whole reply, or for each piece of a streamed one (a server that merely keeps the
+    connection alive sends none).  `strict` asks OpenAI to hold the model to the tools' schemas.  `options` go to
     `litellm.completion` as they are: `api_key`, `api_base`, `temperature`, `max_tokens`, `reasoning_effort`, ...; what
     a provider does not take is dropped.  Without `api_key` the key is read from the provider's environment variable.
     """
@@ -78,6 +82,7 @@ class LiteLLMModel:
         self._strict = strict
         self._options = options
         self._known_route: Route | None = None
+        self._bounds = TokenBounds()
 
     @property
     def name(self) -> str:
@@ -90,15 +95,36 @@ class LiteLLMModel:
     def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
         """Answer `request`, blocking: deltas if it asks for a stream, then the `Reply`; raises `ModelError`.
 
-        The connection is closed as soon as this generator is, also when nobody reads on.
+        The connection is closed when this generator is, also when nobody reads on.
         """
-        outer, answer = sys.exception(), None
+        _litellm()
+        clock = Clock(self._timeout, request.timeout)
         try:
-            answer = _litellm().completion(**self._arguments(request))
+            yield from within(self._pieces(request), clock)
+        except TimeoutError as error:
+            raise self._late(request, clock) from error
+
+    async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
+        """Answer `request` on the running event loop, as `ask` does."""
+        if "litellm" not in sys.modules:
+            await asyncio.to_thread(_litellm)  # some seconds that would stop everything else on this event loop
+        clock = Clock(self._timeout, request.timeout)
+        try:
+            async with aclosing(awithin(self._apieces(request), clock)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except TimeoutError as error:
+            raise self._late(request, clock) from error
+
+    def _pieces(self, request: Request) -> Generator[Delta | Reply | Sign, None, None]:
+        """What comes in answer to `request`."""
+        outer, answer, heard = sys.exception(), None, Overheard()
+        try:
+            answer = _litellm().completion(**self._arguments(request, heard))
             if not request.stream:
-                yield whole_reply(answer, self._route())
+                yield whole_reply(answer, self._route(), heard.body)
                 return
-            source, assembler = self._opened(answer)
+            source, assembler = self._opened(answer, request)
             with closing(source):
                 for chunk in source.chunks():
                     yield from assembler.take(chunk)
@@ -106,67 +132,93 @@ class LiteLLMModel:
         except ModelError:
             raise
         except Exception as error:
-            raise self._failure(error, outer, streaming=answer is not None) from error
+            raise self._failure(error, outer, heard, begun=answer is not None) from error
 
-    async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
-        """Answer `request` on the running event loop, as `ask` does."""
-        outer, answer = sys.exception(), None
+    async def _apieces(self, request: Request) -> AsyncGenerator[Delta | Reply | Sign, None]:
+        outer, answer, heard = sys.exception(), None, Overheard()
         try:
-            if "litellm" not in sys.modules:
-                await asyncio.to_thread(_litellm)  # some seconds that would stop everything else on this event loop
-            async with asyncio.timeout(self._timeout):
-                answer = await _litellm().acompletion(**self._arguments(request))
+            answer = await _litellm().acompletion(**self._arguments(request, heard))
             if not request.stream:
-                yield whole_reply(answer, self._route())
+                yield whole_reply(answer, self._route(), heard.body)
                 return
-            source, assembler = self._opened(answer)
+            source, assembler = self._opened(answer, request)
             async with aclosing(source):
-                async with asyncio.timeout(self._timeout):
-                    chunks = await source.achunks()
-                while (chunk := await self._next(chunks)) is not _END:
-                    for delta in assembler.take(chunk):
-                        yield delta
+                async for chunk in await source.achunks():
+                    for piece in assembler.take(chunk):
+                        yield piece
                 yield assembler.reply(source)
         except ModelError:
             raise
         except Exception as error:
-            raise self._failure(error, outer, streaming=answer is not None) from error
+            raise self._failure(error, outer, heard, begun=answer is not None) from error
 
-    async def _next(self, chunks: AsyncIterator[Any]) -> Any:
-        async with asyncio.timeout(self._timeout):
-            return await anext(chunks, _END)
+    def worst_case(self, request: Request) -> float | None:
+        """The dollars that `request` can cost at most; None where a price, or the longest reply, is not known.
 
-    def _opened(self, stream: Any) -> tuple[Source, Assembler]:
+        Nobody counts tokens as the provider does.  But no token stands for less than a byte of the text, so the bytes
+        of messages and tools are a bound; it lies some four times too high for English, less for code and other
+        scripts.  The reply is taken to be as long as it may be: say `max_tokens` to make that less.
+        """
+        try:
+            prices = self._route().prices
+        except ModelError:  # the request itself will tell why
+            return None
+        if prices is None:
+            return None
+        longest = next(iter(self._length(request).values()), prices.max_output_tokens)
+        return None if longest is None else prices.most(self._bounds.tokens(request), longest)
+
+    def _late(self, request: Request, clock: Clock) -> ModelError:
+        text = f"nothing came for {self._timeout:g} s"
+        if clock.is_over:
+            text = f"no complete answer within {request.timeout:g} s"
+        return ModelError(f"{self._name}: {text}", kind="timeout", transient=True)
+
+    def _opened(self, stream: Any, request: Request) -> tuple[Source, Assembler]:
         litellm, route = _litellm(), self._route()
         callbacks = [*litellm.callbacks, *litellm.success_callback, *litellm.failure_callback]
         observed = any(callback != "cache" for callback in callbacks)  # litellm adds this one by itself
-        timed = TimedClient(litellm.module_level_client, self._timeout)
+        timed = TimedClient(litellm.module_level_client, self._seconds(request))
         return Source(stream, route.provider, timed=timed, observed=observed), Assembler(route)
 
-    def _arguments(self, request: Request) -> dict[str, Any]:
+    def _arguments(self, request: Request, heard: Overheard) -> dict[str, Any]:
         """What litellm is asked; raises `ModelError` where it is certain that no provider can answer that."""
         route = self._route()
-        account = _account_headers(self._options) if route.provider == "openai" else {}
+        account = account_headers(self._options) if route.provider == "openai" else {}
         streaming = {"stream": True, "stream_options": {"include_usage": True}} if request.stream else {}
+        length = self._length(request)
+        request, options = compatible(request, self._options, route.provider, route.model, *length.values())
         return {
-            **self._options,
+            **options,
             **account,
             **tool_parameters(request, route.provider, route.model, strict=self._strict),
             **streaming,
+            **length,
             "model": route.shown,
             "messages": conversation(request.messages, route.provider),
-            "timeout": self._timeout,
+            "timeout": self._seconds(request),
             "drop_params": True,
             "max_retries": 0,
+            "logger_fn": heard.listener(self._options.get("logger_fn")),
             "_skip_mcp_handler": True,  # else tools drag litellm's MCP gateway in, which some versions cannot import
         }
+
+    def _seconds(self, request: Request) -> float:
+        return self._timeout if request.timeout is None else min(self._timeout, request.timeout)
+
+    def _length(self, request: Request) -> dict[str, int]:
+        """The option that limits the reply: the backend's own, or the request's where that is less."""
+        key = "max_completion_tokens" if "max_completion_tokens" in self._options else "max_tokens"
+        limits = [limit for limit in (self._options.get(key), request.max_tokens) if limit is not None]
+        return {key: min(limits)} if limits else {}
 
     def _route(self) -> Route:
         """Where the requests go, found once; raises `ModelError` for an unknown provider or a missing key."""
         if self._known_route is None:
+            litellm = _litellm()
             name = "ollama_chat/" + self._name[7:] if self._name.startswith("ollama/") else self._name
             try:
-                model, provider, _, _ = _litellm().get_llm_provider(
+                model, provider, _, _ = litellm.get_llm_provider(
                     name,
                     custom_llm_provider=self._options.get("custom_llm_provider"),
                     api_base=self._options.get("api_base"),
@@ -175,7 +227,7 @@ class LiteLLMModel:
                 text = f"{self._name!r} names no provider that litellm knows; {_MODEL_NAMES}"
                 raise ModelError(text, kind="not_found") from error
             self._require_key(name)
-            self._known_route = Route(name, provider, model, self._prices(provider, model))
+            self._known_route = Route(name, provider, model, prices_of(litellm.model_cost, provider, model))
         return self._known_route
 
     def _require_key(self, name: str) -> None:
@@ -188,32 +240,10 @@ class LiteLLMModel:
             text = f"{self._name}: no API key: set {' or '.join(missing)}, or pass api_key="
             raise ModelError(text, kind="authentication")
 
-    @staticmethod
-    def _prices(provider: str, model: str) -> dict[str, Any] | None:
-        """The row of litellm's bundled price table (dollars per token), which is kept by either name."""
-        table = _litellm().model_cost
-        for key in (f"{provider}/{model}", model):
-            row: dict[str, Any] = table.get(key, {})
-            if "input_cost_per_token" in row and str(row.get("litellm_provider", "")).startswith(provider):
-                return row
-        return None
-
-    def _failure(self, error: Exception, outer: BaseException | None, *, streaming: bool) -> ModelError:
+    def _failure(self, error: Exception, outer: BaseException | None, heard: Overheard, *, begun: bool) -> ModelError:
         secrets = {str(self._options[key]) for key in self._options if key.endswith(("_key", "_token", "secret"))}
         secrets |= {value for name, value in os.environ.items() if name.endswith("_API_KEY")}
         secrets = {text for text in secrets if len(text) > 5}
-        return model_error(error, model=self._name, streaming=streaming, secrets=secrets, outer=outer)
-
-
-def _account_headers(options: dict[str, Any]) -> dict[str, Any]:
-    """The option `extra_headers` with the account's organization and project, which litellm's own client leaves out."""
-    found = {
-        header: next(filter(None, map(os.environ.get, variables)), None)
-        for header, variables in _ACCOUNT_HEADERS.items()
-    }
-    found["OpenAI-Organization"] = options.get("organization") or found["OpenAI-Organization"]
-    headers = {header: value for header, value in found.items() if value} | (options.get("extra_headers") or {})
-    return {"extra_headers": headers} if headers else {}
-
-
-_END = object()
+        return model_error(
+            error, model=self._name, begun=begun or heard.anything, body=heard.body, secrets=secrets, outer=outer
+        )

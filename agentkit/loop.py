@@ -4,29 +4,32 @@ The rules of the machine, which knows nothing of the outside:
 
 1. The history is the state.  Calls without answers at its end are run first; otherwise the model is asked.
 2. Every call gets exactly one tool message, whatever becomes of it, in call order; the answer's call too.
-3. The run ends with the first answer tool call of a turn whose arguments are valid.
-4. A reply without a call is answered by a reminder.  After one reminder a text is taken for the answer, if a text is
-   what is wanted; a model that says nothing useful `PATIENCE` times in a row ends the run with `NoAnswer`.
+3. The run ends with the first answer tool call of a turn whose arguments are valid.  The other calls of the turn are
+   run before it; a further answer is not.
+4. A text without a call is answered by a reminder.  After one reminder a text is taken for the answer, if a text is
+   what is wanted.  How often a model may be reminded is for the policies; an empty reply that they let through ends
+   the run with `NoAnswer`.
 5. Whoever closes the flow in the middle of a turn, or raises something into it, leaves a valid history: finished
-   results are kept, the rest of the calls are answered as cancelled.
+   results are kept, the rest of the calls are answered as cancelled, or left open by `Paused`.
 6. The history holds the calls as they were understood: a tool's own name, arguments that are a JSON object.  What needs
    no repair stays as it came.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .calls import CallTools, ToolResult
+from .calls import BoundCall, ToolResult
 from .context import RunContext
 from .errors import NoAnswer, Paused
 from .flow import Flow, ask
 from .messages import Message, ToolCall, admit, calls_of, pending_calls, settle, tool_message, user
 from .model import AskModel, Model, Request
 from .registry import ToolRegistry
+from .running import CallTools
 
-PATIENCE = 3
 CANCELLED = "Cancelled: the run was stopped before this call had a result; it is not known whether it had an effect."
+GIVEN = "Not run: the answer was given already."
 REMINDER = "Go on by calling a tool. When the task is done, or cannot be done, call final_answer with the answer."
 
 
@@ -54,14 +57,13 @@ def agent_loop(
     """
     context = context or RunContext(None)
     known_ids = {call.id for message in history for call in calls_of(message)}
-    useless = 0
+    texts = 0
     while True:
         offered = tools if isinstance(tools, ToolRegistry) else tools()
         if calls := pending_calls(history):
-            results = yield from _answer_calls(calls, offered, history, context)
-            for result in results:
-                if result.is_answer:
-                    return Answer(result.value)
+            answer = yield from _answer_calls(calls, offered, history, context)
+            if answer is not None:
+                return answer
             continue
         while context.inbox:
             history.append(user(context.inbox.popleft()))
@@ -69,36 +71,53 @@ def agent_loop(
         message = admit(reply.message, known_ids)
         if message.get("tool_calls"):
             history.append(message)
-            useless = 0
+            texts = 0
             continue
-        useless += 1
-        if text := text_of(message):
-            history.append(message)
-            if text_ends and useless > 1:
-                return Answer(text, "text")
-        if useless >= PATIENCE:
-            raise NoAnswer(f"{model.name} replied {useless} times without calling a tool and without an answer")
-        if text or useless == 1:
-            history.append(user(REMINDER))
+        if not (text := text_of(message)):
+            raise NoAnswer(f"{model.name} gave an empty reply")
+        history.append(message)
+        texts += 1
+        if text_ends and texts > 1:
+            return Answer(text, "text")
+        history.append(user(REMINDER))
 
 
 def _answer_calls(
     calls: Sequence[ToolCall], tools: ToolRegistry, history: list[Message], context: RunContext[Any]
-) -> Flow[list[ToolResult]]:
+) -> Flow[Answer | None]:
+    """Run the calls of a turn, put their results into the history, and return the answer if one of them is it."""
     bound = tuple(tools.bind(call, replace(context, call=call)) for call in calls)
-    calls = [entry.call for entry in bound]
-    settle(history, calls)
+    settle(history, [entry.call for entry in bound])
     finished: dict[str, ToolResult] = {}
+    results: dict[str, ToolResult] = {}
+    rest: str | None = CANCELLED
+    answer = None
     try:
-        results = yield from ask(CallTools(bound, finished))
+        for batch in _batches(bound):
+            if answer is None:
+                for result in (yield from ask(CallTools(batch, finished))):
+                    results[result.call.id] = result
+                    answer = Answer(result.value) if result.is_answer else answer
+        rest = GIVEN
     except Paused:
+        rest = None
         raise
-    except (GeneratorExit, Exception):
-        for call in calls:
-            history.append(finished[call.id].message if call.id in finished else tool_message(call, CANCELLED))
-        raise
-    history.extend(result.message for result in results)
-    return results
+    finally:
+        for entry in bound:
+            if kept := results.get(entry.call.id) or finished.get(entry.call.id):
+                history.append(kept.message)
+            elif rest is not None:
+                history.append(tool_message(entry.call, rest))
+    return answer
+
+
+def _batches(bound: Sequence[BoundCall]) -> Iterator[tuple[BoundCall, ...]]:
+    """What is run side by side: first all that is no answer, then one answer after the other."""
+    if others := tuple(entry for entry in bound if not entry.is_answer):
+        yield others
+    for entry in bound:
+        if entry.is_answer:
+            yield (entry,)
 
 
 def text_of(message: Message) -> str:

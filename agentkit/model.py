@@ -1,11 +1,12 @@
 """The seam to language models: what a backend is asked, what it yields, and the effect that asks it."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from .errors import AgentkitError, ModelError
+from .errors import AgentkitError, ModelError, ModelErrorKind
 from .flow import Done, Event
 from .messages import Message, Usage
 from .registry import ToolRegistry
@@ -71,8 +72,10 @@ class Model(Protocol):
 
     Both are generators: they yield the deltas, if the request asks for a stream and the backend has them, and then,
     last, the `Reply`; they are closed when nobody reads on.  A failure is raised as `ModelError`, which says whether
-    another try can help; any other exception ends the run.  A backend that knows its prices may also have a method
-    `worst_case(request) -> float | None`: the dollars that the request can cost at most, None where that is not known.
+    another try can help; any other exception becomes one.  `Request.timeout` and `max_tokens` are the backend's to
+    keep; the timeout is enforced from outside as well where that can be done, on an event loop.  A backend that knows
+    its prices may also have a method `worst_case(request) -> float | None`: the dollars that the request can cost at
+    most, None where that is not known.
     """
 
     @property
@@ -132,8 +135,10 @@ class AskModel:
         yield ModelAsked(self.model.name, self.request)
         reply: Reply | None = None
         try:
+            seconds = self.request.timeout
+            end = None if seconds is None else asyncio.get_running_loop().time() + seconds
             async with aclosing(self.model.aask(self.request)) as pieces:
-                async for piece in pieces:
+                while (piece := await _next(pieces, end)) is not None:
                     if isinstance(piece, Reply):
                         reply = piece
                     else:
@@ -146,6 +151,14 @@ class AskModel:
         yield Done(reply)
 
 
+async def _next(pieces: AsyncGenerator[Delta | Reply, None], end: float | None) -> Delta | Reply | None:
+    """The next piece, None after the last; raises `TimeoutError` at `end` (in the event loop's time)."""
+    if end is None:
+        return await anext(pieces, None)
+    async with asyncio.timeout_at(end):
+        return await anext(pieces, None)
+
+
 def _given(reply: Reply | None, model: Model) -> Reply:
     if reply is None:
         raise ModelError(f"the model {model.name!r} ended without a reply: its backend must yield a Reply, last")
@@ -154,9 +167,10 @@ def _given(reply: Reply | None, model: Model) -> Reply:
 
 def _as_model_error(model: Model, error: Exception) -> ModelError:
     """A backend's own exception, as the error that operators know."""
-    transient = isinstance(error, ConnectionError | TimeoutError)
-    return ModelError(
-        f"the model {model.name!r} failed: {type(error).__name__}: {error}",
-        kind="connection" if transient else "internal",
-        transient=transient,
-    )
+    kind: ModelErrorKind = "internal"
+    what = f"{type(error).__name__}: {error}"
+    if isinstance(error, ConnectionError):
+        kind = "connection"
+    elif isinstance(error, TimeoutError):
+        kind, what = "timeout", str(error) or "no answer in time"
+    return ModelError(f"the model {model.name!r} failed: {what}", kind=kind, transient=kind != "internal")

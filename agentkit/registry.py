@@ -97,7 +97,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         repairs = (*renamed, *bound.repairs)
         if isinstance(bound.ready, ExceptionInfo):
             return BoundCall.impossible(call, bound.ready, tool, repairs)
-        return BoundCall(call, bound.ready, tool, is_answer=tool is self.answer, repairs=repairs)
+        return BoundCall(call, bound.ready, tool, is_answer=tool is self.answer, repairs=repairs, context=context)
 
     def _meant(self, name: str) -> JsonTool[..., Any] | None:
         """The tool of that name; where names are repaired, the one that it certainly means."""

@@ -1,22 +1,24 @@
 """One run: what it is asked, what it comes to, and the figures it gathers while its events pass by."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypeVar
 
-from .calls import ToolFinished, ToolResult
+from .calls import ToolResult
 from .flow import Event, Listener
+from .forming import Forming
 from .loop import Answer
-from .messages import Message, Usage
+from .messages import Message, ToolCall, Usage
 from .model import ModelReplied
 from .policies.checks import AnswerDoubted
 from .policies.limit import Landing
 from .repairs import Repair
 from .results import render
+from .running import ToolFinished
 
 T = TypeVar("T", default=str)
 
@@ -29,7 +31,8 @@ class Result(Generic[T]):
     tokens and dollars of this run; `steps` how many replies the model gave; `stopped` why the run ended ("answer",
     "text": a plain text was taken for the answer, "max_steps": the answer was asked for at the limit); `calls` the
     results of all tool calls, in the order they came in; `seconds` how long the run took; `doubts` what checks still
-    had against the answer when it was taken.
+    had against the answer when it was taken; `handed` the names under which the conversation was handed on, the last
+    one that of the agent that answered.  What agents inside tools took is in `usage`; their steps and calls are theirs.
     """
 
     answer: T
@@ -41,6 +44,7 @@ class Result(Generic[T]):
     calls: list[ToolResult] = field(default_factory=list, repr=False)
     seconds: float = 0.0
     doubts: tuple[str, ...] = ()
+    handed: tuple[str, ...] = ()
 
     @property
     def cost(self) -> float | None:
@@ -66,7 +70,7 @@ class Result(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RunStarted(Event):
-    """A run begins."""
+    """A run begins; one that goes on without a new query has none."""
 
     query: str
     model: str
@@ -81,9 +85,37 @@ class RunFinished(Event):
     result: Result[Any]
 
 
+@dataclass(frozen=True, slots=True)
+class SubRun(Event):
+    """Something that happened in the run of another agent, inside the tool `name` of this one; `call` is its call."""
+
+    name: str
+    call: ToolCall | None
+    event: Event
+
+    @property
+    def usage(self) -> Usage:
+        """What the event says that was taken: by a reply, of whatever depth."""
+        event = self.event
+        while isinstance(event, SubRun):
+            event = event.event
+        return event.reply.usage if isinstance(event, ModelReplied) else Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOver(Event):
+    """The conversation goes on under another agent."""
+
+    name: str
+    reason: str
+
+
 @dataclass
 class Run:
-    """A run in progress: it is shown every event, keeps the figures, and passes the event on to the listeners."""
+    """A run in progress: it is shown every event, keeps the figures, and passes the event on to the listeners.
+
+    `forming` tells of the answer as it forms, in runs that are streamed.
+    """
 
     model: str
     history: list[Message]
@@ -93,7 +125,16 @@ class Run:
     landed: str = ""
     calls: list[ToolResult] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
+    handed: list[str] = field(default_factory=list)
+    state: dict[str, Any] = field(default_factory=dict)
+    forming: Forming | None = None
     started: float = field(default_factory=time.perf_counter)
+
+    def watch(self, event: Event) -> Iterator[Event]:
+        """Take note of `event` and tell the listeners; yields it, and what of the answer it brought."""
+        yield self.observe(event)
+        if self.forming is not None:
+            yield from map(self.observe, self.forming.after(event))
 
     def observe(self, event: Event) -> Event:
         """Take note of `event` and tell the listeners."""
@@ -102,10 +143,14 @@ class Run:
             self.steps += 1
         elif isinstance(event, ToolFinished):
             self.calls.append(event.result)
+        elif isinstance(event, SubRun):
+            self.usage += event.usage
         elif isinstance(event, Landing):
             self.landed = event.reason
         elif isinstance(event, AnswerDoubted):
             self.doubts.append(event.reason)
+        elif isinstance(event, HandedOver):
+            self.handed.append(event.name)
         for listener in self.listeners:
             listener(event)
         return event
@@ -122,4 +167,5 @@ class Run:
             self.calls,
             time.perf_counter() - self.started,
             tuple(self.doubts),
+            tuple(self.handed),
         )

@@ -5,13 +5,26 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from .context import RunContext
+from .errors import DefinitionError
 from .flow import Policy
+from .model import Model
+from .policies.approve import Decide, approve
 from .policies.checks import Check, check_answers
+from .policies.compact import compact
+from .policies.early import early_reads
+from .policies.ends import refusals, whole_replies
 from .policies.excerpts import excerpts
-from .policies.limit import limit_steps
+from .policies.fallback import fallback
+from .policies.landing import landing
+from .policies.limits import limit
+from .policies.purse import Limits
 from .policies.retry import WAITS, retry
+from .policies.stuck import stuck
 from .policies.text_calls import text_calls
 from .policies.text_mode import text_mode
+from .policies.throttle import throttle
+from .policies.tool_settings import tool_settings
+from .policies.untrusted import untrusted
 from .registry import ToolRegistry
 from .run import Run
 from .session import Session
@@ -26,25 +39,53 @@ class Settings:
     """What `JsonAgent` was given that concerns its runs; its docstring says what they mean."""
 
     max_steps: int
+    limits: Limits | None
     retries: int
+    tool_timeout: float | None
+    sequential: bool
+    max_concurrency: int | None
+    requests_per_minute: int | None
+    approve: Decide | Literal["ask"] | None
     checks: Sequence[Check]
     tool_mode: ToolMode
     max_result: int
     policies: Sequence[Policy]
 
+    def __post_init__(self) -> None:
+        if self.max_steps < 1:
+            raise DefinitionError(f"max_steps must be at least 1, not {self.max_steps}")
 
-def stack(settings: Settings, run: Run, session: Session, context: RunContext[Any]) -> tuple[Policy, ...]:
+
+def stack(
+    settings: Settings,
+    run: Run,
+    session: Session,
+    context: RunContext[Any],
+    tools: ToolRegistry,
+    fallbacks: Sequence[Model] = (),
+) -> tuple[Policy, ...]:
     """The policies of a run, the innermost first: it sees what the loop asks for before the others do."""
     waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(settings.retries)]
     return (
         *settings.policies,
+        early_reads(context),
         excerpts(session.cut, settings.max_result),
-        limit_steps(settings.max_steps),
-        # after the limit, for there an answer is taken as it is
+        untrusted(run.history, tools),  # outside of the excerpts: the fence is around what is shown
+        tool_settings(settings.tool_timeout, sequential=settings.sequential),
+        approve(settings.approve, session.approvals),
+        landing(context),
+        stuck(),
+        # after the landing, for there an answer is taken as it is
         *([check_answers(settings.checks, run.history)] if settings.checks else []),
         text_calls(context),
         *([text_mode()] if settings.tool_mode == "text" else []),
+        whole_replies(),
+        refusals(),
+        *([fallback(fallbacks)] if fallbacks else []),
+        compact(),
         retry(waits),
+        throttle(settings.max_concurrency, settings.requests_per_minute),
+        limit(settings.limits, settings.max_steps),  # next to the model: it sees every request that is made
     )
 
 

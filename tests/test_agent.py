@@ -20,10 +20,10 @@ from agentkit import (
     ToolRegistry,
     tool,
 )
-from agentkit.calls import ToolFinished, ToolStarted
 from agentkit.messages import calls_of, pending_calls
 from agentkit.model import ModelReplied, TextDelta
 from agentkit.run import RunFinished, RunStarted
+from agentkit.running import ToolFinished, ToolStarted
 from agentkit.testing import ScriptedModel
 
 

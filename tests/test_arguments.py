@@ -11,9 +11,9 @@ from loguru import logger
 from pydantic import BaseModel, Field
 
 from agentkit import ExceptionInfo, JsonAgent, JsonTool, ToolError, ToolRegistry, tool
-from agentkit.calls import ToolStarted
 from agentkit.listeners.log import lines
 from agentkit.messages import ToolCall
+from agentkit.running import ToolStarted
 from agentkit.testing import ScriptedModel
 
 

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from agentkit import ToolCall, ToolRegistry
-from agentkit.calls import CallTools, ToolFinished, ToolStarted
 from agentkit.flow import adrive, ask, drive
+from agentkit.running import CallTools, ToolFinished, ToolStarted
 
 WHO = contextvars.ContextVar("who", default="nobody")
 

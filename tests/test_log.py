@@ -8,7 +8,18 @@ import pytest
 from loguru import logger
 
 import agentkit
-from agentkit import JsonAgent, ModelError
+from agentkit import ExceptionInfo, JsonAgent, ModelError, ToolCall
+from agentkit.calls import BoundCall, ToolRetried
+from agentkit.context import Progress
+from agentkit.listeners.log import lines
+from agentkit.policies.approve import ApprovalAsked, ApprovalGiven
+from agentkit.policies.compact import Compacted
+from agentkit.policies.ends import ReplyDropped
+from agentkit.policies.fallback import FallenBack
+from agentkit.policies.prices import PriceUnknown
+from agentkit.policies.throttle import Throttled
+from agentkit.run import HandedOver, RunStarted, SubRun
+from agentkit.running import ToolAbandoned
 from agentkit.testing import ScriptedModel
 
 
@@ -109,3 +120,38 @@ def test_importing_and_running_adds_and_removes_no_sink():
 def test_without_a_model_the_log_says_who_answers(shown):
     JsonAgent(add)("What is the weather?")
     assert shown.getvalue().count("offline model") == 1
+
+
+CALL = ToolCall("c", "send", '{"to": "me"}')
+INFO = ExceptionInfo("Busy", "no time")
+
+
+@pytest.mark.parametrize(
+    ("event", "level", "text"),
+    [
+        (RunStarted("", "m"), "INFO", "going on"),
+        (ApprovalAsked(CALL, "it is dangerous"), "WARNING", "send waits for a decision: it is dangerous"),
+        (ApprovalGiven(CALL, True), "INFO", "send: allowed"),
+        (ApprovalGiven(CALL, False), "INFO", "send: refused"),
+        (ApprovalGiven(CALL, "not now"), "INFO", "send: refused: not now"),
+        (ApprovalGiven(CALL, {"to": "you"}), "INFO", 'send: allowed with other arguments: {"to":"you"}'),
+        (HandedOver("billing", "money"), "INFO", "handed over to billing: money"),
+        (Progress(CALL, {"done": 3}), "INFO", 'send: {"done":3}'),
+        (Progress(None, "half"), "INFO", "a tool: half"),
+        (FallenBack(ModelError("down"), "other"), "WARNING", "down; going on with other"),
+        (Throttled("m"), "INFO", "waiting until m may be asked"),
+        (Compacted("m", 3, 2, (100, 50)), "WARNING", "too long for m: 3 messages left out, 2 results shrunk"),
+        (PriceUnknown("m"), "WARNING", "price of m"),
+        (ReplyDropped("empty"), "WARNING", "the reply was empty; asking again"),
+        (ToolRetried(CALL, INFO, 1), "WARNING", "send: Busy: no time; calling it again"),
+        (ToolAbandoned(BoundCall.impossible(CALL, INFO), 2), "WARNING", "send goes on in vain; 2 such threads"),
+    ],
+)  # fmt: skip
+def test_each_event_has_its_line(event, level, text):
+    (line,) = lines(event)
+    assert line.level == level
+    assert text in line.text
+
+
+def test_the_events_of_an_agent_inside_a_tool_are_its_own_affair():
+    assert list(lines(SubRun("inner", CALL, RunStarted("query", "m")))) == []

@@ -3,12 +3,12 @@
 import pytest
 
 from agentkit.answer import answer_tool
-from agentkit.calls import CallTools
-from agentkit.errors import ModelError, NoAnswer
-from agentkit.loop import CANCELLED, PATIENCE, REMINDER, Answer, agent_loop
+from agentkit.errors import ModelError, NoAnswer, Paused
+from agentkit.loop import CANCELLED, GIVEN, REMINDER, Answer, agent_loop
 from agentkit.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
 from agentkit.model import AskModel, Reply
 from agentkit.registry import ToolRegistry
+from agentkit.running import CallTools
 from agentkit.testing import ScriptedModel
 
 
@@ -97,16 +97,38 @@ def test_a_bad_answer_is_no_answer_and_goes_back_to_the_model(history):
     assert "text" in history[-1]["content"]
 
 
-def test_the_first_valid_of_two_answers_counts_and_other_calls_are_run(history):
+def test_the_other_calls_of_a_turn_run_before_the_answer_and_a_second_answer_does_not(history):
     loop = agent_loop(MODEL, TOOLS, history)
     next(loop)
     bad = ToolCall("bad", "final_answer", "{}")
     calling = loop.send(reply(None, bad, final("first", "e1"), ADD, final("second", "e2")))
+    assert [bound.call.id for bound in calling.calls] == ["bad", "one"]
+    answering = loop.send(run_all(calling))
+    assert [bound.call.id for bound in answering.calls] == ["e1"]
     with pytest.raises(StopIteration) as stop:
-        loop.send(run_all(calling))
-    assert stop.value.value.value == "first"
-    assert [message["tool_call_id"] for message in history[-4:]] == ["bad", "e1", "one", "e2"]
-    assert history[-2]["content"] == "3"
+        loop.send(run_all(answering))
+    assert stop.value.value == Answer("first")
+    assert [message["tool_call_id"] for message in history[-4:]] == ["bad", "e1", "one", "e2"], "in call order"
+    assert [history[-2]["content"], history[-1]["content"]] == ["3", GIVEN]
+
+
+def test_the_second_answer_is_run_when_the_first_one_fails(history):
+    def positive(number: int) -> int:
+        """Takes a positive number."""
+        if number < 1:
+            raise ValueError("not positive")
+        return number
+
+    loop = agent_loop(MODEL, ToolRegistry(answer=answer_tool(positive)), history)
+    next(loop)
+    calls = [ToolCall(f"e{number}", "final_answer", f'{{"number": {number}}}') for number in (0, 1, 2)]
+    answering = loop.send(run_all(loop.send(reply(None, *calls))))
+    with pytest.raises(StopIteration) as stop:
+        loop.send(run_all(answering))
+    assert stop.value.value == Answer(1)
+    assert [message["content"] for message in history[-3:]] == [
+        "ValueError: not positive", "The answer was given.", GIVEN,
+    ]  # fmt: skip
 
 
 def test_a_text_is_answered_by_a_reminder_and_the_second_one_is_the_answer(history):
@@ -122,29 +144,26 @@ def test_a_text_is_answered_by_a_reminder_and_the_second_one_is_the_answer(histo
 def test_a_text_is_never_a_typed_answer(history):
     loop = agent_loop(MODEL, TOOLS, history, text_ends=False)
     next(loop)
-    for _ in range(PATIENCE - 1):
+    for _ in range(9):
         assert isinstance(loop.send(reply("It is 3.")), AskModel)
+        assert history[-2:] == [assistant("It is 3."), user(REMINDER)]
+
+
+def test_calls_between_two_texts_make_the_second_one_a_first_one(history):
+    loop = agent_loop(MODEL, TOOLS, history)
+    next(loop)
+    loop.send(reply("I shall add."))
+    loop.send(run_all(loop.send(reply(None, ADD))))
+    assert isinstance(loop.send(reply("It is 3.")), AskModel)
+
+
+@pytest.mark.parametrize("empty", ["", None, "  \n"])
+def test_an_empty_reply_is_not_kept_and_not_an_answer(history, empty):
+    loop = agent_loop(MODEL, TOOLS, history)
+    next(loop)
     with pytest.raises(NoAnswer, match="by hand"):
-        loop.send(reply("It is 3."))
-
-
-def test_an_empty_reply_is_not_kept_and_not_an_answer(history):
-    loop = agent_loop(MODEL, TOOLS, history)
-    next(loop)
-    for empty in ("", None):
-        assert isinstance(loop.send(reply(empty)), AskModel)
-    assert history[2:] == [user(REMINDER)]
-    with pytest.raises(NoAnswer):
-        loop.send(reply("  \n"))
-
-
-def test_patience_is_for_useless_replies_in_a_row(history):
-    loop = agent_loop(MODEL, TOOLS, history)
-    next(loop)
-    for number in range(2 * PATIENCE):
-        loop.send(reply(""))
-        loop.send(run_all(loop.send(reply(None, ToolCall(f"c{number}", "add", '{"a": 1, "b": 2}')))))
-    assert isinstance(loop.send(reply("")), AskModel)
+        loop.send(reply(empty))
+    assert history == [system("s"), user("1 + 2?")]
 
 
 def test_closing_in_the_middle_of_a_turn_keeps_what_is_finished_and_cancels_the_rest(history):
@@ -156,6 +175,26 @@ def test_closing_in_the_middle_of_a_turn_keeps_what_is_finished_and_cancels_the_
     loop.close()
     assert history[-2:] == [tool_message(other, CANCELLED), tool_message(ADD, "3")]
     assert pending_calls(history) == []
+
+
+def test_closing_before_the_answer_keeps_what_ran_beside_it(history):
+    loop = agent_loop(MODEL, TOOLS, history)
+    next(loop)
+    loop.send(run_all(loop.send(reply(None, final("3"), ADD))))
+    loop.close()
+    assert [message["content"] for message in history[-2:]] == [CANCELLED, "3"]
+
+
+def test_a_pause_keeps_what_is_finished_and_leaves_the_rest_open(history):
+    loop = agent_loop(MODEL, TOOLS, history)
+    next(loop)
+    other = ToolCall("two", "add", "{}")
+    calling = loop.send(reply(None, ADD, other))
+    calling.finished["one"] = calling.calls[0].invoke()
+    with pytest.raises(Paused):
+        loop.throw(Paused())
+    assert history[-1] == tool_message(ADD, "3")
+    assert pending_calls(history) == [other]
 
 
 def test_an_error_of_the_model_passes_through(history):

@@ -4,11 +4,14 @@ import pytest
 
 from agentkit import LimitExceeded, ModelError, ToolRegistry
 from agentkit.answer import answer_tool
-from agentkit.flow import Emit, Flow, Sleep, ask
-from agentkit.messages import assistant, user
+from agentkit.flow import Emit, Flow, Sleep, ask, stacked
+from agentkit.messages import ToolCall, assistant, user
 from agentkit.model import AskModel, Reply, Request
-from agentkit.policies.limit import Landing, limit_steps
+from agentkit.policies.ends import refusals, whole_replies
+from agentkit.policies.landing import Landing, landing
+from agentkit.policies.limits import limit
 from agentkit.policies.retry import LONGEST_WAIT, Retrying, retry
+from agentkit.policies.stuck import stuck
 from agentkit.testing import ScriptedModel
 
 
@@ -74,7 +77,7 @@ def test_other_effects_pass_untouched():
     def flow():
         yield from ask(Sleep(3))
 
-    for policy in (retry(), limit_steps(1)):
+    for policy in (retry(), limit(), landing(), stuck(), whole_replies(), refusals()):
         assert next(policy(flow())) == Sleep(3)
 
 
@@ -91,14 +94,21 @@ def test_the_retry_is_an_event_that_listeners_see(world, monkeypatch):
 
 
 def test_at_the_limit_the_request_offers_only_the_answer():
-    flow = limit_steps(2)(asking(4))
-    assert next(flow) is REQUEST
-    assert flow.send(REPLY) is REQUEST
+    flow = stacked(asking(4), (landing(), limit(max_steps=2)))
+    assert next(flow) == REQUEST
+    assert flow.send(REPLY) == REQUEST
     assert flow.send(REPLY) == Emit(Landing("max_steps"))
-    landing = flow.send(None)
-    assert list(landing.request.tools) == ["final_answer"]
-    assert landing.request.tool_choice == "final_answer"
-    assert landing.request.messages[:1] == REQUEST.request.messages
+    last = flow.send(None)
+    assert list(last.request.tools) == ["final_answer"]
+    assert last.request.tool_choice == "final_answer"
+    assert last.request.messages[:1] == REQUEST.request.messages
     assert len(REQUEST.request.messages) == 1, "the history itself is not written to"
     with pytest.raises(LimitExceeded, match="2 steps"):
+        flow.send(Reply(assistant(None, [ToolCall("c", "work")])))
+
+
+def test_a_limit_without_a_landing_is_raised_as_it_is():
+    flow = limit(max_steps=1)(asking(2))
+    next(flow)
+    with pytest.raises(LimitExceeded, match="1 step,"):
         flow.send(REPLY)

@@ -33,6 +33,18 @@ def test_every_form_of_reply():
     model.assert_done()
 
 
+def test_a_reply_may_say_why_it_ended_and_may_react_to_the_request():
+    model = ScriptedModel(
+        {"content": "cut", "finish_reason": "length"},
+        lambda request: {"tool_calls": [{"name": request.messages[-1]["content"]}]},
+        lambda request: ConnectionError("gone"),
+    )
+    assert played(model)[-1].finish_reason == "length"
+    assert calls_of(played(model, Request([user("add")], ToolRegistry()))[-1].message)[0].name == "add"
+    with pytest.raises(ConnectionError):
+        played(model)
+
+
 def test_a_script_that_is_not_played_to_its_end_fails():
     model = ScriptedModel(["one", "two"])
     played(model)

@@ -1,54 +1,437 @@
-"""A conversation that goes on."""
+"""A conversation that goes on, in this process and in another."""
+
+import asyncio
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
 
 import pytest
 
-from agentkit import RunError, Session, Usage
-from agentkit.messages import ToolCall, assistant, pending_calls, system, user
+from agentkit import JsonAgent, RunError, Session, Usage
+from agentkit.calls import ANSWERED
+from agentkit.errors import Paused
+from agentkit.histories import check_history
+from agentkit.loop import CANCELLED
+from agentkit.messages import ToolCall, assistant, pending_calls, system, tool_message, user
+from agentkit.running import ToolStarted
+from agentkit.saving import write_whole
+from agentkit.session import NOT_RUN
+from agentkit.testing import ScriptedModel
+
+CALL = ToolCall("c", "f")
 
 
-def test_a_turn_puts_the_instruction_first_and_the_query_last():
-    session = Session()
-    with session.turn("be kind", "hello") as messages:
-        assert messages == [system("be kind"), user("hello")]
-        messages.append(assistant("hi"))
-    with session.turn("be brief", "and?") as messages:
-        assert messages == [system("be brief"), user("hello"), assistant("hi"), user("and?")]
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
 
 
-def test_messages_from_outside_get_the_instruction():
-    session = Session([user("earlier"), assistant("yes")])
-    with session.turn("be kind", "hello") as messages:
-        assert messages[0] == system("be kind")
+def call(name: str, **arguments):
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}
 
 
-def test_calls_left_open_are_answered_before_a_new_query():
-    session = Session([user("q"), assistant(None, [ToolCall("c", "f")])])
-    with session.turn("s", "and now?") as messages:
-        assert [message["role"] for message in messages] == ["system", "user", "assistant", "tool", "user"]
-        assert pending_calls(messages) == []
+def final(text: str):
+    return call("final_answer", text=text)
 
 
-def test_a_query_without_any_reply_is_taken_out_again():
-    session = Session()
-    with pytest.raises(ValueError, match="down"), session.turn("s", "hello"):
-        raise ValueError("down")
-    assert session.messages == [system("s")]
-    with session.turn("s", "hello"):
-        pass
+class TestATurn:
+    def test_puts_the_instruction_first_and_the_query_last(self):
+        session = Session()
+        with session.turn("be kind", "hello") as messages:
+            assert messages == [system("be kind"), user("hello")]
+            messages.append(assistant("hi"))
+        with session.turn("be brief", "and?") as messages:
+            assert messages == [system("be brief"), user("hello"), assistant("hi"), user("and?")]
+
+    def test_messages_from_outside_get_the_instruction(self):
+        session = Session([user("earlier"), assistant("yes")])
+        with session.turn("be kind", "hello") as messages:
+            assert messages[0] == system("be kind")
+
+    def test_calls_left_open_are_answered_before_a_new_query(self):
+        session = Session([user("q"), assistant(None, [CALL])])
+        with session.turn("s", "and now?") as messages:
+            assert messages[3:] == [tool_message(CALL, CANCELLED), user("and now?")]
+
+    def test_calls_left_open_stay_open_without_a_query(self):
+        session = Session([user("q"), assistant(None, [CALL])])
+        with session.turn("s") as messages:
+            assert [message["role"] for message in messages] == ["system", "user", "assistant"]
+            assert pending_calls(messages) == [CALL]
+
+    @pytest.mark.parametrize(
+        "messages",
+        [[], [system("s")], [user("q"), assistant("done")], [user("q"), assistant(None, [CALL]), tool_message(CALL, ANSWERED)]],
+    )  # fmt: skip
+    def test_there_must_be_something_to_go_on_with(self, messages):
+        session = Session([*messages])
+        with pytest.raises(RunError, match=r"query is empty.*agent\("), session.turn("s"):
+            pass
+        assert len(session.messages) == len(messages)
+        with session.turn("s", "a query"):
+            pass
+
+    @pytest.mark.parametrize("last", [[user("q")], [user("q"), assistant(None, [CALL]), tool_message(CALL, "3")]])
+    def test_a_query_or_a_result_without_reply_is_something_to_go_on_with(self, last):
+        given = [*last]
+        with Session(last).turn("s") as messages:
+            assert messages[1:] == last == given
+
+    def test_a_query_without_any_reply_is_taken_out_again(self):
+        session = Session()
+        session.say("before")
+        with pytest.raises(ValueError, match="down"), session.turn("s", "hello"):
+            raise ValueError("down")
+        assert session.messages == [system("s")]
+        with session.turn("s", "hello") as messages:
+            assert messages[-1] == user("before\n\nhello")
+
+    def test_is_one_at_a_time(self):
+        session = Session()
+        with session.turn("s", "a"), pytest.raises(RunError, match="in the middle of a run"), session.turn("s", "b"):
+            pass
+        with session.turn("s", "c"), pytest.raises(RunError, match="in the middle of a run"):
+            session.clear()
 
 
-def test_one_run_at_a_time():
-    session = Session()
-    with session.turn("s", "a"), pytest.raises(RunError, match="in the middle of a run"), session.turn("s", "b"):
-        pass
-    with session.turn("s", "c"):
-        pass
+class TestMessagesFromOutside:
+    BROKEN = [
+        {"role": "user", "content": "add"},
+        {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "", "type": "function", "function": {"name": "add", "arguments": "{oops"}},
+            {"id": "x", "type": "function", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}},
+        ]},
+        {"role": "tool", "tool_call_id": "gone", "content": "?"},
+        {"role": "assistant", "content": ""},
+    ]  # fmt: skip
+
+    def test_are_repaired_when_a_run_begins(self, world):
+        session = Session([*self.BROKEN])
+        agent = JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), final("3")))
+        assert world.run(agent, "and again", session=session).answer == "3"
+        assert check_history(session.messages) == []
+
+    def test_that_are_valid_stay_the_same_objects(self):
+        given = [user("q"), assistant(None, [CALL]), tool_message(CALL, "3"), assistant("three")]
+        session = Session([*given])
+        with session.turn("s", "go on") as messages:
+            assert all(new is old for new, old in zip(messages[1:-1], given, strict=True))
+
+    def test_are_looked_at_again_when_somebody_adds_some(self):
+        session = Session()
+        with session.turn("s", "q") as messages:
+            messages.append(assistant("a"))
+        session.messages.append(assistant(None, [CALL]))
+        session.messages.append(user("and?"))
+        with session.turn("s", "go on") as messages:
+            assert check_history(messages) == []
+
+    def test_own_messages_are_not_looked_at_again(self, monkeypatch):
+        session = Session()
+        with session.turn("s", "q") as messages:
+            messages.append(assistant("a"))
+        monkeypatch.setattr("agentkit.session.repair_history", None)
+        with session.turn("s", "go on") as messages:
+            assert len(messages) == 4
 
 
-def test_clear_keeps_only_the_instruction():
-    session = Session([system("s"), user("a")], Usage(requests=3))
-    session.clear()
-    assert (session.messages, session.usage) == ([system("s")], Usage())
-    bare = Session([user("a")])
-    bare.clear()
-    assert bare.messages == []
+class TestSaying:
+    def test_what_is_said_before_a_query_goes_out_with_it(self):
+        session = Session()
+        session.say("one")
+        session.say("two")
+        with session.turn("s", "three") as messages:
+            assert messages == [system("s"), user("one\n\ntwo\n\nthree")]
+        assert not session.inbox
+
+    def test_without_a_query_it_is_what_the_run_goes_on_with(self):
+        session = Session([user("q"), assistant("a")])
+        session.say("go on")
+        with session.turn("s"):
+            assert list(session.inbox) == ["go on"], "the loop reads it"
+
+
+def whole() -> Session:
+    """A session with everything in it."""
+    spent = Usage(requests=2, input_tokens=10, output_tokens=5, cost=0.25)
+    reply = {**assistant("Grüße, 世界", [CALL]), "provider": "anthropic", "thinking_blocks": [{"signature": "s"}]}
+    session = Session([system("s"), user("q"), reply], spent)
+    session.cut.keep(CALL, "a long text")
+    session.say("more")
+    session.approvals.waiting.append("c")
+    session.approvals.decisions["c"] = {"a": 1}
+    session.handed.append("billing")
+    inner = Session([user("inner"), assistant(None, [ToolCall("i", "g")])])
+    inner.approvals.waiting.append("i")
+    session.approvals.nested["c"] = inner
+    return session
+
+
+class TestSaving:
+    def test_everything_comes_back(self, tmp_path):
+        session = whole()
+        session.save(tmp_path / "a.json")
+        loaded = Session.load(str(tmp_path / "a.json"))
+        assert loaded.as_dict() == session.as_dict() == json.loads((tmp_path / "a.json").read_text("utf-8"))
+        assert loaded.messages[-1]["provider"] == "anthropic"
+        assert loaded.usage == session.usage
+        assert loaded.cut.texts == session.cut.texts
+        assert [waiting.id for waiting in loaded.waiting] == ["c", "c/i"]
+        assert "世界" in (tmp_path / "a.json").read_text("utf-8")
+
+    def test_a_text_that_is_no_unicode_comes_back(self, tmp_path):
+        Session([user("\ud800")]).save(tmp_path / "a.json")
+        assert Session.load(tmp_path / "a.json").messages == [user("\ud800")]
+
+    def test_another_agent_goes_on_with_other_tools_and_another_model(self, world, tmp_path):
+        session = Session()
+        world.run(JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), final("3"))), "1 + 2?", session=session)
+        session.save(tmp_path / "a.json")
+
+        def multiply(a: int, b: int) -> int:
+            """Multiplies."""
+            return a * b
+
+        model = ScriptedModel(call("multiply", a=3, b=2), final("6"), name="other")
+        result = world.run(JsonAgent(multiply, model=model), "Twice that?", session=Session.load(tmp_path / "a.json"))
+        assert result.answer == "6"
+        assert [message["content"] for message in result.messages if message["role"] == "user"] == [
+            "1 + 2?",
+            "Twice that?",
+        ]
+        assert check_history(result.messages) == []
+
+    def test_it_can_be_saved_in_the_middle_of_a_run_and_goes_on_there(self, tmp_path):
+        path = tmp_path / "a.json"
+        agent = JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), final("3")))
+        for event in agent.stream("1 + 2?"):
+            if isinstance(event, ToolStarted):
+                agent.session.save(path)
+                break
+        saved = Session.load(path)
+        assert [pending.name for pending in pending_calls(saved.messages)] == ["add"]
+        with saved.turn("s") as messages:
+            assert len(pending_calls(messages)) == 1
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            ("", "damaged"),
+            ("{", "damaged"),
+            ("\xff\xfe", "no saved session"),
+            ("[" * 100_000, "damaged"),
+            ("3", "no saved session"),
+            ("[]", "no saved session"),
+            ('{"messages": []}', "no saved session"),
+            ('{"format": "agentkit session", "version": 99}', "version 99.*update agentkit"),
+            ('{"format": "agentkit session", "version": 1}', "damaged, at messages: Field required"),
+        ],
+    )
+    def test_a_file_with_something_else_in_it_is_refused(self, tmp_path, text, reason):
+        path = tmp_path / "other.json"
+        path.write_text(text)
+        with pytest.raises(RunError, match=rf"other\.json(?s:.*){reason}"):
+            Session.load(path)
+
+    @pytest.mark.parametrize(
+        ("place", "value"),
+        [("messages", 3), ("messages", [3]), ("messages", [{"content": "x"}]), ("usage", {"requests": "many"}),
+         ("cut", {"a": 3}), ("inbox", [None]), ("decisions", {"c": 3}), ("nested", {"c": {}})],
+    )  # fmt: skip
+    def test_what_does_not_fit_is_named(self, place, value):
+        with pytest.raises(RunError, match=place if place != "nested" else "no saved session"):
+            Session.from_dict({**whole().as_dict(), place: value})
+
+    def test_what_json_does_not_have_is_refused_and_the_file_stays(self, tmp_path):
+        path = tmp_path / "a.json"
+        Session([user("good")]).save(path)
+        for odd in (b"bytes", {1, 2}, object()):
+            with pytest.raises(RunError, match="JSON values only"):
+                Session([user("q"), {"role": "user", "content": odd}]).save(path)
+        assert Session.load(path).messages == [user("good")]
+        assert os.listdir(tmp_path) == ["a.json"]
+
+    def test_a_missing_file_is_said_to_be_missing(self, tmp_path):
+        with pytest.raises(FileNotFoundError):
+            Session.load(tmp_path / "none.json")
+
+    def test_a_link_stays_a_link_and_permissions_are_kept(self, tmp_path):
+        path, link = tmp_path / "a.json", tmp_path / "link.json"
+        Session().save(path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        path.chmod(0o644)
+        link.symlink_to(path)
+        whole().save(link)
+        assert link.is_symlink()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o644
+        assert Session.load(path).usage.requests == 2
+
+    def test_a_disk_that_is_full_leaves_the_old_file(self, tmp_path, monkeypatch):
+        path = tmp_path / "a.json"
+        write_whole(path, b"old")
+
+        def full(_: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            write_whole(path, b"new")
+        assert path.read_bytes() == b"old"
+        assert os.listdir(tmp_path) == ["a.json"]
+
+    def test_a_process_killed_while_saving_leaves_the_last_whole_session(self, tmp_path):
+        path = tmp_path / "a.json"
+        code = (
+            "import sys; from agentkit import Session; from agentkit.messages import user\n"
+            "session = Session()\n"
+            "for number in range(10**9):\n"
+            "    session.messages[:] = [user(f'{number} ' + 'x' * 200_000)]\n"
+            f"    session.save({str(path)!r})\n"
+            "    if number == 0: print('saved', flush=True)\n"
+        )
+        for round_ in range(6):
+            with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+                process.stdout.readline()
+                time.sleep(0.005 + 0.011 * round_)
+                process.send_signal(signal.SIGKILL)
+            (message,) = Session.load(path).messages
+            assert len(message["content"]) > 200_000
+
+
+class TestWhoHoldsIt:
+    def agent(self, *script):
+        return JsonAgent(add, model=ScriptedModel(*script))
+
+    def test_a_stream_that_is_open_holds_it_until_it_is_closed(self):
+        agent = self.agent(final("a"), final("b"))
+        stream = agent.stream("one")
+        next(stream)
+        with pytest.raises(RunError, match=r"in the middle of a run.*close the stream.*session=Session\(\)"):
+            agent("two")
+        stream.close()
+        assert agent("two") == "a"
+
+    def test_a_stream_that_is_left_frees_it(self):
+        agent = self.agent(final("a"))
+        for _ in agent.stream("one"):
+            break
+        assert agent("two") == "a"
+
+    def test_an_open_stream_on_a_loop_holds_it(self):
+        agent = self.agent(final("a"), final("b"))
+
+        async def main() -> str:
+            stream = agent.astream("one")
+            await anext(stream)
+            with pytest.raises(RunError, match="in the middle of a run"):
+                await agent.arun("two")
+            await stream.aclose()
+            return (await agent.arun("two")).answer
+
+        assert asyncio.run(main()) == "a"
+
+    def test_two_tasks_do_not_share_it(self):
+        inside, go_on = asyncio.Event(), asyncio.Event()
+
+        async def wait() -> str:
+            """Waits."""
+            inside.set()
+            await go_on.wait()
+            return "waited"
+
+        agent = JsonAgent(wait, model=ScriptedModel(call("wait"), final("first")))
+
+        async def main() -> str:
+            first = asyncio.create_task(agent.arun("one"))
+            await inside.wait()
+            with pytest.raises(RunError, match="in the middle of a run"):
+                await agent.arun("two")
+            with pytest.raises(RunError, match="in the middle of a run"):
+                await asyncio.to_thread(agent, "three")
+            go_on.set()
+            return (await first).answer
+
+        assert asyncio.run(main()) == "first"
+        assert "two" not in json.dumps(agent.history)
+
+    def test_a_run_in_a_tool_on_the_same_session_is_refused(self, world):
+        def again() -> str:
+            """Asks the agent that asks this."""
+            return agent("again")
+
+        agent = JsonAgent(again, model=ScriptedModel(call("again"), final("done")))
+        result = world.run(agent, "go")
+        assert "in the middle of a run" in result.calls[0].content
+        assert result.answer == "done"
+
+    def test_a_failed_run_frees_it(self, world):
+        agent = self.agent(ValueError("odd"), final("fine"))
+        with pytest.raises(RunError):
+            world.run(agent, "one")
+        assert world.run(agent, "two").answer == "fine"
+
+
+class TestForgetting:
+    def test_clear_keeps_only_the_instruction(self):
+        session = whole()
+        session.clear()
+        assert (session.messages, session.usage) == ([system("s")], Usage())
+        assert (session.cut.texts, list(session.inbox), session.handed, session.waiting) == ({}, [], [], [])
+        bare = Session([user("a")])
+        bare.clear()
+        assert bare.messages == []
+
+    def test_saying_from_many_threads_loses_nothing(self):
+        session = Session()
+        threads = [threading.Thread(target=session.say, args=(str(number),)) for number in range(50)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with session.turn("s", "q") as messages:
+            assert len(messages[-1]["content"].split("\n\n")) == 51
+
+
+class TestAPause:
+    def test_the_error_carries_the_session_and_what_waits(self):
+        session = Session()
+
+        def pause() -> None:
+            session.messages.append(assistant(None, [CALL]))
+            session.approvals.waiting.append("c")
+            raise Paused("wait")
+
+        with pytest.raises(Paused) as caught, session.turn("s", "q"):
+            pause()
+        assert caught.value.session is session
+        assert caught.value.calls == (CALL,)
+        with session.turn("s", approvals={"c": True}):
+            assert session.approvals.decisions == {"c": True}
+
+    def test_a_new_query_says_that_the_call_was_not_run(self):
+        session = whole()
+        with session.turn("s", "something else") as messages:
+            assert messages[3] == tool_message(CALL, NOT_RUN)
+            assert session.waiting == []
+            assert (session.handed, session.approvals.nested) == ([], {})
+
+    @pytest.mark.parametrize(
+        ("approvals", "query", "reason"),
+        [
+            ({"d": True}, None, "no call with the id 'd' waits.*there wait: 'c', 'c/i'"),
+            ({"c": None}, None, r"approvals\['c'\] must be True, False.*not NoneType"),
+            ({"c": 1}, None, "not int"),
+            ({"c": True}, "and a query", "leave the query out"),
+        ],
+    )
+    def test_senseless_decisions_are_refused(self, approvals, query, reason):
+        session = whole()
+        with pytest.raises(RunError, match=reason), session.turn("s", query, approvals):
+            pass
+        assert session.approvals.decisions == {"c": {"a": 1}}
+        assert pending_calls(session.messages) == [CALL]

@@ -6,11 +6,15 @@ the table `[tool.agentkit]` of the nearest pyproject.toml is the default of ever
 
 import click
 
+from .chat import chat
 from .defaults import defaults
+from .many import map_
+from .models import models
 from .run import run
+from .show import show
 from .tools import lint, lock, schema, tools
 
-COMMANDS = (run, tools, schema, lint, lock)
+COMMANDS = (run, chat, map_, show, models, tools, schema, lint, lock)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -12,17 +12,25 @@ from typing import TextIO
 
 from loguru import logger
 
-from ..calls import ToolFinished, ToolStarted
+from ..calls import ToolRetried
+from ..context import Progress
 from ..flow import Event
 from ..loop import text_of
 from ..messages import Message
 from ..model import ModelAsked, ModelReplied
+from ..policies.approve import ApprovalAsked, ApprovalGiven, Decision
 from ..policies.checks import AnswerDoubted
-from ..policies.limit import Landing
+from ..policies.compact import Compacted
+from ..policies.ends import ReplyDropped
+from ..policies.fallback import FallenBack
+from ..policies.landing import Landing
+from ..policies.prices import PriceUnknown
 from ..policies.retry import Retrying
 from ..policies.text_calls import TextCallFound
+from ..policies.throttle import Throttled
 from ..results import render
-from ..run import RunFinished, RunStarted
+from ..run import HandedOver, RunFinished, RunStarted
+from ..running import ToolAbandoned, ToolFinished, ToolStarted
 
 WIDTH = 1_000
 """How many characters of a value are shown in one line."""
@@ -44,7 +52,7 @@ def lines(event: Event) -> Iterator[Line]:
         case RunStarted(query, _, note):
             if note:
                 yield Line("INFO", f"ℹ️ {note}")
-            yield Line("INFO", f"🖋️ Query: {_cut(query)}")
+            yield Line("INFO", f"🖋️ Query: {_cut(query)}" if query else "▶️ going on")
         case ModelAsked(model, request):
             yield Line("DEBUG", f"asking {model}: {len(request.messages)} messages, {len(request.tools)} tools")
         case ModelReplied(reply):
@@ -61,16 +69,44 @@ def lines(event: Event) -> Iterator[Line]:
             yield Line("ERROR", f"❌ {result.call.name}: {_cut(result.content)}")
         case ToolFinished(result) if not result.is_answer:
             yield Line("SUCCESS", f"✅ {result.call.name}: {_cut(result.content)}")
+        case RunFinished(result):
+            yield Line("INFO", f"📌 Final answer: {_cut(render(result.answer))}")
+        case ApprovalAsked(call, reason):
+            yield Line("WARNING", f"✋ {call.name} waits for a decision: {reason}")
+        case ApprovalGiven(call, decision):
+            yield Line("INFO", f"👤 {call.name}: {_cut(_said(decision))}")
+        case HandedOver(name, reason):
+            yield Line("INFO", f"🤝 handed over to {name}: {_cut(reason)}")
+        case Progress(call, value):
+            yield Line("INFO", f"⏳ {call.name if call else 'a tool'}: {_cut(render(value))}")
+        case _:
+            yield from _troubles(event)
+
+
+def _troubles(event: Event) -> Iterator[Line]:
+    match event:
         case Retrying(error, seconds):
             yield Line("WARNING", f"🔁 {_cut(str(error))}; asking again in {seconds:.1f} s")
+        case FallenBack(error, model):
+            yield Line("WARNING", f"🔁 {_cut(str(error))}; going on with {model}")
+        case Throttled(model):
+            yield Line("INFO", f"🚦 waiting until {model} may be asked")
+        case Compacted(model, left_out, shrunk):
+            yield Line("WARNING", f"🗜️ too long for {model}: {left_out} messages left out, {shrunk} results shrunk")
+        case PriceUnknown(model):
+            yield Line("WARNING", f"💰 nobody knows the price of {model}: its dollars are not counted")
+        case ReplyDropped(why):
+            yield Line("WARNING", f"🔁 the reply was {why}; asking again")
+        case ToolRetried(call, info):
+            yield Line("WARNING", f"🔁 {call.name}: {_cut(str(info))}; calling it again")
+        case ToolAbandoned(bound, threads):
+            yield Line("WARNING", f"⌛ {bound.call.name} goes on in vain; {threads} such threads are left")
         case TextCallFound(calls):
             yield Line("WARNING", f"🔧 written as text, run as a call: {_cut(', '.join(call.name for call in calls))}")
         case AnswerDoubted(reason):
             yield Line("WARNING", f"🤔 the answer is taken in spite of this: {_cut(reason)}")
         case Landing(reason):
             yield Line("WARNING", f"🛬 {reason} reached: asking for the final answer")
-        case RunFinished(result):
-            yield Line("INFO", f"📌 Final answer: {_cut(render(result.answer))}")
 
 
 def log(event: Event) -> None:
@@ -138,6 +174,15 @@ def show_messages(messages: Iterable[Message], file: TextIO | None = None) -> No
             if text:
                 out.write(Line("INFO", text))
         out.write(Line("INFO", ""))
+
+
+def _said(decision: Decision) -> str:
+    match decision:
+        case True:
+            return "allowed"
+        case dict():
+            return f"allowed with other arguments: {render(decision)}"
+    return f"refused: {decision}" if decision else "refused"
 
 
 def _cut(text: str) -> str:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from ..calls import BoundCall, CallTools
+from ..calls import BoundCall
 from ..checking.material import Material
 from ..errors import ExceptionInfo, ToolError
 from ..flow import Effect, Emit, Event, Flow, Policy, ask, interpret
 from ..loop import text_of
 from ..messages import Message, ToolCall, assistant
 from ..model import AskModel, Reply
+from ..running import CallTools
 from ..workers import in_thread, settled
 
 Check: TypeAlias = Callable[..., object]

@@ -6,13 +6,14 @@ from functools import cache, partial
 from threading import Lock
 from typing import Any
 
-from ..calls import BoundCall, CallTools
+from ..calls import BoundCall
 from ..errors import ToolError
 from ..flow import Effect, Flow, Policy, ask, interpret
 from ..json_tool import JsonTool
 from ..messages import ToolCall
 from ..model import AskModel
 from ..registry import ToolRegistry
+from ..running import CallTools
 
 MAX_RESULT = 20_000
 """Characters of a result that the model reads, if nobody says otherwise."""

@@ -1,21 +1,15 @@
 """A limit on the number of model requests; at the limit the run *lands*: one last request for the final answer."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..errors import LimitExceeded
-from ..flow import Effect, Emit, Event, Flow, Policy, ask, interpret
+from ..flow import Effect, Emit, Flow, Policy, ask, interpret
 from ..messages import user
 from ..model import AskModel
+from .landing import Landing as Landing
 
 LANDING = "The run has reached its limit of steps: no more tools. Call final_answer now with what is known so far."
-
-
-@dataclass(frozen=True, slots=True)
-class Landing(Event):
-    """A limit is reached; the model is asked for its final answer once."""
-
-    reason: str
 
 
 def limit_steps(max_steps: int) -> Policy:

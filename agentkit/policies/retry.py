@@ -1,8 +1,12 @@
-"""Asking again when a provider failed in a way that passes."""
+"""Asking again when a provider failed in a way that passes.
+
+Only the request to the model is made again: the conversation is what it was, and no tool runs a second time.
+"""
 
 import random
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import ModelError
@@ -12,33 +16,63 @@ from ..model import AskModel
 WAITS = (0.5, 1.0, 2.0, 4.0)
 LONGEST_WAIT = 10.0
 """Seconds.  A provider that asks for more than this has its error raised: the caller knows better what to do."""
+BUDGET = 60.0
+"""Seconds of waiting for one request, over all its retries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retrying(Event):
-    """A request failed and is made again after some seconds; what was streamed of its reply does not count."""
+    """A request failed and is made again after some seconds.
+
+    What was streamed of its reply (the deltas since the last `ModelAsked`) is withdrawn: take it back where shown.
+    """
 
     error: ModelError
     seconds: float
 
 
-def retry(waits: Sequence[float] = WAITS) -> Policy:
+def retry(waits: Sequence[float] = WAITS, *, longest_wait: float = LONGEST_WAIT, budget: float = BUDGET) -> Policy:
     """Ask the model again after a transient error, once for each of `waits` (seconds, spread by chance).
 
-    A `Retry-After` of the provider is kept to, up to `LONGEST_WAIT`.
+    A `Retry-After` of the provider is kept to.  One above `longest_wait`, or a wait that would exceed `budget` (seconds
+    of waiting for one request) or the request's own `timeout` (which holds for all its tries together), has the error
+    raised instead.
     """
 
     def handle(effect: Effect[Any]) -> Flow[Any]:
-        for wait in waits if isinstance(effect, AskModel) else ():
+        if not isinstance(effect, AskModel):
+            return (yield from ask(effect))
+        left = budget
+        end = None if effect.request.timeout is None else time.monotonic() + effect.request.timeout
+        for tries, wait in enumerate(waits, 1):
             try:
-                return (yield from ask(effect))
+                return (yield from ask(_until(effect, end)))
             except ModelError as caught:
                 error = caught
             seconds = wait * random.uniform(0.8, 1.2) if error.retry_after is None else error.retry_after
-            if not error.transient or seconds > LONGEST_WAIT:
-                raise error
+            is_late = end is not None and time.monotonic() + seconds >= end
+            if not error.transient or seconds > min(longest_wait, left) or is_late:
+                raise _counted(error, tries)
+            left -= seconds
             yield from ask(Emit(Retrying(error, seconds)))
             yield from ask(Sleep(seconds))
-        return (yield from ask(effect))
+        try:
+            return (yield from ask(_until(effect, end)))
+        except ModelError as caught:
+            error = caught
+        raise _counted(error, len(waits) + 1)
 
     return around(handle)
+
+
+def _until(effect: AskModel, end: float | None) -> AskModel:
+    """The effect with what is left of its time."""
+    if end is None:
+        return effect
+    return replace(effect, request=replace(effect.request, timeout=max(0.0, end - time.monotonic())))
+
+
+def _counted(error: ModelError, tries: int) -> ModelError:
+    if tries > 1:
+        error.add_note(f"The request was made {tries} times.")
+    return error

@@ -14,8 +14,9 @@ class ScriptedModel:
 
     Args:
         replies: In order: a string is a text reply; a dict `{"tool_calls": [{"name": ..., "arguments": {...}}],
-            "content": ...}` is a reply with calls (`id` may be given; `arguments` is an object, or a string that goes
-            out as it is); an exception is raised; a `Reply` is given as it is.  They may stand in one list.
+            "content": ..., "finish_reason": ...}` is a reply with calls (`id` may be given; `arguments` is an object,
+            or a string that goes out as it is); an exception is raised; a `Reply` is given as it is; a function of the
+            `Request` returns one of these.  They may stand in one list.
         name: What logs and results call the model.
 
     `requests` holds what was asked, each with a copy of the messages at that time.  When the script is at its end, a
@@ -36,7 +37,7 @@ class ScriptedModel:
         """Play the next reply of the script."""
         reply = self._next(request)
         if request.stream:
-            yield from _deltas(reply.message)
+            yield from deltas(reply.message)
         yield reply
 
     async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
@@ -58,9 +59,14 @@ class ScriptedModel:
         if place >= len(self.script):
             raise AssertionError(f"the script holds {len(self.script)} replies, and one more was asked for")
         entry = self.script[place]
+        if callable(entry):
+            entry = entry(request)
         if isinstance(entry, BaseException):
             raise entry
-        return entry if isinstance(entry, Reply) else Reply(_message(entry, place), Usage(requests=1), model=self.name)
+        if isinstance(entry, Reply):
+            return entry
+        reason = entry.get("finish_reason") if isinstance(entry, Mapping) else None
+        return Reply(_message(entry, place), Usage(requests=1), reason, self.name)
 
 
 def _message(entry: Any, place: int) -> Message:
@@ -79,7 +85,8 @@ def _message(entry: Any, place: int) -> Message:
     return assistant(entry.get("content"), calls)
 
 
-def _deltas(message: Message) -> Iterator[Delta]:
+def deltas(message: Message) -> Iterator[Delta]:
+    """The pieces in which a message is streamed."""
     for word in re.findall(r"\s*\S+\s*$|\s*\S+", message["content"] or ""):
         yield TextDelta(word)
     for index, call in enumerate(message.get("tool_calls") or ()):

@@ -9,31 +9,22 @@ import socket
 import struct
 import sys
 import threading
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, TypeAlias
+from typing import Any
 
+from .replies import ScriptedReply, as_dict, flat
+from .strict import Invalid, Judge, parsed
 from .wires import Json, Wire, wire_of
 
-ScriptedReply: TypeAlias = str | int | Json
-"""What the server does with one request.
-
-A str is a text reply.  A dict is a reply `{"content": ..., "tool_calls": [{"id", "name", "arguments"}]}` (`arguments`
-an object or text; every key may be missing; `finish_reason` in the provider's words), or, with "status", an HTTP
-error: `{"status": 429, "headers": {"Retry-After": "2"}, "message": "slow down"}`.  An int is an error of that status.
-Any dict may hold "delay" (seconds to wait first), "body" (str or bytes to send as they are, with "headers"), "reset"
-(true: close the connection without a reply), "cut" (true: end a stream, or a body, halfway) and "pace" (seconds between
-the pieces of a stream).
-"""
-
 _BASES = {"openai": "/v1", "groq": "/openai/v1"}
+_LONGEST_WAIT = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """A request that came: its path (with the query), its headers in lower case, its JSON body."""
+    """A request that came: its path (with the query), its headers in lower case, its JSON body (None if it is none)."""
 
     path: str
     headers: dict[str, str]
@@ -46,15 +37,28 @@ class ModelServer:
     OpenAI, Groq, Anthropic, Gemini and Ollama, streamed and not.  Each request takes the next reply; when none is left
     the answer is an error 400.  The replies may stand in one list.  `requests` holds what came, `hung_up` counts the
     clients that did not wait for the end of their reply.  A context manager; its threads are daemons.
+
+    `strict` refuses what the provider would refuse, in its words and with a 400: a call without its answer, an id used
+    twice, thinking that was changed, an unknown key.  Such a request takes no reply; `violations` tells what was wrong.
+    `opens_after` is how many seconds, at first, connections are refused.
     """
 
-    def __init__(self, *replies: ScriptedReply | list[ScriptedReply]) -> None:
+    def __init__(
+        self, *replies: ScriptedReply | list[ScriptedReply], strict: bool = True, opens_after: float = 0.0
+    ) -> None:
         self.requests: list[RecordedRequest] = []
+        self.violations: list[str] = []
         self.hung_up = 0
-        self._replies = _flat(replies)
+        self.closing = threading.Event()
+        self._replies = flat(replies)
+        self._judge = Judge() if strict else None
         self._lock = threading.Lock()
-        self._http = _Server(("127.0.0.1", 0), _Handler)
+        self._opens_after = opens_after
+        self._http = _Server(("127.0.0.1", 0), _Handler, bind_and_activate=False)
         self._http.model_server = self
+        self._http.server_bind()
+        if not opens_after:
+            self._http.server_activate()
 
     @property
     def url(self) -> str:
@@ -65,28 +69,64 @@ class ModelServer:
         """What to pass to litellm as `api_base` for a provider ("openai", "groq", "anthropic", "gemini", ...)."""
         return self.url + _BASES.get(provider, "")
 
+    def play(self, *replies: ScriptedReply | list[ScriptedReply]) -> None:
+        """Go on with these replies, whatever is left of those before."""
+        with self._lock:
+            self._replies = flat(replies)
+
     def __enter__(self) -> "ModelServer":
-        threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
+        threading.Thread(target=self._serve, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.closing.set()
         self._http.shutdown()
         self._http.server_close()
 
-    def take(self, request: RecordedRequest) -> Json:
-        """Record `request` and return the script's next reply, as a dict."""
+    def _serve(self) -> None:
+        if self._opens_after:
+            self.closing.wait(self._opens_after)
+            self._http.server_activate()
+        self._http.serve_forever(0.01)
+
+    def take(self, path: str, headers: dict[str, str], data: bytes, wire: Wire) -> tuple[RecordedRequest, Json]:
+        """Record a request; returns it, and the reply to it as a dict: the script's next one, or that it is refused."""
+        body, refusal = self._judged(data, wire)
+        request = RecordedRequest(path, headers, body)
         with self._lock:
             self.requests.append(request)
-            nothing_left = {"status": 400, "message": f"no reply is left for request {len(self.requests)}"}
-            reply = next(self._replies, nothing_left)
-        if isinstance(reply, str):
-            return {"content": reply}
-        return {"status": reply} if isinstance(reply, int) else reply
+            number = len(self.requests)
+            if refusal is None:
+                reply = next(self._replies, {"status": 400, "message": f"no reply is left for request {number}"})
+            else:
+                self.violations.append(f"request {number}: {refusal}")
+                reply = {"status": 400, "message": str(refusal), "param": refusal.place or None}
+        if callable(reply):
+            reply = reply(body)
+        return request, {"turn": number, **as_dict(reply)}
+
+    def whole(self, reply: Json, request: RecordedRequest, wire: Wire) -> Json:
+        """The reply in the provider's format; what has to come back of it is kept in mind."""
+        whole = wire.whole(reply, _model(request))
+        if self._judge is not None:
+            self._judge.learn(wire.name, whole)
+        return whole
+
+    def _judged(self, data: bytes, wire: Wire) -> tuple[Any, Invalid | None]:
+        """The body of a request, and why the provider refuses it, if it does."""
+        body = None
+        try:
+            body = parsed(data or b"{}")
+            if self._judge is not None:
+                self._judge.check(wire.name, body)
+        except Invalid as invalid:
+            return body, invalid
+        return body, None
 
 
-def _flat(replies: Iterable[ScriptedReply | list[ScriptedReply]]) -> Iterator[ScriptedReply]:
-    for reply in replies:
-        yield from reply if isinstance(reply, list) else [reply]
+def _model(request: RecordedRequest) -> str:
+    """The model that a request names: in its body, or (Gemini) in its path."""
+    return str(request.body.get("model") or request.path.rpartition("/")[2].partition(":")[0])
 
 
 class _Server(ThreadingHTTPServer):
@@ -110,22 +150,40 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing is printed."""
 
     def do_POST(self) -> None:
-        body = json.loads(self._received() or b"{}")
+        server, data = self.server.model_server, self._received()
         headers = {key.lower(): value for key, value in self.headers.items()}
-        reply = self.server.model_server.take(RecordedRequest(self.path, headers, body))
-        time.sleep(reply.get("delay", 0))
-        if reply.get("reset"):
-            self._reset()
-            return
         wire = wire_of(self.path.partition("?")[0])
         if wire is None:
+            server.requests.append(RecordedRequest(self.path, headers, None))
             self._send(404, {"error": {"message": f"no provider listens at {self.path}"}}, {})
+            return
+        request, reply = server.take(self.path, headers, data, wire)
+        if "wait" in reply:
+            reply["wait"].wait(_LONGEST_WAIT)
+        self._rest(reply.get("delay", 0))
+        if reply.get("reset") is True:
+            self._reset()
         elif "body" in reply or "status" in reply:
-            self._send_scripted(reply, wire)
-        elif body.get("stream", "stream" in self.path.partition(":")[2]) is True:
-            self._stream(list(wire.pieces(reply, _model(self.path, body))), wire, reply)
+            status = reply.get("status", 200)
+            error = wire.error(status, {"message": "scripted error", **reply})
+            self._send(status, reply.get("body", error), reply)
         else:
-            self._send(200, wire.whole(reply, _model(self.path, body)), {}, cut=reply.get("cut", False))
+            self._reply(reply, request, wire)
+
+    def _reply(self, reply: Json, request: RecordedRequest, wire: Wire) -> None:
+        whole = self.server.model_server.whole(reply, request, wire)
+        if request.body.get("stream", "stream" in self.path.partition(":")[2]) is True:
+            pieces = list(wire.pieces(reply, _model(request)))
+            self._begin(200, {"Content-Type": wire.content_type, "Transfer-Encoding": "chunked"})
+            if "error" in reply:
+                pieces = [*pieces[: _halfway(pieces, reply)], wire.broken({"message": reply["error"]})]
+                reply = {}
+            frames = [b"%x\r\n%b\r\n" % (len(data), data) for data in map(str.encode, pieces)]
+            self._write(frames, reply, end=b"0\r\n\r\n")
+        elif "error" in reply:
+            self._send(200, wire.error(500, {"message": reply["error"]}), reply)
+        else:
+            self._send(200, whole, reply)
 
     def _received(self) -> bytes:
         if self.headers.get("Transfer-Encoding") != "chunked":
@@ -138,23 +196,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.rfile.readline()
         self.rfile.readline()
 
-    def _send_scripted(self, reply: Json, wire: Wire) -> None:
-        status = reply.get("status", 200)
-        body = reply.get("body", wire.error(status, reply.get("message", "scripted error")))
-        self._send(status, body, reply.get("headers", {}))
-
-    def _send(self, status: int, body: Any, headers: Json, *, cut: bool = False) -> None:
+    def _send(self, status: int, body: Any, reply: Json) -> None:
         data = body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
-        self._begin(status, {"Content-Type": "application/json", "Content-Length": len(data), **headers})
-        self.wfile.write(data[: len(data) // 2] if cut else data)
-
-    def _stream(self, pieces: list[str], wire: Wire, reply: Json) -> None:
-        self._begin(200, {"Content-Type": wire.content_type, "Transfer-Encoding": "chunked"})
-        for piece in pieces[: len(pieces) // 2] if reply.get("cut") else pieces:
-            time.sleep(reply.get("pace", 0))
-            data = piece.encode()
-            self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
-        self.wfile.write(b"0\r\n\r\n")
+        headers = {"Content-Type": "application/json", "Content-Length": len(data), **reply.get("headers", {})}
+        self._begin(status, headers)
+        self._write([data[: len(data) // 2], data[len(data) // 2 :]], reply)
 
     def _begin(self, status: int, headers: Json) -> None:
         """Status and headers; one request per connection, so that no client keeps a socket open after a test."""
@@ -164,6 +210,25 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.close_connection = True
 
+    def _write(self, frames: list[bytes], reply: Json, *, end: bytes = b"") -> None:
+        """Send a body piece by piece, with the reply's fault in the middle; `end` tells the client that it is whole."""
+        halfway = _halfway(frames, reply)
+        for number, frame in enumerate(frames):
+            if number == halfway:
+                self._rest(reply.get("stall", 0))
+                if reply.get("reset"):
+                    self._reset()
+                    return
+                if reply.get("cut"):
+                    break
+            self._rest(reply.get("pace", 0))
+            self.wfile.write(frame)
+        self.wfile.write(end)
+
+    def _rest(self, seconds: float) -> None:
+        """Be silent for a while, but not for longer than the server lives."""
+        self.server.model_server.closing.wait(seconds)
+
     def _reset(self) -> None:
         """Closes at once, which the client sees as "connection reset by peer"."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -171,6 +236,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
 
-def _model(path: str, body: Json) -> str:
-    """The model that a request names: in its body, or (Gemini) in its path."""
-    return str(body.get("model") or path.rpartition("/")[2].partition(":")[0])
+def _halfway(pieces: list[Any], reply: Json) -> int:
+    """How many pieces go before a fault."""
+    return int(reply.get("after", len(pieces) // 2))

@@ -19,14 +19,17 @@ from typing import Any
 from ..errors import ModelError, ModelErrorKind
 
 _CONTEXT = re.compile(
-    r"context[ _](length|window)|maximum context|too many tokens|prompt is too long|input length exceeds"
-    r"|reduce the length|exceeds the maximum number of tokens|available context size",
+    r"context[ _](length|window|limit)|maximum (context|prompt length|model length)|too many tokens"
+    r"|(prompt|input) is too long|input length exceeds|reduce the length|exceeds the maximum number of tokens"
+    r"|available context size|`max_new_tokens` must be|`inputs` must have less",
     re.IGNORECASE,
 )
+_TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
+"""OpenAI and Groq, to a single request above the tokens per minute of the account: waiting does not help."""
 _NO_QUOTA = re.compile(r"insufficient_quota|credit balance is too low", re.IGNORECASE)
 _NO_KEY = re.compile(r"api[_ ]?key|credentials", re.IGNORECASE)
 _RETRY_DELAY = re.compile(r'"retryDelay":\s*"([\d.]+)s"')  # google.rpc.RetryInfo: Gemini sends no Retry-After header
-_UNREADABLE = re.compile(r"Error converting to valid response")
+_UNREADABLE = re.compile(r"Error converting to valid response|Got unexpected response from Ollama")
 _PREFIX = re.compile(r"^\s*(?:litellm\.)?(?:[A-Za-z_]*(?:Error|Exception|Timeout)(?::| -)|Error code: \d+ -)\s*")
 _LONGEST_MESSAGE = 500
 
@@ -49,22 +52,24 @@ def model_error(
     error: BaseException,
     *,
     model: str,
-    streaming: bool = False,
+    begun: bool = False,
+    body: str | None = None,
     secrets: Iterable[str] = (),
     outer: BaseException | None = None,
 ) -> ModelError:
     """The `ModelError` for `error`, to be raised from it.
 
-    `model` is the name to show, `streaming` says that the provider had begun to answer, `secrets` are texts that must
-    not be shown, `outer` is the exception that was already being handled when the call began (it hangs in the chain of
-    causes, but is none).  The causes keep their class and their text, without the secrets and without their tracebacks:
-    the variables in litellm's frames hold the key, and some loggers print the variables of every frame.
+    `model` is the name to show, `begun` says that the provider had begun to answer, `body` is its answer as far as it
+    is known, `secrets` are texts that must not be shown, `outer` is the exception that was already being handled when
+    the call began (it hangs in the chain of causes, but is none).  The causes keep their class and their text, without
+    the secrets and without their tracebacks: the variables in litellm's frames hold the key, and some loggers print the
+    variables of every frame.
     """
     chain = list(_chain(error, outer))
     links = [link for link in chain if type(link).__name__ != "MidStreamFallbackError"] or chain  # a mere wrapping
-    kind, transient = _judge(links, streaming)
+    kind, transient = _judge(links, begun)
     status = _status(links)
-    text = mask(_explain(links), secrets)
+    text = mask(_explain(links, body), secrets)
     retry_after = _retry_after(links)
     for link in chain:
         _censor(link, secrets)
@@ -90,12 +95,13 @@ def _chain(error: BaseException | None, outer: BaseException | None) -> Iterator
         error = inner or error.__cause__ or error.__context__
 
 
-def _judge(links: list[BaseException], streaming: bool) -> tuple[ModelErrorKind, bool]:
+def _judge(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, bool]:
     """The kind of failure, and whether the same request can succeed later."""
     status = _status(links)
     text = "\n".join([*map(str, links), *_bodies(links)])
     names = {base.__name__ for link in links for base in type(link).__mro__}
-    if "ContextWindowExceededError" in names or (status in (400, 413, 422, None) and _CONTEXT.search(text)):
+    overflow = _TOO_LARGE if status == 429 else _CONTEXT
+    if "ContextWindowExceededError" in names or overflow.search(text):
         return "context", False
     if "ContentPolicyViolationError" in names:
         return "refused", False
@@ -105,9 +111,9 @@ def _judge(links: list[BaseException], streaming: bool) -> tuple[ModelErrorKind,
         return "connection", True
     if "JSONDecodeError" in names or _UNREADABLE.search(text):
         return "server", True
-    if not streaming and _headers(links) is None and not any(map(_is_error_in_reply, links)):
+    if not begun and _headers(links) is None and not any(map(_is_error_in_reply, links)):
         return _judge_unsent(text, names), False
-    if status is None or status >= 500:
+    if status is None or status >= 500 or status < 300:
         return _KINDS.get(status or 0, "server"), True
     transient = status in _TRANSIENT_STATUS and not _NO_QUOTA.search(text)
     return _KINDS.get(status, "server" if transient else "bad_request"), transient
@@ -177,9 +183,9 @@ def _retry_after(links: list[BaseException]) -> float | None:
     return float(in_body[1]) if in_body else None
 
 
-def _explain(links: list[BaseException]) -> str:
+def _explain(links: list[BaseException], body: str | None) -> str:
     """One line that says what happened, in the provider's own words where it gave any."""
-    for text in [*_bodies(links), *map(str, links)]:
+    for text in [*_bodies(links), body or "", *map(str, links)]:
         if words := _words(text):
             return words[:_LONGEST_MESSAGE]
     names = _TRANSPORT | _TIMEOUTS

@@ -3,33 +3,46 @@
 The objects are read by attribute and never named: this file imports no litellm.
 """
 
-from collections.abc import Mapping
+import json
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ModelError
+from ..histories import valid_text
 from ..messages import Message, Usage
 from ..model import Reply
+from .prices import Prices
 
+_CUT = {"MAX_TOKENS", "max_tokens", "length", "model_context_window_exceeded"}
+"""Native reasons of a reply that was cut by the limit of tokens, or by the end of the context window."""
+_REASONS = ("stop_reason", "finishReason", "blockReason", "done_reason")
 _SIGNED = "__thought__"
 """litellm writes Gemini's signature into the call's id as well; other providers refuse such long ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a model's requests go: litellm's provider, the model's name there, dollars per token if known."""
+    """Where a model's requests go: litellm's provider, the model's name there, its prices if known."""
 
     shown: str
     provider: str
     model: str
-    prices: Mapping[str, Any] | None = None
+    prices: Prices | None = None
 
-    def reply(self, message: Message, finish_reason: str | None, usage: Any, model: str | None) -> Reply:
-        """The `Reply` for a complete message; raises `ModelError` where the provider refused to write one."""
+    def reply(
+        self, message: Message, finish_reason: str | None, usage: Any, model: str | None, native: str | None = None
+    ) -> Reply:
+        """The `Reply` for a complete message; raises `ModelError` where the provider refused to write one.
+
+        `native` is why the model stopped, in the provider's own words, where litellm does not tell them.
+        """
         words = message.get("refusal") or (message.get("provider_specific_fields") or {}).get("refusal")
         if words or finish_reason == "content_filter":
-            words = words or message.get("content") or "the content filter stopped the reply"
+            reason = f" ({native})" if native else ""
+            words = words or message.get("content") or f"the content filter stopped the reply{reason}"
             raise ModelError(f"{self.shown}: {words}", kind="refused", status=200)
+        if native in _CUT:
+            finish_reason = "length"
         message["provider"] = self.provider
         name = (model or self.model).removeprefix(self.provider + "/")
         return Reply(message, self.usage(usage), finish_reason, name)
@@ -47,36 +60,33 @@ class Route:
             output_tokens=tokens_out,
             cached_tokens=cached,
             reasoning_tokens=_detail(reported, "completion_tokens_details", "reasoning_tokens"),
-            cost=self._cost(tokens_in, tokens_out, cached, written),
-        )
-
-    def _cost(self, tokens_in: int, tokens_out: int, cached: int, written: int) -> float | None:
-        """Dollars at the table's standard prices; `cached` (read) and `written` are the cache's part of `tokens_in`."""
-        prices = self.prices
-        if prices is None:
-            return None
-        tier = "_above_200k_tokens" if tokens_in > 200_000 else ""  # the long-context prices of some models
-
-        def price(key: str, default: float) -> float:
-            found = prices.get(key + tier) or prices.get(key)
-            return default if found is None else float(found)
-
-        fresh = price("input_cost_per_token", 0.0)
-        return (
-            max(0, tokens_in - cached - written) * fresh
-            + cached * price("cache_read_input_token_cost", fresh)
-            + written * price("cache_creation_input_token_cost", fresh)
-            + tokens_out * price("output_cost_per_token", 0.0)
+            cost=None if self.prices is None else self.prices.cost(tokens_in, tokens_out, cached, written),
         )
 
 
-def whole_reply(response: Any, route: Route) -> Reply:
-    """The `Reply` in a response that was not streamed."""
+def whole_reply(response: Any, route: Route, body: object = None) -> Reply:
+    """The `Reply` in a response that was not streamed; `body` is its text, where that is known."""
     if not response.choices:
         raise ModelError(f"{route.shown}: a reply without choices", kind="server", status=200, transient=True)
     choice = response.choices[0]
     message = tidy(choice.message.model_dump(exclude_none=True))
-    return route.reply(message, choice.finish_reason, getattr(response, "usage", None), response.model)
+    native = native_reason(body) if isinstance(body, str) else None
+    return route.reply(message, choice.finish_reason, getattr(response, "usage", None), response.model, native)
+
+
+def native_reason(body: str) -> str | None:
+    """Why the model stopped, from the JSON of Anthropic, Gemini or Ollama, whole or one line of a stream.
+
+    litellm's finish reason hides it: Gemini and Ollama always end with "tool_calls" where there are some, though the
+    last one may be cut.
+    """
+    try:
+        told = json.loads(body)
+        places = (told, told.get("delta"), *(told.get("candidates") or ()), told.get("promptFeedback"))
+        found = next(place[key] for place in places for key in _REASONS if place and place.get(key))
+    except (ValueError, AttributeError, TypeError, StopIteration, RecursionError):
+        return None
+    return found if isinstance(found, str) else None
 
 
 def tidy(message: Message) -> Message:
@@ -84,7 +94,7 @@ def tidy(message: Message) -> Message:
 
     A message says `role` and `content` first, whatever else it has.
     """
-    tidied: Message = {"role": "assistant", "content": valid(message.get("content") or "") or None}
+    tidied: Message = {"role": "assistant", "content": valid_text(message.get("content") or "") or None}
     for key, value in message.items():
         if key == "provider_specific_fields":
             value = {name: field for name, field in value.items() if field}
@@ -93,13 +103,8 @@ def tidy(message: Message) -> Message:
     for call in tidied.get("tool_calls", ()):
         call.pop("index", None)
         call["id"] = (call.get("id") or "").partition(_SIGNED)[0]
-        call["function"]["arguments"] = valid(call["function"].get("arguments") or "{}")
+        call["function"]["arguments"] = valid_text(call["function"].get("arguments") or "{}")
     return tidied
-
-
-def valid(text: str) -> str:
-    """`text` with lone halves of surrogate pairs, which cannot be sent or stored, replaced."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _detail(reported: Any, group: str, key: str) -> int:

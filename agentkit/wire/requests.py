@@ -7,10 +7,14 @@ The history itself is never changed, nothing is copied deeply, and a message tha
 """
 
 import copy
-import json
+import hashlib
+import os
+import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
+from ..histories import object_text
 from ..messages import Message
 from ..model import Request
 
@@ -34,12 +38,32 @@ tool calls; Moonshot: "Use Kimi K2 thinking", multi-step tool calls.  The others
 _ANSWERED_BY_NAME = {"gemini", "vertex_ai", "mistral"}
 """Their function results carry the function's name; OpenAI's schema of a tool message has no such key."""
 
+_IDS = {
+    provider: re.compile(pattern)
+    for provider, pattern in {
+        "openai": r"\S{1,40}",
+        "azure": r"\S{1,40}",
+        "anthropic": r"[a-zA-Z0-9_-]+",
+        "vertex_ai": r"[a-zA-Z0-9_-]+",
+        "bedrock": r"[a-zA-Z0-9_-]{1,64}",
+        "mistral": r"[a-zA-Z0-9]{9}",
+    }.items()
+}
+"""What the id of a call may look like, where providers are particular about that."""
+
 _SHARING = {"openai", "anthropic", "groq", "ollama_chat"}
 """Routes that are known to leave the caller's tool dicts alone; litellm's Gemini route rewrites them in place."""
 
 _HOLD_TO_SCHEMAS = {"openai", "azure"}
 """Who takes strict tools through litellm; for Anthropic and Gemini it drops the mark, the others ignore it."""
 
+_ACCOUNT_HEADERS = {
+    "OpenAI-Organization": ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID"),
+    "OpenAI-Project": ("OPENAI_PROJECT_ID",),
+}
+"""What the SDK would send for these environment variables (OpenAI API reference, "Authentication")."""
+
+_LONG = 1_000
 _PLAIN_KEYS = {"role", "content", "name", "cache_control"}
 _TOOL_KEYS = {"role", "content", "tool_call_id", "cache_control"}
 
@@ -83,6 +107,8 @@ def _sent(message: Message, provider: str) -> Message | None:
         keys = _PLAIN_KEYS
     else:
         keys = _TOOL_KEYS | {"name"} if provider in _ANSWERED_BY_NAME else _TOOL_KEYS
+        if (identity := call_id(message["tool_call_id"], provider)) != message["tool_call_id"]:
+            message = {**message, "tool_call_id": identity}
     return message if message.keys() <= keys else {key: message[key] for key in message if key in keys}
 
 
@@ -93,39 +119,49 @@ def _sent_assistant(message: Message, provider: str) -> Message | None:
     returned = _RETURNED.get(provider, ()) if message.get("provider") == provider else ()
     sent: Message = {"role": "assistant", "content": content or None}  # beside calls, '' becomes text on some routes
     if calls:
-        sent["tool_calls"] = [_sent_call(call, "provider_specific_fields" in returned) for call in calls]
+        with_extras = "provider_specific_fields" in returned
+        sent["tool_calls"] = [_sent_call(call, provider, with_extras) for call in calls]
     sent.update((key, message[key]) for key in returned if key in message)
     return sent
 
 
-def _sent_call(call: Json, with_extras: bool) -> Json:
+def _sent_call(call: Json, provider: str, with_extras: bool) -> Json:
     function = call["function"]
     sent: Json = {
-        "id": call["id"],
+        "id": call_id(call["id"], provider),
         "type": "function",
-        "function": {"name": function["name"], "arguments": object_text(function["arguments"])},
+        "function": {"name": function["name"], "arguments": _object_text(function["arguments"])},
     }
     if with_extras and "provider_specific_fields" in call:
         sent["provider_specific_fields"] = call["provider_specific_fields"]
     return sent
 
 
-def object_text(arguments: str) -> str:
-    """`arguments` if they are the text of a JSON object in valid Unicode, which every provider insists on, else `{}`.
-
-    Anthropic, Gemini and Ollama are sent the object itself: there, broken text in the history fails every later turn.
-    """
-    try:
-        value = _STRICT.decode(arguments)
-        if "\\ud" in arguments or "\\uD" in arguments:  # an escaped half of a surrogate pair, perhaps
-            json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
-        return "{}"
-    return arguments if isinstance(value, dict) else "{}"
+def call_id(identity: str, provider: str) -> str:
+    """The id of a call as `provider` takes it: itself, or always the same other one."""
+    pattern = _IDS.get(provider)
+    if pattern is None or pattern.fullmatch(identity):
+        return identity
+    digest = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()
+    return digest[:9] if provider == "mistral" else f"call_{digest[:32]}"
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+@lru_cache(4096)
+def _short_object_text(arguments: str) -> str:
+    return object_text(arguments)
 
 
-_STRICT = json.JSONDecoder(parse_constant=_refuse_constant)
+def _object_text(arguments: str) -> str:
+    """`object_text`, which reads them, once for arguments that go out again with every request."""
+    return _short_object_text(arguments) if len(arguments) < _LONG else object_text(arguments)
+
+
+def account_headers(options: dict[str, Any]) -> dict[str, Any]:
+    """The option `extra_headers` with the account's organization and project, which litellm's own client leaves out."""
+    found = {
+        header: next(filter(None, map(os.environ.get, variables)), None)
+        for header, variables in _ACCOUNT_HEADERS.items()
+    }
+    found["OpenAI-Organization"] = options.get("organization") or found["OpenAI-Organization"]
+    headers = {header: value for header, value in found.items() if value} | (options.get("extra_headers") or {})
+    return {"extra_headers": headers} if headers else {}

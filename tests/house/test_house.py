@@ -16,15 +16,15 @@ PACKAGE = ROOT / "agentkit"
 FILES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "tools" / "agentkit_tools").rglob("*.py")])
 
 FLOORS = [
-    ["messages", "histories", "errors", "secrets", "flow", "context", "workers"],
+    ["messages", "histories", "errors", "secrets", "flow", "threads", "child", "fences", "context", "asking", "workers", "isolation"],
     ["schemas", "formats"],
     [
-        "handling", "repairs", "arguments", "data", "results", "executor", "json_tool", "decorator", "functions", "calls", "registry",
-        "written", "linter", "lockfile", "model", "answer",
+        "handling", "repairs", "arguments", "data", "results", "executor", "json_tool", "report", "decorator", "functions", "calls",
+        "registry", "turns", "running", "written", "linter", "lockfile", "model", "answer", "forming",
     ],
     [
-        "wire", "litellm_model",
-        "offline", "loop", "checking", "policies", "session", "run", "listeners",
+        "wire", "litellm_model", "offline", "loop", "checking", "policies", "saving", "trace", "run", "session", "listeners",
+        "delegation", "batch", "runs",
     ],
     ["models", "stack", "agent", "testing"],
     ["cli"],

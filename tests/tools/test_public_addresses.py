@@ -108,6 +108,12 @@ def test_a_url_is_tidied(url, tidied):
         ("http://exa\tmple.com/", "control character"),
         ("http://user:secret@example.com/", "user name or password"),
         ("http://example.com\\@127.0.0.1/", "user name or password"),
+        ("http://example.com/\ud800", "not a valid URL"),
+        ("http://\ud800.com/", "not a valid URL"),
+        ("http://example.com/\x7f", "control character"),
+        ("gopher://127.0.0.1:25/", "Only http"),
+        ("data:text/html,x", "Only http"),
+        ("http://example.com/" + "a" * 8_000, "too long: 8,019 characters, at most 8,000"),
     ],
 )
 def test_a_url_that_is_not_one_is_refused(url, message, internet):
@@ -117,11 +123,35 @@ def test_a_url_that_is_not_one_is_refused(url, message, internet):
 
 
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1", "127.1", "0x7f.1", "2130706433", "017700000001", "[::1]", "[::ffff:7f00:1]", "0"]
+    "host",
+    [
+        *(
+            "127.0.0.1",
+            "127.1",
+            "127.0.1",
+            "0x7f.1",
+            "0x7f000001",
+            "0X7F.0.0.1",
+            "2130706433",
+            "017700000001",
+            "0177.0.0.01",
+        ),
+        *("１２７.0.0.1", "①②⑦.⓪.⓪.①", "127。0。0。1", "0", "0.0.0.0", "0x0"),
+        *("[::1]", "[0:0:0:0:0:0:0:1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::ffff:0:7f00:1]", "[::127.0.0.1]"),
+        *("[64:ff9b::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[2001:0:1:2:3:4:80ff:fffe]", "[::]"),
+    ],
 )
 def test_every_spelling_of_loopback_is_refused(host, internet):
     with pytest.raises(ToolError, match="is not on the public internet"):
         endpoints(read_url(f"http://{host}/"), timeout=5)
+
+
+@pytest.mark.parametrize("name", ["localhost", "LOCALHOST.", "127.0.0.1.", "metadata.google.internal", "1.0.0.127.nip.example"])  # fmt: skip
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "169.254.169.254", "10.0.0.1", "fe80::1", "224.0.0.1", "fd00::1"])  # fmt: skip
+def test_a_name_is_what_it_resolves_to(name, address, internet):
+    internet.names[name.lower()] = [[address]]
+    with pytest.raises(ToolError, match="is not on the public internet"):
+        endpoints(read_url(f"http://{name}/"), timeout=5)
 
 
 def test_a_name_with_one_private_address_among_public_ones_is_refused(internet):

@@ -1,4 +1,5 @@
 import json
+import time
 from urllib.parse import parse_qs
 
 import pytest
@@ -138,7 +139,15 @@ def test_an_unknown_weather_code_is_given_as_it_is(open_meteo):
     assert get_weather("Kolkata").description == "weather code 42"
 
 
-@pytest.mark.parametrize("reply", [{}, {"timezone": "UTC", "current": CURRENT | {"temperature_2m": None}}])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {},
+        {"timezone": "UTC", "current": CURRENT | {"temperature_2m": None}},
+        {"timezone": "UTC", "current": CURRENT | {"temperature_2m": "warm"}},
+        {"current": None},
+    ],
+)
 def test_missing_values_are_no_weather(open_meteo, reply):
     open_meteo.answer("/forecast", json.dumps(reply))
     with pytest.raises(ToolError, match="no complete current weather for Kolkata, West Bengal, India"):
@@ -175,6 +184,49 @@ def test_a_hung_server_is_a_timeout(open_meteo, monkeypatch):
     with pytest.raises(ToolError) as error:
         get_weather("Kolkata")
     assert str(error.value) == "127.0.0.1 did not answer within 0.1 seconds."
+
+
+def test_a_reply_that_drips_is_a_timeout(open_meteo, monkeypatch):
+    open_meteo.hang("/search", first=b"HTTP/1.0 200 OK\r\n\r\n", then=b" ")
+    monkeypatch.setattr(weather, "TIMEOUT", 0.3)
+    began = time.monotonic()
+    with pytest.raises(ToolError, match=r"did not answer within 0\.3 seconds"):
+        get_weather("Kolkata")
+    assert time.monotonic() - began < 2
+
+
+def test_a_huge_reply_is_not_read_to_its_end(open_meteo):
+    open_meteo.answer("/search", "[" + " " * 2_000_000 + "]")
+    with pytest.raises(ToolError, match="did not answer with JSON"):
+        get_weather("Kolkata")
+
+
+def test_a_redirect_is_not_followed(open_meteo):
+    open_meteo.answer("/search", "", status=302, Location=f"{open_meteo.url}/elsewhere")
+    with pytest.raises(ToolError, match="did not answer with JSON"):
+        get_weather("Kolkata")
+    assert [path.partition("?")[0] for path, _ in open_meteo.requests] == ["/search"]
+
+
+def test_a_long_place_asks_nothing(open_meteo):
+    with pytest.raises(ToolError, match="The place is too long: 300 characters, at most 200"):
+        get_weather("x" * 300)
+    assert open_meteo.requests == []
+
+
+@pytest.mark.parametrize("results", [None, "x", [None, 1, {}], [{"name": "Kolkata"}]])
+def test_results_that_are_no_places_are_none(open_meteo, results):
+    open_meteo.answer("/search", json.dumps({"results": results}))
+    with pytest.raises(ToolError, match="No place is called 'Kolkata'"):
+        get_weather("Kolkata")
+
+
+def test_long_names_and_reasons_are_cut(open_meteo):
+    open_meteo.answer("/search", json.dumps({"results": [KOLKATA | {"country": "x" * 500, "admin1": None}]}))
+    assert get_weather("Kolkata").place == f"Kolkata, {'x' * 100}"
+    open_meteo.answer("/search", json.dumps({"reason": "y" * 500}), status=400)
+    with pytest.raises(ToolError, match=f"{'y' * 100}\\.$"):
+        get_weather("Kolkata")
 
 
 def test_offline_names_the_host_and_nothing_else(internet):

@@ -1,4 +1,6 @@
 import json
+import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -92,6 +94,30 @@ def test_an_empty_query_asks_nobody(engines, query):
     assert engines.asked == []
 
 
+def test_a_long_query_asks_nobody(engines):
+    with pytest.raises(ToolError, match="The query is too long: 600 characters, at most 500"):
+        search_text("x" * 600)
+    assert engines.asked == []
+
+
+def test_a_search_has_one_time_limit(monkeypatch):
+    release = threading.Event()
+    monkeypatch.setattr(web, "SEARCH_LIMIT", 0.1)
+    monkeypatch.setattr("ddgs.DDGS.text", lambda *args, **settings: release.wait(10))
+    began = time.monotonic()
+    with pytest.raises(ToolError, match="did not answer in time"):
+        search_text("cats")
+    assert time.monotonic() - began < 2
+    release.set()
+
+
+def test_hits_without_a_usable_address_are_left_out(monkeypatch):
+    good = {"title": None, "href": "https://example.org/", "body": None}
+    bad = [{"href": None}, {}, {"href": "javascript:alert(1)"}, {"href": "https://example.org/" + "x" * 2_000}]
+    monkeypatch.setattr("ddgs.DDGS.text", lambda *args, **settings: [*bad, good])
+    assert search_text("cats") == [web.SearchResult("", "https://example.org/", "")]
+
+
 def test_a_page_is_read_as_text(allowed):
     allowed.answer("/", "<title>Hi</title><p>caf\u00e9</p>", Content_Type="text/html; charset=utf-8")
     assert fetch_page(allowed.url) == "Hi\n\ncafé"
@@ -144,6 +170,14 @@ def test_a_page_of_no_stated_type_is_refused(allowed):
 def test_the_charset_is_found(allowed, body, content_type):
     allowed.answer("/", body, Content_Type=content_type)
     assert fetch_page(allowed.url) == "Zürich €"
+
+
+@pytest.mark.parametrize("charset", ["punycode", "idna", "unicode_escape", "undefined", "rot13", "zlib", "x" * 500])
+def test_a_charset_that_is_none_is_taken_for_utf_8_at_once(allowed, charset):
+    allowed.answer("/", "é" * 200_000 + "-" + "a" * 200_000, Content_Type=f"text/plain; charset={charset}")
+    began = time.monotonic()
+    assert fetch_page(allowed.url).startswith("ééé")
+    assert time.monotonic() - began < 5
 
 
 def test_bytes_that_are_no_text_are_replaced(allowed):

@@ -2,6 +2,8 @@
 
 import copy
 import json
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from agentkit.messages import ToolCall, assistant, calls_of, system, tool_messag
 from agentkit.model import Request
 from agentkit.registry import ToolRegistry
 from agentkit.testing.server import ModelServer
-from agentkit.wire.requests import conversation, object_text
+from agentkit.wire.requests import conversation
 
 CALLS = {"content": "let me see", "tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "now"}]}
 ADD = {
@@ -271,13 +273,49 @@ def test_what_providers_refuse_is_mended_and_the_rest_goes_out_as_it_is() -> Non
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "null", '{"a": NaN}', '{"a": "\\ud800"}', "[" * 100_000])
-def test_arguments_that_are_no_json_object_are_sent_as_an_empty_one(text: str) -> None:
-    assert object_text(text) == "{}"
+def test_arguments_that_are_no_sound_json_object_are_sent_as_one(text: str) -> None:
+    assert isinstance(json.loads(sent_arguments(text)), dict)
+    assert sent_arguments(text).encode()
 
 
-@pytest.mark.parametrize("text", ["{}", ' {"a": [1, null]}', '{"a": "\\ud83d\\ude00"}', '{"a": "é"}'])
+@pytest.mark.parametrize(
+    "text", ["{}", ' {"a": [1, null]}', '{"a": "\\ud83d\\ude00"}', '{"a": "é"}', '{"a": "%s"}' % ("b" * 5000)]
+)
 def test_arguments_that_are_a_json_object_are_sent_as_they_are(text: str) -> None:
-    assert object_text(text) == text
+    assert sent_arguments(text) == text
+
+
+def sent_arguments(text: str) -> str:
+    (message,) = conversation([assistant(None, [ToolCall("c1", "add", text)])], "openai")
+    return calls_of(message)[0].arguments
+
+
+IDS = ["call_1", "toolu_01-A", "functions.add:0", "x" * 41, "ä b", "__", "AbCdE1234"]
+
+
+@pytest.mark.parametrize(
+    ("provider", "pattern", "kept"),
+    [
+        ("openai", r"\S{1,40}", [0, 1, 2, 5, 6]),
+        ("anthropic", "[a-zA-Z0-9_-]+", [0, 1, 3, 5, 6]),
+        ("bedrock", "[a-zA-Z0-9_-]{1,64}", [0, 1, 3, 5, 6]),
+        ("mistral", "[a-zA-Z0-9]{9}", [6]),
+        ("moonshot", ".+", range(7)),
+    ],
+)
+def test_ids_have_the_form_that_the_provider_wants_and_fit_together(
+    provider: str, pattern: str, kept: Sequence[int]
+) -> None:
+    calls = [ToolCall(identity, "add", "{}") for identity in IDS]
+    for _ in range(2):
+        message, *answers = conversation(
+            [assistant(None, calls), *(tool_message(call, "3") for call in calls)], provider
+        )
+        sent = [call.id for call in calls_of(message)]
+        assert [answer["tool_call_id"] for answer in answers] == sent
+        assert len(set(sent)) == len(IDS)
+        assert all(re.fullmatch(pattern, identity) for identity in sent)
+        assert [place for place, identity in enumerate(sent) if identity == IDS[place]] == list(kept)
 
 
 @pytest.mark.parametrize("name", ["openai", "groq"])

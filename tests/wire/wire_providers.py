@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from agentkit.litellm_model import LiteLLMModel
 from agentkit.model import Delta, Reply
-from agentkit.testing.server import ModelServer
 
 KEY = "sk-test-0123456789"
 MODELS = {
@@ -19,13 +18,19 @@ MODELS = {
 Play = Callable[..., tuple[list[Delta], Reply]]
 
 
+class Server(Protocol):
+    """Where a provider is played."""
+
+    def api_base(self, provider: str) -> str: ...
+
+
 @dataclass(frozen=True)
 class Provider:
     """One provider under test, and its model at a server or at its real address (which respx then plays)."""
 
     name: str
 
-    def at(self, server: ModelServer, **options: Any) -> LiteLLMModel:
+    def at(self, server: Server, **options: Any) -> LiteLLMModel:
         key = {} if self.name == "ollama" else {"api_key": KEY}
         return LiteLLMModel(
             MODELS[self.name], **{"api_base": server.api_base(self.name), "timeout": 5.0, **key, **options}

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from agentkit import ToolError
 
 from .expression import Token, python_tokens
+from .marks import marked
 
 Number: TypeAlias = int | float
 
@@ -25,6 +26,7 @@ MAX_DIGITS = 1000
 """Digits of a whole number, also on the way to the result."""
 
 
+@marked(effect="read")
 def calculate(expression: str) -> float | int:
     """Calculate an arithmetic expression.
 

@@ -9,6 +9,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from agentkit import ToolError
 
+from .marks import marked
+
 
 @dataclass(frozen=True, slots=True)
 class LocalTime:
@@ -33,6 +35,7 @@ class Day:
         return f"{self.date} ({self.weekday})"
 
 
+@marked(effect="read")
 def current_time(timezone: str = "UTC") -> LocalTime:
     """Tell the current date, time and weekday in a time zone.
 
@@ -51,6 +54,7 @@ def current_time(timezone: str = "UTC") -> LocalTime:
     return LocalTime(moment.isoformat(timespec="seconds"), _weekday(moment), name)
 
 
+@marked(effect="read")
 def shift_date(date: str, days: int = 0, weeks: int = 0, months: int = 0, years: int = 0) -> Day:
     """Add a span of time to a date, or subtract it with negative numbers.
 
@@ -81,6 +85,7 @@ def shift_date(date: str, days: int = 0, weeks: int = 0, months: int = 0, years:
     return Day(result.isoformat(), _weekday(result))
 
 
+@marked(effect="read")
 def days_between(start: str, end: str) -> int:
     """Count the days from one date to another.
 

@@ -13,20 +13,21 @@ import time
 import zlib
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from typing import Any, cast
 from urllib.parse import urljoin
 
 from agentkit import ToolError
 
-from .guard import Target, endpoints, read_url
+from .guard import Target, clipped, endpoints, read_url
 
 TIME_LIMIT = 20.0
 """Seconds for one download: lookups, redirects and body together."""
 CONNECT_LIMIT = 5.0
 """Seconds for one of a host's several addresses."""
 SIZE_LIMIT = 5_000_000
-"""Bytes of a body after decompression; the rest is not read."""
+"""Bytes of a body, as it is sent and after decompression; the rest is not read."""
 MAX_REDIRECTS = 5
 
 _PIECE = 65_536
@@ -99,7 +100,7 @@ def download(url: str) -> Download:
         raise ToolError(f"{target.host} took longer than {TIME_LIMIT:g} seconds.") from None
     except (OSError, HTTPException, zlib.error) as error:
         raise ToolError(f"{target.host} could not be read: {_reason(error)}.") from error
-    raise ToolError(f"{url} leads through more than {MAX_REDIRECTS} redirects.")
+    raise ToolError(f"{clipped(url)} leads through more than {MAX_REDIRECTS} redirects.")
 
 
 def _get(target: Target, deadline: Deadline) -> Download | Target:
@@ -113,12 +114,11 @@ def _get(target: Target, deadline: Deadline) -> Download | Target:
             if response.status in (301, 302, 303, 307, 308) and location:
                 return _redirection(target, location)
             if not 200 <= response.status < 300:
-                raise ToolError(f"{target.url} answered {response.status} {response.reason}".rstrip() + ".")
-            body = _body(response)
+                raise ToolError(f"{clipped(target.url)} answered {_words(response.status)}.")
+            body, is_cut = _body(response)
             media_type, charset = response.headers.get_content_type(), response.headers.get_content_charset()
             named = "Content-Type" in response.headers
-            cut = len(body) > SIZE_LIMIT
-            return Download(target.url, media_type if named else "", charset, body[:SIZE_LIMIT], cut)
+            return Download(target.url, media_type if named else "", charset, body, is_cut)
 
 
 def _connect(target: Target, deadline: Deadline) -> socket.socket:
@@ -169,19 +169,30 @@ def _redirection(target: Target, location: str) -> Target:
     try:
         return read_url(urljoin(target.url, location.encode("latin-1").decode("utf-8", "replace")))
     except ValueError:
-        raise ToolError(f"{target.url} redirects to an invalid URL.") from None
+        raise ToolError(f"{clipped(target.url)} redirects to an invalid URL.") from None
 
 
-def _body(response: HTTPResponse) -> bytes:
-    """The decompressed body, read until it is over or longer than `SIZE_LIMIT`."""
+def _body(response: HTTPResponse) -> tuple[bytes, bool]:
+    """The decompressed body, read until it is over or longer than `SIZE_LIMIT`, and whether that cut it."""
     encoding = response.getheader("Content-Encoding", "identity").lower()
     if encoding not in ("identity", "gzip", "x-gzip"):
-        raise ToolError(f"The page is compressed in a way that was not asked for: {encoding}.")
+        raise ToolError(f"The page is compressed in a way that was not asked for: {clipped(encoding, 20)}.")
     gzip = None if encoding == "identity" else zlib.decompressobj(wbits=31)
-    body = bytearray()
-    while len(body) <= SIZE_LIMIT and (piece := response.read(_PIECE)):
+    body, received = bytearray(), 0
+    while max(len(body), received) <= SIZE_LIMIT and (piece := response.read(_PIECE)):
+        received += len(piece)
         body += gzip.decompress(piece, SIZE_LIMIT + 1) if gzip else piece
-    return bytes(body)
+        if gzip and gzip.eof:  # whatever follows would only be collected
+            break
+    return bytes(body[:SIZE_LIMIT]), max(len(body), received) > SIZE_LIMIT
+
+
+def _words(status: int) -> str:
+    """A status with the name that it has in RFC 9110, not with what the server calls it."""
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
 
 
 def _reason(error: Exception) -> str:

@@ -10,16 +10,20 @@ import os
 import re
 import socket
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from agentkit import ToolError
 
+from .patience import within
+
 ALLOW_VARIABLE = "AGENTKIT_FETCH_ALLOW"
 """The environment variable with the hosts that are let through unchecked, as they stand in the URL: `host:port,...`."""
+
+MAX_URL = 8_000
+"""Characters; what RFC 9110 (section 4.1) has every server and client take."""
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -72,25 +76,33 @@ def read_url(url: str) -> Target:
     """Take a URL apart, strictly.
 
     Raises:
-        ToolError: Not http or https, no host, a user name or password, a control character, an impossible port.
+        ToolError: Not http or https, no host, a user name or password, a control character, an impossible port, too
+            long.
     """
     url = url.strip()
+    if len(url) > MAX_URL:
+        raise ToolError(f"The URL is too long: {len(url):,} characters, at most {MAX_URL:,}.")
     if any(ord(character) < 32 or ord(character) == 127 for character in url):
         raise ToolError("The URL has a control character in it.")
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").encode("idna").decode(), parts.port
+        path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~") + ("?" if parts.query else "")
+        path += quote(parts.query, safe="/?%:@!$&'()*+,;=~")
     except ValueError:
-        raise ToolError(f"This is not a valid URL: {url[:200]!r}.") from None
+        raise ToolError(f"This is not a valid URL: {clipped(url)!r}.") from None
     if parts.scheme not in _PORTS:
-        raise ToolError(f"Only http:// and https:// URLs can be fetched, not {url[:200]!r}.")
+        raise ToolError(f"Only http:// and https:// URLs can be fetched, not {clipped(url)!r}.")
     if "@" in parts.netloc:
         raise ToolError("A URL with a user name or password is not fetched.")
     if not re.fullmatch(r"[a-z0-9._-]+|[0-9a-f:.]*:[0-9a-f:.]*", host) or port == 0:
-        raise ToolError(f"The URL has no valid host: {url[:200]!r}.")
-    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~") + ("?" if parts.query else "")
-    path += quote(parts.query, safe="/?%:@!$&'()*+,;=~")
+        raise ToolError(f"The URL has no valid host: {clipped(url)!r}.")
     return Target(parts.scheme, host, port or _PORTS[parts.scheme], path)
+
+
+def clipped(text: str, most: int = 200) -> str:
+    """A text that a server or a model chose, as long as an error may show it."""
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def endpoints(target: Target, timeout: float) -> list[Endpoint]:
@@ -128,20 +140,11 @@ def _allowed() -> set[str]:
 
 def _look_up(target: Target, timeout: float) -> list[Endpoint]:
     """`getaddrinfo` in a thread of its own, since nothing else can end a lookup that hangs."""
-    answer: SimpleQueue[list[Endpoint] | Exception] = SimpleQueue()
-
-    def ask() -> None:
-        try:
-            found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-            answer.put([Endpoint(family, address) for family, _, _, _, address in found])
-        except (OSError, UnicodeError) as error:  # UnicodeError: a label that is empty or too long
-            answer.put(error)
-
-    Thread(target=ask, name="agentkit-lookup", daemon=True).start()
+    look_up = partial(socket.getaddrinfo, target.host, target.port, type=socket.SOCK_STREAM)
     try:
-        result = answer.get(timeout=timeout)
-    except Empty:
-        raise TimeoutError from None
-    if isinstance(result, Exception):
-        raise ToolError(f"The host {target.host} could not be found.") from result
-    return result
+        found = within(timeout, look_up)
+    except TimeoutError:
+        raise
+    except (OSError, UnicodeError) as error:  # UnicodeError: a label that is empty or too long
+        raise ToolError(f"The host {clipped(target.host)} could not be found.") from error
+    return [Endpoint(family, address) for family, _, _, _, address in found]

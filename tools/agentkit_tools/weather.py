@@ -1,18 +1,27 @@
 """The current weather, from Open-Meteo (https://open-meteo.com): no key; free for non-commercial use, 10,000 requests a
 day; the data is licensed CC BY 4.0 and must be attributed to Open-Meteo.com."""
 
+import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from agentkit import ToolError
 
+from .marks import marked
+from .patience import within
+
 GEOCODING_URL = "https://geocoding-api.open-meteo.com/v1/search"
 FORECAST_URL = "https://api.open-meteo.com/v1/forecast"
 TIMEOUT = 10.0
-"""Seconds to connect, and again to wait for the reply."""
+"""Seconds for one request, from the lookup of the name to the last byte of the reply."""
+MAX_REPLY = 200_000
+"""Bytes of a reply; some 10,000 are usual."""
+MAX_PLACE = 200
+MAX_SHOWN = 100
+"""Characters of a name or a reason that Open-Meteo gives."""
 
 Units = Literal["metric", "imperial"]
 
@@ -91,6 +100,7 @@ class Weather:
         )
 
 
+@marked(effect="read")
 def get_weather(place: str, units: Literal["metric", "imperial"] = "metric") -> Weather:
     """Get the current weather at a place.
 
@@ -123,7 +133,7 @@ def get_weather(place: str, units: Literal["metric", "imperial"] = "metric") -> 
             wind_direction=float(current["wind_direction_10m"]),
             units=units,
         )
-    except (KeyError, TypeError):  # a value is missing or null
+    except (KeyError, TypeError, ValueError):  # a value is missing, null or no number
         raise ToolError(f"Open-Meteo has no complete current weather for {name}.") from None
 
 
@@ -135,8 +145,11 @@ def _locate(place: str) -> Mapping[str, Any]:
     name, *qualifiers = (part.strip() for part in place.split(","))
     if not name:
         raise ToolError('The place is empty. Write a city, for example "Kolkata" or "Paris, Texas".')
+    if len(place) > MAX_PLACE:
+        raise ToolError(f"The place is too long: {len(place):,} characters, at most {MAX_PLACE}.")
     parameters = {"name": name, "count": 10, "language": "en", "format": "json"}
-    results: Sequence[Mapping[str, Any]] = _get_json(GEOCODING_URL, parameters).get("results", [])
+    found = _get_json(GEOCODING_URL, parameters).get("results")
+    results: list[dict[str, Any]] = [entry for entry in found if _is_place(entry)] if isinstance(found, list) else []
     if not results:
         raise ToolError(f"No place is called {name!r}. Write a city's name alone or with its region or country.")
     for result in results:
@@ -146,15 +159,20 @@ def _locate(place: str) -> Mapping[str, Any]:
     raise ToolError(f"No {name!r} is in {', '.join(qualifiers)!r}. Known are: {'; '.join(known)}.")
 
 
+def _is_place(entry: Any) -> bool:
+    return isinstance(entry, dict) and {"name", "latitude", "longitude"} <= entry.keys()
+
+
 def _full_name(result: Mapping[str, Any]) -> str:
     """Name, region, country, as far as Open-Meteo gives them; a city state is named once."""
-    return ", ".join(dict.fromkeys(result[key] for key in ("name", "admin1", "country") if result.get(key)))
+    names = (str(result.get(key) or "")[:MAX_SHOWN] for key in ("name", "admin1", "country"))
+    return ", ".join(dict.fromkeys(filter(None, names)))
 
 
 def _lies_in(result: Mapping[str, Any], qualifier: str) -> bool:
     wanted = _plain(qualifier)
     keys = ("country", "country_code", "admin1", "admin2", "admin3", "admin4")
-    return _COUNTRIES.get(wanted, wanted) in {_plain(result.get(key, "")) for key in keys}
+    return _COUNTRIES.get(wanted, wanted) in {_plain(str(result.get(key) or "")) for key in keys}
 
 
 def _plain(name: str) -> str:
@@ -174,18 +192,30 @@ def _get_json(url: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     except ImportError:
         raise ImportError('get_weather needs requests: pip install "agentkit[tools]"') from None
     host = urlsplit(url).hostname
+
+    def get() -> tuple[requests.Response, bytes]:
+        body = bytearray()
+        with requests.get(url, params=parameters, timeout=TIMEOUT, stream=True, allow_redirects=False) as response:
+            for piece in response.iter_content(65_536):
+                body += piece
+                if len(body) > MAX_REPLY:
+                    return response, b""
+        return response, bytes(body)
+
     try:
-        response = requests.get(url, params=parameters, timeout=TIMEOUT)
-        reply = response.json()
-    except requests.JSONDecodeError:
-        reply = None
-    except requests.Timeout as error:
+        response, body = within(TIMEOUT, get)
+    except (requests.Timeout, TimeoutError) as error:
         raise ToolError(f"{host} did not answer within {TIMEOUT:g} seconds.") from error
     except requests.RequestException as error:
         raise ToolError(f"{host} could not be reached.") from error
+    try:
+        reply = json.loads(body)
+    except ValueError:
+        reply = None
     if not response.ok:
         reason = reply.get("reason") if isinstance(reply, dict) else None
-        raise ToolError(f"{host} refused the request ({response.status_code}): {reason or response.reason}.")
+        shown = str(reason or response.reason)[:MAX_SHOWN]
+        raise ToolError(f"{host} refused the request ({response.status_code}): {shown}.")
     if not isinstance(reply, dict):
         raise ToolError(f"{host} did not answer with JSON.")
     return reply

@@ -1,0 +1,32 @@
+"""Thinking that a tool loop needs, and that is gone: nobody can bring it back."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from .violations import ANTHROPIC, Findings, is_from_anthropic
+
+
+def note_lost_thinking(messages: Sequence[Any], found: Findings) -> None:
+    """Note replies of the tool loop at the end that lost the thinking blocks, which Anthropic wants back in front.
+
+    Certain is the loss where the thinking is there as text alone (litellm writes it twice), or without its signature
+    (Anthropic, "Extended thinking", preserving thinking blocks).  A reply without any may have come without.
+    """
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if not isinstance(message, dict) or message.get("role") == "user":
+            return
+        if not is_from_anthropic(message) or not message.get("tool_calls"):
+            continue
+        blocks = message.get("thinking_blocks")
+        if not blocks and not message.get("reasoning_content"):
+            continue
+        if not isinstance(blocks, list) or not blocks or not all(_is_signed(block) for block in blocks):
+            text = "the reply thought before its calls, and the signed blocks are gone"
+            found.add(place, "lost_thinking", text, ANTHROPIC)
+
+
+def _is_signed(block: Any) -> bool:
+    if not isinstance(block, dict):
+        return False
+    return bool(block.get("data") if block.get("type") == "redacted_thinking" else block.get("signature"))

@@ -1,0 +1,63 @@
+"""Other models to go on with when one cannot be had."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+from ..errors import ModelError, ModelErrorKind
+from ..flow import Effect, Emit, Event, Flow, Policy, ask, interpret
+from ..model import AskModel, Model
+
+KINDS: frozenset[ModelErrorKind] = frozenset(get_args(ModelErrorKind)) - {"refused"}
+"""Whatever may be the model's, its provider's or the account's fault: another one may know the model name, accept the
+request or have a larger window.  A refusal stays one: to ask around until somebody complies is for the caller to want.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FallenBack(Event):
+    """A model could not be had; the run goes on with another one, under its name.
+
+    What was streamed of the failed reply (the deltas since the last `ModelAsked`) is withdrawn.
+    """
+
+    error: ModelError
+    model: str
+
+
+def fallback(models: Sequence[Model], *, kinds: Collection[ModelErrorKind] = KINDS) -> Policy:
+    """Ask the next of `models` on the same conversation when one fails with an error of one of `kinds`.
+
+    The run stays with the model that worked; when that one fails later, the others are asked again in turn, the run's
+    own model included, each once.  When all fail, the last error is raised, with the others in its notes.
+    """
+
+    def policy(flow: Flow[Any]) -> Flow[Any]:
+        place = 0
+
+        def handle(effect: Effect[Any]) -> Flow[Any]:
+            nonlocal place
+            if not isinstance(effect, AskModel):
+                return (yield from ask(effect))
+            known = (effect.model, *models)
+            failed: list[ModelError] = []
+            while True:
+                try:
+                    return (yield from ask(effect if place == 0 else replace(effect, model=known[place])))
+                except ModelError as error:
+                    failed.append(error)
+                last = failed[-1]
+                if last.kind not in kinds or len(failed) == len(known):
+                    raise _told(last, failed[:-1])
+                place = (place + 1) % len(known)
+                yield from ask(Emit(FallenBack(last, known[place].name)))
+
+        return interpret(flow, handle)
+
+    return policy
+
+
+def _told(error: ModelError, before: Sequence[ModelError]) -> ModelError:
+    for earlier in before:
+        error.add_note(f"Asked before: {earlier}")
+    return error

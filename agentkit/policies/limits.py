@@ -1,0 +1,131 @@
+"""Caps on steps, tokens, seconds, dollars and tool calls: at one of them `LimitExceeded` is raised, so the run lands.
+
+The outermost policy, next to the model, so that it sees each request that is really made, retries and fallbacks too.
+Dollars and seconds are hard: the last request is paid from them.  At the others it comes on top.
+"""
+
+import math
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+from ..calls import BoundCall
+from ..errors import ExceptionInfo, LimitExceeded, ModelError, StopReason, ToolError
+from ..flow import Effect, Emit, Flow, Policy, Sleep, ask, interpret
+from ..messages import Usage
+from ..model import AskModel, Model, Reply, Request
+from ..running import CallTools
+from .landing import Landing
+from .prices import LEAST, LEAST_OF_LAST, PriceUnknown, price, shortened, unpriced
+from .purse import Limits, Purse
+
+PURSES: ContextVar[tuple[Purse, ...]] = ContextVar("purses", default=())
+"""The purses of the runs that this code runs inside of, the nearest first."""
+_UNITS = {"max_steps": "steps", "tool_calls": "tool calls"}
+
+
+def limit(limits: Limits | None = None, max_steps: int = 50) -> Policy:
+    """Let a run take what `limits` say; `max_steps` counts where they name no steps.
+
+    Requests are given the time that is left as their timeout, and fewer `max_tokens` where the dollars that are left do
+    not pay for more.  A model that knows its prices has a method `worst_case(request)`.
+    """
+    limits = limits or Limits()
+    own = replace(limits, steps=limits.steps or max_steps)
+    return lambda flow: interpret(flow, _Meter(Purse(own, PURSES.get())).handle)
+
+
+class _Meter:
+    """One run under its limits."""
+
+    def __init__(self, purse: Purse) -> None:
+        self.purse = purse
+        self.steps = 0
+        self.is_last = False
+        self.refused: int | None = None
+        self.unpriced: set[str] = set()
+
+    def handle(self, effect: Effect[Any]) -> Flow[Any]:
+        if isinstance(effect, AskModel):
+            return (yield from self._ask(effect))
+        if isinstance(effect, CallTools):
+            effect = replace(effect, calls=tuple(map(self._allowed, effect.calls)))
+        elif isinstance(effect, Sleep):
+            effect = Sleep(max(0.0, min(effect.seconds, self._seconds_left())))
+        elif isinstance(effect, Emit) and isinstance(effect.event, Landing):
+            self.is_last = True
+        return (yield from ask(effect))
+
+    def _ask(self, effect: AskModel) -> Flow[Reply]:
+        self._check()
+        request = _timed(effect.request, self._seconds_left())
+        request, held = yield from self._afforded(effect.model, request)
+        usage = Usage()
+        try:
+            reply: Reply = yield from ask(replace(effect, request=request))
+            usage = reply.usage
+        except ModelError as error:
+            if self._seconds_left() > 0:
+                raise
+            raise self._exceeded("seconds") from error
+        finally:
+            self.purse.settle(held, usage)
+        self.steps += 1
+        return reply
+
+    def _check(self) -> None:
+        if self._seconds_left() <= 0:
+            raise self._exceeded("seconds")
+        if self.is_last:
+            return
+        if self.steps >= (self.purse.limits.steps or 0):
+            raise self._exceeded("max_steps", self.steps)
+        if tokens := self.purse.spent_tokens():
+            raise self._exceeded("tokens", tokens)
+        if self.refused:
+            raise self._exceeded("tool_calls", self.refused)
+
+    def _exceeded(self, reason: StopReason, most: int | None = None) -> LimitExceeded:
+        unit = _UNITS.get(reason, reason)
+        taken = f"the last of its {unit}" if most is None else f"{most:,} {unit.removesuffix('s' if most == 1 else '')}"
+        return LimitExceeded(f"no final answer after {taken}, nor in one last request for it", reason=reason)
+
+    def _seconds_left(self) -> float:
+        return self.purse.seconds_left(is_last=self.is_last)
+
+    def _allowed(self, bound: BoundCall) -> BoundCall:
+        """The call, within this purse and the time that is left; beyond the limit, one that tells so."""
+        if bound.problem is None and not bound.is_answer and (most := self.purse.take_call()):
+            self.refused = most
+            text = f"Not run: the run's limit of {most} tool calls is reached."
+            return BoundCall.impossible(bound.call, ExceptionInfo(ToolError.__name__, text), bound.tool, bound.repairs)
+        bound = bound.within(PURSES, self.purse.all)
+        seconds = self._seconds_left()
+        if seconds == math.inf:
+            return bound
+        return replace(bound, timeout=max(0.0, seconds if bound.timeout is None else min(seconds, bound.timeout)))
+
+    def _afforded(self, model: Model, request: Request) -> Flow[tuple[Request, float]]:
+        """The request as there is money for it, and the dollars that are set aside for it."""
+        limiting = [purse.limits for purse in self.purse.all if purse.limits.dollars is not None]
+        if not limiting:
+            return request, 0.0
+        tokens = LEAST_OF_LAST if self.is_last else LEAST
+        least, wanted = price(model, request, tokens), price(model, request)
+        if least is None or wanted is None:
+            if any(limits.unknown_price == "refuse" for limits in limiting):
+                raise unpriced(model)
+            if model.name not in self.unpriced:
+                self.unpriced.add(model.name)
+                yield from ask(Emit(PriceUnknown(model.name)))
+            return request, 0.0
+        held = self.purse.hold(least, wanted, is_last=self.is_last)
+        if held is None:
+            raise self._exceeded("dollars")
+        return (request if held >= wanted else shortened(model, request, held, tokens)), held
+
+
+def _timed(request: Request, seconds: float) -> Request:
+    if seconds == math.inf:
+        return request
+    return replace(request, timeout=seconds if request.timeout is None else min(seconds, request.timeout))

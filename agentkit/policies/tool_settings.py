@@ -1,0 +1,36 @@
+"""How long calls may take and whether they overlap, where a tool does not say so itself."""
+
+from dataclasses import replace
+from typing import Any
+
+from ..calls import BoundCall
+from ..child import check_main
+from ..flow import Effect, Flow, Policy, ask, interpret
+from ..running import CallTools
+
+TOOL_TIMEOUT = 60.0
+"""Seconds that a call may take, if nobody says otherwise."""
+
+
+def tool_settings(timeout: float | None = TOOL_TIMEOUT, *, sequential: bool = False) -> Policy:
+    """Give a call up after `timeout` seconds (None: never), or what its tool says; the answer's only if its tool does.
+
+    `sequential` makes the calls of a turn one after the other.
+    """
+
+    def limited(bound: BoundCall) -> BoundCall:
+        own = "agent" if bound.tool is None else bound.tool.timeout
+        seconds = own if own != "agent" else None if bound.is_answer else timeout
+        return bound if seconds == bound.timeout else replace(bound, timeout=seconds)
+
+    def handle(effect: Effect[Any]) -> Flow[Any]:
+        if isinstance(effect, CallTools):
+            calls = tuple(limited(bound) for bound in effect.calls)
+            effect = replace(effect, calls=calls, sequential=sequential or effect.sequential)
+        return (yield from ask(effect))
+
+    def policy(flow: Flow[Any]) -> Flow[Any]:
+        check_main()
+        return interpret(flow, handle)
+
+    return policy

@@ -1,0 +1,228 @@
+"""OpenAI's rules for a Chat Completions request, and one of the strict servers that speak its language.
+
+Source: the API reference of Chat Completions, and what the API answers.  That arguments in the conversation are JSON
+objects is what compatible servers insist on (vLLM, Mistral, Groq), whose templates read them.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from .invalid import Invalid, Json, fits, is_object_text, keys, kind_of
+
+_NAME = r"[a-zA-Z0-9_-]+"
+_LONGEST_NAME, _LONGEST_ID = 64, 40
+_PARAMETERS = keys(
+    "model messages tools tool_choice stream stream_options temperature top_p n stop max_tokens max_completion_tokens "
+    "presence_penalty frequency_penalty logit_bias logprobs top_logprobs user seed response_format parallel_tool_calls "
+    "service_tier reasoning_effort metadata store modalities audio prediction web_search_options verbosity "
+    "prompt_cache_key prompt_cache_retention safety_identifier"
+)
+_KEYS = {
+    "system": {"role", "content", "name"},
+    "developer": {"role", "content", "name"},
+    "user": {"role", "content", "name"},
+    "assistant": {"role", "content", "name", "refusal", "audio", "tool_calls"},
+    "tool": {"role", "content", "tool_call_id"},
+}
+_PARTS: tuple[dict[str, type], dict[str, type]] = (
+    {"text": str, "image_url": dict, "input_audio": dict, "file": dict},
+    {"text": str, "refusal": str},
+)
+"""The parts of a content, and of an assistant's."""
+_MISTRAL = ("mistral", "ministral", "magistral", "devstral", "codestral")
+_MORE_KEYS = {"deepseek": "reasoning_content", "kimi": "reasoning_content", "mistral": "name"}
+"""What those who serve other models in this format take besides."""
+
+
+def check(body: Json, _issued: Json) -> None:
+    """Raise `Invalid` for a request that OpenAI would refuse; nothing that it writes has to come back unchanged."""
+    for key in body.keys() - _PARAMETERS:
+        raise Invalid(f"Unrecognized request argument supplied: {key}", key)
+    _check_tools(body)
+    if not isinstance(body.get("messages"), list) or not body["messages"]:
+        raise _empty_array("messages")
+    more = {key for name, key in _MORE_KEYS.items() if name in str(body.get("model"))}
+    for place, message in enumerate(body["messages"]):
+        _check_message(message, f"messages[{place}]", more)
+    _check_order(body["messages"])
+    if any(name in str(body.get("model")) for name in _MISTRAL):
+        _check_mistral(body["messages"])
+
+
+def _empty_array(place: str) -> Invalid:
+    expected = "Expected an array with minimum length 1, but got an empty array instead."
+    return Invalid(f"Invalid '{place}': empty array. {expected}", place)
+
+
+def _check_order(messages: list[Json]) -> None:
+    """Each call is answered directly after the message that makes it, each answer belongs to a call."""
+    open_calls: dict[Any, None] = {}
+    known: set[Any] = set()
+    for place, message in enumerate([*messages, {"role": "end"}]):
+        if message.get("role") == "tool":
+            if message.get("tool_call_id") not in open_calls:
+                text = (
+                    "Invalid parameter: messages with role 'tool' must be a response to a preceeding message "
+                    "with 'tool_calls'."
+                )
+                raise Invalid(text, f"messages.[{place}].role")
+            del open_calls[message["tool_call_id"]]
+            continue
+        if open_calls:
+            text = (
+                "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+                "'tool_call_id'. The following tool_call_ids did not have response messages: "
+            )
+            raise Invalid(text + ", ".join(open_calls), f"messages.[{place}].role")
+        for call in message.get("tool_calls") or ():
+            identity = call.get("id")
+            if identity in known:
+                raise Invalid(f"Duplicate value for 'tool_call_id' of '{identity}' in messages[{place}]", "messages")
+            open_calls[identity] = None
+            known.add(identity)
+
+
+def _check_mistral(messages: list[Json]) -> None:
+    """Mistral wants ids of its own form, and the assistant's word between the last result and the user's next words."""
+    for place, message in enumerate(messages):
+        for call in message.get("tool_calls") or ():
+            if not fits(r"[a-zA-Z0-9]{9}", call["id"]):
+                must = "must be a-z, A-Z, 0-9, with a length of 9."
+                raise Invalid(f"Tool call id was {call['id']} but {must}", f"messages[{place}].tool_calls")
+        if place and message["role"] == "user" and messages[place - 1]["role"] == "tool":
+            raise Invalid("Unexpected role 'user' after role 'tool'", f"messages.[{place}].role")
+
+
+def _check_message(message: Json, place: str, more: set[str]) -> None:
+    role = message.get("role")
+    if role not in _KEYS:
+        supported = ", ".join(f"'{name}'" for name in _KEYS)
+        raise Invalid(f"Invalid value: '{role}'. Supported values are: {supported}.", f"{place}.role")
+    for key in message.keys() - _KEYS[role] - more:
+        raise Invalid(f"Unknown parameter: '{place}.{key}'.", f"{place}.{key}")
+    if "tool_calls" in message:
+        _check_calls(message["tool_calls"], f"{place}.tool_calls")
+    content = message.get("content")
+    if content is None and not (role == "assistant" and message.get("tool_calls")):
+        raise Invalid("Invalid value for 'content': expected a string, got null.", f"{place}.content")
+    if isinstance(content, list):
+        _check_parts(content, role, place)
+    elif not isinstance(content, str | None):
+        raise _wrong_type(f"{place}.content", "one of an array of objects or string", content)
+
+
+def _check_parts(parts: list[Json], role: str, place: str) -> None:
+    if not parts:
+        raise _empty_array(f"{place}.content")
+    for number, part in enumerate(parts):
+        kind = str(part.get("type"))
+        if kind == "image_url" and role != "user":
+            text = f"Image URLs are only allowed for messages with role 'user', but this message with role '{role}'"
+            raise Invalid(f"Invalid '{place}'. {text} contains an image URL.", place)
+        if not isinstance(part.get(kind), _PARTS[role == "assistant"].get(kind, ())):
+            raise Invalid(f"Invalid value: '{kind}'.", f"{place}.content[{number}].type")
+
+
+def _check_calls(calls: Any, place: str) -> None:
+    if not isinstance(calls, list) or not calls:
+        raise _empty_array(place)
+    for number, call in enumerate(calls):
+        at = f"{place}[{number}]"
+        for key in ("id", "type", "function"):
+            if key not in call:
+                raise Invalid(f"Missing required parameter: '{at}.{key}'.", f"{at}.{key}")
+        function = call["function"]
+        for key in [*(call.keys() - {"id", "type", "function"}), *(function.keys() - {"name", "arguments"})]:
+            raise Invalid(f"Unknown parameter: '{at}.{key}'.", f"{at}.{key}")
+        _check_text(call["id"], f"{at}.id", _LONGEST_ID)
+        if call["type"] != "function":
+            raise Invalid(f"Invalid value: '{call['type']}'. Supported values are: 'function'.", f"{at}.type")
+        _check_name(function.get("name"), f"{at}.function.name")
+        arguments = function.get("arguments")
+        if not isinstance(arguments, str):
+            raise _wrong_type(f"{at}.function.arguments", "a string", arguments)
+        if not is_object_text(arguments):
+            text = f"Invalid '{at}.function.arguments': not the text of a JSON object: {arguments[:60]}"
+            raise Invalid(text, f"{at}.function.arguments")
+
+
+def _check_name(name: Any, place: str) -> None:
+    _check_text(name, place, _LONGEST_NAME)
+    if not fits(_NAME, name):
+        text = f"string does not match pattern. Expected a string that matches the pattern '^{_NAME}$'."
+        raise Invalid(f"Invalid '{place}': {text}", place)
+
+
+def _check_text(value: Any, place: str, most: int) -> None:
+    if not isinstance(value, str):
+        raise _wrong_type(place, "a string", value)
+    if not value:
+        expected = "Expected a string with minimum length 1, but got an empty string instead."
+        raise Invalid(f"Invalid '{place}': empty string. {expected}", place)
+    if len(value) > most:
+        expected = f"Expected a string with maximum length {most}, but got a string with length {len(value)} instead."
+        raise Invalid(f"Invalid '{place}': string too long. {expected}", place)
+
+
+def _wrong_type(place: str, expected: str, value: Any) -> Invalid:
+    return Invalid(f"Invalid type for '{place}': expected {expected}, but got {kind_of(value)} instead.", place)
+
+
+def _check_tools(body: Json) -> None:
+    names = set()
+    if "tools" in body and not body["tools"]:
+        raise _empty_array("tools")
+    for number, tool in enumerate(body.get("tools", ())):
+        at = f"tools[{number}]"
+        if tool.get("type") != "function" or not isinstance(tool.get("function"), dict):
+            raise Invalid(f"Missing required parameter: '{at}.function'.", f"{at}.function")
+        function = tool["function"]
+        for key in function.keys() - {"name", "description", "parameters", "strict"}:
+            raise Invalid(f"Unknown parameter: '{at}.function.{key}'.", f"{at}.function.{key}")
+        _check_name(function.get("name"), f"{at}.function.name")
+        if function["name"] in names:
+            raise Invalid(f"Duplicate function name '{function['name']}'.", f"{at}.function.name")
+        names.add(function["name"])
+        _check_parameters(function, f"{at}.function.parameters")
+    choice = body.get("tool_choice", "auto")
+    if "tool_choice" in body and not names:
+        raise Invalid("Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.")
+    if choice not in ("auto", "none", "required") and choice.get("function", {}).get("name") not in names:
+        raise Invalid("Invalid value for 'tool_choice': it names a function that is not in 'tools'.", "tool_choice")
+
+
+def _check_parameters(function: Json, place: str) -> None:
+    parameters = function.get("parameters", {"type": "object", "properties": {}})
+    reason = ""
+    if not isinstance(parameters, dict) or parameters.get("type") != "object":
+        found = parameters.get("type") if isinstance(parameters, dict) else parameters
+        reason = f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{found}\"'."
+    else:
+        reason = next(_faults(parameters, (), bool(function.get("strict"))), "")
+    if reason:
+        raise Invalid(f"Invalid schema for function '{function['name']}': {reason}", place)
+
+
+def _faults(schema: Any, path: tuple[str, ...], strict: bool) -> Iterator[str]:
+    """What is wrong with a schema and those inside of it."""
+    if not isinstance(schema, dict):
+        if not isinstance(schema, bool):
+            yield f"In context={path}, schema must be an object or a boolean."
+        return
+    if schema.get("type") == "array" and "items" not in schema and "prefixItems" not in schema:
+        yield f"In context={path}, array schema missing items."
+    if strict and schema.get("type") == "object":
+        if schema.get("additionalProperties") is not False:
+            yield f"In context={path}, 'additionalProperties' is required to be supplied and to be false."
+        if missing := sorted(schema.get("properties", {}).keys() - set(schema.get("required", ()))):
+            text = "'required' is required to be supplied and to be an array including every key in properties"
+            yield f"In context={path}, {text}. Missing '{missing[0]}'."
+    for key in ("properties", "$defs"):
+        for name, inner in schema.get(key, {}).items():
+            yield from _faults(inner, (*path, key, name), strict)
+    for key in ("anyOf", "allOf", "oneOf", "prefixItems"):
+        for number, inner in enumerate(schema.get(key, ())):
+            yield from _faults(inner, (*path, key, str(number)), strict)
+    for key in ("items", "additionalProperties", "not"):
+        if key in schema:
+            yield from _faults(schema[key], (*path, key), strict)

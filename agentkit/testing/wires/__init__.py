@@ -1,0 +1,20 @@
+"""The wire formats of providers, from the server's side: a scripted reply as JSON, and as a stream."""
+
+from .anthropic import ANTHROPIC
+from .gemini import GEMINI
+from .ollama import OLLAMA
+from .openai import OPENAI
+from .reply import Json, Wire
+
+__all__ = ["Json", "Wire", "wire_of"]
+
+
+def wire_of(path: str) -> Wire | None:
+    """The format that is spoken at a path; None where no provider listens."""
+    if path.endswith("/chat/completions"):
+        return OPENAI
+    if path.endswith("/v1/messages"):
+        return ANTHROPIC
+    if path.partition(":")[2] in ("generateContent", "streamGenerateContent"):
+        return GEMINI
+    return OLLAMA if path.endswith("/api/chat") else None

@@ -1,0 +1,59 @@
+"""What providers say about a model's context window when they refuse a conversation that is longer."""
+
+import re
+from dataclasses import dataclass
+
+_NUMBER = r"(?P<{}>\d+)"
+_ROOM, _USED, _REPLY = map(_NUMBER.format, ("room", "used", "reply"))
+_SAYINGS = [
+    re.compile(saying, re.IGNORECASE | re.DOTALL)
+    for saying in (
+        # OpenAI, Azure, DeepSeek, OpenRouter, vLLM
+        rf"maximum context length (?:is|of) {_ROOM}.*?(?:resulted in|requested) (?:about )?{_USED} tokens"
+        rf"(?:[^)]*?{_REPLY} (?:in|for) the (?:completion|output))?",
+        rf"too large: {_REPLY}\..*?maximum context length is {_ROOM}.*?{_USED} input tokens",
+        rf"maximum context length (?:is|of) {_ROOM}.*?{_USED} input tokens",
+        rf"\(length {_USED}\).*?maximum model length of {_ROOM}",
+        # OpenAI and Groq, where the account's tokens per minute are less than the window
+        rf"\bLimit {_ROOM}, Requested {_USED}",
+        # Anthropic
+        rf"prompt is too long: {_USED} tokens > {_ROOM}",
+        rf"exceed context limit: {_USED} \+ {_REPLY} > {_ROOM}",
+        # Gemini
+        rf"token count \(?{_USED}\)? exceeds the maximum number of tokens allowed \(?{_ROOM}",
+        # llama.cpp, LM Studio
+        rf"\({_USED} tokens\) exceeds the available context size \({_ROOM}",
+        rf"first {_USED} tokens.*?context length of only {_ROOM}",
+        # Mistral, xAI, Cohere, Fireworks, text-generation-inference and Together
+        rf"contains {_USED} tokens.*?with {_ROOM} maximum context length",
+        rf"maximum prompt length is {_ROOM}.*?contains {_USED} tokens",
+        rf"cannot exceed {_ROOM} - received {_USED}",
+        rf"too long: {_USED}, model maximum context length: {_ROOM}",
+        rf"(?:less than|must be <=) {_ROOM}(?: tokens)?\. Given: {_USED}(?:.*?{_REPLY} `max_new_tokens`)?",
+        # whoever tells the window alone
+        rf"(?:context (?:length|window|size)|maximum number of tokens)[^.\d]*{_ROOM}\b",
+    )
+]
+_SEPARATORS = re.compile(r"(?<=\d)[,_](?=\d{3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a refusal tells: the tokens that a conversation may have (beside its reply), and those that it had."""
+
+    room: int
+    used: int | None = None
+
+
+def window_told(text: str) -> Window | None:
+    """The window that an error message tells, if it tells one."""
+    text = _SEPARATORS.sub("", text)
+    for saying in _SAYINGS:
+        if found := saying.search(text):
+            told = {name: int(number) for name, number in found.groupdict().items() if number}
+            reply = told.get("reply", 0)
+            used = told.get("used")
+            if used is not None and "requested" in found[0].lower():
+                used -= reply  # there, the reply is part of the sum
+            return Window(told["room"] - reply, used) if told["room"] > reply else None
+    return None

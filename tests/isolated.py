@@ -1,0 +1,98 @@
+"""Functions that run in processes of their own; it imports little, so that these begin soon."""
+
+import asyncio
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+class Odd(Exception):
+    """Cannot be made anew from its arguments."""
+
+    def __init__(self, first, second):
+        super().__init__(f"{first} and {second}")
+
+
+def move(point: Point, by: int) -> Point:
+    """Moves a point."""
+    return Point(point.x + by, point.y)
+
+
+def process_id() -> int:
+    """Which process."""
+    return os.getpid()
+
+
+async def later() -> str:
+    """Awaits."""
+    await asyncio.sleep(0)
+    return "later"
+
+
+def numbers() -> object:
+    """Gives numbers."""
+    yield from range(3)
+
+
+def talk() -> str:
+    """Talks."""
+    print("to the terminal")
+    sys.stdout.flush()
+    return "to the model"
+
+
+def unpicklable() -> object:
+    """Gives what stays."""
+    return {"a": threading.Lock(), "b": 1}
+
+
+def fail(kind: str) -> None:
+    """Fails."""
+    if kind == "odd":
+        raise Odd("one", "two")
+    if kind == "told":
+        from agentkit import ToolError  # loads what only this needs
+
+        raise ToolError("say so")
+    raise ValueError("no")
+
+
+def crash(how: str) -> None:
+    """Crashes."""
+    if how == "exit":
+        os._exit(3)
+    ctypes.string_at(0)
+
+
+def leave(how: str) -> None:
+    """Leaves."""
+    raise {"exit": SystemExit(2), "interrupt": KeyboardInterrupt()}[how]
+
+
+def stuck(path: str) -> None:
+    """Hangs in a way that no thread could be stopped in, with a process of its own beside it."""
+    child = subprocess.Popen(["sleep", "60"])
+    Path(path).write_text(f"{os.getpid()} {child.pid}")
+    while True:
+        pass
+
+
+class Counter:
+    """Counts."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+
+    def count(self, by: int) -> int:
+        """Counts on."""
+        return self.start + by

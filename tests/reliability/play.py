@@ -1,0 +1,239 @@
+"""A scenario: a scripted provider, an agent with a few tools, what came of a query, and of a second one after it.
+
+The server is strict: it refuses what the provider would refuse.  `PENDING` names the scenarios that are not there yet.
+"""
+
+import asyncio
+import functools
+import inspect
+import json
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentkit import JsonAgent
+from agentkit.flow import Event, Sleep
+from agentkit.run import Result, RunFinished
+from agentkit.testing import ModelServer
+
+KEY = "sk-test-0123456789abcdef"
+MODELS = {
+    "openai": "openai/gpt-4o-mini",
+    "anthropic": "anthropic/claude-sonnet-4-5",
+    "gemini": "gemini/gemini-2.5-flash",
+    "gemini3": "gemini/gemini-3-pro-preview",
+}
+WORLDS = ["sync", "async", "sync-streamed", "async-streamed"]
+FASTER = 0.02
+"""Waits between tries take this part of their time."""
+
+PENDING: dict[str, str] = {}
+"""Scenarios that are known to fail, and why."""
+
+
+# ----- what a model says
+
+
+def call(name: str, arguments: Any = None, /, **more: Any) -> dict[str, Any]:
+    """One call; `arguments` an object, or text as the model writes it; more keys (`id`, `type`) as they are."""
+    return {"name": name, "arguments": {} if arguments is None else arguments, **more}
+
+
+def calls(*made: dict[str, Any], **reply: Any) -> dict[str, Any]:
+    return {"tool_calls": list(made), **reply}
+
+
+def final(text: Any = "done", **reply: Any) -> dict[str, Any]:
+    return calls(call("final_answer", {"text": text}), **reply)
+
+
+TEA = call("price_of", {"item": "tea"})
+COFFEE = call("price_of", {"item": "coffee"})
+
+
+def unless(text: str, instead: Any, then: Any) -> Callable[[Any], Any]:
+    """The reply of a model that has read `text` in the last message (`then`), or has not (`instead`)."""
+
+    def reply(body: Any) -> Any:
+        last = json.dumps([message for message in _messages(body) if message["role"] != "system"][-1])
+        return then if text in last else instead
+
+    return reply
+
+
+def _messages(body: Any) -> list[Any]:
+    return body.get("messages") or body["contents"]
+
+
+# ----- tools
+
+
+def price_of(item: str) -> float:
+    """Looks up the price of an item."""
+    return {"tea": 3.5, "coffee": 4.25}[item]
+
+
+def convert(amount: float, currency: str = "USD") -> str:
+    """Converts an amount of euros into another currency."""
+    return f"{amount * 2:.2f} {currency}"
+
+
+@dataclass
+class Ran:
+    """What a tool was called with, its defaults included."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+def recorded(function: Any, ran: list[Ran]) -> Any:
+    """`function`, its calls noted; tools that are made already note nothing."""
+    if not inspect.isfunction(function):
+        return function
+
+    @functools.wraps(function)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        ran.append(Ran(function.__name__, dict(bound.arguments)))
+        return function(*args, **kwargs)
+
+    if not inspect.iscoroutinefunction(function):
+        return noted
+
+    @functools.wraps(function)
+    async def anoted(*args: Any, **kwargs: Any) -> Any:
+        return await noted(*args, **kwargs)
+
+    return anoted
+
+
+# ----- what came of it
+
+
+@dataclass
+class Outcome:
+    """One query and what came of it."""
+
+    server: ModelServer
+    agent: JsonAgent[Any]
+    ran: list[Ran]
+    slept: list[float]
+    result: Result[Any] | None = None
+    error: BaseException | None = None
+    events: list[Event] = field(default_factory=list)
+    bodies: list[Any] = field(default_factory=list)
+    """The requests of the first query."""
+    messages: list[Any] = field(default_factory=list)
+    """The conversation after it."""
+
+    @property
+    def answer(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None
+        return self.result.answer
+
+    @property
+    def told(self) -> list[str]:
+        """What the tool messages say, in order."""
+        contents = [message["content"] for message in self.messages if message["role"] == "tool"]
+        return [content if isinstance(content, str) else json.dumps(content) for content in contents]
+
+    @property
+    def arguments(self) -> list[dict[str, Any]]:
+        """What the tools were called with, sorted: calls of one turn begin in any order."""
+        return sorted((entry.arguments for entry in self.ran), key=str)
+
+
+@dataclass
+class Play:
+    """Plays scenarios in one of the worlds, streamed or not."""
+
+    world: str
+    slept: "Sleeps"
+
+    @property
+    def is_streamed(self) -> bool:
+        return self.world.endswith("streamed")
+
+    @property
+    def is_async(self) -> bool:
+        return self.world.startswith("async")
+
+    def __call__(
+        self,
+        replies: Any,
+        tools: Any = (price_of, convert),
+        query: str = "What does tea cost?",
+        wire: str = "openai",
+        opens_after: float = 0.0,
+        faster: float = FASTER,
+        **options: Any,
+    ) -> Outcome:
+        """Run `query` with the model saying `replies`, then a second one: the agent has to be as good as new."""
+        ran: list[Ran] = []
+        self.slept.clear()
+        self.slept.faster = faster
+        with ModelServer(list(replies), opens_after=opens_after) as server:
+            agent = self.agent(server, [recorded(tool, ran) for tool in tools], wire, **options)
+            outcome = Outcome(server, agent, ran, self.slept)
+            try:
+                outcome.result, outcome.events = self.run(agent, query)
+            except BaseException as error:
+                outcome.error = error
+            outcome.bodies = [request.body for request in server.requests]
+            outcome.messages = list(agent.history)
+            outcome.ran = list(ran)
+            outcome.slept = list(self.slept)
+            assert server.violations == []
+            self.again(server, agent)
+        return outcome
+
+    def agent(self, server: ModelServer, tools: Any, wire: str = "openai", **options: Any) -> JsonAgent[Any]:
+        base = server.api_base(wire.rstrip("3"))
+        return JsonAgent(list(tools), model=MODELS[wire], **{"api_base": base, "api_key": KEY, **options})
+
+    def run(self, agent: JsonAgent[Any], query: str, **settings: Any) -> tuple[Result[Any], list[Event]]:
+        """The result of a run in this world, and the events if it is streamed."""
+        if not self.is_streamed:
+            run = asyncio.run(agent.arun(query, **settings)) if self.is_async else agent.run(query, **settings)
+            return run, []
+        if self.is_async:
+            events = asyncio.run(_collected(agent, query, settings))
+        else:
+            events = list(agent.stream(query, **settings))
+        last = events[-1]
+        assert isinstance(last, RunFinished)
+        return last.result, events
+
+    def again(self, server: ModelServer, agent: JsonAgent[Any]) -> None:
+        """The ground rule: whatever happened, the next query on the same agent works."""
+        server.play(final("as good as new"))
+        assert self.run(agent, "And now?")[0].answer == "as good as new"
+        assert server.violations == []
+
+
+async def _collected(agent: JsonAgent[Any], query: str, settings: dict[str, Any]) -> list[Event]:
+    async with aclosing(agent.astream(query, **settings)) as events:
+        return [event async for event in events]
+
+
+class Sleeps(list[float]):
+    """The seconds that `Sleep` was asked for; it takes the part `faster` of them."""
+
+    faster = FASTER
+
+    def shortened(self, effect: Sleep) -> Sleep:
+        self.append(effect.seconds)
+        return Sleep(effect.seconds * self.faster)
+
+
+def quick_sleeps(monkeypatch: Any) -> Sleeps:
+    """Let `Sleep` take next to no time."""
+    slept = Sleeps()
+    perform, aperform = Sleep.perform, Sleep.aperform
+    monkeypatch.setattr(Sleep, "perform", lambda effect: perform(slept.shortened(effect)))
+    monkeypatch.setattr(Sleep, "aperform", lambda effect: aperform(slept.shortened(effect)))
+    return slept

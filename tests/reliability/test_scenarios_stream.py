@@ -1,0 +1,76 @@
+"""Streams, and how they break."""
+
+import json
+from typing import Any
+
+import pytest
+from play import COFFEE, TEA, Play, call, calls, final
+
+from agentkit import ModelError, NoAnswer
+from agentkit.messages import calls_of
+from agentkit.model import TextDelta
+from agentkit.policies.retry import Retrying
+
+LONG = call("price_of", {"item": "tea", "note": "many words, so that half of the pieces end in the midst of the call"})
+TEXT = {"content": "The price of tea is not what it used to be, but I know it."}
+FAULTS = [
+    ("stream_cut_eof", {**calls(LONG), "cut": True}),
+    ("stream_cut_eof", {**calls(TEA), "cut": True, "after": 4}),
+    ("stream_cut_text", {**TEXT, "cut": True}),
+    ("stream_cut_text", {"content": "Well.", **calls(TEA), "cut": True, "after": 2}),
+    ("stream_reset", {**TEXT, "reset": "halfway"}),
+    ("stream_reset", {**calls(LONG), "reset": "halfway"}),
+    ("stream_error_event", {**TEXT, "error": "upstream failed"}),
+    ("stream_error_event", {**calls(TEA), "error": "upstream failed", "after": 3}),
+]
+
+
+def without_ids(messages: Any) -> Any:
+    """The conversation with its ids numbered: Gemini's calls have none, so each has a new one."""
+    text = json.dumps(messages, sort_keys=True)
+    for number, identity in enumerate(made.id for message in messages for made in calls_of(message)):
+        text = text.replace(identity, f"id{number}")
+    return json.loads(text)
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic", "gemini"])
+def test_stream_basic(play_streamed: Play, wire: str):
+    replies = [calls(TEA, COFFEE, content="Let me see what it costs."), final("7.75")]
+    outcome = play_streamed(replies, wire=wire)
+    whole = Play(play_streamed.world.removesuffix("-streamed"), play_streamed.slept)(replies, wire=wire)
+    assert outcome.answer == whole.answer == "7.75"
+    assert without_ids(outcome.messages) == without_ids(whole.messages)
+    assert (
+        "".join(event.text for event in outcome.events if isinstance(event, TextDelta)) == "Let me see what it costs."
+    )
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+@pytest.mark.parametrize(("scenario", "fault"), FAULTS)
+def test_a_broken_stream_is_asked_for_again(play_streamed: Play, scenario: str, fault: Any, wire: str):
+    outcome = play_streamed([fault, calls(TEA), final("3.5")], wire=wire)
+    assert outcome.answer == "3.5"
+    assert outcome.arguments == [{"item": "tea"}]
+    assert len([event for event in outcome.events if isinstance(event, Retrying)]) == 1
+
+
+@pytest.mark.parametrize(("scenario", "fault"), FAULTS[::2])
+def test_a_stream_that_always_breaks_ends_typed(play_streamed: Play, scenario: str, fault: Any):
+    outcome = play_streamed([fault] * 20)
+    assert isinstance(outcome.error, ModelError)
+    assert len(outcome.bodies) <= 10
+    assert outcome.ran == []
+    assert not isinstance(outcome.error, NoAnswer)
+
+
+def test_stream_stall(play_streamed: Play):
+    outcome = play_streamed([{**calls(TEA), "stall": 4}, calls(TEA), final("3.5")], request_timeout=0.4)
+    assert outcome.answer == "3.5"
+    assert len(outcome.ran) == 1
+
+
+def test_stream_same_index(play_streamed: Play):
+    made = [{**TEA, "id": "a", "index": 0}, {**COFFEE, "id": "b", "index": 0}]
+    outcome = play_streamed([calls(*made), final("7.75")])
+    assert outcome.answer == "7.75"
+    assert outcome.arguments == [{"item": "coffee"}, {"item": "tea"}]

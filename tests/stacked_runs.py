@@ -1,0 +1,107 @@
+"""The agent loop under the policies that bring every run to an end, driven in either world."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from agentkit import ToolRegistry
+from agentkit.answer import answer_tool
+from agentkit.flow import Event, Flow, drive, stacked
+from agentkit.loop import agent_loop
+from agentkit.messages import Message, ToolCall, assistant, user
+from agentkit.model import ModelAsked, Reply, Request
+from agentkit.policies.ends import refusals, whole_replies
+from agentkit.policies.landing import Landing, landing
+from agentkit.policies.limits import limit
+from agentkit.policies.stuck import stuck
+
+
+@dataclass
+class Ran:
+    """What came of a run."""
+
+    answer: Any
+    stopped: str
+    history: list[Message]
+    events: list[Event]
+
+    @property
+    def requests(self) -> list[Request]:
+        return [event.request for event in self.events if isinstance(event, ModelAsked)]
+
+
+def flow_of(model, *tools, answer=str, limits=None, max_steps=50, stream=False, history=None, inner=()) -> Flow[Any]:
+    """The loop under its policies, those of `inner` the nearest to it."""
+    policies = (*inner, landing(), stuck(), whole_replies(), refusals(), limit(limits, max_steps))
+    registry = ToolRegistry(*tools, answer=answer_tool(answer))
+    history = [user("go")] if history is None else history
+    loop = agent_loop(model, registry, history, text_ends=answer is str, stream=stream)
+    return stacked(loop, policies)
+
+
+def run(world, model, *tools, history=None, **settings) -> Ran:
+    """Run the loop in one of the two worlds."""
+    history = [user("go")] if history is None else history
+    answer, events = world.drive(flow_of(model, *tools, history=history, **settings))
+    landed = [event.reason for event in events if isinstance(event, Landing)]
+    return Ran(answer.value, landed[0] if landed else answer.stopped, history, events)
+
+
+def answer_of(flow: Flow[Any]) -> Any:
+    """The answer of a flow, blocking; for runs inside of tools."""
+    driver = drive(flow)
+    while True:
+        try:
+            next(driver)
+        except StopIteration as stop:
+            return stop.value.value
+
+
+def call(name: str, **arguments) -> dict[str, Any]:
+    """A scripted reply that makes one call."""
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+def final(text: str) -> dict[str, Any]:
+    """A scripted reply that gives the answer."""
+    return call("final_answer", text=text)
+
+
+def cut(content: str | None = None, *calls: ToolCall) -> Reply:
+    """A reply that the token limit cut."""
+    return Reply(assistant(content, calls), finish_reason="length")
+
+
+class Endless:
+    """A model that makes the same reply, or several by turns, for ever; `last` is what it says when it must answer."""
+
+    name = "endless"
+
+    def __init__(self, *replies: Any, last: Any = None) -> None:
+        self.replies, self.last, self.asked = replies, last, 0
+
+    def ask(self, request: Request):
+        entry = self.replies[self.asked % len(self.replies)]
+        if self.last is not None and request.tool_choice == "final_answer":
+            entry = self.last
+        self.asked += 1
+        yield entry if isinstance(entry, Reply) else Reply(_message(entry, self.asked))
+
+    async def aask(self, request: Request):
+        for piece in self.ask(request):
+            yield piece
+
+
+def _message(entry: Any, place: int) -> Message:
+    if isinstance(entry, str):
+        return assistant(entry)
+    calls = [
+        {"id": f"c{place}_{number}", "type": "function", "function": {"name": one["name"], "arguments": _text(one)}}
+        for number, one in enumerate(entry["tool_calls"])
+    ]
+    return {**assistant(entry.get("content")), "tool_calls": calls}
+
+
+def _text(one: dict[str, Any]) -> str:
+    arguments = one["arguments"]
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)

@@ -1,0 +1,303 @@
+"""Many queries at a time."""
+
+import asyncio
+import io
+import json
+import sys
+import threading
+import time
+
+import pytest
+from children import interrupted
+
+from agentkit import JsonAgent, ModelError, RunContext, RunError, Session
+from agentkit.batch import afinished, finished
+from agentkit.context import Progress
+from agentkit.listeners.progress import ProgressBar
+from agentkit.messages import assistant
+from agentkit.model import Reply
+from agentkit.testing import ScriptedModel
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+class Echo:
+    """Answers with the query, after as many seconds as it says; counts how many it is asked at once."""
+
+    name = "echo"
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self.asked: list[str] = []
+        self.lock = threading.Lock()
+
+    def ask(self, request):
+        seconds = self.begin(request)
+        try:
+            time.sleep(seconds)
+        finally:
+            self.now -= 1
+        yield self.reply(request)
+
+    async def aask(self, request):
+        seconds = self.begin(request)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.now -= 1
+        yield self.reply(request)
+
+    def begin(self, request) -> float:
+        with self.lock:
+            self.asked.append(request.messages[-1]["content"])
+            self.now += 1
+            self.most = max(self.most, self.now)
+        words = self.asked[-1].split()
+        return float(words[1]) if len(words) > 1 else 0.0
+
+    def reply(self, request) -> Reply:
+        query = request.messages[-1]["content"]
+        if query.startswith("fail"):
+            raise ModelError(f"cannot {query}")
+        arguments = json.dumps({"text": query})
+        call = {"id": "c", "type": "function", "function": {"name": "final_answer", "arguments": arguments}}
+        return Reply({**assistant(), "tool_calls": [call]})
+
+
+def agent(**settings) -> JsonAgent:
+    return JsonAgent(add, model=Echo(), **settings)
+
+
+def run_all(world, settled, queries, **settings):
+    settings = {"progress": False, **settings}
+    if world.name == "sync":
+        return settled.map(queries, **settings)
+    return asyncio.run(settled.amap(queries, **settings))
+
+
+def test_results_come_in_the_order_of_the_queries(world):
+    queries = [f"q{number} {0.03 if number % 2 else 0}" for number in range(10)]
+    settled = agent()
+    results = run_all(world, settled, queries)
+    assert [result.answer for result in results] == queries
+    assert len(settled.history) == 1, "each query has a session of its own"
+    assert all(len(result.messages) == 4 for result in results)
+
+
+def test_one_that_fails_does_not_stop_the_others_and_stands_in_its_place(world):
+    results = run_all(world, agent(), ["a", "fail b", "", "c"])
+    assert [getattr(result, "answer", None) for result in results] == ["a", None, None, "c"]
+    assert isinstance(results[1], ModelError)
+    assert results[1].history[-1]["content"] == "fail b"
+    assert isinstance(results[2], RunError)
+
+
+def test_so_many_are_answered_at_a_time_and_no_more(world):
+    settled = agent()
+    start = time.perf_counter()
+    run_all(world, settled, [f"q{number} 0.05" for number in range(12)], concurrency=4)
+    assert settled.model.most == 4
+    assert time.perf_counter() - start < 0.5
+
+
+def test_no_queries_are_no_results(world):
+    assert run_all(world, agent(), []) == []
+
+
+def test_queries_are_taken_only_when_there_is_room(world):
+    settled = agent()
+    ahead = []
+
+    def queries():
+        for number in range(20):
+            ahead.append(number - len(done))
+            yield f"q{number}"
+
+    done: list[int] = []
+    settled.listeners += (lambda event: done.append(1) if type(event).__name__ == "RunFinished" else None,)
+    assert len(run_all(world, settled, queries(), concurrency=3)) == 20
+    assert max(ahead) <= 3
+
+
+def test_endless_queries_can_be_answered_one_after_the_other(world):
+    settled = agent()
+    endless = (f"q{number}" for number in iter(int, 1))
+    if world.name == "sync":
+        outcomes = finished(lambda query: settled.stream(query, session=Session()), endless, 2)
+        answers = [next(outcomes)[1].answer for _ in range(5)]
+        outcomes.close()
+    else:
+
+        async def main():
+            outcomes = afinished(lambda query: settled.astream(query, session=Session()), endless, 2)
+            answers = [(await anext(outcomes))[1].answer for _ in range(5)]
+            await outcomes.aclose()
+            return answers
+
+        answers = asyncio.run(main())
+    assert answers == ["q0"] * 5
+    assert len(settled.model.asked) <= 8
+
+
+def test_queries_may_come_asynchronously():
+    async def queries():
+        for name in "abc":
+            await asyncio.sleep(0.001)
+            yield name
+
+    results = asyncio.run(agent().amap(queries(), progress=False))
+    assert [result.answer for result in results] == ["a", "b", "c"]
+
+
+def test_outcomes_do_not_wait_for_queries_that_are_slow_to_come():
+    async def queries():
+        yield "a"
+        await asyncio.sleep(30)
+
+    async def main() -> str:
+        settled = agent()
+        outcomes = afinished(lambda query: settled.astream(query, session=Session()), queries())
+        _, result = await asyncio.wait_for(anext(outcomes), 5)
+        await outcomes.aclose()
+        return result.answer
+
+    assert asyncio.run(main()) == "a"
+
+
+def test_what_the_queries_raise_is_raised_and_the_runs_are_stopped(world):
+    def queries():
+        yield "q0"
+        raise LookupError("no more")
+
+    with pytest.raises(LookupError, match="no more"):
+        run_all(world, agent(), queries())
+
+
+@pytest.mark.parametrize(("queries", "concurrency", "reason"), [("abc", 8, r"one text.*agent\.map\(\['abc'\]\)"), (["a"], 0, "at least 1")])  # fmt: skip
+def test_what_cannot_be_meant_is_refused(world, queries, concurrency, reason):
+    with pytest.raises(RunError, match=reason):
+        run_all(world, agent(), queries, concurrency=concurrency)
+
+
+def test_an_interrupt_in_a_tool_stops_all(world):
+    def interrupt() -> None:
+        """Interrupts."""
+        raise KeyboardInterrupt
+
+    class Calls(Echo):
+        def reply(self, request):
+            call = {"id": "c", "type": "function", "function": {"name": "interrupt", "arguments": "{}"}}
+            return Reply({**assistant(), "tool_calls": [call]})
+
+    model = Calls()
+    with pytest.raises(KeyboardInterrupt):
+        run_all(world, JsonAgent(interrupt, model=model), (f"q{number} 0.01" for number in range(1000)))
+    asked = len(model.asked)
+    time.sleep(0.05)
+    assert len(model.asked) == asked < 50
+
+
+def test_a_cancelled_task_stops_all_and_waits_for_their_ends():
+    ended = []
+
+    async def hang() -> None:
+        """Hangs."""
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.append(1)
+
+    class Calls(Echo):
+        def reply(self, request):
+            call = {"id": "c", "type": "function", "function": {"name": "hang", "arguments": "{}"}}
+            return Reply({**assistant(), "tool_calls": [call]})
+
+    async def main() -> None:
+        task = asyncio.create_task(JsonAgent(hang, model=Calls()).amap(["a", "b", "c"], progress=False))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0.01)
+        assert ended == [1, 1, 1]
+
+    asyncio.run(main())
+
+
+def test_a_real_interrupt_stops_blocking_runs_at_once():
+    code = (
+        "import os, time\nfrom agentkit import JsonAgent\n"
+        "def add(a: int) -> int:\n    'Adds.'\n    return a\n"
+        "class Slow:\n    name = 'slow'\n    aask = None\n"
+        "    def ask(self, request):\n        os.write(1, b'asked\\n')\n        time.sleep(60)\n        yield None\n"
+        "try:\n    JsonAgent(add, model=Slow()).map(['a'] * 100, concurrency=3)\n"
+        "except KeyboardInterrupt:\n    print('stopped')\n"
+    )
+    assert interrupted(code, after="asked", times=3) == "asked\n" * 3 + "stopped\n"
+
+
+def test_runs_that_are_given_up_stop_at_their_next_event():
+    settled = agent()
+    outcomes = finished(lambda query: settled.stream(query, session=Session()), ["a 0.05", "b 0.05", "c"], 2)
+    outcomes.close()
+    assert settled.model.asked == [], "nothing begins before somebody waits"
+    outcomes = finished(lambda query: settled.stream(query, session=Session()), ["a", "b 0.05", "c 0.05"], 2)
+    next(outcomes)
+    outcomes.close()
+    seen: list[str] = []
+    settled.listeners += (lambda event: seen.append(type(event).__name__),)
+    time.sleep(0.15)
+    assert "RunFinished" not in seen
+
+
+def test_a_map_inside_of_a_tool_that_is_given_up_ends():
+    inner, ended = agent(), threading.Event()
+
+    def many(run: RunContext) -> None:
+        """Asks many."""
+        run.emit("begun")
+        try:
+            inner.map(["q 30"] * 3, progress=False)
+        finally:
+            ended.set()
+
+    asking = JsonAgent(many, model=ScriptedModel({"tool_calls": [{"name": "many", "arguments": {}}]}))
+    for event in asking.stream("go"):
+        if isinstance(event, Progress):
+            break
+    assert ended.wait(5)
+
+
+class TestTheBar:
+    def bar(self, total, show=True):
+        out = io.StringIO()
+        with ProgressBar(total, show, out) as bar:
+            for number in range(4):
+                bar.advance(failed=number == 1)
+        return out.getvalue()
+
+    def test_shows_how_far_it_is(self):
+        shown = self.bar(8)
+        assert shown.startswith("\r[------------------------------] 0/8 done")
+        assert "\r[###############---------------] 4/8 done, 1 failed, 0 s" in shown
+        assert shown.endswith("\n")
+        assert all(len(line) <= 80 for line in shown.split("\r"))
+
+    def test_knows_no_total_of_what_comes_one_by_one(self):
+        assert "\r4 done, 1 failed" in self.bar(None)
+        assert "0/0" not in self.bar(0)
+
+    def test_is_for_terminals_and_notebooks_unless_it_is_wanted(self, monkeypatch):
+        assert self.bar(8, None) == ""
+        assert self.bar(8, False) == ""
+        monkeypatch.setitem(sys.modules, "ipykernel", sys)
+        assert self.bar(8, None) != ""
+
+    def test_is_drawn_by_map(self, world, capsys):
+        run_all(world, agent(), ["a", "fail"], progress=True)
+        assert "2/2 done, 1 failed" in capsys.readouterr().err
+        run_all(world, agent(), ["a", "fail"], progress=None)
+        assert capsys.readouterr().err == ""

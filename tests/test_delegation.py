@@ -1,0 +1,384 @@
+"""Agents as tools of agents, and conversations that are handed on."""
+
+import asyncio
+import json
+import threading
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from agentkit import DefinitionError, JsonAgent, ModelError, Paused, RunError, Session, Usage, tool
+from agentkit.delegation import MOST_HANDOFFS
+from agentkit.histories import check_history
+from agentkit.messages import assistant
+from agentkit.model import ModelReplied, Reply, Request, TextDelta
+from agentkit.registry import ToolRegistry
+from agentkit.run import HandedOver, RunFinished, RunStarted, SubRun
+from agentkit.running import ToolFinished
+from agentkit.testing import ScriptedModel
+
+DONE: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_done():
+    DONE.clear()
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+@tool(effect="danger")
+def delete(path: str) -> str:
+    """Deletes."""
+    DONE.append(path)
+    return f"deleted {path}"
+
+
+def note(text: str) -> str:
+    """Notes."""
+    DONE.append(text)
+    return "noted"
+
+
+def calls(*entries, **extra):
+    return {"tool_calls": [{"name": name, "arguments": arguments} for name, arguments in entries], **extra}
+
+
+def final(text="done"):
+    return calls(("final_answer", {"text": text}))
+
+
+def helper(*script: object, **settings) -> JsonAgent:
+    """An agent that is asked by another."""
+    return JsonAgent(add, delete, description="Knows numbers.", model=ScriptedModel(*script, name="inner"), **settings)
+
+
+ASK = calls(("numbers", {"query": "1 + 2?"}))
+
+
+def outer(inner: JsonAgent, *script: object, **settings) -> JsonAgent:
+    return JsonAgent(inner.as_tool("numbers"), note, model=ScriptedModel(*script), **settings)
+
+
+class TestAnAgentAsATool:
+    def test_answers_the_query_of_the_other(self, world):
+        inner = helper(calls(("add", {"a": 1, "b": 2})), final("3"))
+        asking = outer(inner, ASK, final("It is 3."))
+        result = world.run(asking, "What is 1 + 2?")
+        assert result.answer == "It is 3."
+        assert result.calls[0].content == "3"
+        assert inner.model.requests[0].messages[-1] == {"role": "user", "content": "1 + 2?"}
+        assert "What is" not in json.dumps(inner.model.requests[0].messages), "it has a conversation of its own"
+        assert len(inner.history) == 1, "and it is not the agent's usual one"
+
+    def test_shows_the_model_a_query_and_its_description(self):
+        shown = helper().as_tool("numbers").openai_schema["function"]
+        assert shown["description"] == "Knows numbers."
+        assert list(shown["parameters"]["properties"]) == ["query"]
+        assert helper().as_tool("numbers", "Does sums.").description == "Does sums."
+        with pytest.raises(DefinitionError, match="numbers"):
+            JsonAgent(add, model=ScriptedModel()).as_tool("numbers")
+
+    def test_gives_a_typed_answer_as_data(self, world):
+        @dataclass
+        class Pair:
+            left: int
+            right: int
+
+        inner = JsonAgent(add, answer=Pair, model=ScriptedModel(calls(("final_answer", {"left": 1, "right": 2}))))
+        result = world.run(JsonAgent(inner.as_tool("pairs", "Pairs."), model=ScriptedModel(calls(("pairs", {"query": "?"})), final())), "go")  # fmt: skip
+        assert json.loads(result.calls[0].content) == {"left": 1, "right": 2}
+        assert result.calls[0].value == Pair(1, 2)
+
+    def test_calls_at_once_do_not_mix(self, world):
+        class Echo:
+            name = "echo"
+
+            def ask(self, request):
+                time.sleep(0.02)
+                yield self.reply(request)
+
+            async def aask(self, request):
+                await asyncio.sleep(0.02)
+                yield self.reply(request)
+
+            def reply(self, request):
+                text = json.dumps({"text": request.messages[-1]["content"].upper()})
+                call = {"id": "c", "type": "function", "function": {"name": "final_answer", "arguments": text}}
+                return Reply({**assistant(), "tool_calls": [call]})
+
+        inner = JsonAgent(add, model=Echo())
+        many = calls(*[("shout", {"query": f"q{number}"}) for number in range(6)])
+        result = world.run(JsonAgent(inner.as_tool("shout", "Shouts."), model=ScriptedModel(many, final())), "go")
+        assert [message["content"] for message in result.messages if message["role"] == "tool"][:6] == [f"Q{number}" for number in range(6)]  # fmt: skip
+
+    def test_a_run_without_answer_is_told_to_the_model(self, world):
+        inner = helper(ModelError("no such key", kind="authentication", status=401))
+        result = world.run(outer(inner, ASK, final("sorry")), "go")
+        assert result.answer == "sorry"
+        assert result.calls[0].content == "numbers came to no answer. ModelError: no such key"
+
+    def test_what_a_tool_inside_raises_to_the_caller_goes_to_the_caller(self, world):
+        @tool(on_error="raise")
+        def fail() -> None:
+            """Fails."""
+            raise KeyError("mine")
+
+        inner = JsonAgent(fail, description="Fails.", model=ScriptedModel(calls(("fail", {}))))
+        with pytest.raises(KeyError, match="mine"):
+            world.run(outer(inner, ASK), "go")
+
+    @pytest.mark.parametrize("streamed", [True, False])
+    def test_its_events_are_shown_as_its_own(self, world, streamed):
+        inner = helper({"content": "Let me see.", **calls(("add", {"a": 1, "b": 2}))}, final("3"))
+        seen: list = []
+        asking = outer(inner, ASK, final(), listeners=[seen.append])
+        events = world.stream(asking, "go") if streamed else (world.run(asking, "go"), seen)[1]
+        plain = [event for event in events if not isinstance(event, SubRun)]
+        within = [event.event for event in events if isinstance(event, SubRun)]
+        assert [type(event) for event in plain].count(RunStarted) == 1
+        assert [type(event) for event in plain].count(RunFinished) == 1
+        assert isinstance(events[-1], RunFinished)
+        assert isinstance(within[0], RunStarted)
+        assert isinstance(within[-1], RunFinished)
+        assert within[-1].result.answer == "3"
+        assert any(isinstance(event, TextDelta) for event in within) == streamed
+        assert {(event.name, event.call.name) for event in events if isinstance(event, SubRun)} == {
+            ("numbers", "numbers")
+        }
+        place = next(place for place, event in enumerate(events) if isinstance(event, ToolFinished))
+        assert max(place for place, event in enumerate(events) if isinstance(event, SubRun)) < place
+
+    def test_what_it_takes_counts_in_the_run_that_asked(self, world):
+        def reply(entry, dollars):
+            (given,) = (piece for piece in ScriptedModel(entry).ask(request) if isinstance(piece, Reply))
+            return Reply(given.message, Usage(requests=1, input_tokens=10, cost=dollars))
+
+        request = Request([], ToolRegistry())
+        deepest = JsonAgent(add, description="Deep.", model=ScriptedModel(reply(final("1"), 0.5)))
+        inner = JsonAgent(deepest.as_tool("deep"), description="In the middle.", model=ScriptedModel(
+            reply(calls(("deep", {"query": "?"})), 0.25), reply(final("2"), 0.25)
+        ))  # fmt: skip
+        asking = outer(inner, reply(ASK, 1.0), reply(final(), 1.0))
+        result = world.run(asking, "go")
+        assert result.usage == Usage(requests=5, input_tokens=50, cost=3.0)
+        assert asking.session.usage == result.usage
+        assert (result.steps, len(result.calls)) == (2, 2)
+
+    def test_is_given_up_with_the_run_that_asked(self):
+        begun, ended = threading.Event(), threading.Event()
+
+        async def hang() -> None:
+            """Hangs."""
+            begun.set()
+            try:
+                await asyncio.sleep(30)
+            finally:
+                ended.set()
+
+        inner = JsonAgent(hang, description="Hangs.", model=ScriptedModel(calls(("hang", {}))))
+        for event in outer(inner, ASK).stream("go"):
+            if isinstance(event, SubRun) and begun.wait(0.2):
+                break
+        assert ended.wait(5)
+
+    def test_has_no_timeout_of_its_own(self):
+        assert helper().as_tool("numbers").timeout is None
+
+
+class TestApprovalInside:
+    DELETE = calls(("delete", {"path": "a"}))
+
+    def test_who_decides_outside_decides_inside(self, world):
+        asked = []
+
+        def decide(call):
+            asked.append(call.name)
+            return "no" if call.name == "delete" else None
+
+        inner = helper(self.DELETE, final("kept"))
+        assert world.run(outer(inner, ASK, final(), approve=decide), "go").calls[0].content == "kept"
+        assert asked == ["numbers", "delete"]
+        assert DONE == []
+
+    def test_a_pause_inside_pauses_the_whole_and_goes_on_in_another_process(self, world, tmp_path):
+        both = calls(("numbers", {"query": "tidy up"}), ("note", {"text": "beside"}))
+        with pytest.raises(Paused) as caught:
+            world.run(outer(helper(self.DELETE), both), "go")
+        assert DONE == ["beside"]
+        (waiting,) = caught.value.calls
+        assert (waiting.id, waiting.name) == ("call_1_1/call_1_1", "delete")
+        assert waiting.id in str(caught.value)
+        caught.value.session.save(tmp_path / "s.json")
+
+        session = Session.load(tmp_path / "s.json")
+        assert session.waiting == [waiting]
+        inner, model = helper(final("tidy")), ScriptedModel(final())
+        result = world.run(
+            JsonAgent(inner.as_tool("numbers"), note, model=model), None, session=session, approvals={waiting.id: True}
+        )
+        assert result.answer == "done"
+        assert DONE == ["beside", "a"], "what was done stays done"
+        told = {
+            message["name"]: message["content"] for message in model.requests[0].messages if message["role"] == "tool"
+        }
+        assert told == {"numbers": "tidy", "note": "noted"}
+        assert check_history(result.messages) == []
+        assert inner.model.requests[0].messages[1]["content"] == "tidy up"
+        assert session.approvals.nested == {}
+
+    def test_it_waits_on_when_nothing_is_decided_and_can_be_refused(self, world):
+        inner = helper(self.DELETE, final("kept"))
+        asking = outer(inner, ASK, final())
+        for query in ("go", None):
+            with pytest.raises(Paused) as caught:
+                world.run(asking, query)
+        (waiting,) = caught.value.calls
+        assert world.run(asking, None, approvals={waiting.id: "keep it"}).answer == "done"
+        assert "Denied: keep it" in json.dumps(inner.model.requests[1].messages)
+        assert DONE == []
+
+    def test_two_agents_that_pause_are_both_waited_for(self, world):
+        inner = helper(self.DELETE, self.DELETE, final("x"), final("y"))
+        asking = outer(inner, calls(("numbers", {"query": "one"}), ("numbers", {"query": "two"})), final())
+        with pytest.raises(Paused) as caught:
+            world.run(asking, "go")
+        ids = [call.id for call in caught.value.calls]
+        assert len(set(ids)) == 2
+        assert world.run(asking, None, approvals=dict.fromkeys(ids, True)).answer == "done"
+        assert DONE == ["a", "a"]
+
+    def test_a_new_query_forgets_it(self, world):
+        asking = outer(helper(self.DELETE), ASK, final())
+        with pytest.raises(Paused):
+            world.run(asking, "go")
+        assert world.run(asking, "never mind").answer == "done"
+        assert asking.session.waiting == []
+        assert DONE == []
+
+
+TRANSFER = calls(("transfer_to_billing", {"reason": "It is about money."}))
+
+
+class TestHandOff:
+    def billing(self, *script: object, **settings) -> JsonAgent:
+        model = ScriptedModel(*script, name="billing")
+        return JsonAgent(note, description="You are billing.", model=model, **settings)
+
+    def triage(self, other, *script: object, **settings) -> JsonAgent:
+        model = ScriptedModel(*script, name="triage")
+        return JsonAgent(add, description="You are triage.", model=model, handoffs={"billing": other}, **settings)
+
+    def test_the_other_agent_goes_on_with_the_conversation(self, world):
+        billing = self.billing(calls(("note", {"text": "paid"})), final("Paid."))
+        triage = self.triage(billing, calls(("add", {"a": 1, "b": 2})), TRANSFER)
+        result = world.run(triage, "I want to pay.")
+        assert (result.answer, result.model, result.handed) == ("Paid.", "billing", ("billing",))
+        assert result.steps == result.usage.requests == 4
+        first, last = triage.model.requests[0], billing.model.requests[-1]
+        assert "transfer_to_billing" in first.tools
+        assert first.messages[0]["content"].startswith("You are triage.")
+        assert set(last.tools) == {"note", "final_answer"}
+        assert last.messages[0]["content"].startswith("You are billing.")
+        assert [message["content"] for message in last.messages if message["role"] in ("user", "tool")] == [
+            "I want to pay.", "3", "The conversation is handed over to billing. It is about money.", "noted",
+        ]  # fmt: skip
+        assert check_history(result.messages) == []
+        assert triage.history == result.messages
+        assert len(billing.history) == 1
+
+    def test_it_is_an_event_and_streams(self, world):
+        events = world.stream(self.triage(self.billing({"content": "Well.", **final("Paid.")}), TRANSFER), "pay")
+        kinds = [type(event).__name__ for event in events]
+        assert events[kinds.index("HandedOver")] == HandedOver("billing", "It is about money.")
+        assert kinds.count("RunStarted") == kinds.count("RunFinished") == 1
+        after = events[kinds.index("HandedOver") :]
+        assert [event.text for event in after if isinstance(event, TextDelta)] == ["Well."]
+        assert [event.reply.message["tool_calls"][0]["function"]["name"] for event in events if isinstance(event, ModelReplied)] == ["transfer_to_billing", "final_answer"]  # fmt: skip
+        assert after[-1].result.answer == "Paid."
+
+    def test_the_next_query_begins_with_the_first_agent_again(self, world):
+        triage = self.triage(self.billing(final("Paid.")), TRANSFER, final("Hello again."))
+        world.run(triage, "pay")
+        result = world.run(triage, "hello")
+        assert (result.answer, result.handed) == ("Hello again.", ())
+        assert triage.model.requests[-1].messages[0]["content"].startswith("You are triage.")
+        assert triage.session.handed == []
+
+    def test_a_model_that_is_named_for_the_call_is_the_first_agents(self, world):
+        triage = self.triage(self.billing(final("Paid.")))
+        assert world.run(triage, "pay", model=ScriptedModel(TRANSFER, name="named")).model == "billing"
+
+    def test_agents_may_hand_back(self, world):
+        triage = self.triage(None, TRANSFER, final("It is paid."))
+        back = calls(("transfer_to_triage", {"reason": "Done."}))
+        billing = self.billing(back, handoffs={"triage": lambda: triage})
+        triage.handoffs["billing"] = billing
+        result = world.run(triage, "pay")
+        assert (result.answer, result.model, result.handed) == ("It is paid.", "triage", ("billing", "triage"))
+
+    def test_not_for_ever(self, world):
+        back = calls(("transfer_to_triage", {"reason": "Not mine."}))
+        triage = self.triage(None, *[TRANSFER] * 6, final("Mine, then."))
+        billing = self.billing(*[back] * 6, handoffs={"triage": lambda: triage})
+        triage.handoffs["billing"] = billing
+        result = world.run(triage, "pay")
+        assert result.answer == "Mine, then."
+        assert len(result.handed) == MOST_HANDOFFS
+        assert f"handed over {MOST_HANDOFFS} times already" in result.calls[-2].content
+
+    def test_other_calls_of_the_turn_are_run_and_one_hand_off_counts(self, world):
+        turn = calls(
+            ("add", {"a": 1, "b": 2}),
+            ("transfer_to_billing", {"reason": "A."}),
+            ("transfer_to_billing", {"reason": "B."}),
+            ("final_answer", {"text": "no"}),
+        )
+        billing = self.billing(final("Paid."))
+        result = world.run(self.triage(billing, turn), "pay")
+        assert (result.answer, result.handed) == ("Paid.", ("billing",))
+        told = [message["content"] for message in billing.model.requests[0].messages if message["role"] == "tool"]
+        assert told[0] == "3"
+        assert told[1].endswith("handed over to billing. A.")
+        assert told[2].startswith("Not run")
+        assert told[3].startswith("Not run")
+
+    def test_a_call_that_is_not_valid_hands_nothing_over(self, world):
+        result = world.run(self.triage(self.billing(), calls(("transfer_to_billing", {})), final("So?")), "pay")
+        assert (result.answer, result.handed) == ("So?", ())
+        assert "reason" in result.calls[0].content
+
+    def test_checks_look_at_answers_not_at_hand_offs(self, world):
+        looked = []
+        triage = self.triage(self.billing(final("Paid.")), TRANSFER, checks=[lambda answer: looked.append(answer)])
+        assert world.run(triage, "pay").answer == "Paid."
+        assert looked == []
+
+    def test_a_pause_after_it_goes_on_with_the_agent_that_paused(self, world):
+        def bill(*script: object):
+            model = ScriptedModel(*script)
+            return JsonAgent(delete, description="You are billing.", model=model)
+
+        triage = self.triage(bill(calls(("delete", {"path": "a"}))), TRANSFER)
+        with pytest.raises(Paused) as caught:
+            world.run(triage, "delete it")
+        session = Session.from_dict(json.loads(json.dumps(caught.value.session.as_dict())))
+        other = bill(final("Deleted."))
+        result = world.run(self.triage(other), None, session=session, approvals={caught.value.calls[0].id: True})
+        assert (result.answer, result.handed) == ("Deleted.", ("billing",))
+        assert other.model.requests[0].messages[0]["content"].startswith("You are billing.")
+        assert DONE == ["a"]
+        stranger = Session.from_dict({**session.as_dict(), "inbox": ["go on"], "handed": ["billing"]})
+        with pytest.raises(RunError, match="handed over to 'billing', and this agent hands over to: nobody"):
+            world.run(JsonAgent(add, model=ScriptedModel(final())), None, session=stranger)
+
+    def test_the_tool_says_whom_it_is_about(self):
+        offered = self.triage(self.billing()).tools["transfer_to_billing"]
+        assert "over to billing" in offered.description
+        assert "You are billing." in offered.description
+        with pytest.raises(DefinitionError, match="transfer_to_the boss"):
+            JsonAgent(add, handoffs={"the boss": self.billing()}, model=ScriptedModel())

@@ -1,0 +1,427 @@
+"""Caps on steps, tokens, seconds, dollars and tool calls, for a run and for those inside of its tools."""
+
+import itertools
+import json
+import random
+import threading
+import time
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stacked_runs import Endless, answer_of, call, final, flow_of, run
+
+from agentkit import DefinitionError, LimitExceeded, ModelError, RunError
+from agentkit.flow import Sleep, ask
+from agentkit.messages import ToolCall, Usage, assistant, user
+from agentkit.model import AskModel, Reply, Request
+from agentkit.policies.limits import PURSES, limit
+from agentkit.policies.prices import LEAST, PriceUnknown
+from agentkit.policies.purse import GROWTH, LANDING_SHARE, Limits, Purse
+from agentkit.registry import ToolRegistry
+from agentkit.testing import ScriptedModel
+
+DONE = final("done")
+
+
+def counter():
+    numbers = itertools.count()
+
+    def count() -> int:
+        """Counts."""
+        return next(numbers)
+
+    return count
+
+
+def priced(entry, tokens=0, cost=0.0) -> Reply:
+    """A reply that took so much."""
+    (one,) = entry["tool_calls"]
+    calls = [ToolCall("c", one["name"], json.dumps(one["arguments"]))]
+    return Reply(assistant(None, calls), Usage(1, tokens, 0, cost=cost))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("steps", 0), ("steps", 1.5), ("steps", True), ("tokens", -1), ("tokens", "many"), ("seconds", 0),
+        ("seconds", float("inf")), ("seconds", float("nan")), ("dollars", -0.5), ("dollars", "1"), ("tool_calls", 0),
+        ("unknown_price", "ignore"),
+    ],
+)  # fmt: skip
+def test_a_senseless_limit_is_refused_by_name(name, value):
+    with pytest.raises(DefinitionError, match=rf"Limits\({name}="):
+        Limits(**{name: value})
+
+
+class TestSteps:
+    @pytest.mark.parametrize(
+        "given", [{"max_steps": 3}, {"limits": Limits(steps=3)}, {"limits": Limits(steps=3), "max_steps": 1}]
+    )
+    def test_they_are_counted_and_the_answer_is_asked_for(self, world, given):
+        model = Endless(call("count"), last=DONE)
+        ran = run(world, model, counter(), **given)
+        assert (ran.answer, ran.stopped, model.asked) == ("done", "max_steps", 4)
+
+    def test_a_request_that_failed_and_was_made_again_counts_once(self):
+        class Again:
+            """What a retry does, nearer to the loop than the limit."""
+
+            def __call__(self, flow):
+                effect = next(flow)
+                while True:
+                    try:
+                        outcome = yield effect
+                    except ModelError:
+                        outcome = yield effect
+                    try:
+                        effect = flow.send(outcome)
+                    except StopIteration as stop:
+                        return stop.value
+
+        busy = ModelError("busy", transient=True)
+        model = ScriptedModel(busy, call("count"), busy, DONE)
+        loop = flow_of(model, counter(), max_steps=99)
+        assert answer_of(limit(max_steps=2)(Again()(loop))) == "done"
+
+    def test_fifty_is_the_limit_where_nobody_says_one(self, world):
+        model = Endless(call("count"), last=DONE)
+        assert run(world, model, counter()).stopped == "max_steps"
+        assert model.asked == 51
+
+
+class TestTokens:
+    def test_in_and_out_are_counted(self, world):
+        model = ScriptedModel(*[priced(call("count"), 400) for _ in range(3)], DONE)
+        ran = run(world, model, counter(), limits=Limits(tokens=1000))
+        assert (ran.answer, ran.stopped) == ("done", "tokens")
+
+    def test_below_the_limit_nothing_happens(self, world):
+        model = ScriptedModel(priced(call("count"), 400), priced(call("count"), 599), DONE)
+        assert run(world, model, counter(), limits=Limits(tokens=1000)).stopped == "answer"
+
+
+class TestToolCalls:
+    def test_those_beyond_the_limit_are_told_and_the_run_lands(self, world):
+        ran_tools = []
+
+        def work(number: int) -> int:
+            """Works."""
+            ran_tools.append(number)
+            return number
+
+        two = {"tool_calls": [{"name": "work", "arguments": {"number": number}} for number in (1, 2)]}
+        ran = run(world, ScriptedModel(call("work", number=0), two, DONE), work, limits=Limits(tool_calls=2))
+        assert (ran.answer, ran.stopped, ran_tools) == ("done", "tool_calls", [0, 1])
+        told = [message["content"] for message in ran.history if message["role"] == "tool"]
+        assert told[:3] == ["0", "1", "Not run: the run's limit of 2 tool calls is reached."]
+
+    def test_a_run_that_just_reaches_it_goes_on(self, world):
+        ran = run(world, ScriptedModel(call("count"), "Hm.", DONE), counter(), limits=Limits(tool_calls=1))
+        assert ran.stopped == "answer"
+
+    def test_mistakes_and_the_answer_are_no_calls(self, world):
+        model = ScriptedModel(call("fly"), call("count", x=1), call("count"), DONE)
+        assert run(world, model, counter(), limits=Limits(tool_calls=1)).stopped == "answer"
+
+
+class TestSeconds:
+    def test_a_run_out_of_time_lands_in_what_is_kept_for_that(self, world):
+        def work() -> None:
+            """Works."""
+            time.sleep(0.35)
+
+        ran = run(world, ScriptedModel(call("work"), DONE), work, limits=Limits(seconds=0.4))
+        assert (ran.answer, ran.stopped) == ("done", "seconds")
+        assert 0 < ran.requests[1].timeout <= 0.4 * LANDING_SHARE
+
+    def test_each_request_has_the_time_that_is_left(self, world):
+        ran = run(world, ScriptedModel(call("count"), DONE), counter(), limits=Limits(seconds=100))
+        assert 70 < ran.requests[1].timeout < ran.requests[0].timeout <= 100 * (1 - LANDING_SHARE)
+
+    def test_a_shorter_timeout_stays(self):
+        request = Request([user("?")], ToolRegistry(counter()), timeout=3.0)
+        assert _sent(request, Limits(seconds=100)).timeout == 3.0
+        assert _sent(request, Limits()) == request
+
+    def test_a_request_that_took_all_the_time_is_the_limits_affair(self, world):
+        class Slow(ScriptedModel):
+            def ask(self, request):
+                if request.tool_choice != "final_answer":
+                    time.sleep(request.timeout)
+                    raise ModelError("no answer in time", kind="timeout", transient=True)
+                yield from super().ask(request)
+
+        ran = run(world, Slow(DONE), counter(), limits=Limits(seconds=0.2))
+        assert ran.stopped == "seconds"
+
+    def test_a_tool_is_waited_for_as_long_as_there_is_time(self, world):
+        hung = threading.Event()
+
+        def hang() -> None:
+            """Hangs."""
+            hung.wait(20)
+
+        begun = time.monotonic()
+        ran = run(world, ScriptedModel(call("hang"), DONE), hang, limits=Limits(seconds=0.3))
+        assert (ran.answer, ran.stopped) == ("done", "seconds")
+        assert time.monotonic() - begun < 5
+        hung.set()
+
+    def test_nobody_sleeps_longer_than_the_run(self):
+        def sleeping():
+            yield from ask(Sleep(99))
+
+        assert next(limit(Limits(seconds=2))(sleeping())).seconds <= 2
+        assert next(limit()(sleeping())).seconds == 99
+
+    def test_when_the_last_request_comes_too_late_the_error_says_so(self, world):
+        class Slow(ScriptedModel):
+            def ask(self, request):
+                time.sleep(request.timeout)
+                raise ModelError("no answer in time", kind="timeout", transient=True)
+                yield
+
+        begun = time.monotonic()
+        with pytest.raises(LimitExceeded, match="the last of its seconds") as caught:
+            run(world, Slow(), counter(), limits=Limits(seconds=0.2))
+        assert caught.value.reason == "seconds"
+        assert time.monotonic() - begun < 5
+
+
+def _sent(request: Request, limits: Limits, model=None) -> Request:
+    """The request that goes out."""
+
+    def asking():
+        yield from ask(AskModel(model or ScriptedModel(), request))
+
+    return next(limit(limits)(asking())).request
+
+
+class Shop:
+    """A model with prices: a tenth of a cent for each message, a cent for each 100 tokens of the reply; `spent` is what it took."""
+
+    name = "shop"
+    longest = 4_000
+
+    def __init__(self, seed: int = 0, *tools: str, thrift: float = 0.0) -> None:
+        self.random, self.tools, self.thrift = random.Random(seed), tools, thrift
+        self.spent, self.asked = 0.0, 0
+        self.lock = threading.Lock()
+
+    def worst_case(self, request: Request) -> float:
+        return self.price(len(request.messages), min(request.max_tokens or self.longest, self.longest))
+
+    def price(self, messages: int, tokens: int) -> float:
+        return 0.001 * messages + 0.0001 * tokens
+
+    def ask(self, request: Request):
+        with self.lock:
+            most = min(request.max_tokens or self.longest, self.longest)
+            tokens = most if self.random.random() > self.thrift else self.random.randint(1, most)
+            cost = self.price(len(request.messages), tokens)
+            self.spent += cost
+            self.asked += 1
+            is_last = request.tool_choice == "final_answer"
+            calls = [ToolCall("c", "final_answer", '{"text": "done"}')]
+            if not is_last and self.tools:
+                names = self.random.choices(self.tools, k=self.random.randint(1, 3))
+                calls = [ToolCall(f"c{number}", name, "{}") for number, name in enumerate(names)]
+            yield Reply(assistant(None, calls), Usage(1, 10, tokens, cost=cost))
+
+    async def aask(self, request: Request):
+        for piece in self.ask(request):
+            yield piece
+
+
+class TestDollars:
+    def test_a_request_that_fits_goes_out_as_it_is(self):
+        request = Request([user("?")], ToolRegistry(counter()))
+        assert _sent(request, Limits(dollars=5), Shop()) == request
+
+    def test_one_that_might_cost_too_much_may_say_less(self):
+        request = Request([user("?")], ToolRegistry(counter()))
+        sent = _sent(request, Limits(dollars=0.2), Shop())
+        kept = GROWTH * Shop().worst_case(replace(request, max_tokens=LEAST))
+        assert 0.19 - kept < Shop().worst_case(sent) <= 0.2 - kept
+        assert sent.max_tokens > LEAST
+
+    def test_a_models_own_limit_does_not_mislead(self):
+        class Terse(Shop):
+            longest = LEAST + 60
+
+            def worst_case(self, request):
+                return super().worst_case(request) + 0.01 * ((request.max_tokens or 9999) > 300)
+
+        request = Request([user("?")], ToolRegistry(counter()))
+        least = Terse().worst_case(replace(request, max_tokens=LEAST))
+        sent = _sent(request, Limits(dollars=(1 + GROWTH) * least + 0.005), Terse())
+        assert Terse().worst_case(sent) <= least + 0.005
+
+    def test_the_last_request_is_paid_from_what_was_kept(self, world):
+        shop = Shop(0, "count")
+        ran = run(world, shop, counter(), limits=Limits(dollars=1.0))
+        assert (ran.answer, ran.stopped) == ("done", "dollars")
+        assert shop.asked > 2
+        assert shop.spent <= 1.0
+
+    def test_where_there_is_too_little_from_the_start_nothing_is_spent(self, world):
+        shop = Shop()
+        with pytest.raises(LimitExceeded, match="the last of its dollars") as caught:
+            run(world, shop, counter(), limits=Limits(dollars=0.001))
+        assert (caught.value.reason, shop.spent) == ("dollars", 0.0)
+
+    def test_what_a_failed_request_set_aside_comes_back(self, world):
+        class Failing(Shop):
+            def ask(self, request):
+                if self.asked < 5:
+                    self.asked += 1
+                    raise ModelError("down")
+                yield from super().ask(request)
+
+        def retrying(flow):
+            effect = next(flow)
+            while True:
+                try:
+                    outcome = yield effect
+                except ModelError:
+                    continue
+                try:
+                    effect = flow.send(outcome)
+                except StopIteration as stop:
+                    return stop.value
+
+        loop = flow_of(Failing(), counter())
+        assert answer_of(limit(Limits(dollars=0.6))(retrying(loop))) == "done"
+
+    def test_a_reply_that_does_not_say_its_cost_costs_what_was_set_aside(self, world):
+        class Silent(Shop):
+            def ask(self, request):
+                for reply in super().ask(request):
+                    yield replace(reply, usage=replace(reply.usage, cost=None))
+
+        shop = Silent(3, "count", thrift=1.0)
+        assert run(world, shop, counter(), limits=Limits(dollars=2.0)).stopped == "dollars"
+        assert shop.spent < 1.9
+
+    def test_a_model_without_a_price_is_refused_before_anything_is_asked(self, world):
+        model = ScriptedModel(DONE)
+        with pytest.raises(RunError, match=r'price of scripted is not known.*unknown_price="allow"'):
+            run(world, model, counter(), limits=Limits(dollars=1))
+        assert model.requests == []
+
+    def test_it_may_be_allowed_and_is_told_once(self, world):
+        model = ScriptedModel(priced(call("count"), cost=0.4), priced(call("count"), cost=0.4), DONE)
+        ran = run(world, model, counter(), limits=Limits(dollars=1, unknown_price="allow"))
+        assert [event.model for event in ran.events if isinstance(event, PriceUnknown)] == ["scripted"]
+        assert ran.answer == "done"
+
+    def test_without_a_limit_in_dollars_nobody_asks_for_prices(self, world):
+        class Bare(ScriptedModel):
+            def worst_case(self, request):
+                raise AssertionError
+
+        assert run(world, Bare(DONE), counter(), limits=Limits(tokens=9)).answer == "done"
+
+
+class TestRunsInsideOfTools:
+    """An agent that is a tool draws from the purse of the run that calls it."""
+
+    def outer(self, world, inner_model, outer_model, limits, inner_limits=None):
+        def ask_other() -> str:
+            """Asks another agent."""
+            return answer_of(flow_of(inner_model, counter(), limits=inner_limits))
+
+        async def ask_other_too() -> str:
+            """Asks another agent, inside a coroutine."""
+            return answer_of(flow_of(inner_model, counter(), limits=inner_limits))
+
+        return run(world, outer_model, ask_other, ask_other_too, limits=limits)
+
+    @pytest.mark.parametrize("tool", ["ask_other", "ask_other_too"])
+    def test_tokens(self, world, tool):
+        inner = ScriptedModel(priced(call("count"), 600), priced(call("count"), 600), final("inner"))
+        ran = self.outer(world, inner, ScriptedModel(call(tool), DONE), Limits(tokens=1000))
+        assert ran.stopped == "tokens"
+        assert ran.history[2]["content"] == "inner", "the inner run landed when the outer purse was empty"
+        inner.assert_done()
+
+    def test_tool_calls(self, world):
+        inner = Endless(call("count"), last=final("inner"))
+        ran = self.outer(world, inner, Endless(call("ask_other"), last=DONE), Limits(tool_calls=3))
+        assert (ran.answer, ran.stopped, ran.history[2]["content"]) == ("done", "tool_calls", "inner")
+        assert inner.asked == 4
+
+    def test_seconds(self, world):
+        inner = ScriptedModel(DONE)
+        asked = []
+        inner.script[0] = lambda request: asked.append(request.timeout) or DONE
+        self.outer(world, inner, ScriptedModel(call("ask_other"), DONE), Limits(seconds=10))
+        assert 6 < asked[0] <= 10 * (1 - LANDING_SHARE) ** 2
+
+    def test_steps_are_each_runs_own(self, world):
+        inner = ScriptedModel(*[call("count")] * 5, final("inner"))
+        ran = self.outer(world, inner, ScriptedModel(call("ask_other"), DONE), Limits(steps=2))
+        assert ran.stopped == "answer"
+
+    def test_its_own_limits_are_kept_too_and_end_only_itself(self, world):
+        inner = Endless(call("count"), last=final("inner"))
+        ran = self.outer(
+            world, inner, ScriptedModel(call("ask_other"), DONE), Limits(tool_calls=9), Limits(tool_calls=2)
+        )
+        assert (ran.stopped, ran.history[2]["content"]) == ("answer", "inner")
+
+    def test_a_run_that_comes_after_has_a_purse_of_its_own(self, world):
+        for _ in range(2):
+            model = ScriptedModel(call("count"), DONE)
+            assert run(world, model, counter(), limits=Limits(tool_calls=1)).stopped == "answer"
+
+    def test_what_the_outer_run_kept_for_its_last_request_is_not_spent_inside(self, world):
+        inner, outer = Shop(1, "count"), Shop(2, "ask_other")
+        ran = self.outer(world, inner, outer, Limits(dollars=2.0))
+        assert (ran.answer, ran.stopped) == ("done", "dollars")
+        assert inner.asked > 0
+        assert inner.spent + outer.spent <= 2.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    dollars=st.floats(0.01, 5.0),
+    thrift=st.floats(0, 1),
+    depth=st.integers(0, 2),
+    own=st.none() | st.floats(0.05, 1.0),
+)
+def test_what_is_spent_is_never_more_than_the_limit(seed, dollars, thrift, depth, own):
+    """Random scripts, with runs inside of the tools of runs, several of them at once."""
+    shops = [
+        Shop(seed + level, "count", "below" if level < depth else "count", thrift=thrift) for level in range(depth + 1)
+    ]
+
+    def level_of(level: int, limits: Limits | None):
+        def below() -> str:
+            """Asks the agent below."""
+            return answer_of(level_of(level + 1, own and Limits(dollars=own)))
+
+        return flow_of(shops[level], counter(), below, limits=limits, max_steps=6)
+
+    with suppress(LimitExceeded):
+        assert answer_of(level_of(0, Limits(dollars=dollars))) == "done"
+    assert sum(shop.spent for shop in shops) <= dollars + 1e-9
+
+
+def test_a_run_that_is_left_in_a_request_gives_back_what_it_set_aside():
+    outer = Purse(Limits(dollars=1))
+
+    def leave():
+        PURSES.set((outer,))
+        flow = flow_of(Shop(), counter())
+        next(flow)
+        assert outer.held > 0
+        flow.close()
+
+    copy_context().run(leave)
+    assert (outer.held, outer.dollars) == (0, 0)

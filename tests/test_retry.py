@@ -1,0 +1,150 @@
+"""Asking again: what is asked again, how often, how long, and what of a broken reply is withdrawn."""
+
+import time
+
+import pytest
+
+from agentkit import JsonAgent, ModelError, ToolRegistry
+from agentkit.answer import answer_tool
+from agentkit.flow import Done, Sleep, ask
+from agentkit.messages import user
+from agentkit.model import AskModel, ModelAsked, Request, TextDelta
+from agentkit.policies.retry import Retrying, retry
+from agentkit.testing import ScriptedModel
+
+TOOLS = ToolRegistry(answer=answer_tool())
+
+
+def failure(kind="rate_limit", transient=True, **more) -> ModelError:
+    return ModelError("busy", kind=kind, transient=transient, **more)
+
+
+def asking(model, **asked):
+    return (yield from ask(AskModel(model, Request([user("?")], TOOLS, **asked))))
+
+
+@pytest.fixture
+def slept(monkeypatch) -> list[float]:
+    """The seconds that would have been slept."""
+    seconds: list[float] = []
+
+    def perform(self):
+        seconds.append(self.seconds)
+        yield from ()
+
+    async def aperform(self):
+        seconds.append(self.seconds)
+        yield Done(None)
+
+    monkeypatch.setattr(Sleep, "perform", perform)
+    monkeypatch.setattr(Sleep, "aperform", aperform)
+    return seconds
+
+
+def test_waits_grow_and_are_spread_by_chance(world, slept):
+    model = ScriptedModel([*(failure() for _ in range(4)), "hello"])
+    reply, events = world.drive(retry()(asking(model)))
+    assert reply.message["content"] == "hello"
+    for seconds, wait in zip(slept, (0.5, 1, 2, 4), strict=True):
+        assert 0.8 * wait <= seconds <= 1.2 * wait
+    assert [event.seconds for event in events if isinstance(event, Retrying)] == slept
+    assert len({slept[number] / wait for number, wait in enumerate((0.5, 1, 2, 4))}) > 1, "by chance"
+
+
+def test_after_the_last_wait_the_error_says_how_often_it_was_tried(world, slept):
+    errors = [failure() for _ in range(3)]
+    with pytest.raises(ModelError) as caught:
+        world.drive(retry([1, 1])(asking(ScriptedModel([*errors]))))
+    assert caught.value is errors[-1]
+    assert caught.value.__notes__ == ["The request was made 3 times."]
+    assert len(slept) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"), [("bad_request", 400), ("authentication", 401), ("authentication", 403), ("not_found", 404)]
+)
+def test_what_does_not_pass_is_asked_once(world, slept, kind, status):
+    model = ScriptedModel(failure(kind, transient=False, status=status), "not asked for")
+    with pytest.raises(ModelError) as caught:
+        world.drive(retry()(asking(model)))
+    assert (len(model.requests), slept) == (1, [])
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_what_the_provider_asks_for_is_kept_to_up_to_a_limit(world, slept):
+    world.drive(retry()(asking(ScriptedModel(failure(retry_after=7.0), failure(retry_after=0.0), "hello"))))
+    assert slept == [7.0, 0.0]
+    with pytest.raises(ModelError) as caught:
+        world.drive(retry()(asking(ScriptedModel(failure(retry_after=11.0)))))
+    assert caught.value.retry_after == 11.0
+    world.drive(retry(longest_wait=20)(asking(ScriptedModel(failure(retry_after=11.0), "hello"))))
+    assert slept == [7.0, 0.0, 11.0]
+
+
+def test_one_request_waits_no_longer_than_its_budget_in_all(world, slept):
+    model = ScriptedModel([failure(retry_after=9.0) for _ in range(10)])
+    with pytest.raises(ModelError):
+        world.drive(retry([1] * 9, budget=30)(asking(model)))
+    assert slept == [9.0] * 3
+
+
+def test_a_budget_is_for_one_request(world, slept):
+    model = ScriptedModel([failure(retry_after=9.0), "one", failure(retry_after=9.0), "two"])
+
+    def both():
+        yield from asking(model)
+        return (yield from asking(model))
+
+    reply, _ = world.drive(retry(budget=10)(both()))
+    assert reply.message["content"] == "two"
+
+
+def test_the_time_of_a_request_holds_for_all_its_tries(world):
+    timeouts = []
+
+    def fails(request):
+        timeouts.append(request.timeout)
+        return failure()
+
+    start = time.monotonic()
+    with pytest.raises(ModelError):
+        world.drive(retry([0.05] * 100)(asking(ScriptedModel([fails] * 100), timeout=0.2)))
+    assert time.monotonic() - start < 0.3
+    assert 2 <= len(timeouts) <= 6
+    assert timeouts[0] <= 0.2
+    assert timeouts == sorted(timeouts, reverse=True)
+    assert timeouts[-1] < 0.15
+
+
+def test_what_was_streamed_of_a_broken_reply_is_withdrawn(world):
+    class Breaking(ScriptedModel):
+        """Its first reply breaks off in the middle."""
+
+        def ask(self, request):
+            for place, piece in enumerate(super().ask(request)):
+                if len(self.requests) == 1 and place == 1:
+                    raise failure("connection", retry_after=0.0)
+                yield piece
+
+    reply, events = world.drive(retry()(asking(Breaking("one two", "one two"), stream=True)))
+    told = [event for event in events if isinstance(event, TextDelta | Retrying | ModelAsked)]
+    assert [type(event) for event in told] == [ModelAsked, TextDelta, Retrying, ModelAsked, TextDelta, TextDelta]
+    shown = ""
+    for event in told:
+        shown = shown + event.text if isinstance(event, TextDelta) else "" if isinstance(event, Retrying) else shown
+    assert shown == reply.message["content"] == "one two"
+
+
+def test_tools_never_run_again(world):
+    ran = []
+
+    def work() -> str:
+        """Works."""
+        ran.append(1)
+        return "done"
+
+    call = {"tool_calls": [{"name": "work"}]}
+    end = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "ready"}}]}
+    model = ScriptedModel(failure(retry_after=0.0), call, failure(retry_after=0.0), failure(retry_after=0.0), end)
+    result = world.run(JsonAgent(work, model=model, retries=3), "Work.")
+    assert (result.answer, ran, result.steps) == ("ready", [1], 2)

@@ -1,0 +1,278 @@
+"""What is secret is not written down."""
+
+import json
+import os
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit import secrets
+from agentkit.secrets import MaskedDict, causes, hide, hide_named, known_secrets, mask, mask_data, mask_exception
+
+PEM = "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----"
+BASE64 = "MIIEowIBAAKCAQEAx0lmCyQ+d1Zb3Gq/8HkY5pTqW2rVn7LsOe4JfUaXcKdBwEoP"
+KEYS = {
+    "openai": "sk-proj-abcDEF1234567890abcd_xyz",
+    "anthropic": "sk-ant-api03-" + "aB3-" * 20,
+    "google": "AIza" + "Sy0-_" * 7,
+    "github": "ghp_" + "a1B2" * 9,
+    "github pat": "github_pat_11ABCDEFG0" + "abc_" * 10,
+    "gitlab": "glpat-" + "xY3-" * 6,
+    "slack": "xoxb-123456789012-abcdefGHIJKL",
+    "aws": "AKIAIOSFODNN7EXAMPLE",
+    "hugging face": "hf_" + "aBcD" * 9,
+    "groq": "gsk_" + "aB12" * 13,
+    "xai": "xai-" + "aB12" * 20,
+    "stripe": "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+    "jwt": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
+}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known(monkeypatch):
+    monkeypatch.setattr(secrets, "_hidden", set())
+    for name in os.environ:
+        if secrets._is_named(name):
+            monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("", ""), ("the key ", " is wrong"), ("key=", "&x=1"), ('{"key": "', '"}'), ("(", ")."), ("'", "'"), ("\n", "\n"), ('"a\\n', '\\nb"'), ("x: ", ",")],
+)  # fmt: skip
+def test_a_key_is_masked_wherever_it_stands(key, before, after):
+    assert mask(f"{before}{key}{after}") == f"{before}***{after}"
+
+
+def test_a_bearer_token_is_masked_and_the_word_stays():
+    assert mask("Authorization: Bearer abcdef0123456789abcd==, x") == "Authorization: Bearer ***, x"
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\\n"])
+def test_a_private_key_is_masked_whole_or_cut(newline):
+    body = newline.join([BASE64] * 20)
+    whole = PEM.replace("\n", newline).format(body)
+    assert mask(f"a {whole} b") == "a -----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY----- b"
+    assert mask(whole[: whole.rindex(newline)]) == "-----BEGIN RSA PRIVATE KEY-----***"
+    assert BASE64 not in mask(PEM.format(f"Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,1F\n\n{body}"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "The task-based risk-free desk-research method of scikit-learn-contrib-packages",
+        "sk-learn-contrib-packages-of-old",
+        "Use sk-... as the key, or AIza..., or ghp_xxx.",
+        "the bearer of this letter is responsible",
+        "bearer responsibilities",
+        "-----BEGIN PRIVATE KEY----- and then come many lines - see below - which end",
+        "-----BEGIN CERTIFICATE-----\n" + BASE64 + "\n-----END CERTIFICATE-----",
+        "eyJ is how it begins. eyJhbGciOiJIUzI1NiJ9 alone is none",
+        "x" * 30 + "AIza" + "b" * 40,
+        "data:image/png;base64," + "iVBORw0KGgoAIzaSyAKIAIOSFODNN7EXAMPLEhf" * 3,
+        "6bc1bee22e409f96e93d7e117393172a 550e8400-e29b-41d4-a716-446655440000",
+        "call_abc123 toolu_01A09q90qw90lq917835lq9 resp_67ccd2bed1ec8190b14f964abc0542670bb6a6b452d3795b",
+    ],
+)
+def test_what_is_no_secret_stays(text):
+    assert mask(text) == text
+
+
+@given(st.text())
+def test_texts_without_keys_stay(text):
+    assert mask(text) == text
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "MY_TOKEN", "APP_SECRET", "DB_PASSWORD", "my_api_key", "TOKEN"])
+def test_values_of_the_environment_are_masked_as_they_are_now(name, monkeypatch):
+    assert mask("it is tr0ub4dor!") == "it is tr0ub4dor!"
+    monkeypatch.setenv(name, "tr0ub4dor!")
+    assert mask("it is tr0ub4dor!, xtr0ub4dor!x") == "it is ***, x***x"
+    assert known_secrets() == {"tr0ub4dor!"}
+    monkeypatch.setenv(name, "an0ther-one")
+    assert mask("tr0ub4dor! an0ther-one") == "tr0ub4dor! ***"
+    monkeypatch.delenv(name)
+    assert mask("tr0ub4dor! an0ther-one") == "tr0ub4dor! an0ther-one"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PATH_TO_THINGS", "tr0ub4dor!"),
+        ("KEYBOARD", "tr0ub4dor!"),
+        ("MY_TOKENS_LEFT", "12345678"),
+        ("MY_API_KEY", "short1"),
+        ("MY_API_KEY", ""),
+        ("DB_PASSWORD", "postgres"),
+        ("USE_TOKEN", "disabled"),
+        ("USE_TOKEN", "DISABLED"),
+        ("SSH_KEY", __file__),
+    ],
+)
+def test_what_only_looks_like_a_setting_is_not_masked(name, value, monkeypatch):
+    monkeypatch.setenv(name, value)
+    assert mask(f"a {value} b") == f"a {value} b"
+    assert known_secrets() == frozenset()
+
+
+@pytest.mark.parametrize("value", ["/abcDEF123+/", str(Path(__file__).with_name("missing.pem")), "test-key", "aB" * 8])
+def test_what_may_be_a_key_is_masked(value, monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", value)
+    assert mask(f"a {value} b") == "a *** b"
+
+
+def test_a_program_hides_what_it_likes():
+    hide("hunter2", "abc", "")
+    assert mask("hunter2 abc") == "*** abc"
+    assert known_secrets() == {"hunter2"}
+
+
+def test_settings_are_hidden_by_their_names():
+    hide_named(
+        {
+            "api_key": "k3y-number-one",
+            "temperature": 0.5,
+            "model": "not-a-secret-1",
+            "aws_session_token": "t0ken-number",
+            "extra_headers": {"X-Api-Key": "k3y-number-two", "Authorization": "Basic dXNlcjpwYXNz", "X-Id": "id-number-9"},
+            "client_secret": None,
+        }
+    )  # fmt: skip
+    assert known_secrets() == {"k3y-number-one", "t0ken-number", "k3y-number-two", "dXNlcjpwYXNz"}
+
+
+def test_settings_show_themselves_without_their_secrets():
+    options = MaskedDict({"api_key": "k3y-number-one", "temperature": 0})
+    assert repr(options) == "{'api_key': '***', 'temperature': 0}"
+    assert {**options} == {"api_key": "k3y-number-one", "temperature": 0}
+
+
+SECRET = 'päss "wörd"/\n+1'
+
+
+@pytest.mark.parametrize("written", [str, json.dumps, lambda text: json.dumps(text, ensure_ascii=False), quote, lambda text: quote(text, safe="")])  # fmt: skip
+def test_a_secret_is_masked_however_it_is_written(written):
+    hide(SECRET)
+    assert mask(f"a {written(SECRET)} b").replace('"', "") == "a *** b"
+
+
+def test_of_secrets_in_one_another_the_longer_one_is_masked():
+    hide("abc1", "xxabc1xx")
+    assert mask("xxabc1xx abc1") == "*** ***"
+
+
+def test_data_is_masked_inside_and_stays_the_same_object_if_there_is_nothing():
+    hide("hunter2")
+    data = {"a": ["x", 1, None, {"b": "y"}], "c": 0.5, "d": ("t", True)}
+    assert mask_data(data) is data
+    safe = {"b": "y"}
+    masked = mask_data({"hunter2": ["is hunter2", 1, safe, ("hunter2",)], "ok": safe})
+    assert masked == {"hunter2": ["is ***", 1, {"b": "y"}, ("***",)], "ok": {"b": "y"}}
+    assert masked["ok"] is safe
+
+
+class Request:
+    url = "http://x.example/?key=hunter2"
+    headers = {"authorization": "hunter2"}
+
+
+class Response:
+    def __init__(self, request=None, headers=None):
+        self.request, self.headers = request, headers or {}
+
+
+class Odd(Exception):
+    def __init__(self, *args, **attributes):
+        super().__init__(*args)
+        vars(self).update(attributes)
+
+
+class Broken:
+    def __repr__(self):
+        raise RuntimeError
+
+
+def failed() -> Exception:
+    try:
+        try:
+            try:
+                raise KeyError("first hunter2")
+            except KeyError as first:
+                first.add_note("note hunter2")
+                raise OSError(2, "no hunter2", "/tmp/hunter2") from first
+        except OSError:
+            group = ExceptionGroup("many", [ValueError("in group hunter2")])
+            odd = Odd({"key": "hunter2"}, ["x"], Request(), message="hunter2", body={"a": ["hunter2"]}, code=5,
+                      response=Response(Request()), plain=Response(), inner=TypeError("inner hunter2"), odd=Broken())  # fmt: skip
+            raise odd from group
+    except Exception as error:
+        return error
+
+
+def test_an_exception_is_masked_with_all_that_led_to_it():
+    hide("hunter2")
+    error = failed()
+    plain = error.plain
+    mask_exception(error)
+    links = list(causes(error))
+    assert {type(link).__name__ for link in links} == {
+        "Odd", "ExceptionGroup", "ValueError", "FileNotFoundError", "KeyError", "TypeError"
+    }  # fmt: skip
+    for link in links:
+        shown = f"{link} {link!r} {vars(link)} {getattr(link, '__notes__', '')} {getattr(link, 'filename', '')}"
+        assert "hunter2" not in shown
+        assert "***" in shown or isinstance(link, ExceptionGroup)
+    assert error.body == {"a": ["***"]}
+    assert (error.code, error.response, error.plain, error.odd) == (5, None, plain, None)
+
+
+def test_an_exception_that_was_handled_already_is_not_touched():
+    hide("hunter2")
+    outer = ValueError("hunter2")
+    with pytest.raises(TypeError) as caught:  # noqa: PT012
+        try:
+            raise outer
+        except ValueError:
+            raise TypeError("hunter2")  # noqa: B904
+    mask_exception(caught.value, outer=outer)
+    assert (str(caught.value), str(outer)) == ("***", "hunter2")
+
+
+def test_an_exception_without_secrets_keeps_what_it_has():
+    marks = [object(), Response(Request())]
+    error = Odd(*marks, response=marks[1])
+    mask_exception(error)
+    assert error.args == tuple(marks)
+    assert error.response is marks[1]
+
+
+BEGIN = "-----BEGIN PRIVATE KEY-----"
+LONG = {
+    "words": "the quick ask-me task has eyes, Bearing x https://x.example/?a=1 12345 " * 14_000,
+    "sk-": "sk-" * 333_000,
+    "jwt": "eyJ" * 333_000,
+    "jwts": "-eyJaaaaaaaa" * 83_000,
+    "jwt parts": "eyJaaaaaaaa." * 83_000,
+    "begins": BEGIN * 37_000,
+    "begin and base64": (BEGIN + "a" * 40) * 15_000,
+    "begin and lines": (BEGIN + "\n" * 40) * 15_000,
+    "begin and dashes": BEGIN + "a-" * 490_000,
+    "bearers": "Bearer " * 140_000,
+    "half a begin": "-----BEGIN " + "A" * 990_000,
+    "escapes": "\\n" * 490_000,
+}
+
+
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG)
+def test_a_megabyte_takes_no_time_whatever_is_in_it(text, monkeypatch):
+    for number in range(10):
+        monkeypatch.setenv(f"NUMBER{number}_API_KEY", f"sk-number-{number}-0123456789")
+    began = time.process_time()
+    mask(text[:1_000_000])
+    assert time.process_time() - began < 3, "0.05 to 0.3 s are usual; what is not linear takes minutes"

@@ -1,0 +1,201 @@
+"""A run that does not get on is told so, loses the tools in question, and lands."""
+
+import itertools
+
+import pytest
+from stacked_runs import Endless, call, final, run
+
+from agentkit import LimitExceeded, NoAnswer, ToolError
+from agentkit.loop import text_of
+from agentkit.messages import pending_calls, user
+from agentkit.policies.stuck import LANDED, TOLD, TURNS, WITHDRAWN
+from agentkit.running import ToolFinished
+from agentkit.testing import ScriptedModel
+
+DONE = final("so far")
+
+
+def look(place: str = "here") -> str:
+    """Looks."""
+    return f"nothing {place}"
+
+
+def feel() -> str:
+    """Feels."""
+    return "warm"
+
+
+def fail(place: str = "") -> str:
+    """Fails."""
+    raise LookupError("out of order")
+
+
+def both(*names: str):
+    return {"tool_calls": [{"name": name, "arguments": {}} for name in names]}
+
+
+def contents(ran):
+    return [text_of(message) for message in ran.history if message["role"] == "tool"]
+
+
+ENDLESS = {
+    "the same call": [call("look")],
+    "the same call, written differently": [
+        {"tool_calls": [{"name": "look", "arguments": '{"place":' + ' ' * number + '"x"}'}]} for number in range(9)
+    ],
+    "two by turns": [call("look"), call("feel")],
+    "three by turns": [call("look"), call("feel"), call("look", place="there")],
+    "the same turn of two calls": [both("look", "feel")],
+    "the same error": [call("fail", place=str(number)) for number in range(9)],
+    "an unknown tool": [call("fly")],
+    "unknown tools": [call(f"fly_{number}") for number in range(9)],
+    "wrong arguments": [call("look", place=[number]) for number in range(9)],
+    "broken arguments": [{"tool_calls": [{"name": "look", "arguments": "{]"}]}],
+    "wrong answers": [call("final_answer", tixt="x")],
+}  # fmt: skip
+
+
+class TestEndlessModels:
+    @pytest.mark.parametrize("replies", ENDLESS.values(), ids=ENDLESS)
+    def test_they_land_with_an_answer_in_a_handful_of_requests(self, world, replies):
+        model = Endless(*replies, last=DONE)
+        ran = run(world, model, look, feel, fail)
+        assert (ran.answer, ran.stopped) == ("so far", "stuck")
+        assert model.asked <= LANDED + 4
+        assert list(ran.requests[-1].tools) == ["final_answer"]
+
+    @pytest.mark.parametrize("replies", ENDLESS.values(), ids=ENDLESS)
+    def test_without_an_answer_they_end_typed_and_the_history_is_valid(self, world, replies):
+        history = [user("go")]
+        model = Endless(*replies)
+        with pytest.raises(LimitExceeded, match="stuck") as caught:
+            run(world, model, look, feel, fail, history=history)
+        assert caught.value.reason == "stuck"
+        assert model.asked <= LANDED + 4
+        assert pending_calls(history) == []
+
+    def test_text_instead_of_calls_lands_when_a_text_is_no_answer(self, world):
+        ran = run(world, Endless("It is 7.", last=call("final_answer", answer=7)), look, answer=int)
+        assert (ran.answer, ran.stopped) == (7, "stuck")
+        assert len(ran.requests) == LANDED + 1
+
+    def test_text_for_ever_is_no_answer_and_what_was_said_is_kept(self, world):
+        with pytest.raises(NoAnswer, match="endless neither calls") as caught:
+            run(world, Endless("It is 7."), look, answer=int)
+        assert caught.value.partial == "It is 7."
+
+    def test_text_and_useless_calls_by_turns(self, world):
+        model = Endless("Hm.", call("look"), last=call("final_answer", answer=7))
+        assert run(world, model, look, answer=int).stopped == "stuck"
+        assert model.asked <= LANDED + 3
+
+    def test_broken_arguments_never_run_the_tool(self, world):
+        ran = []
+
+        def count(number: int) -> int:
+            """Counts."""
+            ran.append(number)
+            return number
+
+        with pytest.raises(LimitExceeded):
+            run(world, Endless({"tool_calls": [{"name": "count", "arguments": "{number: "}]}), count)
+        assert ran == []
+
+
+class TestWhatTheModelIsTold:
+    def test_nothing_then_a_note_then_the_tool_is_withdrawn_then_landing(self, world):
+        ran = run(world, Endless(call("look"), last=DONE), look, feel)
+        told = contents(ran)
+        assert told[:TOLD] == ["nothing here"] * TOLD
+        assert told[TOLD].startswith(f"nothing here\n[Turn {TOLD} in a row that only repeats")
+        assert "Withdrawn for the rest of this run: look." in told[WITHDRAWN]
+        assert told[WITHDRAWN + 1].startswith("Not run: look is withdrawn")
+        assert set(ran.requests[WITHDRAWN].tools) == {"final_answer", "look", "feel"}
+        assert set(ran.requests[WITHDRAWN + 1].tools) == {"final_answer", "feel"}
+
+    def test_values_and_events_stay_as_they_are(self, world):
+        ran = run(world, Endless(call("look"), last=DONE), look)
+        results = [event.result for event in ran.events if isinstance(event, ToolFinished)]
+        assert {result.value for result in results[:WITHDRAWN]} == {"nothing here"}
+        assert {result.content for result in results[:WITHDRAWN]} == {"nothing here"}
+
+    def test_a_withdrawn_tool_does_not_run_though_the_model_calls_it(self, world):
+        ran = []
+
+        def once() -> str:
+            """Works once."""
+            ran.append(1)
+            return "same"
+
+        script = [*[call("once")] * (WITHDRAWN + 1), call("look"), call("once"), DONE]
+        assert run(world, ScriptedModel(script), once, look).answer == "so far"
+        assert len(ran) == WITHDRAWN + 1
+
+    def test_the_answer_is_never_withdrawn(self, world):
+        bad = call("final_answer", tixt="x")
+        ran = run(world, ScriptedModel([bad] * (LANDED - 1) + [DONE]), look)
+        assert (ran.answer, ran.stopped) == ("so far", "answer")
+        assert "Withdrawn" not in "".join(contents(ran))
+
+
+class TestWhatIsNotStuck:
+    def check(self, world, script, *tools):
+        ran = run(world, ScriptedModel([*script, DONE]), *tools)
+        assert (ran.answer, ran.stopped) == ("so far", "answer")
+        assert "in a row" not in "".join(contents(ran))
+
+    def test_polling_while_the_result_changes(self, world):
+        numbers = itertools.count()
+
+        def poll() -> str:
+            """Polls."""
+            return f"{next(numbers)} %"
+
+        self.check(world, [call("poll")] * 30, poll)
+
+    def test_other_arguments_with_other_results(self, world):
+        self.check(world, [call("look", place=str(number)) for number in range(30)], look)
+
+    def test_other_arguments_with_the_same_result(self, world):
+        def press(key: str) -> str:
+            """Presses a key."""
+            return "ok"
+
+        self.check(world, [call("press", key=str(number)) for number in range(30)], press)
+
+    def test_a_turn_with_one_new_call(self, world):
+        numbers = itertools.count()
+
+        def count() -> int:
+            """Counts."""
+            return next(numbers)
+
+        self.check(world, [both("look", "count")] * 10, look, count)
+
+    def test_a_call_that_comes_again_after_others(self, world):
+        script = [call("look"), *[call("look", place=str(number)) for number in range(TURNS)]]
+        self.check(world, script * LANDED, look)
+
+    def test_failures_that_differ(self, world):
+        def fetch(page: str) -> str:
+            """Fetches."""
+            raise ToolError(f"there is no page {page}")
+
+        self.check(world, [call("fetch", page=str(number)) for number in range(10)], fetch)
+
+    def test_one_slip_now_and_then(self, world):
+        script = [[call("fly"), call("look", place=str(number))] for number in range(6)]
+        self.check(world, itertools.chain.from_iterable(script), look)
+
+    def test_pictures_that_differ(self, world):
+        numbers = itertools.count()
+
+        def snap() -> bytes:
+            """Takes a picture."""
+            return b"\x89PNG\r\n\x1a\n" + bytes([next(numbers)])
+
+        self.check(world, [call("snap")] * 6, snap)
+
+    def test_the_count_begins_anew_with_something_new(self, world):
+        script = [call("look"), *[call("look")] * (LANDED - 2), call("look", place="there"), call("look"), DONE]
+        assert run(world, ScriptedModel(script), look).stopped == "answer"

@@ -1,0 +1,274 @@
+"""Gates before models: how many pass, in which order, across threads, loops and agents, and who makes way."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from agentkit import DefinitionError, JsonAgent, ModelError
+from agentkit.flow import Done, adrive, ask, drive
+from agentkit.messages import assistant, user
+from agentkit.model import AskModel, Reply, Request
+from agentkit.policies import throttle as policy
+from agentkit.policies.throttle import Throttled, Turn, gate_of, throttle
+from agentkit.registry import ToolRegistry
+from agentkit.testing import ScriptedModel
+
+END = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "ready"}}]}
+
+
+@pytest.fixture(autouse=True)
+def _no_gates(monkeypatch):
+    monkeypatch.setattr(policy, "_gates", {})
+
+
+class Slow:
+    """A model that takes its time, and counts how many ask it at once."""
+
+    def __init__(self, name: str = "slow", seconds: float = 0.03) -> None:
+        self.name = name
+        self.seconds = seconds
+        self.now = self.most = self.asked = 0
+        self.lock = threading.Lock()
+
+    def step(self, by: int) -> None:
+        with self.lock:
+            self.now += by
+            self.asked += by > 0
+            self.most = max(self.most, self.now)
+
+    def ask(self, request):
+        self.step(1)
+        try:
+            time.sleep(self.seconds)
+        finally:
+            self.step(-1)
+        yield Reply(assistant("hm"))
+
+    async def aask(self, request):
+        self.step(1)
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:
+            self.step(-1)
+        yield Reply(assistant("hm"))
+
+
+def asking(model, times=1, **asked):
+    for _ in range(times):
+        reply = yield from ask(AskModel(model, Request([user("?")], ToolRegistry(), **asked)))
+    return reply
+
+
+def in_threads(count, work):
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5)
+        assert not thread.is_alive()
+
+
+async def adone(flow):
+    events = [event async for event in adrive(flow)]
+    assert isinstance(events[-1], Done)
+    return events
+
+
+def test_no_more_than_allowed_are_under_way_in_threads():
+    model = Slow()
+    in_threads(8, lambda: list(drive(throttle(2)(asking(model, 2)))))
+    assert (model.most, model.asked, model.now) == (2, 16, 0)
+
+
+def test_no_more_than_allowed_are_under_way_on_a_loop():
+    model = Slow()
+
+    async def crowd():
+        await asyncio.gather(*(adone(throttle(3)(asking(model, 2))) for _ in range(9)))
+
+    asyncio.run(crowd())
+    assert (model.most, model.asked, model.now) == (3, 18, 0)
+
+
+def test_a_gate_is_shared_between_loops_and_threads():
+    model = Slow()
+
+    async def crowd():
+        await asyncio.gather(*(adone(throttle(2)(asking(model))) for _ in range(4)))
+
+    in_threads(3, lambda: asyncio.run(crowd()))
+    in_threads(3, lambda: list(drive(throttle(2)(asking(model)))))
+    assert (model.most, model.asked) == (2, 15)
+
+
+def test_waiting_does_not_block_the_event_loop():
+    model = Slow(seconds=0.1)
+    ticks = 0
+
+    async def tick():
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.005)
+            ticks += 1
+
+    async def crowd():
+        ticking = asyncio.ensure_future(tick())
+        await asyncio.gather(*(adone(throttle(1)(asking(model))) for _ in range(3)))
+        ticking.cancel()
+
+    asyncio.run(crowd())
+    assert ticks > 20
+
+
+def test_models_of_other_names_have_gates_of_their_own():
+    models = [Slow("one", 0.1), Slow("two", 0.1)]
+    start = time.monotonic()
+    flows = [throttle(1)(asking(model)) for model in models]
+
+    async def both():
+        await asyncio.gather(*map(adone, flows))
+
+    asyncio.run(both())
+    assert time.monotonic() - start < 0.19
+
+
+def test_requests_of_a_minute_are_counted(world, monkeypatch):
+    monkeypatch.setattr(policy, "MINUTE", 0.3)
+    start = time.monotonic()
+    _, events = world.drive(throttle(None, 2)(asking(Slow(seconds=0), 5)))
+    assert 0.6 <= time.monotonic() - start < 0.9
+    assert events.count(Throttled("slow")) == 2
+
+
+def test_who_waits_for_time_does_not_need_somebody_to_leave(monkeypatch):
+    monkeypatch.setattr(policy, "MINUTE", 0.2)
+    model = Slow(seconds=0.01)
+    in_threads(4, lambda: list(drive(throttle(1, 1)(asking(model)))))
+    assert model.asked == 4
+
+
+def test_who_came_first_goes_first():
+    gate = gate_of("line", 1)
+    holder, *waiting = [gate.enter() for _ in range(4)]
+    assert holder.done()
+    gone = waiting.pop(1)
+    gate.leave(gone)
+    gate.leave(holder)
+    for ticket in list(waiting):
+        assert [other.done() for other in waiting] == [other is ticket for other in waiting]
+        gate.leave(waiting.pop(0))
+        gate.leave(ticket)
+    assert gate.enter().done()
+
+
+def test_the_smaller_limit_holds(monkeypatch):
+    gate = gate_of("both", max_concurrency=5)
+    assert gate_of("both", 3, 100) is gate
+    assert gate_of("both", 4, 50) is gate
+    assert (gate.max_concurrency, gate.requests_per_minute) == (3, 50)
+    assert gate_of("both") is gate
+    assert (gate.max_concurrency, gate.requests_per_minute) == (3, 50)
+
+
+def test_an_agent_without_limits_passes_the_gates_of_the_others():
+    model = Slow()
+    gate_of("slow", 1)
+    in_threads(4, lambda: list(drive(throttle()(asking(model)))))
+    assert model.most == 1
+    free = Slow("free")
+    in_threads(4, lambda: list(drive(throttle()(asking(free)))))
+    assert free.most > 1
+
+
+@pytest.mark.parametrize("limits", [(0, None), (None, 0), (-1, 5)])
+def test_a_limit_below_one_is_refused(limits):
+    with pytest.raises(DefinitionError, match="at least 1"):
+        throttle(*limits)
+    with pytest.raises(DefinitionError, match="at least 1"):
+        gate_of("x", *limits)
+
+
+def test_the_slot_is_free_after_an_error(world):
+    model = ScriptedModel(ModelError("no"), "hello")
+    with pytest.raises(ModelError):
+        world.drive(throttle(1)(asking(model)))
+    reply, events = world.drive(throttle(1)(asking(model)))
+    assert reply.message["content"] == "hello"
+    assert Throttled("scripted") not in events
+
+
+def test_an_abandoned_stream_frees_its_slot():
+    flow = drive(throttle(1)(asking(ScriptedModel("one two"), stream=True)))
+    next(flow)
+    next(flow)
+    flow.close()
+    assert gate_of("scripted").enter().done()
+
+
+@pytest.mark.parametrize("when", ["waiting", "under way"])
+def test_cancellation_makes_way(when):
+    async def cancelled():
+        gate = gate_of("slow", 1)
+        holder = gate.enter() if when == "waiting" else None
+        model = Slow(seconds=5)
+        task = asyncio.ensure_future(adone(throttle(1)(asking(model))))
+        await asyncio.sleep(0.02)
+        assert model.asked == (when == "under way")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        following = gate.enter()
+        if holder:
+            assert not following.done()
+            gate.leave(holder)
+        assert following.done()
+
+    asyncio.run(cancelled())
+
+
+def test_waiting_counts_towards_the_time_of_the_request(world):
+    gate = gate_of("slow", 1)
+    holder = gate.enter()
+    start = time.monotonic()
+    with pytest.raises(ModelError, match="its turn did not come within") as caught:
+        world.drive(throttle()(asking(Slow(), timeout=0.1)))
+    assert (caught.value.kind, caught.value.transient) == ("timeout", True)
+    assert 0.1 <= time.monotonic() - start < 0.3
+    gate.leave(holder)
+    assert gate.enter().done()
+
+
+def test_what_is_left_of_the_time_is_the_model_s(world):
+    gate = gate_of("scripted", 1)
+    holder = gate.enter()
+    threading.Timer(0.1, gate.leave, [holder]).start()
+    timeouts = []
+    model = ScriptedModel(lambda request: timeouts.append(request.timeout) or "hello")
+    world.drive(throttle()(asking(model, timeout=5)))
+    assert 4 < timeouts[0] <= 4.9
+
+
+def test_a_ticket_is_waited_for_by_an_effect(world):
+    gate = gate_of("x", 1)
+    holder, ticket = gate.enter(), gate.enter()
+    threading.Timer(0.05, gate.leave, [holder]).start()
+
+    def flow():
+        yield from ask(Turn(ticket, "x"))
+        return ticket.done()
+
+    assert world.drive(flow())[0]
+
+
+def test_agents_share_it(world):
+    def work() -> str:
+        """Works."""
+        return "done"
+
+    model = ScriptedModel(END, END)
+    for _ in range(2):
+        agent = JsonAgent(work, model=model, policies=[throttle(1, 100)])
+        assert world.run(agent, "Work.").answer == "ready"
+    assert gate_of("scripted").requests_per_minute == 100

@@ -1,0 +1,92 @@
+"""How runs end, over the wires: what the policies ask is what strict providers take."""
+
+import asyncio
+
+import pytest
+from stacked_runs import answer_of, flow_of
+
+from agentkit import ModelError
+from agentkit.flow import Done, adrive
+from agentkit.litellm_model import LiteLLMModel
+from agentkit.messages import pending_calls, user
+from agentkit.testing import ModelServer
+
+NAMES = {
+    "openai": "openai/gpt-4o-mini",
+    "anthropic": "anthropic/claude-sonnet-4-5",
+}
+CUT = {"openai": "length", "anthropic": "max_tokens", "gemini": "MAX_TOKENS"}
+
+
+@pytest.fixture(params=NAMES)
+def wire(request):
+    return request.param
+
+
+@pytest.fixture(params=[False, True], ids=["whole", "streamed"])
+def streamed(request):
+    return request.param
+
+
+@pytest.fixture(params=["sync", "async"])
+def ended(request, wire, streamed, keys):
+    """Run on a server that plays these replies, in either world: the answer and the history."""
+
+    def play(*replies, **settings):
+        history = [user("go")]
+        ran = []
+
+        def work(number: int = 0) -> str:
+            """Works."""
+            ran.append(number)
+            return f"worked {number}"
+
+        async def arun(flow):
+            async for event in adrive(flow):
+                if isinstance(event, Done):
+                    return event.value.value
+            return None
+
+        with ModelServer(*replies) as server:
+            model = LiteLLMModel(NAMES[wire], api_base=server.api_base(wire), timeout=10)
+            flow = flow_of(model, work, history=history, stream=streamed, **settings)
+            try:
+                answer = answer_of(flow) if request.param == "sync" else asyncio.run(arun(flow))
+            finally:
+                assert server.violations == []
+                assert pending_calls(history) == []
+        return answer, ran, server
+
+    return play
+
+
+def call(name, **arguments):
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+DONE = call("final_answer", text="done")
+
+
+def test_the_last_request_forces_the_answer(ended):
+    answer, ran, server = ended(call("work"), DONE, max_steps=1)
+    assert (answer, ran, len(server.requests)) == ("done", [0], 2)
+    assert "final_answer" in str(server.requests[-1].body)
+
+
+def test_empty_and_cut_replies_are_asked_again(ended, wire):
+    cut_call = {**call("work", number=1), "finish_reason": CUT[wire]}
+    cut_text = {"content": "Once upon", "finish_reason": CUT[wire]}
+    answer, ran, _ = ended({"content": ""}, cut_call, cut_text, {"content": " a time."}, call("work", number=2), DONE)
+    assert (answer, ran) == ("done", [2])
+
+
+def test_a_run_that_is_stuck_lands(ended):
+    answer, _, server = ended(*[call("work")] * 6, DONE)
+    assert (answer, len(server.requests)) == ("done", 7)
+
+
+def test_a_refusal_is_an_error(ended, wire):
+    reason = {"openai": "content_filter", "anthropic": "refusal", "gemini": "SAFETY"}[wire]
+    with pytest.raises(ModelError) as caught:
+        ended({"content": "I cannot.", "finish_reason": reason})
+    assert caught.value.kind == "refused"

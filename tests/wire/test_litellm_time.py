@@ -1,0 +1,132 @@
+"""Requests end in time, whatever the server does, and leave at once when nobody waits any more."""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from raw_server import Line, SlowServer, drips_headers, drips_the_body, keeps_alive, silent
+from wire_providers import Play, Provider
+
+from agentkit.errors import ModelError
+from agentkit.litellm_model import LiteLLMModel
+from agentkit.messages import user
+from agentkit.model import Request
+from agentkit.registry import ToolRegistry
+from agentkit.testing.server import ModelServer
+
+HI = [user("hi")]
+LIMIT = 0.15
+
+
+def failure(play: Play, model: LiteLLMModel, **asked: Any) -> tuple[ModelError, float]:
+    start = time.monotonic()
+    with pytest.raises(ModelError) as caught:
+        play(model, HI, **asked)
+    return caught.value, time.monotonic() - start
+
+
+@pytest.fixture(autouse=True)
+def _warm(provider: Provider, play: Play) -> None:
+    """The first request of a route in a process loads modules."""
+    with ModelServer("hello", "hello") as server:
+        play(provider.at(server), HI)
+        play(provider.at(server), HI, stream=True)
+
+
+@pytest.mark.parametrize("answer", [silent, drips_headers, drips_the_body])
+def test_a_reply_comes_in_time_or_not_at_all(
+    provider: Provider, play: Play, stream: bool, answer: Callable[[Line], None]
+) -> None:
+    with SlowServer(answer) as server:
+        error, seconds = failure(play, provider.at(server, timeout=LIMIT), stream=stream)
+    assert (error.kind, error.transient, error.status) == ("timeout", True, None)
+    assert LIMIT * 0.9 <= seconds < LIMIT + 0.5
+
+
+def test_signs_of_life_are_not_pieces_of_a_reply(provider: Provider, play: Play) -> None:
+    with SlowServer(keeps_alive) as server:
+        error, seconds = failure(play, provider.at(server, timeout=LIMIT), stream=True)
+    assert error.kind == "timeout"
+    assert seconds < LIMIT + 0.5
+    assert "nothing came for 0.15 s" in str(error)
+
+
+def test_a_stream_may_take_longer_than_each_of_its_pieces(provider: Provider, play: Play) -> None:
+    with ModelServer({"content": "one two three four five six", "pace": LIMIT / 3}) as server:
+        start = time.monotonic()
+        _, reply = play(provider.at(server, timeout=LIMIT), HI, stream=True)
+    assert reply.message["content"] == "one two three four five six"
+    assert time.monotonic() - start > LIMIT
+
+
+def test_a_stream_that_stands_still_is_given_up(provider: Provider, play: Play) -> None:
+    with ModelServer({"content": "one two three four", "stall": 2}) as server:
+        error, seconds = failure(play, provider.at(server, timeout=LIMIT), stream=True)
+    assert (error.kind, error.transient) == ("timeout", True)
+    assert seconds < LIMIT + 0.5
+
+
+def test_a_request_s_own_time_is_for_all_of_it(provider: Provider, play: Play, stream: bool) -> None:
+    with ModelServer({"content": "a b c d e f g h i j k l", "pace": 0.1, "delay": 0 if stream else 2}) as server:
+        error, seconds = failure(play, provider.at(server, timeout=5), stream=stream, timeout=0.3)
+    assert (error.kind, error.transient) == ("timeout", True)
+    assert 0.25 < seconds < 0.9
+
+
+def test_a_request_s_own_time_does_not_lengthen_the_backend_s(provider: Provider, play: Play, stream: bool) -> None:
+    with ModelServer({"delay": 2}) as server:
+        _, seconds = failure(play, provider.at(server, timeout=LIMIT), stream=stream, timeout=60)
+    assert seconds < LIMIT + 0.5
+
+
+@pytest.mark.parametrize("answer", [silent, drips_the_body])
+def test_an_interrupt_comes_through_at_once(provider: Provider, stream: bool, answer: Callable[[Line], None]) -> None:
+    interrupted = 0.0
+
+    def interrupt() -> None:
+        nonlocal interrupted
+        wait_until(lambda: bool(server.lines))
+        interrupted = time.monotonic()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with SlowServer(answer) as server:
+        threading.Thread(target=interrupt, daemon=True).start()
+        with pytest.raises(KeyboardInterrupt):
+            list(provider.at(server, timeout=5).ask(Request(HI, ToolRegistry(), stream=stream)))
+        assert time.monotonic() - interrupted < 0.5
+
+
+@pytest.mark.parametrize("answer", [silent, keeps_alive])
+def test_a_cancelled_stream_hangs_up(provider: Provider, answer: Callable[[Line], None]) -> None:
+    async def cancelled(server: SlowServer) -> None:
+        task = asyncio.ensure_future(
+            anext(provider.at(server, timeout=5).aask(Request(HI, ToolRegistry(), stream=True)))
+        )
+        await asyncio.to_thread(wait_until, lambda: bool(server.lines))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with SlowServer(answer) as server:
+        asyncio.run(cancelled(server))
+        if answer is keeps_alive:
+            assert server.lines[0].hung_up.wait(1)
+
+
+def test_who_gave_up_a_stream_hangs_up(provider: Provider, play: Play) -> None:
+    with SlowServer(keeps_alive) as server:
+        failure(play, provider.at(server, timeout=LIMIT), stream=True)
+        assert server.lines[0].hung_up.wait(1)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if condition():
+            return
+        time.sleep(0.01)
+    pytest.fail("it did not come to pass")

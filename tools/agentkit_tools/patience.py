@@ -1,0 +1,35 @@
+"""One time limit for work that cannot be interrupted."""
+
+from collections.abc import Callable
+from contextvars import copy_context
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """What `work` returns or raises, in a thread of its own; the thread is left behind when it takes too long.
+
+    Raises:
+        TimeoutError: `work` was not done in time.
+    """
+    outcome: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
+    context = copy_context()
+
+    def run() -> None:
+        try:
+            outcome.put((True, context.run(work)))
+        except BaseException as error:
+            outcome.put((False, error))
+
+    Thread(target=run, name="agentkit-tool", daemon=True).start()
+    try:
+        is_done, value = outcome.get(timeout=seconds)
+    except Empty:
+        raise TimeoutError from None
+    if not is_done:
+        raise value
+    done: T = value
+    return done
