@@ -1,7 +1,6 @@
 """One call of a tool: bound to its tool and arguments, run, and its result."""
 
 import asyncio
-import importlib
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -210,9 +209,3 @@ def _is_cancelled() -> bool:
     """Whether it is the running task that was cancelled, and not something that it awaited."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("CallTools", "ToolFinished", "ToolStarted"):
-        return getattr(importlib.import_module("agentkit.running"), name)
-    raise AttributeError(name)

@@ -15,7 +15,7 @@ from .loop import Answer
 from .messages import Message, ToolCall, Usage
 from .model import ModelReplied
 from .policies.checks import AnswerDoubted
-from .policies.limit import Landing
+from .policies.landing import Landing
 from .repairs import Repair
 from .results import render
 from .running import ToolFinished

@@ -27,6 +27,8 @@ MOST_ITEMS = 10_000
 """How many items a model is shown of an iterator, which may have no end."""
 PATIENCE = 0.1
 """Seconds that the background loop is given to hear of a coroutine that is given up, before another takes its place."""
+_SETTLED = frozenset({str, int, float, bool, dict, list, tuple, type(None)})
+"""Types of most results, which are what they come to."""
 
 
 def start_thread(function: Callable[[], object]) -> Work:
@@ -100,6 +102,8 @@ def settled(value: Any, most: int | None = None, loop: asyncio.AbstractEventLoop
     With `most`, no more items than that are taken of an iterator, which may have no end; a last text says so.  `loop`
     is the running loop (of another thread) that an awaitable belongs to; without it, one in the background is used.
     """
+    if type(value) in _SETTLED:
+        return value
     if inspect.isawaitable(value) or inspect.isasyncgen(value):
         return run_coroutine(asettled(value, most), loop)
     return collected(value, most) if is_lazy(value) else value
@@ -107,8 +111,10 @@ def settled(value: Any, most: int | None = None, loop: asyncio.AbstractEventLoop
 
 async def asettled(value: Any, most: int | None = None) -> Any:
     """`settled`, on the running event loop."""
-    if inspect.isawaitable(value):
+    if inspect.iscoroutine(value) or inspect.isawaitable(value):
         value = await value
+    if type(value) in _SETTLED:
+        return value
     if isinstance(value, AsyncGenerator):
         return await _acollected(value, most)
     return collected(value, most) if is_lazy(value) else value

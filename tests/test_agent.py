@@ -300,10 +300,16 @@ class TestWhenThingsGoWrong:
         assert pending_calls(caught.value.history) == []
 
     def test_a_default_limit_ends_an_endless_run(self, world):
-        model = ScriptedModel([call("add", a=1, b=1) for _ in range(60)])
+        model = ScriptedModel([call("add", a=number, b=1) for number in range(60)])
         with pytest.raises(LimitExceeded):
             world.run(JsonAgent(add, model=model), "?")
         assert len(model.requests) == 51
+
+    def test_a_run_that_goes_round_in_circles_ends_much_sooner(self, world):
+        model = ScriptedModel([call("add", a=1, b=1) for _ in range(60)])
+        with pytest.raises(RunError):
+            world.run(JsonAgent(add, model=model), "?")
+        assert len(model.requests) < 10
 
     def test_a_model_that_says_nothing_is_no_answer(self, world):
         with pytest.raises(NoAnswer):

@@ -16,7 +16,8 @@ from agentkit.flow import stacked
 from agentkit.loop import agent_loop
 from agentkit.messages import user
 from agentkit.policies.checks import AnswerDoubted, check_answers
-from agentkit.policies.limit import limit_steps
+from agentkit.policies.landing import landing
+from agentkit.policies.limits import limit as limited
 from agentkit.testing import ScriptedModel
 
 
@@ -157,7 +158,7 @@ def test_a_type_that_no_model_can_write_is_refused_at_once():
 class TestChecks:
     def run(self, world, checks, *replies, answer=str, limit=50, tools=()):
         history = [user("How many?")]
-        policies = (limit_steps(limit), check_answers(checks, history))
+        policies = (landing(), check_answers(checks, history), limited(max_steps=limit))
         return run(world, answer, *replies, policies=policies, history=history, tools=tools)
 
     def test_a_good_answer_passes(self, world):

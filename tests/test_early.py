@@ -9,11 +9,13 @@ import pytest
 
 from agentkit import JsonAgent, ModelError, RunContext, ToolCall, ToolRegistry, tool
 from agentkit.answer import answer_tool
+from agentkit.asking import Person
 from agentkit.context import Injected
 from agentkit.flow import adrive, drive, stacked
 from agentkit.loop import agent_loop
 from agentkit.messages import assistant, pending_calls, user
 from agentkit.model import ModelReplied, Reply, TextDelta, ToolCallDelta
+from agentkit.policies.approve import AUTHORITY, Approvals, Authority
 from agentkit.policies.early import early_reads
 from agentkit.policies.retry import retry
 from agentkit.policies.tool_settings import tool_settings
@@ -385,3 +387,15 @@ def test_the_events_are_those_of_a_run_that_is_not_streamed(world):
     world.run(agent, "go")
     agent = JsonAgent(read, write, model=script(), policies=[early_reads()])
     assert kinds(world.stream(agent, "go")) == kinds(plain_events)
+
+
+@pytest.mark.parametrize("decide", [lambda call: True, Person()], ids=["function", "person"])
+def test_where_a_function_decides_about_every_call_none_begins_before_it_is_asked(world, decide):
+    token = AUTHORITY.set(Authority(decide, Approvals()))
+    try:
+        is_person = isinstance(decide, Person)
+        check = ran("read a") if is_person else not_ran("read a")
+        world.drive(flow([*pieces(0, *named("read")), check, reply(named("read"))], FINAL))
+    finally:
+        AUTHORITY.reset(token)
+    assert RAN == ["read a"]

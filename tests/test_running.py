@@ -88,7 +88,7 @@ def agent(*tools, calls, after=(), timeout=60.0, **settings):
         {"tool_calls": [{"name": "final_answer", "arguments": {"text": "the end"}}]},
         {"tool_calls": [{"name": "final_answer", "arguments": {"text": "once more"}}]},
     ]
-    return JsonAgent(*tools, model=ScriptedModel(script), policies=[tool_settings(timeout)], **settings)
+    return JsonAgent(*tools, model=ScriptedModel(script), tool_timeout=timeout, **settings)
 
 
 def answers(history):

@@ -13,7 +13,8 @@ from agentkit.flow import stacked
 from agentkit.loop import agent_loop
 from agentkit.messages import ToolCall, user
 from agentkit.policies.excerpts import KEPT, MAX_RESULT, READ_MORE, CutResults, excerpts
-from agentkit.policies.limit import limit_steps
+from agentkit.policies.landing import landing
+from agentkit.policies.limits import limit
 from agentkit.policies.text_calls import text_calls
 from agentkit.policies.text_mode import text_mode
 from agentkit.testing import ScriptedModel
@@ -166,7 +167,7 @@ def test_the_cap_of_the_agent_and_of_the_tool(world):
 
 
 def test_at_the_limit_only_the_answer_is_offered(world):
-    _, model = run(world, call("long"), FINAL, policies=(excerpts(), limit_steps(1)))
+    _, model = run(world, call("long"), FINAL, policies=(excerpts(), landing(), limit(max_steps=1)))
     assert list(model.requests[1].tools) == ["final_answer"]
 
 

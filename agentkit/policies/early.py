@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from ..asking import Person
 from ..calls import BoundCall
 from ..context import RunContext, wants_run
 from ..flow import Done, Effect, Event, Flow, Policy, ask, interpret
@@ -25,6 +26,7 @@ from ..registry import ToolRegistry
 from ..running import CallTools, is_ordered, same_read
 from ..threads import stopped_by
 from ..workers import MOST_ITEMS, asettled, settled, start_coroutine, start_thread
+from .approve import AUTHORITY
 
 TRIES = 8
 """How often the arguments of one call are looked at for being complete, before the next call has begun."""
@@ -34,8 +36,9 @@ def early_reads(context: RunContext[Any] | None = None) -> Policy:
     """Begin with the calls of tools that are declared as "read" while the reply streams in.
 
     Not with those that want the run's context (which tells the id of the call), are kept apart or isolated, and not
-    with what stands after a call that changes something.  `context` fills the other hidden parameters.  It belongs
-    innermost, so that what other policies make of a call is made of what it began, too.
+    with what stands after a call that changes something, and with none where a function decides about every call.
+    `context` fills the other hidden parameters.  It belongs innermost, so that what other policies make of a call is
+    made of what it began, too.
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
@@ -93,6 +96,8 @@ class _Begun:
 
     def watch(self, tools: ToolRegistry, loop: asyncio.AbstractEventLoop | None) -> "Callable[[ToolCallDelta], object]":
         """What is to see the pieces of the calls of one reply, in a blocking run or on `loop`."""
+        if _is_asked_first():
+            return lambda _: None
         return _Forming(tools, self._context, partial(self._begin, loop)).take
 
     def _begin(self, loop: asyncio.AbstractEventLoop | None, bound: BoundCall) -> None:
@@ -211,6 +216,12 @@ class _Forming:
             bound = self._tools.bind(ToolCall("", self._name, text), self._context)
             if bound.problem is None and not bound.repairs:
                 self._begin(bound)
+
+
+def _is_asked_first() -> bool:
+    """Whether the run around this one decides about each call before it is made."""
+    authority = AUTHORITY.get()
+    return authority is not None and authority.decide is not None and not isinstance(authority.decide, Person)
 
 
 def _may_begin(tool: JsonTool[..., Any]) -> bool:

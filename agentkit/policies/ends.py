@@ -118,10 +118,7 @@ def _written(reply: Reply) -> str:
 
 
 def refusals() -> Policy:
-    """Raise `ModelError` of the kind "refused", in the provider's words, for a reply that it did not want to write.
-
-    Further out than whoever asks another model instead.
-    """
+    """Raise `ModelError` of the kind "refused", in the provider's words, for a reply that it did not want to write."""
 
     def handle(effect: Effect[Any]) -> Flow[Any]:
         outcome = yield from ask(effect)

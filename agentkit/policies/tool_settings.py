@@ -15,13 +15,15 @@ TOOL_TIMEOUT = 60.0
 def tool_settings(timeout: float | None = TOOL_TIMEOUT, *, sequential: bool = False) -> Policy:
     """Give a call up after `timeout` seconds (None: never), or what its tool says; the answer's only if its tool does.
 
-    `sequential` makes the calls of a turn one after the other.
+    A call that has a timeout already keeps it.  `sequential` makes the calls of a turn one after the other.
     """
 
     def limited(bound: BoundCall) -> BoundCall:
+        if bound.timeout is not None:
+            return bound
         own = "agent" if bound.tool is None else bound.tool.timeout
         seconds = own if own != "agent" else None if bound.is_answer else timeout
-        return bound if seconds == bound.timeout else replace(bound, timeout=seconds)
+        return bound if seconds is None else replace(bound, timeout=seconds)
 
     def handle(effect: Effect[Any]) -> Flow[Any]:
         if isinstance(effect, CallTools):

@@ -100,8 +100,10 @@ def _judge(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, boo
     status = _status(links)
     text = "\n".join([*map(str, links), *_bodies(links)])
     names = {base.__name__ for link in links for base in type(link).__mro__}
-    overflow = _TOO_LARGE if status == 429 else _CONTEXT
-    if "ContextWindowExceededError" in names or overflow.search(text):
+    # The first lines only: litellm puts tracebacks into its texts, whose source lines know of context windows too.
+    told = "\n".join([*(str(link).partition("\n")[0] for link in links), *_bodies(links)])
+    is_overflow = _TOO_LARGE.search(told) or (status != 429 and _CONTEXT.search(told))
+    if is_overflow or "ContextWindowExceededError" in names:
         return "context", False
     if "ContentPolicyViolationError" in names:
         return "refused", False
@@ -215,6 +217,6 @@ def _words(text: str) -> str:
 def _censor(link: BaseException, secrets: Iterable[str]) -> None:
     link.__traceback__ = None
     link.args = tuple(part if mask(str(part), secrets) == str(part) else mask(str(part), secrets) for part in link.args)
-    message = getattr(link, "message", None)
-    if message is not None and mask(str(message), secrets) != str(message):
-        link.__dict__["message"] = mask(str(message), secrets)
+    for name, value in list(vars(link).items()):
+        if mask(str(value), secrets) != str(value):
+            link.__dict__[name] = mask(str(value), secrets)

@@ -31,7 +31,7 @@ _SAYINGS = [
         rf"too long: {_USED}, model maximum context length: {_ROOM}",
         rf"(?:less than|must be <=) {_ROOM}(?: tokens)?\. Given: {_USED}(?:.*?{_REPLY} `max_new_tokens`)?",
         # whoever tells the window alone
-        rf"(?:context (?:length|window|size)|maximum number of tokens)[^.\d]*{_ROOM}\b",
+        rf"(?:context (?:length|window|size)|maximum number of tokens)(?:[ :=(]|is|of|only|limit|this model)*{_ROOM}\b",
     )
 ]
 _SEPARATORS = re.compile(r"(?<=\d)[,_](?=\d{3})")

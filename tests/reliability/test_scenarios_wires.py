@@ -83,11 +83,18 @@ def test_anthropic_broken_stream_args(play_streamed: Play):
 
 
 def test_gemini_parallel(play: Play):
-    outcome = play([calls(TEA, WINE, TEA), final("3.5")], wire="gemini")
-    assert outcome.answer == "3.5"
+    outcome = play([calls(TEA, WINE, COFFEE), final("7.75")], wire="gemini")
+    assert outcome.answer == "7.75"
     made, results = outcome.bodies[1]["contents"][-2:]
     assert len(results["parts"]) == len(made["parts"]) == 3
     assert len(outcome.ran) == 3
+
+
+def test_gemini_equal_calls(play: Play):
+    """litellm leaves the second of two equal calls out of what it sends, and Gemini counts calls and results."""
+    outcome = play([calls(TEA, WINE, TEA), final("3.5")], wire="gemini")
+    assert outcome.answer == "3.5"
+    assert len(outcome.told) == 4
 
 
 @pytest.mark.parametrize("wire", ["gemini", "gemini3"])

@@ -14,6 +14,7 @@ from agentkit.testing import ModelServer
 NAMES = {
     "openai": "openai/gpt-4o-mini",
     "anthropic": "anthropic/claude-sonnet-4-5",
+    "gemini": "gemini/gemini-2.5-flash",
 }
 CUT = {"openai": "length", "anthropic": "max_tokens", "gemini": "MAX_TOKENS"}
 

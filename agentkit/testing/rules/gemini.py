@@ -88,7 +88,8 @@ def _check_order(turns: list[Json]) -> None:
         raise Invalid("Please ensure that multiturn requests start and end with a user turn or a function response.")
     calls: list[str] = []
     for place, turn in enumerate(turns):
-        if place and turn["role"] == turns[place - 1]["role"]:
+        answers = place and _names(turns[place - 1], "functionResponse")  # a person may speak right after them
+        if place and turn["role"] == turns[place - 1]["role"] and not answers:
             raise Invalid("Please ensure that multiturn requests alternate between user and model.", "contents")
         responses = _names(turn, "functionResponse")
         if responses and any("text" in part for part in turn["parts"]):

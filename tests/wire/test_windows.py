@@ -1,0 +1,116 @@
+"""What providers say of their windows, in the words in which they say it."""
+
+import pytest
+from wire_providers import Play, Provider
+
+from agentkit.errors import ModelError
+from agentkit.messages import user
+from agentkit.testing.server import ModelServer
+from agentkit.wire.windows import Window, window_told
+
+SAID = [
+    (
+        "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens. Please "
+        "reduce the length of the messages.",
+        Window(8192, 9000),
+    ),
+    (
+        "This model's maximum context length is 8192 tokens. However, you requested 9500 tokens (8000 in the messages, "
+        "500 in the functions, 1000 in the completion). Please reduce the length of the messages or completion.",
+        Window(7192, 8500),
+    ),
+    (
+        "This model's maximum context length is 16385 tokens. However, your messages resulted in 17000 tokens (16000 in "
+        "the messages, 1000 in the functions).",
+        Window(16385, 17000),
+    ),
+    (
+        "This endpoint's maximum context length is 131072 tokens. However, you requested about 140000 tokens (139000 of "
+        "text input, 1000 in the output). Please reduce the length of either one.",
+        Window(130072, 139000),
+    ),
+    ("prompt is too long: 210000 tokens > 200000 maximum", Window(200000, 210000)),
+    (
+        "input length and `max_tokens` exceed context limit: 198000 + 8192 > 200000, decrease input length or "
+        "`max_tokens` and try again",
+        Window(191808, 198000),
+    ),
+    (
+        "The input token count (1,048,577) exceeds the maximum number of tokens allowed (1,048,576).",
+        Window(1048576, 1048577),
+    ),
+    (
+        "Request too large for model `llama-3.1-8b-instant` in organization `o` on tokens per minute (TPM): Limit 6000, "
+        "Requested 7500, please reduce your message size and try again.",
+        Window(6000, 7500),
+    ),
+    ("Please reduce the length of the messages or completion.", None),
+    ("request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it", Window(4096, 5000)),
+    ("the request exceeds the available context size. try increasing the context size", None),
+    (
+        "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+        Window(32768, 40000),
+    ),
+    (
+        "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+        Window(131072, 140000),
+    ),
+    (
+        "The decoder prompt (length 5000) is longer than the maximum model length of 4096. Make sure that "
+        "`max_model_len` is no smaller than the number of text tokens.",
+        Window(4096, 5000),
+    ),
+    (
+        "'max_tokens' or 'max_completion_tokens' is too large: 1000. This model's maximum context length is 4096 tokens "
+        "and your request has 3500 input tokens (1000 > 4096 - 3500).",
+        Window(3096, 3500),
+    ),
+    (
+        "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000.",
+        Window(4081, 5000),
+    ),
+    ("The prompt is too long: 9000, model maximum context length: 8191", Window(8191, 9000)),
+    (
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 8000 `inputs` tokens and "
+        "1000 `max_new_tokens`",
+        Window(7193, 8000),
+    ),
+    ("Input validation error: `inputs` must have less than 4096 tokens. Given: 5000", Window(4096, 5000)),
+    (
+        "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context "
+        "length of only 4096 tokens, which is not enough.",
+        Window(4096, 5000),
+    ),
+    ("input length exceeds maximum context length", None),
+    ("Input is too long for requested model.", None),
+    ("Your input exceeds the context window of this model. Please adjust your input and try again.", None),
+    ("This model's maximum context length is 10 tokens", Window(10)),
+]
+
+
+@pytest.mark.parametrize(("text", "window"), SAID)
+def test_a_window_is_read_from_what_the_provider_says(text: str, window: Window | None) -> None:
+    assert window_told(text) == window
+
+
+@pytest.mark.parametrize("text", ["no such model", "", "error 404 at 12:30", "context of 4k"])
+def test_other_words_tell_no_window(text: str) -> None:
+    assert window_told(text) is None
+
+
+@pytest.mark.parametrize("text", [text for text, _ in SAID])
+@pytest.mark.parametrize("status", [400, 500])
+def test_they_all_mean_that_the_conversation_is_too_long(text: str, status: int, play: Play) -> None:
+    with ModelServer({"status": status, "message": text}) as server, pytest.raises(ModelError) as caught:
+        play(Provider("openai").at(server), [user("hi")])
+    assert (caught.value.kind, caught.value.transient) == ("context", False)
+    assert window_told(str(caught.value)) == window_told(text)
+
+
+def test_a_request_above_the_tokens_of_a_minute_is_too_long_and_many_requests_are_not(play: Play) -> None:
+    large = "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000."
+    many = "Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, Requested 4000."
+    for text, kind, transient in ((large, "context", False), (many, "rate_limit", True)):
+        with ModelServer({"status": 429, "message": text}) as server, pytest.raises(ModelError) as caught:
+            play(Provider("openai").at(server), [user("hi")])
+        assert (caught.value.kind, caught.value.transient) == (kind, transient)
