@@ -1,35 +1,39 @@
 """The agent: tools, a model and a conversation, called like a function."""
 
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
-from typing import Any, Generic, Literal, cast
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any, Generic, Literal, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
 from .answer import answer_tool
-from .batch import amap_queries, map_queries
+from .batch import Outcome, afinished, amap_queries, finished, map_queries
 from .context import RunContext
-from .errors import DefinitionError, RunError
-from .flow import Emit, Event, Flow, Listener, Policy, adrive, ask, drive, stacked
+from .delegation import agent_tool, handoff_tools
+from .errors import DefinitionError
+from .flow import Event, Flow, Listener, Policy, stacked
+from .forming import Forming
 from .handling import Repairing
 from .json_tool import JsonTool
 from .listeners.log import log, show_messages
-from .loop import agent_loop
+from .loop import Answer, agent_loop
 from .messages import Message
 from .model import Model
 from .models import Backends, chosen
-from .policies.approve import Decide
+from .policies.approve import Decide, Decision
 from .policies.checks import Check
 from .policies.excerpts import MAX_RESULT
 from .policies.purse import Limits
 from .policies.retry import WAITS
 from .policies.tool_settings import TOOL_TIMEOUT
 from .registry import ToolRegistry
-from .run import Result, Run, RunFinished, RunStarted
+from .run import Result, Run
+from .runs import Asked, aevents, aresult, events, result
 from .session import Session
 from .stack import Choice, Settings, ToolMode, offered, stack
 
 T = TypeVar("T", default=str)
+Named: TypeAlias = str | Model | None
+Given: TypeAlias = Mapping[str, Decision] | None
 
 INSTRUCTION = """\
 Work through the task step by step with the tools, several calls at once where they do not depend on each other. \
@@ -66,6 +70,7 @@ class JsonAgent(Generic[T]):
         tool_mode: "text" for models without function calling: the tools stand in the instruction, calls in the text.
         max_result: Characters of a tool's result that the model reads at once; it can read on.
         deps: What tools get for parameters of type `RunContext` or `Injected[...]`, which the model does not see.
+        handoffs: Agents, by the names under which the model can hand the conversation over to them.
         policies: What becomes of effects; the first one sees an effect first.
         listeners: Functions that are shown every event.
         options: Whatever else goes to the model's backend (temperature, api_key, api_base, max_tokens, ...).
@@ -96,80 +101,99 @@ class JsonAgent(Generic[T]):
         tool_mode: ToolMode = "auto",
         max_result: int = MAX_RESULT,
         deps: Any = None,
+        handoffs: Mapping[str, Any] | None = None,
         policies: Sequence[Policy] = (),
         listeners: Sequence[Listener] = (),
         **options: Any,
     ) -> None:
         fixed = (tools,) if isinstance(tools, JsonTool) else () if callable(tools) else tools
         self._choose: Choice | None = tools if callable(tools) and not fixed else None
-        self.tools = ToolRegistry(functions, fixed, answer=answer_tool(answer), repair=repair)
+        self.handoffs = dict(handoffs or {})
+        self.tools = ToolRegistry(
+            functions, fixed, handoff_tools(self.handoffs), answer=answer_tool(answer), repair=repair
+        )
         if len(self.tools) == 1 and answer is str and self._choose is None:
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
         self.tools.check_injected(RunContext(deps))
-        self.model = model
-        self.description = description
-        self.deps = deps
-        self.session = Session()
+        self.model, self.description, self.deps = model, description, deps
+        self.session, self._fallbacks = Session(), tuple(fallback_models)
         self.listeners: tuple[Listener, ...] = (log, *listeners)
         self._settings = Settings(
             max_steps=max_steps, limits=limits, retries=retries, tool_timeout=tool_timeout, sequential=sequential,
             max_concurrency=max_concurrency, requests_per_minute=requests_per_minute, approve=approve,
-            checks=tuple(checks), tool_mode=tool_mode, max_result=max_result, policies=tuple(policies),
+            checks=tuple(checks), tool_mode=tool_mode, max_result=max_result, handoffs=self.handoffs,
+            policies=tuple(policies),
         )  # fmt: skip
-        self._fallbacks = tuple(fallback_models)
         self._backends = Backends(options if request_timeout is None else {"timeout": request_timeout, **options})
-        self._text_ends = answer is str
-        self._noted = False
+        self._text_ends, self._noted = answer is str, False
 
-    def __call__(self, query: str, *, model: str | Model | None = None, session: Session | None = None) -> T:
+    def __call__(
+        self, query: str | None = None, *, model: Named = None, session: Session | None = None, approvals: Given = None
+    ) -> T:
         """Answer `query` and return the answer; the conversation goes on from call to call.
 
-        `model` is for this call only; `session` gives the call a conversation of its own.  Works wherever it is called
-        from, a running event loop included (which it blocks: there, `await agent.arun(...)`).  Raises `RunError`.
+        `model` is for this call only; `session` gives the call a conversation of its own.  Without a query the session
+        goes on where it stopped; `approvals` decides about the calls that a paused one waits for, by their ids.  Works
+        wherever it is called from, a running event loop included (which it blocks: there, `await agent.arun(...)`).
+        Raises `RunError`.
         """
-        return self.run(query, model=model, session=session).answer
+        return self.run(query, model=model, session=session, approvals=approvals).answer
 
-    def run(self, query: str, *, model: str | Model | None = None, session: Session | None = None) -> Result[T]:
+    def run(
+        self, query: str | None = None, *, model: Named = None, session: Session | None = None, approvals: Given = None
+    ) -> Result[T]:
         """Answer `query`, blocking; returns the answer with all that led to it."""
-        last: Event | None = None
-        for event in self._events(query, model, session, stream=False):
-            last = event
-        return _result(last)
+        return result(self, Asked(query, session or self.session, approvals, model=model))
 
-    async def arun(self, query: str, *, model: str | Model | None = None, session: Session | None = None) -> Result[T]:
+    async def arun(
+        self, query: str | None = None, *, model: Named = None, session: Session | None = None, approvals: Given = None
+    ) -> Result[T]:
         """Answer `query` on the running event loop; returns the answer with all that led to it."""
-        last: Event | None = None
-        async with aclosing(self._aevents(query, model, session, stream=False)) as events:
-            async for event in events:
-                last = event
-        return _result(last)
+        return await aresult(self, Asked(query, session or self.session, approvals, model=model))
 
     def stream(
-        self, query: str, *, model: str | Model | None = None, session: Session | None = None
+        self, query: str | None = None, *, model: Named = None, session: Session | None = None, approvals: Given = None
     ) -> Generator[Event, None, None]:
         """Answer `query`, blocking; yields the events as they happen, `RunFinished` with the result last."""
-        return self._events(query, model, session, stream=True)
+        return events(self, Asked(query, session or self.session, approvals, stream=True, model=model))
 
     def astream(
-        self, query: str, *, model: str | Model | None = None, session: Session | None = None
+        self, query: str | None = None, *, model: Named = None, session: Session | None = None, approvals: Given = None
     ) -> AsyncGenerator[Event, None]:
         """Answer `query` on the running event loop; yields the events, `RunFinished` with the result last."""
-        return self._aevents(query, model, session, stream=True)
+        return aevents(self, Asked(query, session or self.session, approvals, stream=True, model=model))
 
-    def map(
-        self, queries: Iterable[str], *, concurrency: int = 8, progress: bool | None = None
-    ) -> list[Result[T] | Exception]:
-        """Answer many queries, `concurrency` at a time, each in a conversation of its own; outcomes in their order.
+    def map(self, queries: Iterable[str], *, concurrency: int = 8, progress: bool | None = None) -> list[Outcome[T]]:
+        """Answer many queries, `concurrency` at a time, each in a session of its own.
 
-        What a run raised stands in the place of its result.  `progress` shows a bar; by default where one can be seen.
+        Returns their results in order; in the place of a failed one stands what it raised.  `progress` shows a bar, by
+        default on a terminal and in a notebook.
         """
-        return map_queries(lambda query: self.stream(query, session=Session()), queries, concurrency, progress)
+        return map_queries(lambda query: events(self, Asked(query, Session())), queries, concurrency, progress)
 
     async def amap(
-        self, queries: Iterable[str], *, concurrency: int = 8, progress: bool | None = None
-    ) -> list[Result[T] | Exception]:
+        self, queries: Iterable[str] | AsyncIterable[str], *, concurrency: int = 8, progress: bool | None = None
+    ) -> list[Outcome[T]]:
         """`map` on the running event loop."""
-        return await amap_queries(lambda query: self.astream(query, session=Session()), queries, concurrency, progress)
+        return await amap_queries(lambda query: aevents(self, Asked(query, Session())), queries, concurrency, progress)
+
+    def imap(self, queries: Iterable[str], *, concurrency: int = 8) -> Generator[tuple[int, Outcome[T]], None, None]:
+        """`map`, one by one: each outcome as it comes, with the place of its query."""
+        return finished(lambda query: events(self, Asked(query, Session())), queries, concurrency)
+
+    def aimap(
+        self, queries: Iterable[str] | AsyncIterable[str], *, concurrency: int = 8
+    ) -> AsyncGenerator[tuple[int, Outcome[T]], None]:
+        """`imap` on the running event loop."""
+        return afinished(lambda query: aevents(self, Asked(query, Session())), queries, concurrency)
+
+    def as_tool(self, name: str, description: str = "") -> JsonTool[..., T]:
+        """The agent as a tool for another agent; the description is by default the agent's own."""
+        return agent_tool(lambda *asked: aevents(self, Asked(*asked)), name, description or self.description)
+
+    def say(self, text: str) -> None:
+        """Add a message for the model, which reads it with its next request, in a run too; from any thread."""
+        self.session.say(text)
 
     @property
     def instruction(self) -> str:
@@ -195,61 +219,20 @@ class JsonAgent(Generic[T]):
         names = ", ".join(name for name in self.tools if self.tools[name] is not self.tools.answer)
         return f"JsonAgent({names}; model={self._backends.backend(chosen(self.model)[0]).name!r})"
 
-    def _events(
-        self, query: str, model: str | Model | None, session: Session | None, *, stream: bool
-    ) -> Generator[Event, None, None]:
-        with self._begun(query, model, session, stream) as (run, flow):
-            for event in drive(flow):
-                yield run.observe(event)
-
-    async def _aevents(
-        self, query: str, model: str | Model | None, session: Session | None, *, stream: bool
-    ) -> AsyncGenerator[Event, None]:
-        with self._begun(query, model, session, stream) as (run, flow):
-            async with aclosing(adrive(flow)) as events:
-                async for event in events:
-                    if isinstance(event, Event):
-                        yield run.observe(event)
-
-    @contextmanager
-    def _begun(
-        self, query: str, model: str | Model | None, session: Session | None, stream: bool
-    ) -> Iterator[tuple[Run, Flow[None]]]:
-        """A run and its flow, with the session held; whatever ends the run carries its history and usage."""
-        if not isinstance(query, str) or not query.strip():
-            raise RunError('the query is empty: say what you want to know, agent("What is 2 + 3?")')
-        session = session or self.session
-        backend, note = self._model(model)
-        with session.turn(self.instruction, query.strip()) as history:
-            run = Run(backend.name, history, self.listeners)
-            begun = RunStarted(query.strip(), backend.name, note)
-            try:
-                yield run, self._flow(run, backend, session, begun, stream)
-            except RunError as error:
-                error.history, error.usage = list(history), run.usage
-                raise
-            finally:
-                session.usage += run.usage
-
-    def _flow(self, run: Run, backend: Model, session: Session, begun: RunStarted, stream: bool) -> Flow[None]:
-        yield from ask(Emit(begun))
-        context = RunContext(self.deps, usage=lambda: run.usage, inbox=session.inbox)
+    def answering(self, run: Run, asked: Asked, backend: Model) -> Flow[Answer]:
+        """The flow of this agent's part of a run; runs are begun with `run`, `stream` and their kin."""
+        run.forming = Forming(self.tools.answer) if asked.stream and self.tools.answer else None
+        context = RunContext(self.deps, run.state, lambda: run.usage, stream=asked.stream, inbox=asked.session.inbox)
         tools = offered(self.tools, self._choose, context)
-        loop = agent_loop(backend, tools, run.history, context, text_ends=self._text_ends, stream=stream)
-        answer = yield from stacked(loop, self._stack(run, session, context))
-        yield from ask(Emit(RunFinished(run.finish(answer))))
+        loop = agent_loop(backend, tools, run.history, context, text_ends=self._text_ends, stream=asked.stream)
+        return stacked(loop, self._stack(run, asked.session, context))
 
     def _stack(self, run: Run, session: Session, context: RunContext[Any]) -> tuple[Policy, ...]:
         fallbacks = [self._backends.backend(model, chosen(self.model)[0]) for model in self._fallbacks]
         return stack(self._settings, run, session, context, self.tools, fallbacks)
 
-    def _model(self, model: str | Model | None) -> tuple[Model, str]:
+    def chosen_model(self, model: Named = None) -> tuple[Model, str]:
         """The backend to ask, and what the person should know about the choice; said once is enough."""
         named, note = chosen(model, self.model)
         note, self._noted = "" if self._noted else note, self._noted or bool(note)
         return self._backends.backend(named), note
-
-
-def _result(event: Event | None) -> Result[Any]:
-    assert isinstance(event, RunFinished)  # every run that does not raise ends with it
-    return event.result

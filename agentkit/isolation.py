@@ -3,9 +3,10 @@
 The child is a new Python that finds the function by import: it must stand at the top level of a module, or of the
 script that is run (then what starts the agent belongs under `if __name__ == "__main__":`, for the child runs the rest).
 Arguments and results are pickled, and so is the object of a method; a result that cannot be comes as the text that the
-model reads.  What the child prints goes to standard error.  It is killed, with the processes that it began, when the
-call is given up, and ends when this process does; a crash is told to the model.  A call takes as long as a new Python
-needs to start and to import the function's module: some 40 ms, and 400 ms where that has its tools made with `@tool`.
+model reads, an exception as one of its name and text.  What the child prints goes to standard error.  It is killed,
+with the processes that it began, when the call is given up, and ends when this process does; a crash is told to the
+model.  A call takes as long as a new Python needs to start and to import the function's module: some 40 ms, and 200 ms
+where that imports agentkit.
 """
 
 import io
@@ -23,7 +24,7 @@ from typing import Any
 
 from . import child
 from .context import wants_run
-from .errors import DefinitionError, ExceptionInfo
+from .errors import DefinitionError
 from .threads import stopped_by
 
 _CODE = """\
@@ -122,9 +123,7 @@ def _opened(tool: str, kind: str, data: Any) -> Any:
         error = child.Reader(io.BytesIO(data[0])).load() if data[0] else None
     except Exception as problem:
         raise NotIsolable(f"the tool {tool!r}, isolate='process': what it gave cannot be read ({problem})") from problem
-    if error is None:
-        return ExceptionInfo(*data[1:])
-    raise error
+    raise error or type(data[1], (Exception,), {})(data[2])  # one of its name, if it cannot be handed over itself
 
 
 def _exchange(process: "subprocess.Popen[bytes]", request: bytes) -> bytes | None:

@@ -104,7 +104,8 @@ def _answer_calls(
         raise
     finally:
         for entry in bound:
-            if kept := results.get(entry.call.id) or finished.get(entry.call.id):
+            kept = results.get(entry.call.id) or finished.get(entry.call.id)
+            if kept and not isinstance(kept.exception, Paused):  # an agent that paused inside of its tool stays open
                 history.append(kept.message)
             elif rest is not None:
                 history.append(tool_message(entry.call, rest))

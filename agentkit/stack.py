@@ -1,10 +1,11 @@
 """What an agent is set to do, and the policies that do it, in their order."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from .context import RunContext
+from .delegation import hand_over
 from .errors import DefinitionError
 from .flow import Policy
 from .model import Model
@@ -50,6 +51,7 @@ class Settings:
     tool_mode: ToolMode
     max_result: int
     policies: Sequence[Policy]
+    handoffs: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         if self.max_steps < 1:
@@ -68,7 +70,8 @@ def stack(
     waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(settings.retries)]
     return (
         *settings.policies,
-        early_reads(context),
+        # not where a function decides about every call: a read would begin before it is asked
+        *([] if callable(settings.approve) else [early_reads(context)]),
         excerpts(session.cut, settings.max_result),
         untrusted(run.history, tools),  # outside of the excerpts: the fence is around what is shown
         tool_settings(settings.tool_timeout, sequential=settings.sequential),
@@ -77,6 +80,7 @@ def stack(
         stuck(),
         # after the landing, for there an answer is taken as it is
         *([check_answers(settings.checks, run.history)] if settings.checks else []),
+        hand_over(settings.handoffs, session),  # outside of the checks, for a hand-off is no answer
         text_calls(context),
         *([text_mode()] if settings.tool_mode == "text" else []),
         whole_replies(),

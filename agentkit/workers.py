@@ -58,7 +58,12 @@ async def in_thread(function: Callable[[], T]) -> T:
 def run_coroutine(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop | None = None) -> T:
     """Run a coroutine from blocking code, on `loop` or in the background, and wait for its value."""
     ended: Future[T] = Future()
-    with stopped_by(start_coroutine(_into(ended, coroutine), loop)):
+    try:
+        give_up = start_coroutine(_into(ended, coroutine), loop)
+    except RuntimeError:  # the loop is closed
+        coroutine.close()
+        raise
+    with stopped_by(give_up):
         return ended.result()
 
 
@@ -92,7 +97,11 @@ def start_coroutine(
             loop.call_soon_threadsafe(cancel)
             loop.call_soon_threadsafe(heard.set)
 
-    loop.call_soon_threadsafe(begin, context=context)
+    try:
+        loop.call_soon_threadsafe(begin, context=context)
+    except RuntimeError:
+        coroutine.close()
+        raise
     return give_up
 
 

@@ -29,6 +29,12 @@ def overflow(text="the input is too long") -> ModelError:
     return ModelError(text, kind="context", status=400)
 
 
+@pytest.fixture(autouse=True)
+def _never_stuck(monkeypatch):
+    """The script fetches the same thing over and over, which the agent's own guard would end."""
+    monkeypatch.setattr("agentkit.stack.stuck", lambda: lambda flow: flow)
+
+
 def fetch(size: int) -> str:
     """Fetches so many characters.
 

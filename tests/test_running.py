@@ -604,3 +604,48 @@ def test_a_turnstile_lets_one_in_at_a_time_in_their_order():
     turnstile.leave(tickets[0])
     turnstile.leave(tickets[0])
     assert inside == [0, 2]
+
+
+def test_wherever_a_stream_is_left_the_history_is_valid_and_the_agent_goes_on(world):
+    @tool(effect="read")
+    async def look() -> str:
+        """Looks."""
+        await asyncio.sleep(0.002)
+        return "seen"
+
+    @tool(effect="write")
+    def save(run: RunContext) -> str:
+        """Saves."""
+        run.emit("half")
+        time.sleep(0.002)
+        return "saved"
+
+    names = ["quick", "look", "look", "save", "nothing", "quick", "save"]
+
+    def leave(runner, place):
+        stream = runner.stream("go")
+        left = [event for event, _ in zip(stream, range(place), strict=False)]
+        stream.close()
+        return len(left)
+
+    async def aleave(runner, place):
+        seen = 0
+        async with aclosing(runner.astream("go")) as stream:
+            async for _ in stream:
+                seen += 1
+                if seen >= place:
+                    break
+        return seen
+
+    place = 1
+    while True:
+        runner = agent(quick, look, save, calls=names)
+        seen = leave(runner, place) if world.name == "sync" else asyncio.run(aleave(runner, place))
+        assert not pending_calls(runner.history)
+        said = answers(runner.history)
+        assert len(said) in (0, len(names), len(names) + 1)
+        if seen < place:
+            break
+        assert world.run(runner, "again").answer in ("the end", "once more")
+        place += 1
+    assert place > 20

@@ -247,7 +247,7 @@ def test_what_is_left_of_the_time_is_the_model_s(world):
     timeouts = []
     model = ScriptedModel(lambda request: timeouts.append(request.timeout) or "hello")
     world.drive(throttle()(asking(model, timeout=5)))
-    assert 4 < timeouts[0] <= 4.9
+    assert 4 < timeouts[0] <= 4.95
 
 
 def test_a_ticket_is_waited_for_by_an_effect(world):
@@ -269,6 +269,6 @@ def test_agents_share_it(world):
 
     model = ScriptedModel(END, END)
     for _ in range(2):
-        agent = JsonAgent(work, model=model, policies=[throttle(1, 100)])
+        agent = JsonAgent(work, model=model, max_concurrency=1, requests_per_minute=100)
         assert world.run(agent, "Work.").answer == "ready"
     assert gate_of("scripted").requests_per_minute == 100

@@ -7,6 +7,7 @@ from pydantic_core import to_jsonable_python
 
 from ..calls import BoundCall, ToolResult
 from ..flow import Event
+from ..forming import AnswerForming
 from ..model import ModelAsked, Reply
 from ..run import Result, SubRun
 from ..secrets import mask_data
@@ -14,6 +15,8 @@ from ..secrets import mask_data
 
 def record(event: Event) -> dict[str, Any]:
     """The event as a JSON object: its type under `event`, and what it holds; secrets are masked."""
+    if isinstance(event, AnswerForming):  # what is new of a text: all of it each time would be quadratic
+        return {"event": "AnswerForming", **({"added": event.added} if event.added else {"value": event.value})}
     if isinstance(event, SubRun):
         return {"event": "SubRun", "name": event.name, "inner": record(event.event)}
     if isinstance(event, ModelAsked):  # the messages themselves were told of when they came

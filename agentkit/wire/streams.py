@@ -61,8 +61,8 @@ class Source:
 
     def finished(self, reason: str | None) -> bool:
         """Whether the stream came to its own end; `reason` is the finish reason that its chunks told."""
-        if self._is_gemini:  # litellm calls each of Gemini's chunks the last one
-            return self.native is not None
+        if self._is_gemini and self._tap is not None:  # litellm calls each of Gemini's chunks the last one
+            return self._tap.finished
         told = self._wrapper.received_finish_reason or self._wrapper.intermittent_finish_reason
         return bool(reason if self._direct else told)
 
@@ -100,6 +100,7 @@ class _Tap:
     def __init__(self, lines: Any) -> None:
         self._lines = lines
         self.reason: str | None = None
+        self.finished = False
 
     def __iter__(self) -> "_Tap":
         self._lines = iter(self._lines)
@@ -118,5 +119,6 @@ class _Tap:
     def _seen(self, line: Any) -> Any:
         text = line.decode(errors="replace") if isinstance(line, bytes) else str(line)
         if any(word in text for word in _REASONS):
+            self.finished = True
             self.reason = native_reason(text.removeprefix("data:")) or self.reason
         return line

@@ -25,6 +25,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def scenarios_of(item: pytest.Item) -> set[str]:
     """The names of the scenarios that a test plays: its own, and those among its parameters."""
+    if not item.path.name.startswith("test_scenarios_"):
+        return set()
     own = {getattr(item, "originalname", item.name).removeprefix("test_")}
     return own | {value for value in parameters_of(item).values() if isinstance(value, str)}
 

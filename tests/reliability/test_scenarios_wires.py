@@ -1,4 +1,4 @@
-"""What is particular to Anthropic and to Gemini."""
+"""What is particular to Anthropic, to Gemini and to Mistral."""
 
 from typing import Any
 
@@ -117,3 +117,10 @@ def test_gemini_blocked(play: Play):
     assert isinstance(outcome.error, ModelError)
     assert outcome.error.kind == "refused"
     assert "PROHIBITED_CONTENT" in str(outcome.error)
+
+
+def test_mistral_user_after_tool(play: Play):
+    """The second query comes right after the result of `final_answer`, which Mistral refuses as it is."""
+    outcome = play([calls(TEA), final("3.5")], wire="mistral")
+    assert outcome.answer == "3.5"
+    assert [message["role"] for message in outcome.bodies[1]["messages"]] == ["system", "user", "assistant", "tool"]

@@ -139,6 +139,53 @@ def test_an_error_in_a_reply_with_status_200_may_be_asked_for_again(play: Play) 
     assert (error.kind, error.transient) == ("server", True)
 
 
+UNREADABLE = ["", "null", "[1]", '"hello"', "{}", "<html>hello</html>"]
+
+
+@pytest.mark.parametrize("body", UNREADABLE)
+def test_a_reply_that_cannot_be_read_may_be_asked_for_again(
+    provider: Provider, play: Play, stream: bool, body: str
+) -> None:
+    with ModelServer(
+        {"body": body, "headers": {"Content-Type": "text/event-stream" if stream else "text/html"}}
+    ) as server:
+        error = failure(play, provider.at(server), stream=stream)
+    assert error.kind in ("server", "connection")
+    assert error.transient
+
+
+def test_an_error_in_a_reply_of_status_200_is_told_in_the_provider_s_words(
+    provider: Provider, play: Play, stream: bool
+) -> None:
+    with ModelServer({"error": "upstream failed"}) as server:
+        error = failure(play, provider.at(server), stream=stream)
+    assert (error.kind, error.transient) == ("server", True)
+    assert "upstream failed" in str(error)
+
+
+@pytest.mark.parametrize("name", ["openai", "groq", "gemini"])
+def test_a_stream_without_choices_may_be_asked_for_again(name: str, play: Play, stream: bool) -> None:
+    with ModelServer({"empty": True}) as server:
+        error = failure(play, Provider(name).at(server), stream=stream)
+    assert error.transient
+    assert error.kind in ("server", "connection")
+
+
+@pytest.mark.parametrize("reason", ["PROHIBITED_CONTENT", "OTHER"])
+def test_a_blocked_prompt_says_why(play: Play, stream: bool, reason: str) -> None:
+    with ModelServer({"block_reason": reason}) as server:
+        error = failure(play, Provider("gemini").at(server), stream=stream)
+    assert (error.kind, error.transient) == ("refused", False)
+    assert reason in str(error)
+
+
+def test_a_logger_of_the_user_s_own_is_called_as_well(play: Play) -> None:
+    heard: list[Any] = []
+    with ModelServer("hello") as server:
+        play(Provider("openai").at(server, logger_fn=heard.append), HI)
+    assert any("hello" in str(details.get("original_response")) for details in heard)
+
+
 REFUSALS = [
     ("openai", {"finish_reason": "content_filter"}),
     ("groq", {"finish_reason": "content_filter"}),

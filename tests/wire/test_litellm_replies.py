@@ -93,6 +93,35 @@ def test_half_a_surrogate_pair_is_replaced(play: Play) -> None:
     assert reply.message["content"] == "a \ufffd b"
 
 
+CUT = {"openai": "length", "groq": "length", "ollama": "length", "anthropic": "max_tokens", "gemini": "MAX_TOKENS"}
+
+
+@pytest.mark.parametrize("reply", [{"content": "let me s"}, CALLS], ids=["text", "calls"])
+def test_a_reply_cut_by_the_limit_of_tokens_says_so(
+    provider: Provider, play: Play, stream: bool, reply: dict[str, Any]
+) -> None:
+    with ModelServer({**reply, "finish_reason": CUT[provider.name]}) as server:
+        _, cut = play(provider.at(server), HI, stream=stream)
+    assert cut.finish_reason == "length"
+
+
+def test_a_reply_cut_by_the_end_of_the_window_says_so(play: Play, stream: bool) -> None:
+    with ModelServer({"content": "let me", "finish_reason": "model_context_window_exceeded"}) as server:
+        _, cut = play(Provider("anthropic").at(server), HI, stream=stream)
+    assert (cut.finish_reason, cut.message["content"]) == ("length", "let me")
+
+
+@pytest.mark.parametrize("reason", [None, "weird", "stop"])
+def test_calls_count_whatever_reason_the_model_stopped_for(
+    provider: Provider, play: Play, stream: bool, reason: str | None
+) -> None:
+    said = {"gemini": "STOP", "anthropic": "end_turn"}.get(provider.name, reason) if reason == "stop" else reason
+    with ModelServer({**CALLS, "finish_reason": said}) as server:
+        _, reply = play(provider.at(server), HI, stream=stream)
+    assert [call.name for call in calls_of(reply.message)] == ["add", "now"]
+    assert reply.finish_reason in ("stop", "tool_calls")
+
+
 THINKING = {"type": "thinking", "thinking": "one and two", "signature": "U0lHTkFUVVJF"}
 REDACTED = {"type": "redacted_thinking", "data": "c2VjcmV0"}
 USE = {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 1, "b": 2}}
