@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import zip_longest
 from typing import Any
 
 from .replies import ScriptedReply, as_dict, flat
@@ -94,6 +95,7 @@ class ModelServer:
         body, refusal = self._judged(data, wire)
         request = RecordedRequest(path, headers, body)
         with self._lock:
+            _share(request, self.requests[-1:])
             self.requests.append(request)
             number = len(self.requests)
             if refusal is None:
@@ -122,6 +124,15 @@ class ModelServer:
         except Invalid as invalid:
             return body, invalid
         return body, None
+
+
+def _share(request: RecordedRequest, before: list[RecordedRequest]) -> None:
+    """Let a request hold the messages that stood in the one before, not copies: conversations grow by repeating all."""
+    for earlier in before:
+        for key in ("messages", "contents", "tools"):
+            old, new = ((one.body or {}).get(key) for one in (earlier, request))
+            if isinstance(old, list) and isinstance(new, list):
+                new[:] = [same if same == other else other for same, other in zip_longest(old[: len(new)], new)]
 
 
 def _model(request: RecordedRequest) -> str:
