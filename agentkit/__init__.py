@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from .functions import call_function as call_function
     from .functions import function_to_json as function_to_json
     from .functions import schema as schema
+    from .histories import Violation as Violation
+    from .histories import check_history as check_history
+    from .histories import repair_history as repair_history
     from .json_tool import JsonTool as JsonTool
     from .linter import lint as lint
     from .listeners import log as log
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from .lockfile import lock as lock
     from .messages import ToolCall as ToolCall
     from .messages import Usage as Usage
+    from .policies.purse import Limits as Limits
     from .registry import ToolRegistry as ToolRegistry
     from .run import Result as Result
     from .schemas import annotate as annotate
@@ -61,10 +65,12 @@ _HOMES = {
     ],
     "executor": ["ToolExecutor"],
     "functions": ["call_function", "function_to_json", "schema"],
+    "histories": ["Violation", "check_history", "repair_history"],
     "linter": ["lint"],
     "listeners": ["log"],
     "lockfile": ["compare_locks", "lock"],
     "messages": ["ToolCall", "Usage"],
+    "policies.purse": ["Limits"],
     "registry": ["ToolRegistry"],
     "run": ["Result"],
     "schemas": ["annotate"],

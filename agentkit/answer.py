@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import RootModel
 
+from .errors import ToolError
 from .json_tool import JsonTool
 from .schemas import docstring_of, is_arguments_model
 from .schemas.annotations import texts_of
@@ -64,4 +65,6 @@ def _text(text: str) -> str:
     Args:
         text: The whole answer, as the person should read it.
     """
+    if not text.strip():
+        raise ToolError("The answer is empty. Give all of it, or say why there is none.")
     return text

@@ -10,13 +10,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 from .context import RunContext
-from .data import valid_text
 from .errors import ExceptionInfo, ToolError
 from .flow import Event
+from .histories import valid_text
 from .json_tool import JsonTool
 from .messages import Message, ToolCall, tool_message
 from .repairs import Repair
 from .results import Part, rendering
+from .secrets import mask
 from .threads import is_given_up
 from .workers import MOST_ITEMS, asettled, in_thread, settled
 
@@ -192,8 +193,9 @@ class ToolRetried(Event):
 
 
 def _told(error: BaseException) -> ExceptionInfo:
-    """What the model reads of an exception; of a group, what it reads of each in it."""
+    """What the model reads of an exception, without secrets; of a group, what it reads of each in it."""
     info = ExceptionInfo.of(error)
+    info = replace(info, message=mask(info.message))
     if isinstance(error, BaseExceptionGroup):
         return replace(info, message=f"{info.message}: {'; '.join(str(_told(one)) for one in error.exceptions)}")
     return info

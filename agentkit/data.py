@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from pydantic_core import to_json, to_jsonable_python
 
 from .errors import ExceptionInfo
+from .histories import valid_text
 from .workers import MOST_ITEMS, collected, is_lazy
 
 DEEPEST = 60
@@ -39,15 +40,6 @@ def as_data(value: Any, show_bytes: "Callable[[bytes], str] | None" = None) -> A
     dates are ISO text, decimals and paths text, enums their values, NaN and infinity text; other objects are text.
     """
     return _Walk(show_bytes or (lambda content: f"[{len(content)} bytes]")).plain(value, ())
-
-
-def valid_text(text: str) -> str:
-    """`text` with what is no valid Unicode (halves of surrogate pairs) replaced."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def said(value: Any) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 from .errors import ModelError
 from .model import Delta, Reply, Request
+from .secrets import MaskedDict
 from .wire.assembler import Assembler
 from .wire.errors import model_error
 from .wire.overheard import Overheard
@@ -80,7 +81,7 @@ class LiteLLMModel:
         self._name = name
         self._timeout = timeout
         self._strict = strict
-        self._options = options
+        self._options = MaskedDict(options)
         self._known_route: Route | None = None
         self._bounds = TokenBounds()
 
@@ -241,9 +242,4 @@ class LiteLLMModel:
             raise ModelError(text, kind="authentication")
 
     def _failure(self, error: Exception, outer: BaseException | None, heard: Overheard, *, begun: bool) -> ModelError:
-        secrets = {str(self._options[key]) for key in self._options if key.endswith(("_key", "_token", "secret"))}
-        secrets |= {value for name, value in os.environ.items() if name.endswith("_API_KEY")}
-        secrets = {text for text in secrets if len(text) > 5}
-        return model_error(
-            error, model=self._name, begun=begun or heard.anything, body=heard.body, secrets=secrets, outer=outer
-        )
+        return model_error(error, model=self._name, begun=begun or heard.anything, body=heard.body, outer=outer)

@@ -23,7 +23,8 @@ from .calls import BoundCall, ToolResult
 from .context import RunContext
 from .errors import NoAnswer, Paused
 from .flow import Flow, ask
-from .messages import Message, ToolCall, admit, calls_of, pending_calls, settle, tool_message, user
+from .histories import admit
+from .messages import Message, ToolCall, calls_of, pending_calls, settle, sort_results, tool_message, user
 from .model import AskModel, Model, Request
 from .registry import ToolRegistry
 from .running import CallTools
@@ -109,6 +110,7 @@ def _answer_calls(
                 history.append(kept.message)
             elif rest is not None:
                 history.append(tool_message(entry.call, rest))
+        sort_results(history)
     return answer
 
 

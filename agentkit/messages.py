@@ -4,7 +4,6 @@ The list of messages is the whole state of a run.  A list that ends in unanswere
 runs the loop on it again goes on exactly there.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
@@ -94,20 +93,11 @@ def pending_calls(history: Sequence[Message]) -> list[ToolCall]:
     return []
 
 
-def admit(message: Message, known_ids: set[str]) -> Message:
-    """A reply as the history can hold it: every call with a unique id, a name and arguments that are text.
-
-    Providers answer 400 for ever after when two calls share an id or an id is empty, and some models write such calls.
-    The message comes back unchanged (the same object) when nothing is amiss; `known_ids` (the ids of the conversation
-    so far) learns the new ones.
-    """
-    calls = message.get("tool_calls")
-    if not calls:
-        return message
-    admitted = [_admit_call(call, known_ids) for call in calls]
-    if all(new is old for new, old in zip(admitted, calls, strict=True)):
-        return message
-    return {**message, "tool_calls": admitted}
+def sort_results(history: list[Message]) -> None:
+    """Put the results at the end of `history` in the order of their calls; those of a paused turn come in two goes."""
+    place = next((place for place in reversed(range(len(history))) if history[place]["role"] != "tool"), -1)
+    order = {call.id: number for number, call in enumerate(calls_of(history[place]))} if place >= 0 else {}
+    history[place + 1 :] = sorted(history[place + 1 :], key=lambda message: order.get(message["tool_call_id"], 0))
 
 
 def settle(history: list[Message], calls: Iterable[ToolCall]) -> None:
@@ -128,19 +118,3 @@ def _settled(written: dict[str, Any], call: ToolCall | None) -> dict[str, Any]:
     if call is None or (function["name"], function["arguments"]) == (call.name, call.arguments):
         return written
     return {**written, "function": {**function, "name": call.name, "arguments": call.arguments}}
-
-
-def _admit_call(call: dict[str, Any], known_ids: set[str]) -> dict[str, Any]:
-    function = call.get("function") or {}
-    name, arguments = function.get("name"), function.get("arguments")
-    if not isinstance(name, str) or not name or not isinstance(arguments, str) or call.get("type") != "function":
-        text = arguments if isinstance(arguments, str) else json.dumps({} if arguments is None else arguments)
-        call = {**call, "type": "function", "function": {**function, "name": name or "unnamed_tool", "arguments": text}}
-    identity = call.get("id")
-    if not isinstance(identity, str) or not identity or identity in known_ids:
-        number = len(known_ids) + 1
-        while f"call_{number}" in known_ids:
-            number += 1
-        call = {**call, "id": f"call_{number}"}
-    known_ids.add(call["id"])
-    return call

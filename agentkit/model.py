@@ -10,6 +10,7 @@ from .errors import AgentkitError, ModelError, ModelErrorKind
 from .flow import Done, Event
 from .messages import Message, Usage
 from .registry import ToolRegistry
+from .secrets import mask, mask_exception
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,4 +174,5 @@ def _as_model_error(model: Model, error: Exception) -> ModelError:
         kind = "connection"
     elif isinstance(error, TimeoutError):
         kind, what = "timeout", str(error) or "no answer in time"
-    return ModelError(f"the model {model.name!r} failed: {what}", kind=kind, transient=kind != "internal")
+    mask_exception(error)
+    return ModelError(f"the model {model.name!r} failed: {mask(what)}", kind=kind, transient=kind != "internal")

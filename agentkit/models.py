@@ -6,6 +6,7 @@ from typing import Any
 from .litellm_model import LiteLLMModel
 from .model import Model
 from .offline import OfflineModel
+from .secrets import MaskedDict
 
 VARIABLE = "AGENTKIT_MODEL"
 OFFLINE = "offline"
@@ -22,7 +23,7 @@ class Backends:
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self._options = options
+        self._options = MaskedDict(options)
         self._made: dict[str, Model] = {}
 
     def backend(self, model: str | Model, first: str | Model | None = None) -> Model:
@@ -30,9 +31,10 @@ class Backends:
         if not isinstance(model, str):
             return model
         if model not in self._made:
-            options = self._options
+            options: dict[str, Any] = self._options
             if isinstance(first, str) and _provider(first) != _provider(model):
-                options = {key: value for key, value in options.items() if key not in ("api_key", "api_base")}
+                others = {key: value for key, value in options.items() if key not in ("api_key", "api_base")}
+                options = MaskedDict(others)
             self._made[model] = OfflineModel() if model == OFFLINE else LiteLLMModel(model, **options)
         return self._made[model]
 

@@ -11,9 +11,10 @@ from .context import RunContext, injected_value
 from .errors import DefinitionError, ExceptionInfo
 from .executor import ToolExecutor
 from .handling import Repairing
+from .histories import portable_name
 from .json_tool import JsonTool
 from .messages import ToolCall
-from .repairs import PARALLEL, Repair, clipped, is_parallel, is_sound, meant, sendable
+from .repairs import PARALLEL, Repair, clipped, is_parallel, is_sound, meant
 from .schemas import snake_case, unknown_name
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -88,7 +89,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         tool = self._meant(call.name)
         if tool is None:
             arguments = call.arguments if is_sound(call.arguments) else "{}"
-            refused = replace(call, name=sendable(call.name), arguments=arguments)
+            refused = replace(call, name=portable_name(call.name), arguments=arguments)
             return BoundCall.impossible(refused, self._unknown(call.name))
         bound = tool.bind(call.arguments, context, repair="off" if self.repair == "off" else None)
         renamed = () if tool.name == call.name else (Repair("", "name of the tool", clipped(call.name), tool.name),)

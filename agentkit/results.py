@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
-from .data import as_data, said, valid_text
+from .data import as_data, said
+from .histories import valid_text
 
 Part: TypeAlias = dict[str, Any]
 """A piece of a message's content, as OpenAI's chat completions take it (`{"type": "text" | "image_url", ...}`)."""

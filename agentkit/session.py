@@ -15,10 +15,11 @@ from .calls import ANSWERED
 from .errors import Paused, RunError
 from .histories import repair_history
 from .loop import CANCELLED
-from .messages import Message, ToolCall, Usage, pending_calls, system, tool_message, user
+from .messages import Message, ToolCall, Usage, pending_calls, sort_results, system, tool_message, user
 from .policies.approve import Approvals, Decision
 from .policies.excerpts import CutResults
 from .saving import FORMAT, REMEDY, VERSION, as_json, checked, write_whole
+from .secrets import mask_data
 
 NOT_RUN = "Not run: the call waited for approval, and the conversation went on without it."
 MOMENTS = 50
@@ -134,6 +135,7 @@ class Session:
             return None
         told = NOT_RUN if self.approvals.waiting else CANCELLED
         self.messages.extend(tool_message(call, told) for call in pending_calls(self.messages))
+        sort_results(self.messages)
         self._forget_pause()
         said = [self.inbox.popleft() for _ in range(len(self.inbox))]
         asked = user("\n\n".join([*said, query]))
@@ -191,11 +193,13 @@ class Session:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the session into a file, as JSON; whoever reads it finds the last whole one, whatever happens.
 
+        Secrets (see `agentkit.secrets`) are not in it, wherever they stood: there are stars in their place, also in the
+        arguments of calls that still wait; make such a call with other arguments when the session goes on.
         May be called at any time, in the middle of a run too: what is in it by then goes on when it is loaded.  Raises
         `RunError` when a message holds something that JSON does not have.
         """
         try:
-            write_whole(Path(path), as_json(self.as_dict()))
+            write_whole(Path(path), as_json(mask_data(self.as_dict())))
         except (TypeError, ValueError, RecursionError) as error:
             raise RunError(f"the session cannot be saved: its messages must be JSON values only ({error})") from error
 

@@ -8,6 +8,7 @@ from .context import RunContext
 from .delegation import hand_over
 from .errors import DefinitionError
 from .flow import Policy
+from .handling import check_timeout
 from .model import Model
 from .policies.approve import Decide, approve
 from .policies.checks import Check, check_answers
@@ -56,6 +57,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.max_steps < 1:
             raise DefinitionError(f"max_steps must be at least 1, not {self.max_steps}")
+        check_timeout(self.tool_timeout, "tool_timeout")
 
 
 def stack(
@@ -71,13 +73,13 @@ def stack(
     return (
         *settings.policies,
         # not where a function decides about every call: a read would begin before it is asked
-        *([] if callable(settings.approve) else [early_reads(context)]),
+        *([] if callable(settings.approve) or settings.sequential else [early_reads(context)]),
         excerpts(session.cut, settings.max_result),
         untrusted(run.history, tools),  # outside of the excerpts: the fence is around what is shown
         tool_settings(settings.tool_timeout, sequential=settings.sequential),
-        approve(settings.approve, session.approvals),
         landing(context),
         stuck(),
+        approve(settings.approve, session.approvals),  # nobody is asked about a call that will not be run
         # after the landing, for there an answer is taken as it is
         *([check_answers(settings.checks, run.history)] if settings.checks else []),
         hand_over(settings.handoffs, session),  # outside of the checks, for a hand-off is no answer

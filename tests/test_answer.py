@@ -155,6 +155,12 @@ def test_a_type_that_no_model_can_write_is_refused_at_once():
         answer_tool(threading.Lock)
 
 
+def test_an_empty_text_is_no_answer(world):
+    value, history, _ = run(world, str, call(text=" \n"), call(text="It is 3."))
+    assert value == "It is 3."
+    assert history[-3]["content"].startswith("The answer is empty.")
+
+
 class TestChecks:
     def run(self, world, checks, *replies, answer=str, limit=50, tools=()):
         history = [user("How many?")]

@@ -39,6 +39,16 @@ def history():
     return [system("s"), user("1 + 2?")]
 
 
+def test_the_results_of_a_paused_turn_stand_in_call_order_when_the_last_one_came(history):
+    other = ToolCall("two", "add", '{"a": 2, "b": 2}')
+    history += [assistant(None, [ADD, other]), tool_message(other, "4")]
+    loop = agent_loop(MODEL, TOOLS, history)
+    calling = next(loop)
+    assert [bound.call for bound in calling.calls] == [ADD]
+    loop.send(run_all(calling))
+    assert history[-2:] == [tool_message(ADD, "3"), tool_message(other, "4")]
+
+
 def test_the_whole_machine_by_hand(history):
     loop = agent_loop(MODEL, TOOLS, history)
     asked = next(loop)

@@ -2,10 +2,10 @@
 
 import json
 
+from agentkit.histories import admit
 from agentkit.messages import (
     ToolCall,
     Usage,
-    admit,
     assistant,
     calls_of,
     pending_calls,

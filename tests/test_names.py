@@ -5,11 +5,11 @@ import pytest
 from agentkit import ToolRegistry, tool
 from agentkit.answer import answer_tool
 from agentkit.flow import drive
+from agentkit.histories import portable_name
 from agentkit.loop import agent_loop
 from agentkit.messages import ToolCall, assistant, user
 from agentkit.model import Reply
 from agentkit.repairs import meant
-from agentkit.repairs.names import sendable
 from agentkit.testing import ScriptedModel
 
 
@@ -84,10 +84,10 @@ def test_names_are_told_where_repair_is_off():
 
 
 def test_a_name_in_the_history_is_one_that_every_provider_takes_back():
-    assert sendable("multi_tool_use.parallel") == "multi_tool_use_parallel"
-    assert sendable("größe ") == "gr_e_"
-    assert len(sendable("x" * 500)) == 64
-    assert sendable("") == "unnamed_tool"
+    assert portable_name("multi_tool_use.parallel") == "multi_tool_use_parallel"
+    assert portable_name("größe ") == "gr_e_"
+    assert len(portable_name("x" * 500)) == 64
+    assert portable_name("") == "unnamed_tool"
 
 
 def test_the_history_holds_the_clean_names_and_untouched_messages_stay_the_same_object():

@@ -11,7 +11,7 @@ from agentkit import ToolError, ToolRegistry, tool
 from agentkit.answer import answer_tool
 from agentkit.flow import stacked
 from agentkit.loop import agent_loop
-from agentkit.messages import ToolCall, user
+from agentkit.messages import user
 from agentkit.policies.excerpts import KEPT, MAX_RESULT, READ_MORE, CutResults, excerpts
 from agentkit.policies.landing import landing
 from agentkit.policies.limits import limit
@@ -114,7 +114,7 @@ def test_the_model_reads_on_to_the_end(world):
 
 def test_a_model_that_writes_its_calls_as_text_can_read_on_too(world):
     kept = CutResults()
-    identity = kept.keep(ToolCall("call_1", "long"), LONG)
+    identity = kept.keep(LONG)
     for written in (
         f'read_more(result_id="{identity}", offset=15000)',
         f'{{"name": "read_more", "arguments": {{"result_id": "{identity}", "offset": 15000}}}}',
@@ -189,7 +189,7 @@ def test_an_endless_iterator_is_taken_up_to_a_limit(world, name):
 
 def test_the_oldest_text_is_forgotten_first():
     kept = CutResults()
-    ids = [kept.keep(ToolCall(f"call_{number}", "long"), f"text {number}") for number in range(KEPT + 1)]
+    ids = [kept.keep(f"text {number}") for number in range(KEPT + 1)]
     assert kept.read(ids[-1], 0, 100).startswith(f"text {KEPT}")
     with pytest.raises(ToolError, match="There is no cut result"):
         kept.read(ids[0], 0, 100)
@@ -200,6 +200,6 @@ def test_the_oldest_text_is_forgotten_first():
 @given(st.text(min_size=1, max_size=300), st.integers(1, 50))
 def test_pages_join_to_the_whole(text, length):
     kept = CutResults()
-    read = partial(kept.read, kept.keep(ToolCall("c", "t"), text))
+    read = partial(kept.read, kept.keep(text))
     pages = [read(offset, length).rpartition("\n[characters ")[0] for offset in range(0, len(text), length)]
     assert "".join(pages) == text

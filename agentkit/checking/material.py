@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..fences import unfenced
 from ..loop import REMINDER, text_of
 from ..messages import Message
 
@@ -22,9 +23,9 @@ class Material:
 
     @property
     def results(self) -> list[str]:
-        """What the tools returned, as the model read it."""
+        """What the tools returned, as the model read it, without the fences around what came from outside."""
         return [
-            text_of(message)
+            unfenced(text_of(message))
             for message in self.messages
             if message["role"] == "tool" and message.get("name") != self.answer_tool
         ]

@@ -2,10 +2,13 @@
 
 agentkit logs as a library should: it is silent until the program says `logger.enable("agentkit")`, and it never adds
 or removes a sink.  `show()` is the short way for scripts and notebooks: it prints the lines itself, past the log.
+Secrets are masked in all of it; also in the traceback of a tool, which is therefore logged as text: loguru would print
+the variables of its frames.
 """
 
 import json
 import sys
+import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TextIO
@@ -14,6 +17,7 @@ from loguru import logger
 
 from ..calls import ToolRetried
 from ..context import Progress
+from ..fences import unfenced
 from ..flow import Event
 from ..loop import text_of
 from ..messages import Message
@@ -31,9 +35,11 @@ from ..policies.throttle import Throttled
 from ..results import render
 from ..run import HandedOver, RunFinished, RunStarted
 from ..running import ToolAbandoned, ToolFinished, ToolStarted
+from ..secrets import mask
 
 WIDTH = 1_000
 """How many characters of a value are shown in one line."""
+_LONGEST_SECRET = 5_000
 COLOURS = {"role": "7", "SUCCESS": "32", "WARNING": "33", "ERROR": "31"}
 
 
@@ -66,9 +72,9 @@ def lines(event: Event) -> Iterator[Line]:
             for repair in bound.repairs:
                 yield Line("WARNING", f"🔧 {bound.call.name}: {repair}")
         case ToolFinished(result) if result.error is not None:
-            yield Line("ERROR", f"❌ {result.call.name}: {_cut(result.content)}")
+            yield Line("ERROR", f"❌ {result.call.name}: {_cut(unfenced(result.content))}")
         case ToolFinished(result) if not result.is_answer:
-            yield Line("SUCCESS", f"✅ {result.call.name}: {_cut(result.content)}")
+            yield Line("SUCCESS", f"✅ {result.call.name}: {_cut(unfenced(result.content))}")
         case RunFinished(result):
             yield Line("INFO", f"📌 Final answer: {_cut(render(result.answer))}")
         case ApprovalAsked(call, reason):
@@ -113,12 +119,13 @@ def log(event: Event) -> None:
     """The listener that every agent has: the lines of an event go to loguru, and to where `show` said."""
     for line in lines(event):
         if not line.is_role:
-            logger.log(line.level, line.text)  # no arguments, so that braces and tags in the text stay text
+            logger.log(line.level, mask(line.text))  # no arguments, so that braces and tags in the text stay text
         for printer in _printers:
             printer.write(line)
     exception = event.result.exception if isinstance(event, ToolFinished) else None
     if exception is not None:
-        logger.opt(exception=exception).debug("the tool raised")
+        text = "".join(traceback.format_exception(exception))
+        logger.debug(mask(f"the tool raised\n{text}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +140,8 @@ class Printer:
         if line.level == "DEBUG":
             return
         code = COLOURS.get("role" if line.is_role else line.level) if self.colour else None
-        print(f"\033[{code}m{line.text}\033[0m" if code else line.text, file=self.file, flush=True)
+        text = mask(line.text)
+        print(f"\033[{code}m{text}\033[0m" if code else text, file=self.file, flush=True)
 
     def listen(self, event: Event) -> None:
         """The listener that prints an event's lines."""
@@ -186,4 +194,7 @@ def _said(decision: Decision) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= WIDTH else f"{text[:WIDTH]}... ({len(text) - WIDTH} more characters)"
+    if len(text) <= WIDTH:
+        return text
+    head = mask(text[: WIDTH + _LONGEST_SECRET])[:WIDTH]  # masked first: what is left of a secret that is cut is none
+    return f"{head}... ({len(text) - WIDTH} more characters)"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from ..fences import unfenced
 from ..messages import Message, ToolCall, assistant, calls_of
 from ..model import Reply, Request
 from .planning import Reading, plan_calls
@@ -39,6 +40,10 @@ class OfflineModel:
     def name(self) -> str:
         """What logs and results call the model."""
         return "offline"
+
+    def worst_case(self, _: Request) -> float:
+        """What a request can cost: nothing."""
+        return 0.0
 
     def ask(self, request: Request) -> Generator[Reply, None, None]:
         """Answer `request`; yields nothing but the reply."""
@@ -95,7 +100,8 @@ def _turn(messages: Sequence[Message]) -> tuple[str, list[Answered]]:
     asked = [i for i, m in enumerate(messages) if m["role"] == "user" and FINAL not in _text(m)]
     turn = messages[asked[-1] :] if asked else []
     calls = {call.id: call for message in turn for call in calls_of(message) if call.name != FINAL}
-    answers = [(calls[m["tool_call_id"]], _text(m)) for m in turn if m["role"] == "tool" and m["tool_call_id"] in calls]
+    results = [m for m in turn if m["role"] == "tool" and m["tool_call_id"] in calls]
+    answers = [(calls[m["tool_call_id"]], unfenced(_text(m))) for m in results]
     found = [Answered(call.name, _parsed(call.arguments), text) for call, text in answers]
     return (_text(turn[0]) if turn else ""), [one for one in found if isinstance(one.arguments, dict)]
 

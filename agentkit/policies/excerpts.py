@@ -31,9 +31,9 @@ class CutResults:
     texts: dict[str, str] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
-    def keep(self, call: ToolCall, text: str) -> str:
-        """Keep `text`, the result of `call`; returns its id."""
-        identity = hashlib.blake2s(call.id.encode(errors="replace"), digest_size=3).hexdigest()
+    def keep(self, text: str) -> str:
+        """Keep `text`; returns its id."""
+        identity = hashlib.blake2s(text.encode(errors="replace"), digest_size=3).hexdigest()
         with self._lock:
             self.texts[identity] = text[:LONGEST]
             while len(self.texts) > KEPT:
@@ -112,7 +112,7 @@ def _excerpt(text: str, *, most: int, call: ToolCall, kept: CutResults | None) -
     if len(text) <= most:
         return text
     head, tail = most * 3 // 4, most // 4
-    how = f"; read on with {READ_MORE}: {_where(kept.keep(call, text), head)}" if kept else ""
+    how = f"; read on with {READ_MORE}: {_where(kept.keep(text), head)}" if kept else ""
     note = f"[... {len(text) - head - tail} of {len(text)} characters are left out here{how} ...]"
     return f"{text[:head]}\n{note}\n{text[len(text) - tail :]}"
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..fences import within_fence
 from ..loop import text_of
 from ..messages import Message
 from ..wire.sizes import RunningSize, characters
@@ -113,8 +114,11 @@ def _shrunk(message: Message) -> Message:
     """The message; a tool's long result with its head alone, and without its images."""
     if message["role"] != "tool" or characters(message) < KEPT + 2 * len(_CUT):
         return message
-    text = text_of(message)
-    return {**message, "content": text[:KEPT] + _CUT.format(len(text) - KEPT) if len(text) > KEPT else text}
+    return {**message, "content": within_fence(text_of(message), _head)}
+
+
+def _head(text: str) -> str:
+    return text[:KEPT] + _CUT.format(len(text) - KEPT) if len(text) > KEPT else text
 
 
 def _noted(message: Message, note: str) -> Message:

@@ -5,7 +5,7 @@ from .finding import Finding
 from .findings import findings
 from .fixes import fix_nulls
 from .mending import Mended, Target, copied, mended, mended_in_place
-from .names import PARALLEL, is_parallel, meant, sendable
+from .names import PARALLEL, is_parallel, meant
 from .places import at, types
 from .reader import Unreadable
 from .receipt import Repair, clipped
@@ -36,7 +36,6 @@ __all__ = [
     "mended_in_place",
     "not_finite",
     "read",
-    "sendable",
     "strictly",
     "types",
 ]

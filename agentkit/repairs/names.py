@@ -28,11 +28,6 @@ def meant(name: str, tools: Collection[str]) -> str | None:
     return same[0] if len(same) == 1 else None
 
 
-def sendable(name: str) -> str:
-    """The name as every provider takes it back in a conversation: at most 64 letters, digits, underscores, hyphens."""
-    return re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:64] or "unnamed_tool"
-
-
 def is_parallel(name: str) -> bool:
     """Whether it is the tool that OpenAI's models make up to call several tools at once."""
     return _TOKEN.split(name)[0].strip().removeprefix("functions.").partition(".")[0] == _PARALLEL

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..messages import Message, ToolCall, Usage, assistant
@@ -53,9 +54,7 @@ class ScriptedModel:
 
     def _next(self, request: Request) -> Reply:
         place = len(self.requests)
-        self.requests.append(
-            Request(list(request.messages), request.tools, tool_choice=request.tool_choice, stream=request.stream)
-        )
+        self.requests.append(replace(request, messages=list(request.messages)))
         if place >= len(self.script):
             raise AssertionError(f"the script holds {len(self.script)} replies, and one more was asked for")
         entry = self.script[place]

@@ -12,11 +12,12 @@ This file imports neither litellm nor httpx: it knows their errors by class name
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ..errors import ModelError, ModelErrorKind
+from ..secrets import causes, mask, mask_exception
 
 _CONTEXT = re.compile(
     r"context[ _](length|window|limit)|maximum (context|prompt length|model length)|too many tokens"
@@ -54,34 +55,26 @@ def model_error(
     model: str,
     begun: bool = False,
     body: str | None = None,
-    secrets: Iterable[str] = (),
     outer: BaseException | None = None,
 ) -> ModelError:
     """The `ModelError` for `error`, to be raised from it.
 
     `model` is the name to show, `begun` says that the provider had begun to answer, `body` is its answer as far as it
-    is known, `secrets` are texts that must not be shown, `outer` is the exception that was already being handled when
-    the call began (it hangs in the chain of causes, but is none).  The causes keep their class and their text, without
-    the secrets and without their tracebacks: the variables in litellm's frames hold the key, and some loggers print the
-    variables of every frame.
+    is known, `outer` is the exception that was already being handled when the call began (it hangs in the
+    chain of causes, but is none).  The causes keep their class and their text, without secrets and without their
+    tracebacks: the variables in litellm's frames hold the key, and some loggers print the variables of every frame.
     """
     chain = list(_chain(error, outer))
     links = [link for link in chain if type(link).__name__ != "MidStreamFallbackError"] or chain  # a mere wrapping
     kind, transient = _judge(links, begun)
     status = _status(links)
-    text = mask(_explain(links, body), secrets)
+    text = mask(_explain(links, body))[:_LONGEST_MESSAGE]
     retry_after = _retry_after(links)
-    for link in chain:
-        _censor(link, secrets)
+    mask_exception(error, outer=outer)
+    for link in causes(error, outer):
+        link.__traceback__ = None
     text = f"{model}: {text}" + (f" (HTTP {status})" if status else "")
     return ModelError(text, kind=kind, status=status, transient=transient, retry_after=retry_after)
-
-
-def mask(text: str, secrets: Iterable[str]) -> str:
-    """`text` with every secret replaced by three stars."""
-    for secret in secrets:
-        text = text.replace(secret, "***")
-    return text
 
 
 def _chain(error: BaseException | None, outer: BaseException | None) -> Iterator[BaseException]:
@@ -189,7 +182,7 @@ def _explain(links: list[BaseException], body: str | None) -> str:
     """One line that says what happened, in the provider's own words where it gave any."""
     for text in [*_bodies(links), body or "", *map(str, links)]:
         if words := _words(text):
-            return words[:_LONGEST_MESSAGE]
+            return words
     names = _TRANSPORT | _TIMEOUTS
     faults = [link for link in links if any(base.__name__ in names for base in type(link).__mro__)]
     told = faults[-1] if faults else next(filter(_is_error_in_reply, links), links[0])
@@ -197,7 +190,7 @@ def _explain(links: list[BaseException], body: str | None) -> str:
     while stripped := _PREFIX.match(text):
         text = text[stripped.end() :]
     silence = "no answer in time" if type(told).__name__ in _TIMEOUTS else type(told).__name__
-    return (next(iter(text.strip().splitlines()), "") or silence)[:_LONGEST_MESSAGE]
+    return next(iter(text.strip().splitlines()), "") or silence
 
 
 def _words(text: str) -> str:
@@ -212,11 +205,3 @@ def _words(text: str) -> str:
     inner = body.get("error", body)
     message = inner.get("message") if isinstance(inner, dict) else inner
     return " ".join(message.split()) if isinstance(message, str) else ""
-
-
-def _censor(link: BaseException, secrets: Iterable[str]) -> None:
-    link.__traceback__ = None
-    link.args = tuple(part if mask(str(part), secrets) == str(part) else mask(str(part), secrets) for part in link.args)
-    for name, value in list(vars(link).items()):
-        if mask(str(value), secrets) != str(value):
-            link.__dict__[name] = mask(str(value), secrets)

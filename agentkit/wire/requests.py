@@ -8,14 +8,16 @@ The history itself is never changed, nothing is copied deeply, and a message tha
 
 import copy
 import hashlib
+import json
 import os
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ..histories import object_text
-from ..messages import Message
+from ..histories import groups, object_text
+from ..messages import Message, assistant
 from ..model import Request
 
 Json = dict[str, Any]
@@ -70,7 +72,8 @@ _TOOL_KEYS = {"role", "content", "tool_call_id", "cache_control"}
 
 def conversation(messages: Sequence[Message], provider: str) -> list[Message]:
     """The messages to send to `provider`: known keys only, empty assistant messages left out."""
-    return [sent for message in messages if (sent := _sent(message, provider)) is not None]
+    sent = [known for message in messages if (known := _sent(message, provider)) is not None]
+    return list(_without_twins(sent)) if provider in ("gemini", "vertex_ai") else sent
 
 
 def tool_parameters(request: Request, provider: str, model: str, *, strict: bool = False) -> Json:
@@ -98,6 +101,29 @@ def _wrapped(tool: Json) -> Json:
     """An Anthropic tool in OpenAI's wrapping, the only one that litellm takes on every route."""
     function = {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}
     return {"type": "function", "function": function}
+
+
+def _without_twins(messages: Sequence[Message]) -> Iterator[Message]:
+    """The conversation with equal calls of one turn in turns of their own.
+
+    For models before Gemini 3 litellm drops all but one of them, and none of their results, which Gemini refuses.
+    """
+    for group in groups(messages):
+        head, *results = messages[group]
+        rounds: dict[int, list[Json]] = {}
+        seen: Counter[str] = Counter()
+        for call in head.get("tool_calls", ()) if len(results) > 1 else ():
+            function = call["function"]
+            key = json.dumps([function["name"], json.loads(function["arguments"])], sort_keys=True)
+            rounds.setdefault(seen[key], []).append(call)
+            seen[key] += 1
+        if len(rounds) < 2:
+            yield from messages[group]
+            continue
+        for number, calls in rounds.items():
+            ids = {call["id"] for call in calls}
+            yield {**(head if number == 0 else assistant()), "tool_calls": calls}
+            yield from (result for result in results if result["tool_call_id"] in ids)
 
 
 def _sent(message: Message, provider: str) -> Message | None:

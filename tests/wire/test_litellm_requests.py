@@ -272,6 +272,15 @@ def test_what_providers_refuse_is_mended_and_the_rest_goes_out_as_it_is() -> Non
     assert "name" not in conversation(history, "openai")[2]
 
 
+def test_equal_calls_of_one_turn_reach_gemini_with_as_many_calls_as_results(play: Play) -> None:
+    calls = [ToolCall(identity, "add", '{"a": 1}') for identity in "xy"]
+    history = [user("q"), assistant(None, calls), *map(tool_message, calls, RESULTS)]
+    with ModelServer("3") as server:
+        play(Provider("gemini").at(server), history)
+    parts = [part for content in server.requests[0].body["contents"] for part in content["parts"]]
+    assert sum("function_call" in part for part in parts) == sum("function_response" in part for part in parts) == 2
+
+
 @pytest.mark.parametrize("text", ["", "{", "[1]", "null", '{"a": NaN}', '{"a": "\\ud800"}', "[" * 100_000])
 def test_arguments_that_are_no_sound_json_object_are_sent_as_one(text: str) -> None:
     assert isinstance(json.loads(sent_arguments(text)), dict)
