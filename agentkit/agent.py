@@ -106,18 +106,16 @@ class JsonAgent(Generic[T]):
         listeners: Sequence[Listener] = (),
         **options: Any,
     ) -> None:
-        fixed = (tools,) if isinstance(tools, JsonTool) else () if callable(tools) else tools
-        self._choose: Choice | None = tools if callable(tools) and not fixed else None
+        more = (tools,) if isinstance(tools, JsonTool) else () if callable(tools) else tools
+        self._choose: Choice | None = tools if callable(tools) and not more else None
         self.handoffs = dict(handoffs or {})
-        self.tools = ToolRegistry(
-            functions, fixed, handoff_tools(self.handoffs), answer=answer_tool(answer), repair=repair
-        )
+        given = (functions, more, handoff_tools(self.handoffs))
+        self.tools = ToolRegistry(*given, answer=answer_tool(answer), repair=repair)
         if len(self.tools) == 1 and answer is str and self._choose is None:
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
         self.tools.check_injected(RunContext(deps))
         self.model, self.description, self.deps = model, description, deps
-        self.session, self._fallbacks = Session(), tuple(fallback_models)
-        self.listeners: tuple[Listener, ...] = (log, *listeners)
+        self.session, self._fallbacks, self.listeners = Session(), tuple(fallback_models), (log, *listeners)
         self._settings = Settings(
             max_steps=max_steps, limits=limits, retries=retries, tool_timeout=tool_timeout, sequential=sequential,
             max_concurrency=max_concurrency, requests_per_minute=requests_per_minute, approve=approve,

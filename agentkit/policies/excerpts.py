@@ -73,7 +73,7 @@ def excerpts(kept: CutResults | None = None, max_result: int = MAX_RESULT) -> Po
                 return bound
             own = bound.tool.max_result if bound.tool else None
             store = kept if readable else None
-            shorten = partial(_excerpt, most=max_result if own is None else own, call=bound.call, kept=store)
+            shorten = partial(_excerpt, most=max_result if own is None else own, kept=store)
             return replace(bound, shorten=shorten)
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
@@ -107,7 +107,7 @@ def _reader(kept: CutResults, length: int) -> JsonTool[..., str]:
     return JsonTool(read_more)
 
 
-def _excerpt(text: str, *, most: int, call: ToolCall, kept: CutResults | None) -> str:
+def _excerpt(text: str, *, most: int, kept: CutResults | None) -> str:
     """`text` if it is short enough, else its head and tail, with how much is left out and how to read on."""
     if len(text) <= most:
         return text

@@ -81,7 +81,7 @@ def test_files_and_functions_stay_short(path):
     assert text.count("\n") <= 260, "something in it wants to be a file of its own"
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno - node.lineno <= 46, f"{node.name} is too long"
+            assert node.end_lineno - node.lineno <= 45, f"{node.name} is too long"
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
