@@ -10,7 +10,6 @@ from ..calls import BoundCall
 from ..errors import ToolError
 from ..flow import Effect, Flow, Policy, ask, interpret
 from ..json_tool import JsonTool
-from ..messages import ToolCall
 from ..model import AskModel
 from ..registry import ToolRegistry
 from ..running import CallTools
