@@ -2,12 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types pytest format clean
+.PHONY: demo test docs lint types pytest format clean
 
 demo: .venv/demo.stamp
 	$(BIN)/python examples/quickstart.py
 
 test: lint types pytest
+
+docs: .venv/docs.stamp
+	$(BIN)/zensical build --strict --clean
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
@@ -36,5 +39,9 @@ format: .venv/dev.stamp
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	@touch $@
 
+.venv/docs.stamp: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	@touch $@
+
 clean:
-	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv dist build site .cache .pytest_cache .mypy_cache .ruff_cache

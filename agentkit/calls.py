@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from .context import RunContext
 from .errors import ExceptionInfo, ToolError
-from .flow import Event
+from .flow import Trouble
 from .histories import valid_text
 from .json_tool import JsonTool
 from .messages import Message, ToolCall, tool_message
@@ -184,12 +184,16 @@ class BoundCall:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolRetried(Event):
+class ToolRetried(Trouble):
     """A call failed so many times by now, and is made again."""
 
     call: ToolCall
     error: ExceptionInfo
     failures: int
+
+    @property
+    def notice(self) -> str:
+        return f"{self.call.name}: {self.error}; calling it again"
 
 
 def _told(error: BaseException) -> ExceptionInfo:

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
 Wish = TypeVar("Wish")
@@ -25,6 +25,30 @@ class Event:
     """Something that happened in a run; events are watched, never acted on."""
 
     __slots__ = ()
+
+    @property
+    def level(self) -> Literal["INFO", "WARNING"]:
+        """How a log ranks it: "WARNING" for what did not go as it should."""
+        return "INFO"
+
+    @property
+    def notice(self) -> str:
+        """What a person who watches should know of it, in one sentence without its full stop; "" for nothing.
+
+        So whoever shows runs need not know each policy.  It may hold what a model or a tool wrote: mask, cut and escape
+        it where it is shown.
+        """
+        return ""
+
+
+class Trouble(Event):
+    """An event of something that did not go as it should."""
+
+    __slots__ = ()
+
+    @property
+    def level(self) -> Literal["INFO", "WARNING"]:
+        return "WARNING"
 
 
 @dataclass(frozen=True, slots=True)

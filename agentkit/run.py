@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any, Generic, Literal
 
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypeVar
@@ -77,6 +77,10 @@ class RunStarted(Event):
     note: str = ""
     """What the person should know before it begins (that no model was named, for example)."""
 
+    @property
+    def notice(self) -> str:
+        return self.note
+
 
 @dataclass(frozen=True, slots=True)
 class RunFinished(Event):
@@ -94,6 +98,14 @@ class SubRun(Event):
     event: Event
 
     @property
+    def level(self) -> Literal["INFO", "WARNING"]:
+        return self.event.level
+
+    @property
+    def notice(self) -> str:
+        return f"{self.name}: {inner}" if (inner := self.event.notice) else ""
+
+    @property
     def usage(self) -> Usage:
         """What the event says that was taken: by a reply, of whatever depth."""
         event = self.event
@@ -108,6 +120,10 @@ class HandedOver(Event):
 
     name: str
     reason: str
+
+    @property
+    def notice(self) -> str:
+        return f"handed over to {self.name}: {self.reason}"
 
 
 @dataclass

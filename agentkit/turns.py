@@ -17,7 +17,7 @@ from typing import TypeAlias
 from .calls import BoundCall, ToolResult
 from .context import Progress
 from .errors import ExceptionInfo, RunError
-from .flow import Event
+from .flow import Event, Trouble
 from .threads import Stop, Turnstile, abandoned
 
 MOST_WAITING = 10_000
@@ -30,10 +30,15 @@ Group: TypeAlias = tuple[BoundCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ToolStarted(Event):
-    """A call begins."""
+class ToolStarted(Trouble):
+    """A call begins; its notice is what was put right in it."""
 
     call: BoundCall
+
+    @property
+    def notice(self) -> str:
+        repairs = "; ".join(map(str, self.call.repairs))
+        return f"{self.call.call.name}: {repairs}" if repairs else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +49,15 @@ class ToolFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolAbandoned(Event):
+class ToolAbandoned(Trouble):
     """A call took longer than it may, and its thread cannot be stopped; by now, `threads` such threads still run."""
 
     call: BoundCall
     threads: int
+
+    @property
+    def notice(self) -> str:
+        return f"{self.call.call.name} goes on in vain; {self.threads} such threads are left"
 
 
 @dataclass(eq=False, slots=True)

@@ -95,6 +95,15 @@ def test_a_value_becomes_what_the_schema_asks_for(schema, query, value):
     assert type(found) is type(value) or isinstance(value, float)
 
 
+@pytest.mark.parametrize(
+    ("parameter", "value"), [("file", "build.log"), ("file", "/var/log/build.log"), ("expression", "12 * 3.5")]
+)
+def test_the_full_stop_behind_a_value_is_not_part_of_it(parameter, value):
+    tool = offer("order", "Order something", {parameter: param("string", f"The {parameter}")})
+    for end in ("", ".", "?", " please."):
+        assert only(f"Order {value}{end}", tool) == {parameter: value}
+
+
 def test_each_number_goes_to_the_parameter_whose_words_are_nearest():
     assert only("price of a curtain, height 3 and width of 10", CURTAIN) == {"width": 10, "height": 3}
 

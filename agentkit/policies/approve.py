@@ -4,6 +4,7 @@ A turn runs as a whole: as long as one of its calls is undecided, none of them i
 What was decided by then is kept with the conversation, and so are the paused agents inside its tools.
 """
 
+import json
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from ..asking import Person, printable
 from ..calls import BoundCall, ToolResult
 from ..errors import DefinitionError, ExceptionInfo, Paused
-from ..flow import Done, Effect, Emit, Event, Flow, Policy, around, ask
+from ..flow import Done, Effect, Emit, Event, Flow, Policy, Trouble, around, ask
 from ..messages import ToolCall
 from ..running import CallTools
 from ..workers import asettled, in_thread, is_async, settled
@@ -27,11 +28,15 @@ NOT_ALLOWED = "this call was not allowed."
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalAsked(Event):
+class ApprovalAsked(Trouble):
     """A call waits for a decision, because of `reason`."""
 
     call: ToolCall
     reason: str
+
+    @property
+    def notice(self) -> str:
+        return f"{self.call.name} waits for a decision: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,13 @@ class ApprovalGiven(Event):
 
     call: ToolCall
     decision: Decision
+
+    @property
+    def notice(self) -> str:
+        if isinstance(self.decision, dict):
+            return f"{self.call.name}: allowed with other arguments: {json.dumps(self.decision, ensure_ascii=False)}"
+        refused = f"refused: {self.decision}" if self.decision else "refused"
+        return f"{self.call.name}: {'allowed' if self.decision is True else refused}"
 
 
 @dataclass(eq=False)

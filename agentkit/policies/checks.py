@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from ..calls import BoundCall
 from ..checking.material import Material
 from ..errors import ExceptionInfo, ToolError
-from ..flow import Effect, Emit, Event, Flow, Policy, ask, interpret
+from ..flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
 from ..loop import text_of
 from ..messages import Message, ToolCall, assistant
 from ..model import AskModel, Reply
@@ -25,10 +25,14 @@ REFUSALS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerDoubted(Event):
+class AnswerDoubted(Trouble):
     """The answer was taken although a check still finds fault with it."""
 
     reason: str
+
+    @property
+    def notice(self) -> str:
+        return f"the answer is taken in spite of this: {self.reason}"
 
 
 def check_answers(checks: Sequence[Check], history: Sequence[Message]) -> Policy:

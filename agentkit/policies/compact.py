@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import ModelError
-from ..flow import Effect, Emit, Event, Flow, Policy, ask, interpret
+from ..flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
 from ..model import AskModel, Reply, Request
 from ..wire.windows import window_told
 from .shortening import Kept, Shortened
@@ -25,7 +25,7 @@ _FULL, _ROOMY = 0.9, 0.7
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted(Event):
+class Compacted(Trouble):
     """A request is longer than the model's window and is sent shorter.
 
     `left_out` messages are not in it, and `shrunk` results only with their heads; `characters` is about its length
@@ -38,6 +38,11 @@ class Compacted(Event):
     shrunk: int
     characters: tuple[int, int]
     error: ModelError | None = None
+
+    @property
+    def notice(self) -> str:
+        told = f"{self.left_out} messages left out, {self.shrunk} results shrunk"
+        return f"the conversation is too long for {self.model}: {told}"
 
 
 @dataclass

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import ModelError, NoAnswer
-from ..flow import Effect, Emit, Event, Flow, Policy, around, ask, interpret
+from ..flow import Effect, Emit, Flow, Policy, Trouble, around, ask, interpret
 from ..loop import REMINDER, text_of
 from ..messages import assistant, user
 from ..model import AskModel, Reply
@@ -30,10 +30,14 @@ _REFUSALS = ("content_filter", "refusal")
 
 
 @dataclass(frozen=True, slots=True)
-class ReplyDropped(Event):
+class ReplyDropped(Trouble):
     """A reply is of no use ("empty", "cut") and the model is asked again; what was streamed of it does not count."""
 
     why: str
+
+    @property
+    def notice(self) -> str:
+        return f"the reply was {self.why}; asking again"
 
 
 def whole_replies() -> Policy:

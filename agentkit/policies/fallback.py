@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from ..errors import ModelError, ModelErrorKind
-from ..flow import Effect, Emit, Event, Flow, Policy, ask, interpret
+from ..flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
 from ..model import AskModel, Model
 
 KINDS: frozenset[ModelErrorKind] = frozenset(get_args(ModelErrorKind)) - {"refused"}
@@ -15,7 +15,7 @@ request or have a larger window.  A refusal stays one: to ask around until someb
 
 
 @dataclass(frozen=True, slots=True)
-class FallenBack(Event):
+class FallenBack(Trouble):
     """A model could not be had; the run goes on with another one, under its name.
 
     What was streamed of the failed reply (the deltas since the last `ModelAsked`) is withdrawn.
@@ -23,6 +23,10 @@ class FallenBack(Event):
 
     error: ModelError
     model: str
+
+    @property
+    def notice(self) -> str:
+        return f"{self.error}; going on with {self.model}"
 
 
 def fallback(models: Sequence[Model], *, kinds: Collection[ModelErrorKind] = KINDS) -> Policy:

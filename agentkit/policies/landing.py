@@ -11,7 +11,7 @@ from typing import Any
 from ..calls import BoundCall
 from ..context import RunContext
 from ..errors import ExceptionInfo, LimitExceeded, NoAnswer, RunError, StopReason, ToolError
-from ..flow import Effect, Emit, Event, Flow, Policy, ask, interpret
+from ..flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
 from ..loop import text_of
 from ..messages import ToolCall, assistant, user
 from ..model import AskModel, Reply
@@ -26,10 +26,14 @@ NOT_RUN = "Not run: the run is at its end, and only final_answer is left."
 
 
 @dataclass(frozen=True, slots=True)
-class Landing(Event):
+class Landing(Trouble):
     """A run cannot go on; the model is asked for its final answer once."""
 
     reason: StopReason
+
+    @property
+    def notice(self) -> str:
+        return f"the run cannot go on ({self.reason}); asking for the final answer"
 
 
 def landing(context: RunContext[Any] | None = None) -> Policy:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from ..errors import RunError
-from ..flow import Event
+from ..flow import Trouble
 from ..model import Model, Request
 
 LEAST = 256
@@ -13,10 +13,14 @@ LEAST_OF_LAST = 64
 
 
 @dataclass(frozen=True, slots=True)
-class PriceUnknown(Event):
+class PriceUnknown(Trouble):
     """The limit in dollars cannot be kept to for this model, since nobody knows its price."""
 
     model: str
+
+    @property
+    def notice(self) -> str:
+        return f"nobody knows the price of {self.model}: its dollars are not counted"
 
 
 def unpriced(model: Model) -> RunError:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import ModelError
-from ..flow import Effect, Emit, Event, Flow, Policy, Sleep, around, ask
+from ..flow import Effect, Emit, Flow, Policy, Sleep, Trouble, around, ask
 from ..model import AskModel
 
 WAITS = (0.5, 1.0, 2.0, 4.0)
@@ -21,7 +21,7 @@ BUDGET = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Retrying(Event):
+class Retrying(Trouble):
     """A request failed and is made again after some seconds.
 
     What was streamed of its reply (the deltas since the last `ModelAsked`) is withdrawn: take it back where shown.
@@ -29,6 +29,10 @@ class Retrying(Event):
 
     error: ModelError
     seconds: float
+
+    @property
+    def notice(self) -> str:
+        return f"{self.error}; asking again in {self.seconds:.1f} s"
 
 
 def retry(waits: Sequence[float] = WAITS, *, longest_wait: float = LONGEST_WAIT, budget: float = BUDGET) -> Policy:

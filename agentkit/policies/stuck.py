@@ -13,12 +13,12 @@ it is called.  Only useless turns in a row count.
 import json
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..calls import BoundCall, ToolResult
 from ..errors import ExceptionInfo, LimitExceeded, NoAnswer, ToolError
-from ..flow import Effect, Flow, Policy, ask, interpret
+from ..flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
 from ..json_tool import JsonTool
 from ..model import AskModel, Model, Reply
 from ..registry import ToolRegistry
@@ -31,6 +31,17 @@ WITHDRAWN = 4
 """... the tools that it called last are withdrawn for the rest of the run, ..."""
 LANDED = 5
 """... and the run is asked for its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsWithdrawn(Trouble):
+    """Tools that the model called in vain are not offered any longer in this run."""
+
+    names: tuple[str, ...]
+
+    @property
+    def notice(self) -> str:
+        return f"nothing new comes of {', '.join(self.names)}: withdrawn for the rest of the run"
 
 
 def stuck() -> Policy:
@@ -50,7 +61,11 @@ def stuck() -> Policy:
             if isinstance(effect, CallTools):
                 effect = replace(effect, calls=tuple(map(watch.allowed, effect.calls)))
                 results: list[ToolResult] = yield from ask(effect)
-                return watch.judged(effect.calls, results)
+                known = frozenset(watch.withdrawn)
+                judged = watch.judged(effect.calls, results)
+                if withdrawn := watch.withdrawn - known:
+                    yield from ask(Emit(ToolsWithdrawn(tuple(sorted(withdrawn)))))
+                return judged
             return (yield from ask(effect))
 
         return interpret(flow, handle)

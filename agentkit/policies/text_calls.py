@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..context import RunContext
-from ..flow import Effect, Emit, Event, Flow, Policy, around, ask
+from ..flow import Effect, Emit, Flow, Policy, Trouble, around, ask
 from ..loop import text_of
 from ..messages import Message, ToolCall, assistant
 from ..model import AskModel, Reply, Request
@@ -16,10 +16,14 @@ _INCOMPLETE = ("length", "content_filter")
 
 
 @dataclass(frozen=True, slots=True)
-class TextCallFound(Event):
+class TextCallFound(Trouble):
     """A reply held its calls as text; they are run as calls, and the history holds them as such."""
 
     calls: tuple[ToolCall, ...]
+
+    @property
+    def notice(self) -> str:
+        return f"written as text, run as a call: {', '.join(call.name for call in self.calls)}"
 
 
 def text_calls(context: RunContext[Any] | None = None) -> Policy:

@@ -27,6 +27,10 @@ class Throttled(Event):
 
     model: str
 
+    @property
+    def notice(self) -> str:
+        return f"waiting until {self.model} may be asked"
+
 
 class Gate:
     """Admits requests in the order in which they came, from any thread and any event loop.

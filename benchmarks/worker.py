@@ -1,0 +1,119 @@
+"""One contestant in a process of its own: reads commands as JSON lines, does each once, prints what it took.
+
+`python worker.py NAME URL`; commands are `{"do": METHOD, ...}`, answers `{"cpu": s, "wall": s, "rss": MiB, ...}`.
+"""
+
+import asyncio
+import importlib
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+
+def tools_of(number: int) -> list[Any]:
+    """`add`, and others like it up to `number`."""
+    source = (
+        "def add{0}(a: int, b: int) -> int:\n"
+        '    """Adds two numbers and returns their sum, for tests of the speed of a loop.\n\n'
+        "    Args:\n        a: The first number to be added.\n        b: The second number to be added.\n"
+        '    """\n    return a + b\n'
+    )
+    space: dict[str, Any] = {}
+    names = ["", *(f"_{place}" for place in range(1, number))]
+    for name in names:
+        exec(source.format(name), space)
+    return [space[f"add{name}"] for name in names]
+
+
+def sleeping_tools() -> list[Any]:
+    """`add` that takes 50 ms."""
+
+    def add(a: int, b: int) -> int:
+        """Adds two numbers, slowly.
+
+        Args:
+            a: The first number.
+            b: The second number.
+        """
+        time.sleep(0.05)
+        return a + b
+
+    return [add]
+
+
+class Worker:
+    """The measures; each returns what is to be reported besides the time."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self.adapter: Any = importlib.import_module(f"adapters.{name}")
+        self.url = url
+        self.made: dict[tuple[Any, ...], Any] = {}
+
+    def agent(self, model: str, tools: int = 1, **options: Any) -> Any:
+        """The agent for a model and a number of tools (0: one slow tool), made once."""
+        key = (model, tools, *options.items())
+        if key not in self.made:
+            given = tools_of(tools) if tools else sleeping_tools()
+            self.made[key] = self.adapter.Agent(self.url + "/v1", model, given, **options)
+        return self.made[key]
+
+    def run(self, *, model: str, tools: int = 1, world: str = "sync", times: int = 1, **options: Any) -> None:
+        """A run, `times` times, one after the other."""
+        agent = self.agent(model, tools, **options)
+        if world == "sync":
+            for _ in range(times):
+                agent.run("Go on.")
+            return
+
+        async def all_of_them() -> None:
+            for _ in range(times):
+                await agent.arun("Go on.")
+
+        asyncio.run(all_of_them())
+
+    def crowd(self, *, model: str, agents: int) -> None:
+        """Many agents at once on one event loop."""
+
+        async def all_of_them() -> None:
+            crowd = [self.adapter.Agent(self.url + "/v1", model, tools_of(1)) for _ in range(agents)]
+            await asyncio.gather(*(agent.arun("Go on.") for agent in crowd))
+
+        asyncio.run(all_of_them())
+
+    def stream(self, *, model: str) -> dict[str, Any]:
+        """A streamed run, read to its end; tells how many pieces came, and when the first."""
+        agent = self.agent(model)
+
+        async def read() -> tuple[int, float]:
+            begun, first, number = time.perf_counter(), 0.0, 0
+            async for _ in agent.astream("Go on."):
+                first = first or time.perf_counter() - begun
+                number += 1
+            return number, first
+
+        number, first = asyncio.run(read())
+        return {"pieces": number, "first": first}
+
+
+def main() -> None:
+    name, url = sys.argv[1:]
+    sys.path.insert(0, str(Path(__file__).parent))
+    worker = Worker(name, url)
+    print(json.dumps({"version": worker.adapter.version()}), flush=True)
+    for line in sys.stdin:
+        command = json.loads(line)
+        cpu, wall = time.process_time(), time.perf_counter()
+        try:
+            more = getattr(worker, command.pop("do"))(**command) or {}
+        except Exception as error:  # a contestant that cannot do this is shown with a dash
+            more = {"error": f"{type(error).__name__}: {error}"[:300]}
+        took = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
+        rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(json.dumps({**took, "rss": rss, **more}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

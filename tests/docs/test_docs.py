@@ -1,0 +1,72 @@
+"""The documentation does what it says: its snippets run offline, its links lead somewhere, nothing public is left out."""
+
+import inspect
+import re
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from snippets import run_document
+
+import agentkit
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+_FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
+_LINK = re.compile(r"(?<!\\)\]\((?P<target>[^)\s]+)\)")
+_SHOWN = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
+
+
+def ids(path):
+    return str(path.relative_to(DOCS))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=ids)
+def test_the_snippets_of_a_page_run(path, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    try:
+        run_document(path, lambda: capsys.readouterr().out)
+    finally:
+        agentkit.log.hide()
+
+
+def anchors(path):
+    """What a link into a page may name: its headings, and what stands in the reference."""
+    text = path.read_text()
+    headings = re.findall(r"^#+ (.*)$", _FENCED.sub("", text), re.MULTILINE)
+    slugs = [re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings]
+    return {*slugs, *_SHOWN.findall(text)}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=ids)
+def test_the_links_inside_lead_somewhere(path):
+    for link in _LINK.finditer(_FENCED.sub("", path.read_text())):
+        target, _, anchor = link["target"].partition("#")
+        if re.match(r"https?:", target):
+            continue
+        page = (path.parent / target).resolve() if target else path
+        assert page.is_file(), link["target"]
+        assert not anchor or anchor in anchors(page), link["target"]
+
+
+def test_every_page_stands_in_the_navigation():
+    settings = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
+    named = [page for section in settings["nav"] for pages in section.values() for page in pages]
+    assert sorted(named) == sorted(map(ids, PAGES))
+
+
+def test_the_reference_shows_all_that_is_public():
+    shown = {name for path in PAGES for name in _SHOWN.findall(path.read_text())}
+    missing = {f"agentkit.{name}" for name in agentkit.__all__} - shown - {"agentkit.log"}
+    assert not missing
+    assert "agentkit.listeners.log" in shown
+
+
+@pytest.mark.parametrize("name", [name for path in PAGES for name in _SHOWN.findall(path.read_text())])
+def test_what_the_reference_shows_is_there_and_says_what_it_is(name):
+    found = import_module("agentkit")
+    for part in name.split(".")[1:]:
+        found = getattr(found, part) if hasattr(found, part) else import_module(f"{found.__name__}.{part}")
+    assert inspect.getdoc(found), name
