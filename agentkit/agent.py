@@ -26,6 +26,7 @@ from .policies.purse import Limits
 from .policies.retry import WAITS
 from .policies.tool_settings import TOOL_TIMEOUT
 from .registry import ToolRegistry
+from .report import agent_view
 from .run import Result, Run
 from .runs import Asked, aevents, aresult, events, result
 from .session import Session
@@ -56,7 +57,7 @@ class JsonAgent(Generic[T]):
         max_steps: How many requests a run may make before it is asked for its final answer.
         limits: What a run may take: `Limits(tokens=, seconds=, dollars=, tool_calls=)`.
         retries: How often a request that failed in a passing way is made again.
-        request_timeout: Seconds that a request may take.
+        request_timeout: Seconds that a reply may take; of a streamed one, each piece.
         tool_timeout: Seconds that a call may take, where its tool does not say so itself; None for no end.
         fallback_models: The models to go on with, in this order, when the first cannot be had.
         max_concurrency: Requests to the model at a time, all agents of the process together.
@@ -217,6 +218,11 @@ class JsonAgent(Generic[T]):
         names = ", ".join(name for name in self.tools if self.tools[name] is not self.tools.answer)
         return f"JsonAgent({names}; model={self._backends.backend(chosen(self.model)[0]).name!r})"
 
+    def _repr_html_(self) -> str:
+        model, _ = chosen(self.model)
+        name, session = self._backends.backend(model).name, self.session
+        return agent_view(name, self.instruction, self.tools, session.messages, session.usage.as_dict())
+
     def answering(self, run: Run, asked: Asked, backend: Model) -> Flow[Answer]:
         """The flow of this agent's part of a run; runs are begun with `run`, `stream` and their kin."""
         run.forming = Forming(self.tools.answer) if asked.stream and self.tools.answer else None
@@ -233,4 +239,4 @@ class JsonAgent(Generic[T]):
         """The backend to ask, and what the person should know about the choice; said once is enough."""
         named, note = chosen(model, self.model)
         note, self._noted = "" if self._noted else note, self._noted or bool(note)
-        return self._backends.backend(named), note
+        return self._backends.backend(named, chosen(self.model)[0]), note

@@ -1,6 +1,7 @@
 """The tool that ends a run: its arguments are the answer, so the answer's type is validated like any arguments."""
 
 import inspect
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ from pydantic import RootModel
 
 from .errors import ToolError
 from .json_tool import JsonTool
+from .messages import ToolCall
 from .schemas import docstring_of, is_arguments_model
 from .schemas.annotations import texts_of
 from .schemas.docstrings import read_docstring
@@ -35,6 +37,16 @@ def answer_tool(answer: Any = str) -> JsonTool[..., Any]:
         description = _described(read_docstring(docstring_of(function), ()).description)
         return JsonTool(function, name=FINAL_ANSWER, description=description)
     return JsonTool(_typed(answer), name=FINAL_ANSWER, description=DESCRIPTION)
+
+
+def takes_text(tool: JsonTool[..., Any]) -> bool:
+    """Whether an answer tool's answer is a plain text."""
+    return list(tool.parameters["properties"]) == ["text"]
+
+
+def as_call(text: str, tool: JsonTool[..., Any]) -> ToolCall:
+    """The call of an answer tool that a reply stands for: its text is the answer, or the arguments of one."""
+    return ToolCall("", tool.name, json.dumps({"text": text}, ensure_ascii=False) if takes_text(tool) else text)
 
 
 def _described(text: str) -> str:

@@ -1,6 +1,9 @@
 """The person at the terminal or in the notebook, who is asked whether a call may be made."""
 
 import json
+import os
+import select
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
@@ -8,12 +11,15 @@ from typing import Any
 
 from .errors import Paused
 from .messages import ToolCall
+from .threads import is_given_up
 
 SHOWN = 10_000
 """Characters of one argument that the person reads."""
 QUESTION = 'Allow it? y, n, a reason to refuse it, or other arguments as {"...": ...}: '
 
 _ONE_AT_A_TIME = Lock()
+_TICK = 0.2
+"""Seconds between two looks at whether the run still waits for the person's word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,23 @@ class Person:
                 return dict(json.loads(said))
             except ValueError as error:
                 problem = f"That is no JSON object: {error}." if said else ""
+
+
+def ask_terminal(prompt: str) -> str:
+    """What the person at the terminal writes after `prompt`, which goes to standard error.
+
+    Raises `EOFError` when there is no terminal, and when nobody waits for the answer any longer.
+    """
+    if not sys.stdin.isatty():
+        raise EOFError
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    while os.name == "posix" and not select.select([sys.stdin], [], [], _TICK)[0]:
+        if is_given_up():
+            raise EOFError
+    if not (line := sys.stdin.readline()):
+        raise EOFError
+    return line
 
 
 def described(call: ToolCall) -> str:

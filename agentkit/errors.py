@@ -47,12 +47,14 @@ class DefinitionError(AgentkitError):
 class RunError(AgentkitError):
     """A run ended without an answer; `history` and `usage` hold what it did and took until then.
 
-    `partial` is the last that the model said: a text, or the arguments of an answer that was not valid.
+    `partial` is the last that the model said: a text, or the arguments of an answer that was not valid.  `result` is
+    the `Result` without an answer, for a report: `error.result.to_html("failed.html")`.
     """
 
     history: Sequence[Message] = ()
     usage: Usage = Usage()
     partial: str = ""
+    result: Any = None
 
 
 class ModelError(RunError):

@@ -11,6 +11,7 @@ from .errors import ExceptionInfo
 from .formats import Declaration, Loss, References, Rendering, render
 from .handling import DEFAULTS, Handling, Isolation, OnError, Repairing, Timeout, ToolEffect, Trust, complete, declared
 from .isolation import check_isolable, isolated
+from .report import tool_view
 from .schemas import (
     Choice,
     Duplicates,
@@ -45,10 +46,9 @@ class JsonTool(Generic[P, R]):
         parameters: What the model reads about parameters, above all that the function says: a description, or a
             mapping with `description` and `enum`.
         duplicates: Whether repeated enum values are dropped ("dedupe") or refused ("error").
-        overload: Which of the signatures of an overloaded or dispatching function: its index, the types of its
-            parameters, or a predicate of the signature; without it, all of them.
+        overload: Which of several signatures: its index, its types, or a predicate of it; without it, all of them.
         repair: "off" to tell the model of every slip in the arguments, also where it is certain what was meant.
-        on_error: "raise" to end the run with what the function raises (but for `ToolError`, which is for the model).
+        on_error: "raise" to end the run with what the function raises (`ToolError` is for the model in any case).
         max_result: Characters of a result that the model reads at once; without it, what the agent says.
         timeout: Seconds, retries included, after which a call in a run is given up and the model told; None is never.
         effect: "read" (it only looks: calls overlap, equal ones of a turn run once), "idempotent" (twice does what once
@@ -212,6 +212,7 @@ class JsonTool(Generic[P, R]):
     """The tool as Anthropic's messages API takes it."""
     gemini_schema = _dialect("gemini")
     """The tool as a Gemini function declaration."""
+    _repr_html_ = tool_view
 
     def bind(
         self,

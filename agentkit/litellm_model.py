@@ -27,6 +27,7 @@ from .wire.requests import account_headers, conversation, tool_parameters
 from .wire.sizes import TokenBounds
 from .wire.streams import Source, TimedClient
 from .wire.thinking import compatible
+from .wire.unlogged import Log, is_observed, unlogged
 from .wire.waiting import Clock, Sign, awithin, within
 
 _QUIET_ENVIRONMENT = {
@@ -66,6 +67,16 @@ def _litellm() -> Any:
             for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
                 logging.getLogger(name).setLevel(logging.CRITICAL)
         return litellm
+
+
+@cache
+def _unlogged() -> Log:
+    """What saves litellm's bookkeeping of a call, some 35 % of its CPU; nothing where litellm has changed."""
+    try:
+        from litellm.litellm_core_utils.litellm_logging import Logging
+    except ImportError:
+        return lambda *_: {}
+    return unlogged(_litellm(), Logging)
 
 
 class LiteLLMModel:
@@ -121,7 +132,7 @@ class LiteLLMModel:
         """What comes in answer to `request`."""
         outer, answer, heard = sys.exception(), None, Overheard()
         try:
-            answer = _litellm().completion(**self._arguments(request, heard))
+            answer = _litellm().completion(**self._arguments(request, heard, awaited=False))
             if not request.stream:
                 yield whole_reply(answer, self._route(), heard.body)
                 return
@@ -138,7 +149,7 @@ class LiteLLMModel:
     async def _apieces(self, request: Request) -> AsyncGenerator[Delta | Reply | Sign, None]:
         outer, answer, heard = sys.exception(), None, Overheard()
         try:
-            answer = await _litellm().acompletion(**self._arguments(request, heard))
+            answer = await _litellm().acompletion(**self._arguments(request, heard, awaited=True))
             if not request.stream:
                 yield whole_reply(answer, self._route(), heard.body)
                 return
@@ -177,19 +188,17 @@ class LiteLLMModel:
 
     def _opened(self, stream: Any, request: Request) -> tuple[Source, Assembler]:
         litellm, route = _litellm(), self._route()
-        callbacks = [*litellm.callbacks, *litellm.success_callback, *litellm.failure_callback]
-        observed = any(callback != "cache" for callback in callbacks)  # litellm adds this one by itself
         timed = TimedClient(litellm.module_level_client, self._seconds(request))
-        return Source(stream, route.provider, timed=timed, observed=observed), Assembler(route)
+        return Source(stream, route.provider, timed=timed, observed=is_observed(litellm)), Assembler(route)
 
-    def _arguments(self, request: Request, heard: Overheard) -> dict[str, Any]:
+    def _arguments(self, request: Request, heard: Overheard, *, awaited: bool) -> dict[str, Any]:
         """What litellm is asked; raises `ModelError` where it is certain that no provider can answer that."""
         route = self._route()
         account = account_headers(self._options) if route.provider == "openai" else {}
         streaming = {"stream": True, "stream_options": {"include_usage": True}} if request.stream else {}
         length = self._length(request)
         request, options = compatible(request, self._options, route.provider, route.model, *length.values())
-        return {
+        asked = {
             **options,
             **account,
             **tool_parameters(request, route.provider, route.model, strict=self._strict),
@@ -203,6 +212,7 @@ class LiteLLMModel:
             "logger_fn": heard.listener(self._options.get("logger_fn")),
             "_skip_mcp_handler": True,  # else tools drag litellm's MCP gateway in, which some versions cannot import
         }
+        return {**asked, **_unlogged()(asked, awaited)}
 
     def _seconds(self, request: Request) -> float:
         return self._timeout if request.timeout is None else min(self._timeout, request.timeout)

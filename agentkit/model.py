@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, closing
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from .errors import AgentkitError, ModelError, ModelErrorKind
 from .flow import Done, Event
@@ -114,6 +115,9 @@ class AskModel:
 
     model: Model
     request: Request
+
+    variables: tuple[tuple[ContextVar[Any], Any], ...] = ()
+    """Context variables, and their values, for calls that begin while the reply streams in."""
 
     def perform(self) -> Generator[Event, None, Reply]:
         yield ModelAsked(self.model.name, self.request)

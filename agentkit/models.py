@@ -16,10 +16,17 @@ NO_MODEL = (
 )
 
 
+_OF_THE_ACCOUNT = (
+    *("api_key", "api_base", "base_url", "api_version", "organization", "custom_llm_provider"),
+    *("headers", "extra_headers", "extra_body", "extra_query"),
+)
+
+
 class Backends:
     """The backends of one agent, each made once; `options` go to every model that litellm serves.
 
-    `api_key` and `api_base` among them are the first model's: a model of another provider does without.
+    Those among them that say where the first model is and who asks it (`api_key`, `api_base`, headers, ...) are its
+    own: a model of another provider does without.
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -32,8 +39,8 @@ class Backends:
             return model
         if model not in self._made:
             options: dict[str, Any] = self._options
-            if isinstance(first, str) and _provider(first) != _provider(model):
-                others = {key: value for key, value in options.items() if key not in ("api_key", "api_base")}
+            if isinstance(first, str) and first != OFFLINE and _provider(first) != _provider(model):
+                others = {key: value for key, value in options.items() if key not in _OF_THE_ACCOUNT}
                 options = MaskedDict(others)
             self._made[model] = OfflineModel() if model == OFFLINE else LiteLLMModel(model, **options)
         return self._made[model]

@@ -1,6 +1,7 @@
 """The tools of an agent: a mapping from name to tool, and what turns a model's call into a result."""
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
@@ -15,6 +16,7 @@ from .histories import portable_name
 from .json_tool import JsonTool
 from .messages import ToolCall
 from .repairs import PARALLEL, Repair, clipped, is_parallel, is_sound, meant
+from .report import catalogue_page, registry_view, tools_markdown, write_page
 from .schemas import snake_case, unknown_name
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -73,6 +75,13 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
 
     def __repr__(self) -> str:
         return f"ToolRegistry({', '.join(self._tools)})"
+
+    _repr_html_ = registry_view
+    _repr_markdown_ = tools_markdown
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The tools, with every provider's schemas, as a page that needs nothing else; written into `path` if given."""
+        return write_page(catalogue_page(self), path)
 
     def schemas(self, format: str = "openai") -> list[dict[str, Any]]:
         """All tools in a provider's dialect; the list is built once and shared, so copy it before changing it."""

@@ -50,6 +50,8 @@ def rendering(value: Any) -> Rendering:
     """`value` as `render` says it, with the PNG, JPEG, GIF and WebP images in it as parts of their own."""
     if type(value) is str:
         return Rendering(valid_text(value))
+    if isinstance(value, Rendering):
+        return value
     if _says_itself(value):
         return Rendering(said(value))
     images: list[Part] = []

@@ -1,5 +1,6 @@
 """One run: what it is asked, what it comes to, and the figures it gathers while its events pass by."""
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import TypeVar
 
 from .calls import ToolResult
+from .errors import Paused, RunError
 from .flow import Event, Listener
 from .forming import Forming
 from .loop import Answer
@@ -17,8 +19,10 @@ from .model import ModelReplied
 from .policies.checks import AnswerDoubted
 from .policies.landing import Landing
 from .repairs import Repair
+from .report import result_markdown, result_page, result_view, write_page
 from .results import render
 from .running import ToolFinished
+from .trace import Trace
 
 T = TypeVar("T", default=str)
 
@@ -45,6 +49,12 @@ class Result(Generic[T]):
     seconds: float = 0.0
     doubts: tuple[str, ...] = ()
     handed: tuple[str, ...] = ()
+    trace: Trace = field(default_factory=Trace, repr=False, compare=False)
+    """What the time went to; `as_dict` has it as data."""
+    error: str = ""
+    """Why the run has no answer: of the result that a `RunError` carries."""
+    run_id: str = ""
+    """What its journal calls it."""
 
     @property
     def cost(self) -> float | None:
@@ -64,8 +74,21 @@ class Result(Generic[T]):
     def as_dict(self) -> dict[str, Any]:
         """The result as a JSON object; the answer as plain data."""
         figures = {"steps": self.steps, "stopped": self.stopped, "model": self.model, "seconds": round(self.seconds, 3)}
+        if self.error:
+            figures["error"] = self.error
         answer = to_jsonable_python(self.answer, fallback=str)
-        return {"answer": answer, **figures, "usage": self.usage.as_dict(), "messages": self.messages}
+        usage, trace = self.usage.as_dict(), self.trace.as_dict()
+        return {"answer": answer, **figures, "usage": usage, "messages": self.messages, "trace": trace}
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The run as a page that needs nothing else, without secrets; written into the file `path`, if given."""
+        return write_page(result_page(self.as_dict()), path)
+
+    def _repr_html_(self) -> str:
+        return result_view(self.as_dict())
+
+    def _repr_markdown_(self) -> str:
+        return result_markdown(self.as_dict())
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +167,8 @@ class Run:
     handed: list[str] = field(default_factory=list)
     state: dict[str, Any] = field(default_factory=dict)
     forming: Forming | None = None
-    started: float = field(default_factory=time.perf_counter)
+    trace: Trace = field(default_factory=Trace)
+    run_id: str = ""
 
     def watch(self, event: Event) -> Iterator[Event]:
         """Take note of `event` and tell the listeners; yields it, and what of the answer it brought."""
@@ -167,21 +191,45 @@ class Run:
             self.doubts.append(event.reason)
         elif isinstance(event, HandedOver):
             self.handed.append(event.name)
+        self._trace(event)
         for listener in self.listeners:
             listener(event)
         return event
 
     def finish(self, answer: Answer) -> Result[Any]:
         """The result of the run that ended with `answer`."""
+        return self._result(answer.value, self.landed or answer.stopped)
+
+    def failed(self, error: RunError) -> Result[None]:
+        """What the run came to when it ended with `error`."""
+        self.trace.close(error)
+        reason = getattr(error, "reason", "error")
+        return self._result(None, "paused" if isinstance(error, Paused) else reason, f"{type(error).__name__}: {error}")
+
+    def _result(self, answer: T, stopped: str, error: str = "") -> Result[T]:
         return Result(
-            answer.value,
+            answer,
             list(self.history),
             self.usage,
             self.steps,
-            self.landed or answer.stopped,
+            stopped,
             self.model,
             self.calls,
-            time.perf_counter() - self.started,
+            time.perf_counter() - self.trace.began,
             tuple(self.doubts),
             tuple(self.handed),
+            self.trace,
+            error,
+            self.run_id,
         )
+
+    def _trace(self, event: Event) -> None:
+        trace, place = self.trace, len(self.history)
+        while isinstance(event, SubRun):
+            identity = event.call.id if event.call else ""
+            outer, trace, event, place = trace, trace.within(identity), event.event, 0
+            if isinstance(event, RunFinished):  # the inner run has noted the same, and its places
+                outer.inner[identity] = event.result.trace
+                event.result.trace.messages = event.result.messages
+                return
+        trace.note(event, place)

@@ -8,10 +8,12 @@ from typing import Any, Protocol
 
 from .delegation import with_handoffs
 from .errors import RunError
-from .flow import Emit, Event, Flow, Listener, adrive, ask, drive
+from .flow import Emit, Event, Flow, Listener, Policy, adrive, ask, drive, stacked
+from .keeping import Place, kept, setup_of
 from .loop import Answer
 from .model import Model
 from .policies.approve import Decision
+from .registry import ToolRegistry
 from .run import Result, Run, RunFinished, RunStarted
 from .session import Session
 
@@ -25,6 +27,7 @@ class Asked:
     approvals: Mapping[str, Decision] | None = None
     stream: bool = False
     model: str | Model | None = None
+    journal: Place = None
 
 
 class Runnable(Protocol):
@@ -38,6 +41,12 @@ class Runnable(Protocol):
 
     @property
     def listeners(self) -> Sequence[Listener]: ...
+
+    @property
+    def tools(self) -> ToolRegistry: ...
+
+    @property
+    def journal(self) -> Place: ...
 
     def chosen_model(self, model: str | Model | None = None) -> tuple[Model, str]:
         """The backend to ask, and what the person should know about the choice."""
@@ -97,7 +106,7 @@ def _begun(agent: Runnable, asked: Asked) -> Iterator[tuple[Run, Flow[None]]]:
         try:
             yield run, _flow(agent, run, asked, backend, begun)
         except RunError as error:
-            error.history, error.usage = list(history), run.usage
+            error.history, error.usage, error.result = list(history), run.usage, run.failed(error)
             raise
         finally:
             session.usage += run.usage

@@ -170,6 +170,7 @@ def _of_environment() -> tuple[str, ...]:
     return tuple(os.environ.get(name, "") for name in os.environ if _is_named(name))
 
 
+@lru_cache(maxsize=512)
 def _is_named(name: str) -> bool:
     return f"_{name}".replace("-", "_").upper().endswith(_NAMES)
 

@@ -14,10 +14,14 @@ from typing import Any
 from .calls import ANSWERED
 from .errors import Paused, RunError
 from .histories import repair_history
+from .journal.conversation import Changed, Conversation, Uncertain
+from .journal.saved import named, to_resume
+from .journal.store import Journal
 from .loop import CANCELLED
 from .messages import Message, ToolCall, Usage, pending_calls, sort_results, system, tool_message, user
 from .policies.approve import Approvals, Decision
 from .policies.excerpts import CutResults
+from .report import session_markdown, session_page, session_view, write_page
 from .saving import FORMAT, REMEDY, VERSION, as_json, checked, write_whole
 from .secrets import mask_data
 
@@ -42,6 +46,8 @@ class Session:
     approvals: Approvals = field(default_factory=Approvals, repr=False)
     handed: list[str] = field(default_factory=list, repr=False)
     """The names under which the last run was handed on, from agent to agent."""
+    kept: Conversation | None = field(default=None, repr=False)
+    """The conversation in a journal, if its runs are kept."""
     _busy: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _own: list[Message] = field(default_factory=list, repr=False)
     """The messages as the last run left them."""
@@ -173,6 +179,12 @@ class Session:
             "messages": [*self.messages],
             "usage": self.usage.as_dict(),
             "cut": {**self.cut.texts},
+            **self.state(),
+        }
+
+    def state(self) -> dict[str, Any]:
+        """What a run leaves to be done, as JSON data: what was said and not read yet, calls that wait, hand-offs."""
+        return {
             "inbox": [*self.inbox],
             "waiting": [*self.approvals.waiting],
             "decisions": {**self.approvals.decisions},
@@ -213,6 +225,42 @@ class Session:
             raise RunError(f"{os.fspath(path)!r} is damaged, or no saved session: {error}. {REMEDY}") from error
         except RunError as error:
             raise RunError(f"{os.fspath(path)!r}: {error}") from error
+
+    @classmethod
+    def open(cls, name: str, store: "str | os.PathLike[str] | Journal") -> "Session":
+        """The conversation `name` of a journal, to go on with; a new one if there is none.  Its runs are kept there."""
+        return cls._of(*named(Journal.of(store), name))
+
+    @classmethod
+    def resumed(
+        cls,
+        run_id: str,
+        store: "str | os.PathLike[str] | Journal",
+        *,
+        on_uncertain: Uncertain = None,
+        changed: Changed = "refuse",
+    ) -> "Session":
+        """The conversation of a run that was stopped: a run on it without a query goes on there, see `agent.resume`."""
+        session = cls._of(*to_resume(Journal.of(store), run_id))
+        assert session.kept is not None
+        session.kept.on_uncertain, session.kept.changed = on_uncertain, changed
+        return session
+
+    @classmethod
+    def _of(cls, kept: Conversation, state: Mapping[str, Any]) -> "Session":
+        session = cls.from_dict({**cls().as_dict(), **state, "usage": kept.base.as_dict()})
+        session.messages, session._own, session.kept = [*kept.written], [*kept.written], kept
+        return session
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The conversation as a page that needs nothing else, without secrets; written into `path`, if given."""
+        return write_page(session_page(self.messages, self.usage.as_dict()), path)
+
+    def _repr_html_(self) -> str:
+        return session_view(self.messages, self.usage.as_dict())
+
+    def _repr_markdown_(self) -> str:
+        return session_markdown(self.messages)
 
 
 def _is_open(messages: Sequence[Message]) -> bool:

@@ -26,6 +26,7 @@ from .policies.text_calls import text_calls
 from .policies.text_mode import text_mode
 from .policies.throttle import throttle
 from .policies.tool_settings import tool_settings
+from .policies.unforced import unforced
 from .policies.untrusted import untrusted
 from .registry import ToolRegistry
 from .run import Run
@@ -89,6 +90,7 @@ def stack(
         refusals(),
         *([fallback(fallbacks)] if fallbacks else []),
         compact(),
+        unforced(),
         retry(waits),
         throttle(settings.max_concurrency, settings.requests_per_minute),
         limit(settings.limits, settings.max_steps),  # next to the model: it sees every request that is made

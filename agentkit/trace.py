@@ -1,24 +1,41 @@
-"""What a run spent its time on: each request, each call of a tool and each wait, with its beginning and its end."""
+"""What a run spent its time on, and what should be known of it, noted while its events pass by.
+
+Noting an event is a few comparisons: what is to be read of a trace is made of it when it is asked for.
+"""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from .errors import RunError
 from .flow import Event
-from .messages import Usage
+from .messages import Message, Usage
 from .model import ModelAsked, ModelReplied
+from .policies.approve import ApprovalAsked, ApprovalGiven
+from .policies.compact import Compacted
+from .policies.fallback import FallenBack
 from .policies.retry import Retrying
+from .policies.throttle import Throttled
+from .repairs import Repair
 from .running import ToolFinished, ToolStarted
+from .secrets import mask
 
 Kind: TypeAlias = Literal["model", "tool", "wait"]
+
+MOST_NOTES = 500
+"""What a tool tells of its work is a note too, and may be told without end."""
+LONGEST_ERROR = 300
+STOPPED = "it was stopped before its end"
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One thing that took time: from `start` to `end`, in seconds since the run began.
+    """One thing that took time: from `start` to `end`, in seconds of `time.perf_counter`.
 
-    `name` is the model's or the tool's, `call` the id of the call; `error` says what it came to if it failed; a
-    request has its `usage`.
+    `name` is the model's or the tool's, or what was waited for; `call` the id of the call; `error` says what it came to
+    if it failed; a request has its `usage`, and `place`, the index of its reply among the run's messages; a call has
+    the `repairs` that it needed.
     """
 
     kind: Kind
@@ -26,44 +43,114 @@ class Span:
     start: float
     end: float
     call: str = ""
-    error: str = ""
+    error: object = None
     usage: Usage | None = None
+    place: int = 0
+    repairs: Sequence[Repair] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """The span as a JSON object, without what it does not have."""
-        figures = {"start": round(self.start, 4), "end": round(self.end, 4)}
-        told = {"call": self.call, "error": self.error, "usage": self.usage.as_dict() if self.usage else None}
-        return {"kind": self.kind, "name": self.name, **figures, **{key: value for key, value in told.items() if value}}
+    def as_dict(self, began: float) -> dict[str, Any]:
+        """The span as a JSON object, in seconds since `began`, without what it does not have."""
+        told = {
+            "call": self.call,
+            "error": mask(str(self.error))[:LONGEST_ERROR] if self.error else "",
+            "usage": self.usage.as_dict() if self.usage else None,
+            "place": self.place,
+            "repairs": [str(repair) for repair in self.repairs],
+        }
+        times = {"start": round(self.start - began, 5), "end": round(self.end - began, 5)}
+        return {"kind": self.kind, "name": self.name, **times, **{key: value for key, value in told.items() if value}}
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a person should know of a run, when it came up, and before which of the run's messages."""
+
+    at: float
+    text: str
+    level: str
+    place: int
+
+
+@dataclass(eq=False)
 class Trace:
-    """The spans of a run, which it learns from the run's events as they pass by."""
+    """The spans and notes of a run; `inner` are the traces of agents inside its tools, by the ids of the calls.
+
+    `messages` is the conversation of an agent inside a tool, once it has its answer.
+    """
 
     spans: list[Span] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    inner: dict[str, "Trace"] = field(default_factory=dict)
+    messages: Sequence[Message] = ()
     began: float = field(default_factory=time.perf_counter)
-    _asked: tuple[str, float] | None = None
-    _calls: dict[str, float] = field(default_factory=dict)
+    _asked: tuple[str, float, int] | None = None
+    _waiting: tuple[str, float] | None = None
+    _calls: dict[str, tuple[str, float]] = field(default_factory=dict)
 
-    def note(self, event: Event) -> None:
-        """Take note of `event`, which happens now."""
-        now = time.perf_counter() - self.began
+    def note(self, event: Event, place: int = 0) -> None:
+        """Take note of `event`, which happens now, when the run has `place` messages."""
+        now = time.perf_counter()
         match event:
-            case ModelAsked(model):
-                self._asked = model, now
-            case ModelReplied(reply) if self._asked:
-                self._end_request(now, usage=reply.usage)
-            case Retrying(error, seconds) if self._asked:
-                self._end_request(now, error=str(error))
-                self.spans.append(Span("wait", "retry", now, now + seconds))
             case ToolStarted(bound):
-                self._calls[bound.call.id] = now
+                self._calls[bound.call.id] = bound.call.name, now
+                return  # what was repaired in it stands at the call
             case ToolFinished(result):
-                start = self._calls.pop(result.call.id, now - result.seconds)
-                failed = str(result.error) if result.error else ""
-                self.spans.append(Span("tool", result.call.name, start, now, result.call.id, failed))
+                call = result.call
+                _, start = self._calls.pop(call.id, ("", now - result.seconds))
+                error, repairs = result.error, result.repairs
+                self.spans.append(Span("tool", call.name, start, now, call.id, error, repairs=repairs))
+            case ModelAsked(model):
+                self._end_wait(now)
+                self._end_request(now)
+                self._asked = model, now, place
+            case ModelReplied(reply):
+                self._end_request(now, None, reply.usage)
+            case Retrying(error) | FallenBack(error):
+                self._end_request(now, error)
+                self._waiting = ("to ask again", now) if isinstance(event, Retrying) else None
+            case Compacted(error=RunError() as refusal):
+                self._end_request(now, refusal)
+            case Throttled(model):
+                self._waiting = f"until {model} may be asked", now
+            case ApprovalAsked(call):
+                self._waiting = f"for a decision about {call.name}", now
+            case ApprovalGiven():
+                self._end_wait(now)
+        if (text := event.notice) and len(self.notes) < MOST_NOTES:
+            self.notes.append(Note(now, text, event.level, place))
 
-    def _end_request(self, now: float, *, usage: Usage | None = None, error: str = "") -> None:
-        assert self._asked is not None
-        (name, start), self._asked = self._asked, None
-        self.spans.append(Span("model", name, start, now, error=error, usage=usage))
+    def within(self, call: str) -> "Trace":
+        """The trace of the agent inside the tool that was called with this id."""
+        return self.inner.setdefault(call, Trace())
+
+    def close(self, error: object = STOPPED) -> None:
+        """The run is over: what is under way came to nothing, because of `error`."""
+        now = time.perf_counter()
+        self._end_wait(now)
+        self._end_request(now, error)
+        for identity, (name, start) in self._calls.items():
+            self.spans.append(Span("tool", name, start, now, identity, STOPPED))
+        self._calls.clear()
+
+    def as_dict(self, began: float | None = None) -> dict[str, Any]:
+        """The trace as a JSON object, in seconds since `began` (without it, since the run began)."""
+        began = self.began if began is None else began
+        spans = [span.as_dict(began) for span in self.spans]
+        for span in spans:
+            if inner := self.inner.get(span.get("call", "")):
+                span["inner"] = {**inner.as_dict(began), "messages": [*inner.messages]}
+        notes = [
+            {"at": round(note.at - began, 5), "text": note.text, "level": note.level, "place": note.place}
+            for note in self.notes
+        ]
+        return {"spans": spans, "notes": notes}
+
+    def _end_request(self, now: float, error: object = "it came to no reply", usage: Usage | None = None) -> None:
+        if self._asked is not None:
+            (name, start, place), self._asked = self._asked, None
+            self.spans.append(Span("model", name, start, now, "", error and str(error), usage, place))
+
+    def _end_wait(self, now: float) -> None:
+        if self._waiting is not None:
+            (name, start), self._waiting = self._waiting, None
+            self.spans.append(Span("wait", name, start, now))

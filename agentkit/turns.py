@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from .calls import BoundCall, ToolResult
 from .context import Progress
@@ -30,10 +30,14 @@ Group: TypeAlias = tuple[BoundCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ToolStarted(Trouble):
+class ToolStarted(Event):
     """A call begins; its notice is what was put right in it."""
 
     call: BoundCall
+
+    @property
+    def level(self) -> Literal["INFO", "WARNING"]:
+        return "WARNING" if self.call.repairs else "INFO"
 
     @property
     def notice(self) -> str:

@@ -1,20 +1,57 @@
-"""The research agent: weather and web search together, on where to walk in Kolkata.
+"""The research agent: the weather and the web together, on where to walk in Kolkata.
 
-Without a network the tools fail, the agent is told so, and says so; without a model the embedded one does what it can.
+It runs offline: recorded replies stand in for the web, a script for the model.
+AGENTKIT_MODEL="groq/llama-3.1-8b-instant", with its key, asks a real model and the real web.
 """
 
+import os
 import sys
 
 import agentkit
-from agentkit import JsonAgent
-from agentkit_tools import get_weather, search_text
+import agentkit_tools
+from agentkit import JsonAgent, evidence, tool
+from agentkit.testing import ScriptedModel
 
-agentkit.log.show(sys.stdout)
+PAGES = {
+    "Maidan": "The Maidan is Kolkata's largest park, 400 hectares of grass without shade; go there when it is dry.",
+    "Indian Museum": "The Indian Museum on Chowringhee Road, founded in 1814, has 35 galleries, all of them indoors.",
+    "Botanic Garden": "The Botanic Garden in Shibpur covers 109 hectares; its great banyan is older than 250 years.",
+}
 
-agent = JsonAgent(
-    [search_text, get_weather],
-    description="You are a research agent who finds information and answers queries with its sources.",
+
+@tool(effect="read")
+def get_weather(place: str) -> str:
+    """Gets the current weather at a place."""
+    return f"{place}, West Bengal, India: moderate rain, 29 °C (feels like 34 °C), humidity 84 %, wind 9 km/h"
+
+
+@tool(effect="read", trust="untrusted")
+def search_text(query: str) -> list[dict[str, str]]:
+    """Searches the web."""
+    return [{"title": title, "snippet": text} for title, text in PAGES.items() if "visit" in query]
+
+
+def call(name, **arguments):
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+script = ScriptedModel(
+    call("get_weather", place="Kolkata"),
+    call("search_text", query="places to visit in Kolkata when it rains"),
+    call(
+        "final_answer", text="At 31 °C and rain, go indoors: the Indian Museum, founded in 1814, has 35 galleries."
+    ),
+    call(
+        "final_answer", text="At 29 °C and rain, go indoors: the Indian Museum, founded in 1814, has 35 galleries."
+    ),
 )
-print(agent(query="Get the weather in Kolkata, and search the web for the best places to walk in Kolkata."))
-print()
-agent.show_history()
+real = os.environ.get("AGENTKIT_MODEL")
+agentkit.log.show(sys.stdout)
+agent = JsonAgent(
+    [agentkit_tools.get_weather, agentkit_tools.search_text] if real else [get_weather, search_text],
+    model=real or script,
+    description="You are a research agent who finds information and answers queries.",
+    checks=[evidence()],  # what the tools did not say goes back to the model
+)
+result = agent.run("Based on the current weather of Kolkata, find the best place to visit.")
+print(f"\n{result.answer}\n\n{result.steps} replies, {len(result.calls)} calls, ended with {result.stopped!r}")

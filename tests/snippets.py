@@ -51,6 +51,18 @@ def _block(found: re.Match[str], text: str) -> Block:
 
 def run_document(path: Path, output: Callable[[], str]) -> int:
     """Run a document in the current folder; `output` gives what was printed since it was last asked.  Counts blocks."""
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        return _run(path, output)
+    finally:
+        sys.path.remove(folder)
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", "")).startswith(folder):
+                del sys.modules[name]
+
+
+def _run(path: Path, output: Callable[[], str]) -> int:
     namespace: dict[str, object] = {"__name__": path.stem}
     printed, count = "", 0
     for block in blocks(path):

@@ -7,16 +7,18 @@ from contextlib import aclosing
 
 import pytest
 
-from agentkit import JsonAgent, ModelError, RunContext, ToolCall, ToolRegistry, tool
+from agentkit import JsonAgent, LimitExceeded, ModelError, RunContext, ToolCall, ToolRegistry, tool
 from agentkit.answer import answer_tool
 from agentkit.asking import Person
 from agentkit.context import Injected
 from agentkit.flow import adrive, drive, stacked
 from agentkit.loop import agent_loop
-from agentkit.messages import assistant, pending_calls, user
+from agentkit.messages import Usage, assistant, pending_calls, user
 from agentkit.model import ModelReplied, Reply, TextDelta, ToolCallDelta
-from agentkit.policies.approve import AUTHORITY, Approvals, Authority
+from agentkit.policies.approve import AUTHORITY, Approvals, Authority, approve
 from agentkit.policies.early import early_reads
+from agentkit.policies.limits import PURSES, limit
+from agentkit.policies.purse import Limits
 from agentkit.policies.retry import retry
 from agentkit.policies.tool_settings import tool_settings
 from agentkit.running import ToolFinished, ToolStarted
@@ -112,9 +114,19 @@ def read_apart(name: str) -> str:
     return "apart"
 
 
+@tool(effect="read")
+def read_dearly(name: str) -> str:
+    """Reads, for money, as an agent inside of a tool does."""
+    (purse,) = PURSES.get()
+    purse.settle(0.0, Usage(input_tokens=70))
+    RAN.append(f"read_dearly {name}")
+    return repr(AUTHORITY.get().decide)
+
+
 TOOLS = ToolRegistry(
-    read, read_all, aread, read_slowly, aread_slowly, write, plain, read_here, read_apart, answer=answer_tool()
-)
+    read, read_all, aread, read_slowly, aread_slowly, write, plain, read_here, read_apart, read_dearly,
+    answer=answer_tool(),
+)  # fmt: skip
 
 
 class Streaming:
@@ -192,6 +204,14 @@ def test_a_read_begins_before_the_reply_ends_and_runs_once(world, name):
     assert [f"{name} a"] == RAN
     kinds = [type(event) for event in events]
     assert kinds.index(ModelReplied) < kinds.index(ToolStarted) < kinds.index(ToolFinished)
+
+
+def test_what_a_read_takes_is_taken_from_the_run_and_who_decides_there_decides_in_it(world):
+    stream = [*pieces(0, *named("read_dearly")), ran("read_dearly a"), reply(named("read_dearly"))]
+    history = [user("go")]
+    with pytest.raises(LimitExceeded, match="70 tokens"):
+        world.drive(flow(stream, FINAL, outer=(approve("ask"), limit(Limits(tokens=50))), history=history))
+    assert "Person" in history[2]["content"]
 
 
 def test_a_call_without_arguments_is_complete_when_the_next_one_begins(world):

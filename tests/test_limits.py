@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from stacked_runs import Endless, answer_of, call, final, flow_of, run
 
 from agentkit import DefinitionError, LimitExceeded, ModelError, RunError
-from agentkit.flow import Sleep, ask
+from agentkit.flow import Emit, Sleep, around, ask, stacked
 from agentkit.messages import ToolCall, Usage, assistant, user
 from agentkit.model import AskModel, Reply, Request
+from agentkit.policies import throttle
+from agentkit.policies.landing import Landing
 from agentkit.policies.limits import PURSES, limit
 from agentkit.policies.prices import LEAST, PriceUnknown
 from agentkit.policies.purse import GROWTH, LANDING_SHARE, Limits, Purse
@@ -178,6 +180,24 @@ class TestSeconds:
         assert next(limit(Limits(seconds=2))(sleeping())).seconds <= 2
         assert next(limit()(sleeping())).seconds == 99
 
+    @pytest.mark.parametrize("leaves", [True, False])
+    def test_a_line_is_stood_in_as_long_as_there_is_time(self, world, leaves, monkeypatch):
+        monkeypatch.setattr(throttle, "_gates", {})
+        gate = throttle.gate_of("scripted", 1)
+        holder, model = gate.enter(), ScriptedModel(DONE)
+        flow = flow_of(model, counter(), limits=None)  # the gate stands within the limit
+        waiting = stacked(flow, (throttle.throttle(), limit(Limits(seconds=1.0))))
+        if leaves:  # in the time that is kept for the last request
+            waiting = around(lambda effect: _left(effect, gate, holder))(waiting)
+            assert world.drive(waiting)[0].value == "done"
+            assert model.requests[0].tool_choice == "final_answer"
+        else:
+            with pytest.raises(LimitExceeded) as caught:
+                world.drive(waiting)
+            assert (caught.value.reason, model.requests) == ("seconds", [])
+            gate.leave(holder)
+        assert gate.enter().done(), "nobody stands in line any longer"
+
     def test_when_the_last_request_comes_too_late_the_error_says_so(self, world):
         class Slow(ScriptedModel):
             def ask(self, request):
@@ -190,6 +210,13 @@ class TestSeconds:
             run(world, Slow(), counter(), limits=Limits(seconds=0.2))
         assert caught.value.reason == "seconds"
         assert time.monotonic() - begun < 5
+
+
+def _left(effect, gate, holder):
+    """Make way at the landing."""
+    if isinstance(effect, Emit) and isinstance(effect.event, Landing):
+        gate.leave(holder)
+    return (yield from ask(effect))
 
 
 def _sent(request: Request, limits: Limits, model=None) -> Request:

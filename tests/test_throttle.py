@@ -66,7 +66,7 @@ def in_threads(count, work):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(5)
+        thread.join(20)
         assert not thread.is_alive()
 
 
@@ -119,27 +119,28 @@ def test_waiting_does_not_block_the_event_loop():
         ticking.cancel()
 
     asyncio.run(crowd())
-    assert ticks > 20
+    assert ticks > 5
 
 
 def test_models_of_other_names_have_gates_of_their_own():
-    models = [Slow("one", 0.1), Slow("two", 0.1)]
-    start = time.monotonic()
-    flows = [throttle(1)(asking(model)) for model in models]
+    both = threading.Barrier(2)
 
-    async def both():
-        await asyncio.gather(*map(adone, flows))
+    def meets(request):
+        both.wait(10)
+        return "hello"
 
-    asyncio.run(both())
-    assert time.monotonic() - start < 0.19
+    models = iter([ScriptedModel(meets, name="one"), ScriptedModel(meets, name="two")])
+    in_threads(2, lambda: list(drive(throttle(1)(asking(next(models))))))
+    assert not both.broken
 
 
 def test_requests_of_a_minute_are_counted(world, monkeypatch):
-    monkeypatch.setattr(policy, "MINUTE", 0.3)
-    start = time.monotonic()
-    _, events = world.drive(throttle(None, 2)(asking(Slow(seconds=0), 5)))
-    assert 0.6 <= time.monotonic() - start < 0.9
-    assert events.count(Throttled("slow")) == 2
+    monkeypatch.setattr(policy, "MINUTE", 1.0)
+    begun = []
+    model = ScriptedModel([lambda _: begun.append(time.monotonic()) or "hello"] * 5, name="slow")
+    _, events = world.drive(throttle(None, 2)(asking(model, 5)))
+    assert all(later - earlier > 0.9 for earlier, later in zip(begun, begun[2:], strict=False))
+    assert 1 <= events.count(Throttled("slow")) <= 2
 
 
 def test_who_waits_for_time_does_not_need_somebody_to_leave(monkeypatch):
@@ -177,9 +178,10 @@ def test_an_agent_without_limits_passes_the_gates_of_the_others():
     gate_of("slow", 1)
     in_threads(4, lambda: list(drive(throttle()(asking(model)))))
     assert model.most == 1
-    free = Slow("free")
-    in_threads(4, lambda: list(drive(throttle()(asking(free)))))
-    assert free.most > 1
+    both = threading.Barrier(2)
+    free = ScriptedModel([lambda _: str(both.wait(10))] * 2, name="free")
+    in_threads(2, lambda: list(drive(throttle()(asking(free)))))
+    assert not both.broken
 
 
 @pytest.mark.parametrize("limits", [(0, None), (None, 0), (-1, 5)])
@@ -214,7 +216,8 @@ def test_cancellation_makes_way(when):
         holder = gate.enter() if when == "waiting" else None
         model = Slow(seconds=5)
         task = asyncio.ensure_future(adone(throttle(1)(asking(model))))
-        await asyncio.sleep(0.02)
+        while not model.asked and len(gate._line) == 0:
+            await asyncio.sleep(0.005)
         assert model.asked == (when == "under way")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -231,11 +234,11 @@ def test_cancellation_makes_way(when):
 def test_waiting_counts_towards_the_time_of_the_request(world):
     gate = gate_of("slow", 1)
     holder = gate.enter()
-    start = time.monotonic()
+    start, model = time.monotonic(), Slow()
     with pytest.raises(ModelError, match="its turn did not come within") as caught:
-        world.drive(throttle()(asking(Slow(), timeout=0.1)))
-    assert (caught.value.kind, caught.value.transient) == ("timeout", True)
-    assert 0.1 <= time.monotonic() - start < 0.3
+        world.drive(throttle()(asking(model, timeout=0.1)))
+    assert (caught.value.kind, caught.value.transient, model.asked) == ("timeout", True, 0)
+    assert time.monotonic() - start >= 0.1
     gate.leave(holder)
     assert gate.enter().done()
 
@@ -244,10 +247,10 @@ def test_what_is_left_of_the_time_is_the_model_s(world):
     gate = gate_of("scripted", 1)
     holder = gate.enter()
     threading.Timer(0.1, gate.leave, [holder]).start()
-    timeouts = []
+    timeouts: list[float] = []
     model = ScriptedModel(lambda request: timeouts.append(request.timeout) or "hello")
-    world.drive(throttle()(asking(model, timeout=5)))
-    assert 4 < timeouts[0] <= 4.95
+    world.drive(throttle()(asking(model, timeout=60)))
+    assert 30 < timeouts[0] <= 59.95
 
 
 def test_a_ticket_is_waited_for_by_an_effect(world):

@@ -1,32 +1,70 @@
 """The run as a person at a terminal sees it while it works; imports rich, so it is imported only for them.
 
 What is settled scrolls by as lines; what goes on now stands under them: the text as it streams, the calls that run, how
-long all that takes.  Everything that comes from a model or a tool is text: neither markup nor control characters in it
-have an effect.
+long all that takes and what it took.  Everything that comes from a model or a tool is text: neither markup nor control
+characters in it have an effect.
 """
 
+import sys
 import time
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
+from rich.table import Table
 from rich.text import Text
 
-from ..asking import printable
-from ..flow import Event
-from ..messages import ToolCall, Usage
+from ..asking import ask_terminal
+from ..flow import Event, Trouble
+from ..forming import AnswerForming
+from ..messages import Usage
 from ..model import ModelAsked, ModelReplied, TextDelta, ThinkingDelta, ToolCallDelta
-from ..policies.approve import ApprovalAsked, ApprovalGiven
-from ..run import RunFinished, RunStarted
+from ..run import RunFinished, RunStarted, SubRun
 from ..running import ToolFinished, ToolStarted
-from .log import lines
+from .lines import STYLES, WIDTH, Line, figures, lines, presentable, written
+from .pieces import Pieces
 
-LINE = 300
-"""Characters of a value that are shown in a line."""
-TAIL = 1_500
-"""Characters of a text that are shown while it streams."""
+LONGEST = 300
+"""Characters of a value that are shown in a line; of what the model says, all are."""
+TAIL = 2_000
+"""Characters that are kept of a text while it streams."""
+MOST_CALLS = 8
+"""How many of the calls that run are shown."""
+
+
+@dataclass
+class Talk:
+    """What a model says at this moment, and since when it was waited for."""
+
+    model: str
+    since: float
+    pieces: Pieces = field(default_factory=Pieces)
+    text: str = ""
+    call: int | None = None
+    is_answering: bool = False
+
+    def hear(self, event: Event) -> None:
+        """Take what `event` brings of the text: of the answer its own, of any other call name and arguments."""
+        match event:
+            case TextDelta(text) | ThinkingDelta(text):
+                self._add(text)
+            case AnswerForming() if event.added:
+                if not self.is_answering:
+                    self.is_answering, self.text, self.pieces = True, "", Pieces()
+                self._add(event.added)
+            case ToolCallDelta(index, name, arguments) if not self.is_answering:
+                if index != self.call:
+                    self.call = index
+                    self._add(f"\n{name} " if self.text else f"{name} ")
+                self._add(arguments)
+            case Trouble():  # what was streamed is withdrawn
+                self.text, self.call, self.is_answering, self.pieces = "", None, False, Pieces()
+
+    def _add(self, piece: str) -> None:
+        self.text = (self.text + self.pieces.take(piece))[-TAIL:]
 
 
 class LiveView:
@@ -35,96 +73,107 @@ class LiveView:
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True, highlight=False)
         self._live = Live(
-            console=self.console, get_renderable=self._now, refresh_per_second=8, transient=True, redirect_stdout=False
-        )
-        self._waiting_for = ""
-        self._since = 0.0
-        self._text = ""
-        self._calls: dict[str, tuple[ToolCall, float]] = {}
+            console=self.console, get_renderable=self._now, refresh_per_second=8, transient=True,
+            redirect_stdout=sys.stdout.isatty(),
+        )  # fmt: skip
+        self._is_open = False
         self._usage = Usage()
+        self._talks: dict[tuple[str, ...], Talk] = {}
+        self._calls: dict[tuple[str, ...], tuple[str, float]] = {}
 
     def __enter__(self) -> Self:
+        self._is_open = True
         self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._waiting_for, self._text = "", ""
+        self._is_open = False
+        self._talks.clear()
         self._calls.clear()
         self._live.stop()
 
     def __call__(self, event: Event) -> None:
         """Show `event`."""
-        match event:
-            case RunStarted(query, _, note):
-                self._usage = Usage()
-                self._say(f"? {query}", "bold")
-                if note:
-                    self._say(f"  {note}", "dim")
-            case ModelAsked(model):
-                self._waiting_for, self._since, self._text = model, time.monotonic(), ""
-            case TextDelta(text) | ThinkingDelta(text):
-                self._text += text
-            case ToolCallDelta(_, name, arguments):
-                self._text += arguments if self._text else f"{name} {arguments}"
-            case ModelReplied(reply):
-                self._waiting_for, self._text = "", ""
-                self._usage += reply.usage
-                if text := str(reply.message.get("content") or "").strip():
-                    self._say(f"  {text}", "")
-            case ToolStarted(bound) if not bound.is_answer:
-                self._calls[bound.call.id] = bound.call, time.monotonic()
-                self._tell(event)
-            case ToolFinished(result) if not result.is_answer:
-                self._calls.pop(result.call.id, None)
-                mark, style = ("✗", "red") if result.error else ("✓", "green")
-                self._say(f"{mark} {_written(result.call)}  {result.seconds:.1f} s", style)
-                self._say(f"  {result.content}", "red" if result.error else "dim")
-            case ApprovalAsked():
-                self._live.stop()
-            case ApprovalGiven():
-                self._live.start()
-            case RunFinished(result):
-                self._say(f"  {_figures(result.usage, result.seconds)}", "dim")
-            case _:
-                self._tell(event)
-
-    def _tell(self, event: Event) -> None:
-        """The lines of an event that are worth a person's attention."""
+        self._note(event)
+        inner = event
+        while isinstance(inner, SubRun):
+            inner = inner.event
+        if isinstance(event, RunFinished):  # the answer is for whoever asked
+            self._say(Line("INFO", "total", figures(event.result.usage, event.result.seconds)))
+            return
         for line in lines(event):
-            if line.level in ("WARNING", "ERROR"):
-                self._say(f"  {line.text}", "yellow")
+            if line.level != "DEBUG" and not (isinstance(inner, RunFinished) and line.role == "total"):
+                self._say(line)
 
-    def _say(self, text: str, style: str) -> None:
-        self.console.print(Text(_line(text), style=style))
+    def read(self, prompt: str) -> str:
+        """Ask the person, with nothing moving meanwhile; raises `EOFError` when nobody is there."""
+        self._live.stop()
+        try:
+            return ask_terminal(prompt)
+        finally:
+            if self._is_open:
+                self._live.start()
+
+    def _note(self, event: Event, path: tuple[str, ...] = ()) -> None:
+        """What goes on after `event`, in the run at the end of `path` (calls, from the outermost to it)."""
+        now = time.monotonic()
+        match event:
+            case SubRun(_, call, inner):
+                self._note(inner, (*path, call.id if call else ""))
+            case RunStarted() if not path:
+                self._usage = Usage()
+            case ModelAsked(model):
+                self._talks[path] = Talk(model, now)
+            case ModelReplied(reply):
+                self._talks.pop(path, None)
+                self._usage += reply.usage
+            case ToolStarted(bound) if not bound.is_answer:
+                self._calls[*path, bound.call.id] = written(bound.call), now
+            case ToolFinished(result):
+                self._calls.pop((*path, result.call.id), None)
+                for inside in [key for key in self._talks if key[: len(path) + 1] == (*path, result.call.id)]:
+                    del self._talks[inside]  # of a run that failed
+            case _ if path in self._talks:
+                self._talks[path].hear(event)
+
+    def _say(self, line: Line) -> None:
+        shown = line.shown(None if line.role in ("query", "model", "answer") else LONGEST)
+        self.console.print(_row(Text(line.role, STYLES[line.role]), Text(shown, _style(line))))
 
     def _now(self) -> RenderableType:
-        """What goes on at this moment."""
-        rows: list[RenderableType] = []
-        if self._text:
-            rows.append(Text("\n".join(printable(line) for line in self._text[-TAIL:].splitlines()), style="dim"))
-        if self._waiting_for:
-            seconds = time.monotonic() - self._since
-            rows.append(_working(f"{self._waiting_for}  {seconds:.0f} s  {self._usage.output_tokens:,} tokens written"))
-        for call, since in list(self._calls.values()):
-            rows.append(_working(f"{_written(call)}  {time.monotonic() - since:.0f} s"))
+        """What goes on at this moment, in no more than half of the terminal."""
+        now, rows = time.monotonic(), []
+        talks, calls = [*self._talks.values()], [*self._calls.values()]
+        if talks and talks[-1].text:
+            rows.append(_row(Text(""), self._end_of(talks[-1].text)))
+        for text, since in calls[:MOST_CALLS]:
+            rows.append(_working(f"{presentable(text, LONGEST)}  {now - since:.0f} s"))
+        if len(calls) > MOST_CALLS:
+            rows.append(_row(Text(""), Text(f"and {len(calls) - MOST_CALLS} more", "dim")))
+        for talk in talks[-MOST_CALLS:]:
+            rows.append(_working(f"{talk.model}  {now - talk.since:.0f} s  {figures(self._usage)}"))
         return Group(*rows)
 
-
-def _working(text: str) -> Spinner:
-    return Spinner("dots", Text(_line(text)))
-
-
-def _written(call: ToolCall) -> str:
-    return f"{call.name}({call.arguments})"
+    def _end_of(self, text: str) -> Text:
+        """The last rows of a text, in the terminal's width."""
+        most = max(2, self.console.height // 3)
+        rows = Text(presentable(text)).wrap(self.console, max(10, self.console.width - WIDTH - 1))
+        return Text("\n", "dim").join(rows[-most:])
 
 
-def _line(text: str) -> str:
-    return printable(text.replace("\n", " ⏎ "), LINE)
+def _style(line: Line) -> str:
+    return STYLES[line.role] if line.role in ("error", "warning", "total", "progress", "query") else ""
 
 
-def _figures(usage: Usage, seconds: float) -> str:
-    cost = "price unknown" if usage.cost is None else f"${usage.cost:.4f}" if usage.cost else ""
-    tokens = f"{usage.input_tokens + usage.output_tokens:,} tokens" if usage.input_tokens else ""
-    return ", ".join(filter(None, [f"{usage.requests} requests", tokens, cost, f"{seconds:.1f} s"]))
+def _row(first: RenderableType, second: RenderableType) -> Table:
+    row = Table.grid()
+    row.add_column(width=WIDTH, no_wrap=True)
+    row.add_column(overflow="fold")
+    row.add_row(first, second)
+    return row
+
+
+def _working(text: str) -> Table:
+    return _row(Spinner("dots"), Text(" ".join(text.split("\n")), "dim"))

@@ -1,12 +1,12 @@
 """A bar that shows how far many runs are, in a terminal or a notebook."""
 
+import shutil
+import sys
 import time
 from typing import TextIO
 
-from .log import printer
-
 WIDTH = 30
-"""Characters of the bar."""
+"""Characters of the bar; of a narrow terminal's, a quarter of its columns."""
 PAUSE = 0.1
 """Seconds between two drawings."""
 
@@ -18,9 +18,11 @@ class ProgressBar:
     """
 
     def __init__(self, total: int | None, show: bool | None = None, file: TextIO | None = None) -> None:
-        out = printer(file)
-        self._file = out.file if show or (show is None and out.colour) else None
+        in_notebook = "ipykernel" in sys.modules
+        file = file or (sys.stdout if in_notebook else sys.stderr)
+        self._file = file if show or (show is None and (in_notebook or file.isatty())) else None
         self._total = total
+        self._length = min(WIDTH, shutil.get_terminal_size().columns // 4) if file.isatty() else WIDTH
         self._done = 0
         self._failed = 0
         self._started = time.monotonic()
@@ -55,7 +57,7 @@ class ProgressBar:
 
     def _line(self) -> str:
         whole = f"{self._done}/{self._total}" if self._total else f"{self._done}"
-        filled = WIDTH * self._done // self._total if self._total else 0
-        bar = f"[{'#' * filled}{'-' * (WIDTH - filled)}] " if self._total else ""
+        filled = self._length * self._done // self._total if self._total else 0
+        bar = f"[{'#' * filled}{'-' * (self._length - filled)}] " if self._total else ""
         failed = f", {self._failed} failed" if self._failed else ""
         return f"{bar}{whole} done{failed}, {time.monotonic() - self._started:.0f} s"

@@ -15,6 +15,7 @@ from ..calls import BoundCall, ToolResult
 from ..errors import DefinitionError, ExceptionInfo, Paused
 from ..flow import Done, Effect, Emit, Event, Flow, Policy, Trouble, around, ask
 from ..messages import ToolCall
+from ..model import AskModel
 from ..running import CallTools
 from ..workers import asettled, in_thread, is_async, settled
 
@@ -88,6 +89,8 @@ def approve(decide: Decide | Literal["ask"] | None = None, approvals: Approvals 
     desk = _Desk(Person() if decide == "ask" else decide, approvals or Approvals())
 
     def handle(effect: Effect[Any]) -> Flow[Any]:
+        if isinstance(effect, AskModel):
+            effect = replace(effect, variables=(*effect.variables, (AUTHORITY, desk.authority)))
         if not isinstance(effect, CallTools):
             return (yield from ask(effect))
         decided = []
@@ -162,8 +165,12 @@ class _Desk:
             raise paused(waiting, self.problems)
         for asked in calls:
             self.approvals.decisions.pop(asked.call.id, None)
-        authority = Authority(self.decide or _inherited(), self.approvals)
-        return tuple(bound.within(AUTHORITY, authority) for bound in decided if bound is not None)
+        return tuple(bound.within(AUTHORITY, self.authority) for bound in decided if bound is not None)
+
+    @property
+    def authority(self) -> Authority:
+        """Who decides in runs inside of the calls of this one."""
+        return Authority(self.decide or _inherited(), self.approvals)
 
     def told(self, result: ToolResult) -> ToolResult:
         """The result; the model is told if the call was not the one that it made."""

@@ -1,18 +1,18 @@
 """The answer is looked at before it counts: whoever finds fault with it sends it back to the model with the reason."""
 
 import inspect
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from ..answer import as_call, takes_text
 from ..calls import BoundCall
 from ..checking.material import Material
 from ..errors import ExceptionInfo, ToolError
 from ..flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
 from ..loop import text_of
-from ..messages import Message, ToolCall, assistant
+from ..messages import Message, assistant
 from ..model import AskModel, Reply
 from ..running import CallTools
 from ..workers import in_thread, settled
@@ -82,10 +82,9 @@ class _Trial:
             return reply
         self.texts += 1
         text = text_of(reply.message)
-        if answer is None or not text or self.texts < 2 or list(answer.parameters["properties"]) != ["text"]:
+        if answer is None or not text or self.texts < 2 or not takes_text(answer):
             return reply
-        call = ToolCall("", answer.name, json.dumps({"text": text}, ensure_ascii=False))
-        return replace(reply, message={**reply.message, **assistant(None, [call])})
+        return replace(reply, message={**reply.message, **assistant(None, [as_call(text, answer)])})
 
     def checked(self, bound: BoundCall) -> BoundCall:
         """The call; that of the answer fails if a check does."""

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -46,7 +46,7 @@ def early_reads(context: RunContext[Any] | None = None) -> Policy:
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, AskModel) and effect.request.stream:
-                effect = WatchedAsk(effect.model, effect.request, begun.watch)
+                effect = WatchedAsk(effect.model, effect.request, effect.variables, begun=begun)
             if not isinstance(effect, CallTools):
                 return (yield from ask(effect))
             try:
@@ -64,12 +64,12 @@ def early_reads(context: RunContext[Any] | None = None) -> Policy:
 
 @dataclass(frozen=True, slots=True)
 class WatchedAsk(AskModel):
-    """`AskModel` that shows each piece of a call to what `watch` makes for each time that it is performed."""
+    """`AskModel` that shows `begun` each piece of a call."""
 
-    watch: Callable[[ToolRegistry, asyncio.AbstractEventLoop | None], Callable[[ToolCallDelta], object]]
+    begun: "_Begun" = field(kw_only=True)
 
     def perform(self) -> Generator[Event, None, Reply]:
-        seen = self.watch(self.request.tools, None)
+        seen = self.begun.watch(self, None)
 
         def show(event: Event) -> Generator[Event, None, None]:
             if isinstance(event, ToolCallDelta):
@@ -79,7 +79,7 @@ class WatchedAsk(AskModel):
         return interpret(AskModel.perform(self), show)
 
     async def aperform(self) -> AsyncGenerator[Event | Done[Reply], None]:
-        seen = self.watch(self.request.tools, asyncio.get_running_loop())
+        seen = self.begun.watch(self, asyncio.get_running_loop())
         async with aclosing(AskModel.aperform(self)) as events:
             async for event in events:
                 if isinstance(event, ToolCallDelta):
@@ -94,15 +94,17 @@ class _Begun:
         self._context = context
         self._reads: dict[object, _Read] = {}
 
-    def watch(self, tools: ToolRegistry, loop: asyncio.AbstractEventLoop | None) -> "Callable[[ToolCallDelta], object]":
+    def watch(self, asked: AskModel, loop: asyncio.AbstractEventLoop | None) -> Callable[[ToolCallDelta], object]:
         """What is to see the pieces of the calls of one reply, in a blocking run or on `loop`."""
         if _is_asked_first():
             return lambda _: None
-        return _Forming(tools, self._context, partial(self._begin, loop)).take
+        return _Forming(asked.request.tools, self._context, partial(self._begin, asked, loop)).take
 
-    def _begin(self, loop: asyncio.AbstractEventLoop | None, bound: BoundCall) -> None:
+    def _begin(self, asked: AskModel, loop: asyncio.AbstractEventLoop | None, bound: BoundCall) -> None:
         key = same_read(bound)
         if key is not None and key not in self._reads:
+            for variable, value in asked.variables:  # as the policies set them for the calls of a turn
+                bound = bound.within(variable, value)
             self._reads[key] = _Read(bound, loop)
 
     def joined(self, calls: Sequence[BoundCall]) -> tuple[BoundCall, ...]:

@@ -4,10 +4,10 @@ Whoever wants a run ended raises `LimitExceeded` or `NoAnswer` where the loop as
 loop, catches it, and raises it in the end if the last request brings no valid answer.
 """
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..answer import as_call
 from ..calls import BoundCall
 from ..context import RunContext
 from ..errors import ExceptionInfo, LimitExceeded, NoAnswer, RunError, StopReason, ToolError
@@ -95,8 +95,7 @@ class _Landing:
         answer = self.tools.answer
         if answer is None or not text:
             return None
-        is_text = list(answer.parameters["properties"]) == ["text"]
-        call = ToolCall("", answer.name, json.dumps({"text": text}, ensure_ascii=False) if is_text else text)
+        call = as_call(text, answer)
         return call if self.tools.bind(call, self.context).problem is None else None
 
     def _left(self, bound: BoundCall) -> BoundCall:

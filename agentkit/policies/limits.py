@@ -7,7 +7,7 @@ Dollars and seconds are hard: the last request is paid from them.  At the others
 import math
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ..calls import BoundCall
 from ..errors import ExceptionInfo, LimitExceeded, ModelError, StopReason, ToolError
@@ -18,10 +18,12 @@ from ..running import CallTools
 from .landing import Landing
 from .prices import LEAST, LEAST_OF_LAST, PriceUnknown, price, shortened, unpriced
 from .purse import Limits, Purse
+from .throttle import Turn
 
 PURSES: ContextVar[tuple[Purse, ...]] = ContextVar("purses", default=())
 """The purses of the runs that this code runs inside of, the nearest first."""
 _UNITS = {"max_steps": "steps", "tool_calls": "tool calls"}
+Asked = TypeVar("Asked", Request, Turn)
 
 
 def limit(limits: Limits | None = None, max_steps: int = 50) -> Policy:
@@ -48,6 +50,8 @@ class _Meter:
     def handle(self, effect: Effect[Any]) -> Flow[Any]:
         if isinstance(effect, AskModel):
             return (yield from self._ask(effect))
+        if isinstance(effect, Turn):
+            return (yield from self._in_time(_timed(effect, self._seconds_left())))
         if isinstance(effect, CallTools):
             effect = replace(effect, calls=tuple(map(self._allowed, effect.calls)))
         elif isinstance(effect, Sleep):
@@ -62,16 +66,22 @@ class _Meter:
         request, held = yield from self._afforded(effect.model, request)
         usage = Usage()
         try:
-            reply: Reply = yield from ask(replace(effect, request=request))
+            variables = (*effect.variables, (PURSES, self.purse.all))
+            reply: Reply = yield from self._in_time(replace(effect, request=request, variables=variables))
             usage = reply.usage
-        except ModelError as error:
-            if self._seconds_left() > 0:
-                raise
-            raise self._exceeded("seconds") from error
         finally:
             self.purse.settle(held, usage)
         self.steps += 1
         return reply
+
+    def _in_time(self, effect: Effect[Any]) -> Flow[Any]:
+        """What comes of the effect; its failure when the time is up is the limit's affair."""
+        try:
+            return (yield from ask(effect))
+        except ModelError as error:
+            if self._seconds_left() > 0:
+                raise
+            raise self._exceeded("seconds") from error
 
     def _check(self) -> None:
         if self._seconds_left() <= 0:
@@ -125,7 +135,8 @@ class _Meter:
         return (request if held >= wanted else shortened(model, request, held, tokens)), held
 
 
-def _timed(request: Request, seconds: float) -> Request:
+def _timed(asked: Asked, seconds: float) -> Asked:
     if seconds == math.inf:
-        return request
-    return replace(request, timeout=seconds if request.timeout is None else min(seconds, request.timeout))
+        return asked
+    seconds = max(0.0, seconds if asked.timeout is None else min(seconds, asked.timeout))
+    return replace(asked, timeout=seconds)

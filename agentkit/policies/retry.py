@@ -16,8 +16,8 @@ from ..model import AskModel
 WAITS = (0.5, 1.0, 2.0, 4.0)
 LONGEST_WAIT = 10.0
 """Seconds.  A provider that asks for more than this has its error raised: the caller knows better what to do."""
-BUDGET = 60.0
-"""Seconds of waiting for one request, over all its retries."""
+BUDGET = 180.0
+"""Seconds from the first try on; after that, no further one begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +38,25 @@ class Retrying(Trouble):
 def retry(waits: Sequence[float] = WAITS, *, longest_wait: float = LONGEST_WAIT, budget: float = BUDGET) -> Policy:
     """Ask the model again after a transient error, once for each of `waits` (seconds, spread by chance).
 
-    A `Retry-After` of the provider is kept to.  One above `longest_wait`, or a wait that would exceed `budget` (seconds
-    of waiting for one request) or the request's own `timeout` (which holds for all its tries together), has the error
+    A `Retry-After` of the provider is kept to.  One above `longest_wait`, or a wait that would go beyond `budget`
+    (seconds since the first try) or the request's own `timeout` (which holds for all its tries together), has the error
     raised instead.
     """
 
     def handle(effect: Effect[Any]) -> Flow[Any]:
         if not isinstance(effect, AskModel):
             return (yield from ask(effect))
-        left = budget
-        end = None if effect.request.timeout is None else time.monotonic() + effect.request.timeout
+        begun, timeout = time.monotonic(), effect.request.timeout
+        end = None if timeout is None else begun + timeout
+        latest = begun + (budget if timeout is None else min(budget, timeout))
         for tries, wait in enumerate(waits, 1):
             try:
                 return (yield from ask(_until(effect, end)))
             except ModelError as caught:
                 error = caught
             seconds = wait * random.uniform(0.8, 1.2) if error.retry_after is None else error.retry_after
-            is_late = end is not None and time.monotonic() + seconds >= end
-            if not error.transient or seconds > min(longest_wait, left) or is_late:
+            if not error.transient or seconds > longest_wait or time.monotonic() + seconds >= latest:
                 raise _counted(error, tries)
-            left -= seconds
             yield from ask(Emit(Retrying(error, seconds)))
             yield from ask(Sleep(seconds))
         try:

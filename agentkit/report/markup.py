@@ -1,13 +1,25 @@
-"""HTML by function: everything that is not HTML already is text, whatever stands in it."""
+"""HTML by function: everything that is not HTML already is text, whatever stands in it.
+
+Texts are masked before they are cut, for what is left of a secret that was cut is none that could be found.
+"""
 
 import json
+import os
+import re
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
 
-STYLE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
-LONGEST = 3_000
-"""Characters of one value that are shown: head and tail."""
+from ..secrets import mask
+
+SHORT, FEW = 400, 8
+"""Characters and lines of a block that stands open; a longer one is folded up."""
+LEAST = 400
+"""Bytes of a long text that are shown in any case."""
+
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u202a-\u202e\u2066-\u2069]")
+"""What HTML cannot hold, and what turns the direction of the writing around it."""
 
 
 class Html(str):
@@ -16,46 +28,98 @@ class Html(str):
     __slots__ = ()
 
 
-def tag(name: str, *children: str | None, **attributes: str | float) -> Html:
-    """An element; children that are not `Html` are escaped, as all attributes are (`class_` stands for `class`)."""
-    said = "".join(f' {key.rstrip("_")}="{escape(str(value))}"' for key, value in attributes.items() if value != "")
+def text_of(given: Any) -> Html:
+    """`given` as HTML that shows exactly this text."""
+    return given if isinstance(given, Html) else Html(escape(_seen(str(given)), quote=False))
+
+
+def tag(name: str, *children: Any, **attributes: Any) -> Html:
+    """An element; children that are not `Html` are escaped, as all attributes are (`class_` stands for `class`).
+
+    A child that is None or "" is left out, and so is such an attribute; of an attribute that is True, the name stands.
+    """
+    said = "".join(
+        f" {key.rstrip('_')}" + ("" if value is True else f'="{escape(_seen(str(value)))}"')
+        for key, value in attributes.items()
+        if value not in (None, "", False)
+    )
     return Html(f"<{name}{said}>{joined(*children)}</{name}>")
 
 
-def joined(*children: str | None) -> Html:
+def joined(*children: Any) -> Html:
     """The children one after the other."""
-    return Html("".join(child if isinstance(child, Html) else escape(child) for child in children if child))
+    return Html("".join(text_of(child) for child in children if child not in (None, "")))
 
 
-def value(given: Any) -> Html:
-    """A value as a block: text as it is, data as JSON; of a long one the head and the tail."""
-    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=2, default=str)
-    if len(text) > LONGEST:
-        half = LONGEST // 2
-        text = (
-            f"{text[:half]}\n... {len(text) - 2 * half:,} of {len(text):,} characters are left out ...\n{text[-half:]}"
-        )
-    return tag("pre", visible(text))
+def cut(text: str, most: int) -> Html:
+    """The text as HTML of about `most` bytes: of a longer one the head and the tail, and how much is left out."""
+    whole = text_of(text)
+    if len(whole) * 4 <= most or len(raw := whole.encode()) <= most:
+        return whole
+    half = most // 2
+    head = re.sub(r"&[a-z#0-9]{0,6}$", "", raw[:half].decode(errors="ignore"))
+    tail = re.sub(r"^[a-z#0-9]{0,6};", "", raw[-half:].decode(errors="ignore"))
+    left_out = len(text) - int(len(text) * most / len(raw))
+    return Html(f"{head}\n\n[... about {left_out:,} of {len(text):,} characters are left out ...]\n\n{tail}")
 
 
-def visible(text: str) -> str:
-    """The text with a sign in the place of control characters, which HTML cannot hold."""
-    return "".join(mark if mark >= " " or mark in "\n\t" else "\N{REPLACEMENT CHARACTER}" for mark in text)
+def block(given: Any, most: int = LEAST * 10, *, folded: bool = True) -> Html:
+    """A value in its own lines: text as it is, data as JSON; of a long one the head and the tail, folded up."""
+    text = mask(given if isinstance(given, str) else pretty(given))
+    shown = tag("pre", cut(text, most))
+    if not folded or (len(text) <= SHORT and text.count("\n") < FEW):
+        return shown
+    first = text.strip()[:80].partition("\n")[0]
+    return tag("details", tag("summary", f"{first} ... ({len(text):,} characters)"), shown)
 
 
-def view(*children: str | None) -> Html:
+def pretty(data: Any) -> str:
+    """Data as JSON, in lines of their own if that does not make it much longer."""
+    plain = json.dumps(data, ensure_ascii=False, default=str)
+    if len(plain) <= 60 or not isinstance(data, dict | list):
+        return plain
+    if _depth(data) > 12:
+        return plain
+    lines = json.dumps(data, ensure_ascii=False, indent=2, default=str)
+    return lines if len(lines) <= len(plain) * 3 // 2 + 100 else plain
+
+
+def view(*children: Any) -> Html:
     """A part of a page (a notebook's cell, say), with its style."""
-    return tag("div", Html(f"<style>{STYLE}</style>"), *children, class_="agentkit")
+    return tag("div", Html(f"<style>{style()}</style>"), *children, class_="agentkit")
 
 
-def page(title: str, *children: str | None) -> str:
+def page(title: str, *children: Any) -> str:
     """A whole page that needs nothing else."""
     head = joined(
-        Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width">'),
-        Html('<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'">'),
-        Html('<meta name="color-scheme" content="light dark">'),
-        tag("title", visible(title)),
-        Html(f"<style>body{{margin:0}}html{{background:Canvas}}{STYLE}</style>"),
-    )  # fmt: skip
-    body = tag("body", tag("main", *children, class_="agentkit page"))
+        Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'),
+        Html("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"),
+        Html('<meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">'),
+        tag("title", " ".join(mask(title).split())),
+        Html(f"<style>{style()}</style>"),
+    )
+    body = tag("body", tag("main", *children), class_="agentkit")
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>{body}</html>\n'
+
+
+def write_page(page: str, path: str | os.PathLike[str] | None) -> str:
+    """The page, which is also written into the file `path`, if one is given."""
+    if path is not None:
+        Path(path).write_text(page, encoding="utf-8")
+    return page
+
+
+@cache
+def style() -> str:
+    """The style of everything here, in one line."""
+    return Path(__file__).with_name("style.css").read_text(encoding="utf-8").replace("\n", "")
+
+
+def _seen(text: str) -> str:
+    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+
+
+def _depth(data: Any, most: int = 12) -> int:
+    """How deeply data are nested, as far as `most` and one more."""
+    entries = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    return 1 + max((_depth(entry, most - 1) for entry in entries), default=0) if most else 1

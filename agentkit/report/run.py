@@ -3,112 +3,125 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from zlib import crc32
 
-from .markup import Html, joined, page, tag, value, view, visible
+from ..secrets import mask_data
+from .conversation import Conversation, content_of, longest
+from .figures import counted, dollars, duration, figures, tokens
+from .markup import Html, block, cut, joined, page, tag, view
 from .timeline import timeline
 
 Data = Mapping[str, Any]
 
+CELL = 40_000
+"""Bytes that the texts in a notebook's cell take together."""
+
 
 def result_page(result: Data) -> str:
     """The whole page for a result's plain data."""
-    return page(f"agentkit: {_query(result['messages'])[:80]}", *_parts(result))
+    result = mask_data(result)
+    conversation = _conversation(result, longest(result))
+    return page(f"agentkit: {_query(conversation)[:80]}", *_parts(result, conversation))
 
 
 def result_view(result: Data) -> Html:
     """The result for a notebook."""
-    return view(*_parts(result))
+    result = mask_data(result)
+    return view(*_parts(result, _conversation(result, longest(result, CELL), _unique(result))))
 
 
-def session_page(messages: Sequence[Data]) -> str:
+def session_page(messages: Sequence[Data], usage: Data | None = None) -> str:
     """The whole page for a conversation."""
-    return page("agentkit: a conversation", *_conversation(messages, {}))
-
-
-def session_view(messages: Sequence[Data]) -> Html:
-    """A conversation for a notebook."""
-    return view(*_conversation(messages, {}))
-
-
-def _parts(result: Data) -> Iterator[Html]:
-    messages, spans = result["messages"], result.get("trace", [])
-    yield tag("h1", visible(_query(messages)))
-    answer = result["answer"]
-    yield tag("div", visible(answer), class_="answer") if isinstance(answer, str) else value(answer)
-    yield _figures(result)
-    for note in result.get("notes", []):
-        yield tag("div", visible(f"{note['at']:.2f} s  {note['text']}"), class_="note")
-    yield timeline(spans, result.get("seconds", 0.0))
-    yield tag("h2", "What was said")
-    yield from _conversation(messages, {span["call"]: span for span in spans if span.get("call")})
-
-
-def _query(messages: Sequence[Data]) -> str:
-    """What the last run was asked."""
-    said = [message for message in messages if message["role"] == "user"]
-    return _text(said[-1]) if said else "a run"
-
-
-def _figures(result: Data) -> Html:
-    usage = result["usage"]
-    cost = usage.get("cost")
-    told = {
-        "model": result["model"],
-        "stopped": result["stopped"],
-        "requests": f"{usage['requests']:,}",
-        "tokens": f"{usage['input_tokens']:,} in, {usage['output_tokens']:,} out",
-        "cached": f"{usage['cached_tokens']:,}" if usage.get("cached_tokens") else "",
-        "cost": "unknown" if cost is None else f"${cost:.6f}".rstrip("0").rstrip("."),
-        "time": f"{result['seconds']:.2f} s",
-    }
-    return tag(
-        "ul", *(tag("li", f"{name} ", tag("b", visible(text))) for name, text in told.items() if text), class_="figures"
+    messages = mask_data([*messages])
+    return page(
+        "agentkit: a conversation", tag("h1", "A conversation"), *_session(messages, usage or {}, longest(messages))
     )
 
 
-def _conversation(messages: Sequence[Data], spans: Mapping[str, Data]) -> Iterator[Html]:
-    results = {message.get("tool_call_id"): message for message in messages if message["role"] == "tool"}
-    for message in messages:
-        if message["role"] == "tool":
-            continue
-        calls = [
-            _call(call, results.get(call["id"]), spans.get(call["id"])) for call in message.get("tool_calls") or ()
-        ]
-        said = _said(message)
-        yield tag("article", tag("div", message["role"], class_="who"), said, *calls)
+def session_view(messages: Sequence[Data], usage: Data | None = None) -> Html:
+    """A conversation for a notebook."""
+    messages = mask_data([*messages])
+    return view(*_session(messages, usage or {}, longest(messages, CELL), _unique(messages)))
 
 
-def _said(message: Data) -> Html:
-    text = tag("div", visible(_text(message)), class_="said") if _text(message) else Html("")
-    if message["role"] == "system":
-        return tag("details", tag("summary", "the instruction"), text)
-    thoughts = message.get("reasoning_content")
-    thinking = tag("details", tag("summary", "thoughts"), value(thoughts)) if thoughts else None
-    return joined(thinking, text)
+def _session(messages: Sequence[Data], usage: Data, most: int, anchor: str = "m") -> Iterator[Html]:
+    said = sum(message["role"] == "user" for message in messages)
+    called = sum(len(message.get("tool_calls") or ()) for message in messages)
+    yield figures(
+        {"": f"{counted(len(messages), 'message')}, {said} of them from the user", "calls": called, **_spent(usage)}
+    )
+    yield from Conversation(messages, {}, most, anchor).html()
 
 
-def _call(call: Data, result: Data | None, span: Data | None) -> Html:
-    span = span or {}
-    seconds = f"  {span['end'] - span['start']:.2f} s" if span else ""
-    notes = [tag("div", visible(note), class_="note") for note in span.get("repairs", ())]
-    return tag(
-        "div",
-        tag("b", visible(call["function"]["name"])), tag("span", seconds, class_="dim"),
-        value(_json(call["function"]["arguments"])), *notes,
-        value(_text(result)) if result else tag("div", "no result yet", class_="dim"),
-        class_="call failed" if span.get("error") else "call", id=call["id"],
-    )  # fmt: skip
+def _parts(result: Data, conversation: Conversation) -> Iterator[Html]:
+    trace = conversation.trace
+    yield tag("h1", cut(_query(conversation), conversation.most))
+    if error := result.get("error"):
+        yield tag("div", cut(str(error), conversation.most), class_="answer wrong")
+    else:
+        answer = result.get("answer")
+        shown = (
+            cut(answer, conversation.most)
+            if isinstance(answer, str)
+            else block(answer, conversation.most, folded=False)
+        )
+        yield tag("div", shown, class_="answer")
+    yield _figures(result, trace)
+    links = conversation.links
+    yield timeline(trace.get("spans", ()), result.get("seconds", 0.0), links)
+    yield _notes(trace, links)
+    yield tag("h2", "What was said")
+    yield from conversation.html()
 
 
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+def _conversation(result: Data, most: int, anchor: str = "m") -> Conversation:
+    return Conversation(result.get("messages", ()), result.get("trace") or {}, most, anchor)
 
 
-def _text(message: Data) -> str:
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return "\n".join(part.get("text") or f"[{part.get('type')}]" for part in content)
+def _unique(data: Any) -> str:
+    """What the names of places begin with: other views of a notebook have others."""
+    return f"m{crc32(json.dumps(data, default=str).encode()):x}-"
+
+
+def _query(conversation: Conversation) -> str:
+    """What the run was asked."""
+    messages = conversation.messages
+    if messages[conversation.first : conversation.first + 1] and messages[conversation.first]["role"] == "user":
+        return content_of(messages[conversation.first])
+    return next((content_of(message) for message in messages if message["role"] == "user"), "a run")
+
+
+def _spent(usage: Data) -> dict[str, Any]:
+    return {"requests": usage.get("requests"), "tokens": tokens(usage).replace("tokens ", ""), "cost": dollars(usage)}
+
+
+def _figures(result: Data, trace: Data) -> Html:
+    spans = trace.get("spans", ())
+    calls = [span for span in spans if span["kind"] == "tool"]
+    return figures({
+        "model": result.get("model"),
+        "stopped": result.get("stopped"),
+        "time": duration(result.get("seconds", 0.0)),
+        **_spent(result.get("usage") or {}),
+        "calls": len(calls),
+        "failed calls": sum(bool(span.get("error")) for span in calls),
+        "repairs": sum(len(span.get("repairs", ())) for span in calls),
+        "failed requests": sum(bool(span.get("error")) for span in spans if span["kind"] == "model"),
+    })  # fmt: skip
+
+
+def _notes(trace: Data, links: Mapping[str, str]) -> Html:
+    """What a person should know, with the moment it came up and a link to the place."""
+    repairs = [
+        (span["start"], f"{span['name']}: repaired {repair}", links.get(span.get("call", "")), "note")
+        for span in trace.get("spans", ()) for repair in span.get("repairs", ())
+    ]  # fmt: skip
+    notes = [
+        (note["at"], note["text"], links.get(str(note.get("place"))), "note" if note.get("level") == "WARNING" else "")
+        for note in trace.get("notes", ())
+    ]
+    rows = []
+    for at, text, link, kind in sorted(repairs + notes, key=lambda note: float(note[0])):
+        moment = tag("a" if link else "span", duration(at), href=link and f"#{link}")
+        rows.append(tag("tr", tag("td", moment), tag("td", cut(text, 400), class_=kind)))
+    return joined(tag("h2", "Worth knowing"), tag("table", *rows)) if rows else Html("")

@@ -86,7 +86,13 @@ def _message(entry: Any, place: int) -> Message:
 
 def deltas(message: Message) -> Iterator[Delta]:
     """The pieces in which a message is streamed."""
-    for word in re.findall(r"\s*\S+\s*$|\s*\S+", message["content"] or ""):
+    for word in _words(message["content"] or ""):
         yield TextDelta(word)
     for index, call in enumerate(message.get("tool_calls") or ()):
-        yield ToolCallDelta(index, call["function"]["name"], call["function"]["arguments"])
+        for piece in _words(call["function"]["arguments"]) or [""]:
+            yield ToolCallDelta(index, call["function"]["name"], piece)
+
+
+def _words(text: str) -> list[str]:
+    """`text`, cut before the space in front of each word."""
+    return re.findall(r"\s*\S+\s*$|\s*\S+", text)

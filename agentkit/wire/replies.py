@@ -32,15 +32,12 @@ class Route:
     def reply(
         self, message: Message, finish_reason: str | None, usage: Any, model: str | None, native: str | None = None
     ) -> Reply:
-        """The `Reply` for a complete message; raises `ModelError` where the provider refused to write one.
+        """The `Reply` for a complete message.
 
         `native` is why the model stopped, in the provider's own words, where litellm does not tell them.
         """
-        words = message.get("refusal") or (message.get("provider_specific_fields") or {}).get("refusal")
-        if words or finish_reason == "content_filter":
-            reason = f" ({native})" if native else ""
-            words = words or message.get("content") or f"the content filter stopped the reply{reason}"
-            raise ModelError(f"{self.shown}: {words}", kind="refused", status=200)
+        if native and finish_reason == "content_filter" and not message["content"]:
+            message.setdefault("refusal", f"the provider's content filter stopped the reply ({native})")
         if native in _CUT:
             finish_reason = "length"
         message["provider"] = self.provider

@@ -43,15 +43,14 @@ _ANSWERED_BY_NAME = {"gemini", "vertex_ai", "mistral"}
 _IDS = {
     provider: re.compile(pattern)
     for provider, pattern in {
-        "openai": r"\S{1,40}",
-        "azure": r"\S{1,40}",
         "anthropic": r"[a-zA-Z0-9_-]+",
         "vertex_ai": r"[a-zA-Z0-9_-]+",
         "bedrock": r"[a-zA-Z0-9_-]{1,64}",
         "mistral": r"[a-zA-Z0-9]{9}",
     }.items()
 }
-"""What the id of a call may look like, where providers are particular about that."""
+_ID = re.compile(r"\S{1,40}")
+"""What the id of a call may look like, by provider; where nothing is known, as OpenAI wants it, whom many copy."""
 
 _SHARING = {"openai", "anthropic", "groq", "ollama_chat"}
 """Routes that are known to leave the caller's tool dicts alone; litellm's Gemini route rewrites them in place."""
@@ -65,6 +64,7 @@ _ACCOUNT_HEADERS = {
 }
 """What the SDK would send for these environment variables (OpenAI API reference, "Authentication")."""
 
+_WORD_BETWEEN = "Understood."
 _LONG = 1_000
 _PLAIN_KEYS = {"role", "content", "name", "cache_control"}
 _TOOL_KEYS = {"role", "content", "tool_call_id", "cache_control"}
@@ -73,6 +73,8 @@ _TOOL_KEYS = {"role", "content", "tool_call_id", "cache_control"}
 def conversation(messages: Sequence[Message], provider: str) -> list[Message]:
     """The messages to send to `provider`: known keys only, empty assistant messages left out."""
     sent = [known for message in messages if (known := _sent(message, provider)) is not None]
+    if provider == "mistral":
+        return list(_with_a_word_between(sent))
     return list(_without_twins(sent)) if provider in ("gemini", "vertex_ai") else sent
 
 
@@ -101,6 +103,14 @@ def _wrapped(tool: Json) -> Json:
     """An Anthropic tool in OpenAI's wrapping, the only one that litellm takes on every route."""
     function = {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}
     return {"type": "function", "function": function}
+
+
+def _with_a_word_between(messages: Sequence[Message]) -> Iterator[Message]:
+    """The conversation with the assistant's word between results and what the user says next; Mistral insists on it."""
+    for before, message in zip([None, *messages], messages, strict=False):
+        if before is not None and before["role"] == "tool" and message["role"] == "user":
+            yield assistant(_WORD_BETWEEN)
+        yield message
 
 
 def _without_twins(messages: Sequence[Message]) -> Iterator[Message]:
@@ -165,8 +175,7 @@ def _sent_call(call: Json, provider: str, with_extras: bool) -> Json:
 
 def call_id(identity: str, provider: str) -> str:
     """The id of a call as `provider` takes it: itself, or always the same other one."""
-    pattern = _IDS.get(provider)
-    if pattern is None or pattern.fullmatch(identity):
+    if _IDS.get(provider, _ID).fullmatch(identity):
         return identity
     digest = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()
     return digest[:9] if provider == "mistral" else f"call_{digest[:32]}"

@@ -19,7 +19,7 @@ FLOORS = [
     ["messages", "histories", "errors", "secrets", "flow", "threads", "child", "fences", "context", "asking", "workers", "isolation"],
     ["schemas", "formats"],
     [
-        "handling", "repairs", "arguments", "data", "results", "executor", "json_tool", "report", "decorator", "functions", "calls",
+        "handling", "repairs", "arguments", "data", "results", "executor", "report", "json_tool", "decorator", "functions", "calls",
         "registry", "turns", "running", "written", "linter", "lockfile", "model", "answer", "forming",
     ],
     [

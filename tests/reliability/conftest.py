@@ -1,4 +1,8 @@
-"""What all scenarios share: short waits, clean clients, and the list of what is still to come."""
+"""What all scenarios share: short waits, clean clients, and which worlds they are played in.
+
+The environment's AGENTKIT_ALL_WORLDS plays each in all four of them, AGENTKIT_AIOHTTP asynchronously through litellm's
+default transport (which leaves sockets open, so warnings are to be ignored then).
+"""
 
 import os
 import re
@@ -7,7 +11,7 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from play import PENDING, WORLDS, Play, Sleeps, quick_sleeps
+from play import WORLDS, Play, Sleeps, quick_sleeps
 
 from agentkit.litellm_model import _litellm
 
@@ -15,20 +19,9 @@ PAIRS = (("sync", "async-streamed"), ("async", "sync-streamed"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is pending, and leave half of the worlds out, a different half for each test."""
-    for item in items:
-        for name in scenarios_of(item) & PENDING.keys():
-            item.add_marker(pytest.mark.xfail(strict=False, reason=PENDING[name]))
+    """Leave half of the worlds out, a different half for each test."""
     if "AGENTKIT_ALL_WORLDS" not in os.environ:
         items[:] = [item for item in items if is_chosen(item)]
-
-
-def scenarios_of(item: pytest.Item) -> set[str]:
-    """The names of the scenarios that a test plays: its own, and those among its parameters."""
-    if not item.path.name.startswith("test_scenarios_"):
-        return set()
-    own = {getattr(item, "originalname", item.name).removeprefix("test_")}
-    return own | {value for value in parameters_of(item).values() if isinstance(value, str)}
 
 
 def parameters_of(item: pytest.Item) -> dict[str, Any]:
@@ -51,7 +44,7 @@ def _litellm_on_httpx(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         if name.endswith(("_API_KEY", "_API_BASE", "_BASE_URL", "_PROXY", "_proxy")):
             monkeypatch.delenv(name)
     litellm = _litellm()
-    monkeypatch.setattr(litellm, "disable_aiohttp_transport", True)
+    monkeypatch.setattr(litellm, "disable_aiohttp_transport", "AGENTKIT_AIOHTTP" not in os.environ)
     litellm.in_memory_llm_clients_cache.flush_cache()
     yield
     litellm.in_memory_llm_clients_cache.flush_cache()

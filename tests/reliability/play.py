@@ -1,6 +1,6 @@
 """A scenario: a scripted provider, an agent with a few tools, what came of a query, and of a second one after it.
 
-The server is strict: it refuses what the provider would refuse.  `PENDING` names the scenarios that are not there yet.
+The server is strict: it refuses what the provider would refuse.
 """
 
 import asyncio
@@ -28,12 +28,6 @@ MODELS = {
 WORLDS = ["sync", "async", "sync-streamed", "async-streamed"]
 FASTER = 0.02
 """Waits between tries take this part of their time."""
-
-PENDING = {
-    "gemini_equal_calls": "litellm leaves equal calls out; wire/requests.py has to leave out their results as well",
-    "mistral_user_after_tool": "Mistral wants the assistant's word in between: wire/requests.py",
-}
-"""Scenarios that are known to fail, and why."""
 
 
 # ----- what a model says

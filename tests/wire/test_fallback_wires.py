@@ -15,8 +15,10 @@ from agentkit.policies.fallback import FallenBack, fallback
 from agentkit.testing.server import ModelServer
 
 OPENAI, ANTHROPIC, GEMINI = "openai/gpt-4o-mini", "anthropic/claude-sonnet-4-5", "gemini/gemini-3-pro-preview"
+GROQ, OLLAMA = "groq/llama-3.1-8b-instant", "ollama_chat/llama3.1"
 THOUGHT = {"type": "thinking", "thinking": "one and two", "signature": "U0lHTkFUVVJF"}
 REDACTED = {"type": "redacted_thinking", "data": "c2VjcmV0"}
+NAMES = {OPENAI: "openai", ANTHROPIC: "anthropic", GEMINI: "gemini", GROQ: "groq", OLLAMA: "ollama"}
 LONG = "call." + "x" * 50
 
 
@@ -67,27 +69,28 @@ def test_each_takes_the_conversation_over_as_it_is(world: str, stream: bool) -> 
         {"status": 529, "message": "Overloaded"},
         calls({"signature": "R2VtaW5p"}, {}),
         {"status": 401, "message": "no"},
+        calls({"id": "fc_1"}),
+        {"status": 500, "message": "oh"},
+        calls({"id": "1"}),
+        {"status": 503, "message": "busy"},
         calls({"id": "call_2"}),
         {"status": 500, "message": "oh"},
         {"parts": [THOUGHT], **calls({"id": "toolu_2"})},
         END,
     ]
     with ModelServer(script) as server:
-        models = [
-            LiteLLMModel(name, api_base=server.api_base(name.partition("/")[0]), api_key=KEY)
-            for name in (OPENAI, ANTHROPIC, GEMINI)
-        ]
+        models = [LiteLLMModel(name, api_base=server.api_base(NAMES[name]), api_key=KEY) for name in NAMES]
         agent = JsonAgent(add, model=models[0], policies=[fallback(models[1:])], retries=0)
         events = events_of(agent, world, stream=stream)
         assert server.violations == []
         bodies = [request.body for request in server.requests]
     fallen = [(event.error.status, event.model) for event in events if isinstance(event, FallenBack)]
-    assert fallen == [(503, ANTHROPIC), (529, GEMINI), (401, OPENAI), (500, ANTHROPIC)]
-    assert sum(isinstance(event, ModelReplied) for event in events) == 6
+    assert fallen == [(503, ANTHROPIC), (529, GEMINI), (401, GROQ), (500, OLLAMA), (503, OPENAI), (500, ANTHROPIC)]
+    assert sum(isinstance(event, ModelReplied) for event in events) == 8
     told = json.dumps(agent.history)
-    assert told.count('"role": "tool"') == 2 + 1 + 2 + 1 + 1 + 1, "each call ran once"
+    assert told.count('"role": "tool"') == 2 + 1 + 2 + 1 + 1 + 1 + 1 + 1, "each call ran once"
 
-    to_anthropic, to_gemini, to_openai = bodies[2], bodies[4], bodies[6]
+    to_anthropic, to_gemini, to_groq, to_ollama, to_openai = bodies[2:11:2]
     uses = [
         block["id"] for turn in to_anthropic["messages"] for block in turn["content"] if block["type"] == "tool_use"
     ]
@@ -95,8 +98,12 @@ def test_each_takes_the_conversation_over_as_it_is(world: str, stream: bool) -> 
     assert "signature" not in json.dumps(to_anthropic)
     for word in ("thinking", "c2VjcmV0", "U0lHTkFUVVJF"):
         assert word not in json.dumps(to_gemini["contents"])
-        assert word not in json.dumps(to_openai)
-    assert "R2VtaW5p" not in json.dumps(to_openai)
+        for body in (to_groq, to_ollama, to_openai):
+            assert word not in json.dumps(body)
+    for body in (to_groq, to_ollama, to_openai):
+        assert "R2VtaW5p" not in json.dumps(body)
+        for turn in body["messages"]:
+            assert turn.keys() - {"images"} <= {"role", "content", "tool_calls", "tool_call_id"}
     assert max(len(call["id"]) for turn in to_openai["messages"] for call in turn.get("tool_calls") or ()) <= 40
     assert "R2VtaW5p" not in json.dumps(bodies[-1]), "nor do Gemini's signatures go to Anthropic"
     back = [turn["content"][:2] for turn in bodies[-1]["messages"] if turn["content"][0]["type"] == "thinking"]

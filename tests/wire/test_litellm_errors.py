@@ -11,8 +11,13 @@ import respx
 from wire_providers import KEY, Play, Provider
 
 from agentkit.errors import ModelError
+from agentkit.flow import ask, drive
 from agentkit.litellm_model import LiteLLMModel
 from agentkit.messages import user
+from agentkit.model import AskModel, Request
+from agentkit.policies.ends import refusals
+from agentkit.registry import ToolRegistry
+from agentkit.testing import ScriptedModel
 from agentkit.testing.server import ModelServer
 from agentkit.wire.errors import model_error
 
@@ -38,6 +43,15 @@ FAULTS: list[tuple[Any, str, int | None, bool]] = [
 def failure(play: Play, model: LiteLLMModel, **asked: Any) -> ModelError:
     with pytest.raises(ModelError) as caught:
         play(model, HI, **asked)
+    return caught.value
+
+
+def refusal(play: Play, model: LiteLLMModel, **asked: Any) -> ModelError:
+    """What the policy makes of a reply that says why there is none."""
+    _, reply = play(model, HI, **asked)
+    asking = ask(AskModel(ScriptedModel(reply), Request(HI, ToolRegistry())))
+    with pytest.raises(ModelError) as caught:
+        list(drive(refusals()(asking)))
     return caught.value
 
 
@@ -174,7 +188,7 @@ def test_a_stream_without_choices_may_be_asked_for_again(name: str, play: Play, 
 @pytest.mark.parametrize("reason", ["PROHIBITED_CONTENT", "OTHER"])
 def test_a_blocked_prompt_says_why(play: Play, stream: bool, reason: str) -> None:
     with ModelServer({"block_reason": reason}) as server:
-        error = failure(play, Provider("gemini").at(server), stream=stream)
+        error = refusal(play, Provider("gemini").at(server), stream=stream)
     assert (error.kind, error.transient) == ("refused", False)
     assert reason in str(error)
 
@@ -197,9 +211,10 @@ REFUSALS = [
 @pytest.mark.parametrize(("name", "reply"), REFUSALS)
 def test_a_refusal_carries_the_provider_s_words(name: str, reply: dict[str, Any], play: Play, stream: bool) -> None:
     with ModelServer(reply) as server:
-        error = failure(play, Provider(name).at(server), stream=stream)
+        error = refusal(play, Provider(name).at(server), stream=stream)
     assert (error.kind, error.transient) == ("refused", False)
     assert reply.get("content", "content filter") in str(error)
+    assert (name != "gemini") or "(SAFETY)" in str(error)
 
 
 def test_a_refusal_in_openai_s_own_field_carries_its_words(play: Play) -> None:
@@ -207,7 +222,7 @@ def test_a_refusal_in_openai_s_own_field_carries_its_words(play: Play) -> None:
     choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
     body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": choices}
     with ModelServer({"body": body}) as server:
-        error = failure(play, Provider("openai").at(server))
+        error = refusal(play, Provider("openai").at(server))
     assert (error.kind, "I'm sorry, no." in str(error)) == ("refused", True)
 
 

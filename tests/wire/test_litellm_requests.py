@@ -309,7 +309,7 @@ IDS = ["call_1", "toolu_01-A", "functions.add:0", "x" * 41, "ä b", "__", "AbCdE
         ("anthropic", "[a-zA-Z0-9_-]+", [0, 1, 3, 5, 6]),
         ("bedrock", "[a-zA-Z0-9_-]{1,64}", [0, 1, 3, 5, 6]),
         ("mistral", "[a-zA-Z0-9]{9}", [6]),
-        ("moonshot", ".+", range(7)),
+        ("moonshot", r"\S{1,40}", [0, 1, 2, 5, 6]),
     ],
 )
 def test_ids_have_the_form_that_the_provider_wants_and_fit_together(

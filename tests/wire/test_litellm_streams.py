@@ -110,7 +110,7 @@ def test_an_abandoned_stream_is_closed_at_once(provider: Provider) -> None:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    for _ in range(100):
+    for _ in range(1_000):
         if condition():
             return
         time.sleep(0.01)

@@ -21,6 +21,9 @@ from agentkit.testing.server import ModelServer
 
 HI = [user("hi")]
 LIMIT = 0.15
+LONG = 20.0
+"""Seconds that nobody waits for here, however busy the machine is: what lasts that long has no end."""
+SOON = 8.0
 
 
 def failure(play: Play, model: LiteLLMModel, **asked: Any) -> tuple[ModelError, float]:
@@ -45,43 +48,45 @@ def test_a_reply_comes_in_time_or_not_at_all(
     with SlowServer(answer) as server:
         error, seconds = failure(play, provider.at(server, timeout=LIMIT), stream=stream)
     assert (error.kind, error.transient, error.status) == ("timeout", True, None)
-    assert LIMIT * 0.9 <= seconds < LIMIT + 0.5
+    assert LIMIT * 0.9 <= seconds < SOON
 
 
 def test_signs_of_life_are_not_pieces_of_a_reply(provider: Provider, play: Play) -> None:
     with SlowServer(keeps_alive) as server:
         error, seconds = failure(play, provider.at(server, timeout=LIMIT), stream=True)
     assert error.kind == "timeout"
-    assert seconds < LIMIT + 0.5
+    assert seconds < SOON
     assert "nothing came for 0.15 s" in str(error)
 
 
 def test_a_stream_may_take_longer_than_each_of_its_pieces(provider: Provider, play: Play) -> None:
-    with ModelServer({"content": "one two three four five six", "pace": LIMIT / 3}) as server:
+    with ModelServer({"content": "one two three four five", "pace": 0.25}) as server:
         start = time.monotonic()
-        _, reply = play(provider.at(server, timeout=LIMIT), HI, stream=True)
-    assert reply.message["content"] == "one two three four five six"
-    assert time.monotonic() - start > LIMIT
+        _, reply = play(provider.at(server, timeout=1.0), HI, stream=True)
+    assert reply.message["content"] == "one two three four five"
+    assert time.monotonic() - start > 1.0
 
 
 def test_a_stream_that_stands_still_is_given_up(provider: Provider, play: Play) -> None:
-    with ModelServer({"content": "one two three four", "stall": 2}) as server:
+    with ModelServer({"content": "one two three four", "stall": LONG}) as server:
         error, seconds = failure(play, provider.at(server, timeout=LIMIT), stream=True)
     assert (error.kind, error.transient) == ("timeout", True)
-    assert seconds < LIMIT + 0.5
+    assert seconds < SOON
 
 
 def test_a_request_s_own_time_is_for_all_of_it(provider: Provider, play: Play, stream: bool) -> None:
-    with ModelServer({"content": "a b c d e f g h i j k l", "pace": 0.1, "delay": 0 if stream else 2}) as server:
-        error, seconds = failure(play, provider.at(server, timeout=5), stream=stream, timeout=0.3)
+    endless = {"content": "a " * 1_000, "pace": 0.1, "delay": 0 if stream else LONG}
+    with ModelServer(endless) as server:
+        error, seconds = failure(play, provider.at(server, timeout=LONG), stream=stream, timeout=0.3)
     assert (error.kind, error.transient) == ("timeout", True)
-    assert 0.25 < seconds < 0.9
+    assert "no complete answer within 0.3 s" in str(error)
+    assert 0.25 < seconds < SOON
 
 
 def test_a_request_s_own_time_does_not_lengthen_the_backend_s(provider: Provider, play: Play, stream: bool) -> None:
-    with ModelServer({"delay": 2}) as server:
+    with ModelServer({"delay": LONG}) as server:
         _, seconds = failure(play, provider.at(server, timeout=LIMIT), stream=stream, timeout=60)
-    assert seconds < LIMIT + 0.5
+    assert seconds < SOON
 
 
 @pytest.mark.parametrize("answer", [silent, drips_the_body])
@@ -97,15 +102,15 @@ def test_an_interrupt_comes_through_at_once(provider: Provider, stream: bool, an
     with SlowServer(answer) as server:
         threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
-            list(provider.at(server, timeout=5).ask(Request(HI, ToolRegistry(), stream=stream)))
-        assert time.monotonic() - interrupted < 0.5
+            list(provider.at(server, timeout=LONG).ask(Request(HI, ToolRegistry(), stream=stream)))
+        assert time.monotonic() - interrupted < SOON
 
 
 @pytest.mark.parametrize("answer", [silent, keeps_alive])
 def test_a_cancelled_stream_hangs_up(provider: Provider, answer: Callable[[Line], None]) -> None:
     async def cancelled(server: SlowServer) -> None:
         task = asyncio.ensure_future(
-            anext(provider.at(server, timeout=5).aask(Request(HI, ToolRegistry(), stream=True)))
+            anext(provider.at(server, timeout=LONG).aask(Request(HI, ToolRegistry(), stream=True)))
         )
         await asyncio.to_thread(wait_until, lambda: bool(server.lines))
         task.cancel()
@@ -115,17 +120,17 @@ def test_a_cancelled_stream_hangs_up(provider: Provider, answer: Callable[[Line]
     with SlowServer(answer) as server:
         asyncio.run(cancelled(server))
         if answer is keeps_alive:
-            assert server.lines[0].hung_up.wait(1)
+            assert server.lines[0].hung_up.wait(SOON)
 
 
 def test_who_gave_up_a_stream_hangs_up(provider: Provider, play: Play) -> None:
     with SlowServer(keeps_alive) as server:
         failure(play, provider.at(server, timeout=LIMIT), stream=True)
-        assert server.lines[0].hung_up.wait(1)
+        assert server.lines[0].hung_up.wait(SOON)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    for _ in range(200):
+    for _ in range(1_000):
         if condition():
             return
         time.sleep(0.01)

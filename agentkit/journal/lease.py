@@ -1,0 +1,88 @@
+"""The right to go on with a conversation, which only one run of all processes has at a time.
+
+It is a lock on one byte of a file beside the journal, so the system takes it back when its holder dies.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+_guard = threading.Lock()
+_held: set[tuple[str, int]] = set()
+_files: dict[str, int] = {}
+"""Open for the life of the process: to close one would end all its locks (POSIX)."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_held.clear)
+
+
+def lease(journal: Path, key: int) -> Callable[[], None] | None:
+    """Take the lease of the conversation `key`; gives what ends it, None if another run has it.
+
+    Raises `OSError` where no file can be made beside the journal.
+    """
+    path = os.path.realpath(journal) + "-lease"
+    with _guard:
+        if (path, key) in _held:
+            return None
+        file = _opened(path)
+        if not _locked(file, key):
+            return None
+        _held.add((path, key))
+
+    def end() -> None:
+        with _guard:
+            if (path, key) in _held:
+                _held.discard((path, key))
+                _unlock(file, key)
+
+    return end
+
+
+def is_leased(journal: Path, key: int) -> bool:
+    """Whether a run goes on with the conversation just now, in any process."""
+    try:
+        end = lease(journal, key) if os.path.exists(os.path.realpath(journal) + "-lease") else lambda: None
+    except OSError:
+        return False
+    if end is None:
+        return True
+    end()
+    return False
+
+
+def _opened(path: str) -> int:
+    file = _files.get(path)
+    with suppress(OSError):
+        if file is not None and os.path.samestat(os.fstat(file), os.stat(path)):
+            return file
+    _files[path] = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    return _files[path]
+
+
+def _locked(file: int, key: int) -> bool:
+    try:
+        if sys.platform == "win32":
+            os.lseek(file, key, os.SEEK_SET)
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, key)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def _unlock(file: int, key: int) -> None:
+    with suppress(OSError):
+        if sys.platform == "win32":
+            os.lseek(file, key, os.SEEK_SET)
+            msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
+        else:
+            fcntl.lockf(file, fcntl.LOCK_UN, 1, key)

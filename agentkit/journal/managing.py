@@ -1,0 +1,118 @@
+"""Looking after a journal: listing its runs, branching them, removing them."""
+
+import json
+import os
+import secrets
+import time
+
+from ..messages import calls_of
+from .conversation import INSERT_MESSAGE
+from .lease import is_leased
+from .saved import RUN, RunInfo, found, info, messages
+from .store import Journal, JournalError, Statement, Store, digest, encoded
+
+DAY = 86_400.0
+DEFAULT = "runs.db"
+"""The journal of those who name none."""
+HANDED = "The conversation is handed over to "
+
+
+def runs(store: str | os.PathLike[str] = DEFAULT, *, unfinished: bool = False) -> list[RunInfo]:
+    """The runs in a journal, the newest first; only those that can be resumed with `unfinished`.
+
+    A run that cannot be read has the state "damaged".
+    """
+    with Store(store, must_exist=True) as opened:
+        listed = [_info(opened, identity) for (identity,) in opened.rows("SELECT id FROM runs")]
+    listed.sort(key=lambda run: run.begun, reverse=True)
+    return [run for run in listed if run.is_unfinished or not unfinished]
+
+
+def _info(store: Store, identity: str) -> RunInfo:
+    try:
+        run = info(store, store.rows(f"{RUN} WHERE id = ?", identity)[0])
+        for _ in messages(store, run.conversation):
+            pass
+    except (JournalError, ValueError, LookupError, TypeError) as error:
+        return RunInfo(identity, error=str(error))
+    return run
+
+
+def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT) -> str:
+    """Branch a run after its first `step` replies and what they called (0: after the query); gives the branch's id.
+
+    The run itself stays as it is.  The branch is resumed like any run, by an agent with other tools or another
+    instruction too.
+    """
+    with Store(store, must_exist=True) as opened:
+        run = found(opened, run_id)
+        listed = [message for message, _ in messages(opened, run.conversation)]
+        replies = [place for place, message in enumerate(listed) if message["role"] == "assistant" and place >= run.first]
+        if not 0 <= step < len(replies) + (run.state != "finished"):
+            raise JournalError(f"run {run.id} has {len(replies)} steps: it can be branched after 0 to {len(replies) - 1}")
+        end = replies[step] if step < len(replies) else len(listed)
+        state = json.loads(opened.rows("SELECT state FROM conversations WHERE id = ?", run.conversation)[0][0])
+        told = [message for message in listed[run.first : end] if message["role"] == "tool"]
+        handed = sum(str(message.get("content")).startswith(HANDED) for message in told)
+        state |= {"waiting": [], "decisions": {}, "nested": {}, "handed": state.get("handed", [])[:handed]}
+        branch, key = secrets.token_hex(6), secrets.randbits(60)
+        opened.write(
+            [
+                ("INSERT INTO conversations (id, state) VALUES (?, ?)", (key, encoded(state))),
+                *((INSERT_MESSAGE, _row(key, place, listed[place])) for place in range(end)),
+                ("INSERT INTO cut SELECT ?, key, body FROM cut WHERE conversation = ?", (key, run.conversation)),
+                (
+                    "INSERT INTO runs SELECT ?, ?, query, model, NULL, first, ?, NULL, 'open', NULL, ? FROM runs "
+                    "WHERE id = ?",
+                    (branch, key, time.time(), f"{run.id}:{step}", run.id),
+                ),
+                (
+                    "INSERT INTO steps SELECT ?, step, call, name, input, arguments, begun, ended, outcome FROM steps "
+                    "WHERE run = ? AND step <= ?",
+                    (branch, run.id, step),
+                ),
+            ]
+        )
+    return branch
+
+
+def _row(key: int, place: int, message: dict[str, object]) -> tuple[int, int, str, int]:
+    body = encoded(message)
+    return key, place, body, digest(place, body)
+
+
+def delete(run_id: str, *, store: str | os.PathLike[str] = DEFAULT) -> None:
+    """Remove a run; with the last run of a conversation all that was said in it."""
+    with Store(store, must_exist=True) as opened:
+        run = found(opened, run_id)
+        if is_leased(opened.path, run.conversation):
+            raise JournalError(f"run {run.id} is under way: it can be deleted when it has ended")
+        opened.write(_removal(run.id, run.conversation))
+        opened.vacuum()
+
+
+def prune(days: float, *, store: str | os.PathLike[str] = DEFAULT) -> int:
+    """Remove the runs, finished or not, that have written nothing for so many days; gives how many."""
+    with Store(store, must_exist=True) as opened:
+        listed = [_info(opened, identity) for (identity,) in opened.rows("SELECT id FROM runs")]
+        old = [run for run in listed if run.state not in ("running", "damaged") and run.age > days * DAY]
+        opened.write([statement for run in old for statement in _removal(run.id, run.conversation)])
+        if old:
+            opened.vacuum()
+    return len(old)
+
+
+def _removal(run: str, key: int) -> list[Statement]:
+    empty = "NOT EXISTS (SELECT 1 FROM runs WHERE runs.conversation = ?)"
+    return [
+        ("DELETE FROM steps WHERE run = ?", (run,)),
+        ("DELETE FROM runs WHERE id = ?", (run,)),
+        *((f"DELETE FROM {table} WHERE conversation = ? AND {empty}", (key, key)) for table in ("messages", "cut")),
+        (f"DELETE FROM conversations WHERE id = ? AND {empty}", (key, key)),
+        ("DELETE FROM setups WHERE id NOT IN (SELECT setup FROM runs WHERE setup IS NOT NULL)", ()),
+    ]
+
+
+def journal_of(store: str | os.PathLike[str] | Journal | None) -> Journal:
+    """The journal that is meant, by default `runs.db` in the folder one stands in."""
+    return Journal.of(DEFAULT if store is None else store)

@@ -1,0 +1,20 @@
+"""An agent as HTML for a notebook: its model, its instruction, its tools and what its conversation took by now."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .catalogue import Tool, folded
+from .figures import dollars, figures, tokens
+from .markup import Html, block, tag, view
+
+
+def agent_view(
+    model: str, instruction: str, tools: Mapping[str, Tool], messages: Sequence[Any], usage: Mapping[str, Any]
+) -> Html:
+    """The view of an agent; `messages` and `usage` are those of its own conversation."""
+    told = figures({
+        "model": model, "tools": len(tools), "messages so far": len(messages), "requests": usage.get("requests"),
+        "tokens": tokens(usage).replace("tokens ", ""), "cost": dollars(usage),
+    })  # fmt: skip
+    said = tag("details", tag("summary", "the instruction"), block(instruction, folded=False))
+    return view(told, said, *folded(tools))

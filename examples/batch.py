@@ -1,0 +1,30 @@
+"""Many queries at once with `map`: results in order, a failure in its place, and what all of it took.
+
+It runs without a key and without a network; AGENTKIT_MODEL="openai/gpt-4o-mini", with its key, asks a real model.
+"""
+
+from agentkit import JsonAgent, Result, Usage, tool
+
+POPULATION = {"Oslo": 709_000, "Rome": 2_755_000, "Pune": 3_124_000, "Kolkata": 4_497_000, "Vaduz": 5_700}
+
+
+@tool(effect="read")
+def population_of(city: str) -> int:
+    """Looks up the population of a city."""
+    return POPULATION[city]
+
+
+agent = JsonAgent([population_of], answer=int)  # every answer is a number, or there is none
+queries = [f"What is the population of {city}?" for city in (*POPULATION, "Atlantis")]
+
+total = Usage()
+outcomes = agent.map(queries, concurrency=4)  # agent.imap gives each as it comes; amap and aimap are for async code
+for query, outcome in zip(queries, outcomes, strict=True):
+    total += outcome.usage  # a failed run says what it took as well
+    if isinstance(outcome, Result):
+        print(f"{query:36} {outcome.answer:>9,}")
+    else:
+        print(f"{query:36} {type(outcome).__name__}: {str(outcome).splitlines()[0]:.60}")
+answers = [outcome.answer for outcome in outcomes if isinstance(outcome, Result)]
+print(f"\n{len(answers)} of {len(queries)} answered; together {sum(answers):,} people")
+print(f"{total.requests} requests, {total.input_tokens + total.output_tokens} tokens, ${total.cost:.4f}")

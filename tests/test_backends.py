@@ -1,0 +1,53 @@
+"""Which options go to which model: an account's key and address to nobody else."""
+
+import pytest
+
+from agentkit import JsonAgent, tool
+from agentkit.models import Backends
+from agentkit.offline import OfflineModel
+from agentkit.testing import ScriptedModel
+
+ACCOUNT = {
+    "api_key": "k3y-0f-0ne",
+    "api_base": "http://127.0.0.1:1/v1",
+    "base_url": "http://127.0.0.1:1/v1",
+    "extra_headers": {"Authorization": "Bearer k3y-0f-0ne"},
+    "headers": {"x-key": "k3y-0f-0ne"},
+    "organization": "mine",
+}
+
+
+def options_of(backend) -> dict:
+    return dict(backend._options)
+
+
+def test_another_provider_s_model_gets_the_options_without_the_account():
+    backends = Backends({"temperature": 0, **ACCOUNT})
+    first = "openai/gpt-4o-mini"
+    assert options_of(backends.backend(first, first)) == {"temperature": 0, **ACCOUNT}
+    assert options_of(backends.backend("openai/gpt-4o", first)) == {"temperature": 0, **ACCOUNT}
+    assert options_of(backends.backend("groq/llama-3.1-8b-instant", first)) == {"temperature": 0}
+
+
+@pytest.mark.parametrize("first", [None, "offline", ScriptedModel()])
+def test_where_the_first_takes_no_options_they_are_for_the_other(first):
+    assert options_of(Backends(ACCOUNT).backend("groq/llama-3.1-8b-instant", first)) == ACCOUNT
+
+
+def test_a_model_for_one_call_gets_no_key_of_another_provider():
+    @tool
+    def one() -> int:
+        """One."""
+        return 1
+
+    agent = JsonAgent(one, model="openai/gpt-4o-mini", temperature=0, **ACCOUNT)
+    assert options_of(agent.chosen_model("groq/llama-3.1-8b-instant")[0]) == {"temperature": 0}
+    assert options_of(agent.chosen_model()[0]) == {"temperature": 0, **ACCOUNT}
+
+
+def test_each_backend_is_made_once():
+    backends = Backends({})
+    assert backends.backend("openai/a") is backends.backend("openai/a")
+    assert isinstance(backends.backend("offline"), OfflineModel)
+    model = ScriptedModel()
+    assert backends.backend(model) is model

@@ -1,0 +1,67 @@
+"""The examples, each as a person runs it: by itself, offline, with nothing to say on standard error."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = {
+    "batch.py": ["population of Kolkata?     4,497,000", "Atlantis?  NoAnswer", "5 of 6 answered", r"\$0\.0000"],
+    "csv_questions.py": ["56, from 2 orders", "20.5, from 2 orders", "46.75, from 3 orders", "287.5, from 7 orders"],
+    "files_with_approvals.py": [
+        "notes.txt.*buy tea",
+        "keys.txt.*Denied: only logs",
+        "waits for a word: .*old.log",
+        r'left: \["keys.txt","notes.txt"\]',
+    ],
+    "own_model.py": ["It is 22.0!", r"parrot-1: 2 replies, \d+ words read", r"streamed: \['Squawk! ', "],
+    "own_policy.py": [r"(?s)\(this reply was known\).*the second time: Ada has", "said: .*ada@", "read: .*<address>"],
+    "quickstart.py": ["15% of 2,340.*\n    351.0", "days_between .*: 34"],
+    "research.py": ["moderate rain", "not accepted: .* says 31", "(?m)^At 29 °C and rain, go indoors", "4 replies.*'answer'"],
+    "streaming.py": [
+        "Let me count",
+        r'-> survey\(\{"street"',
+        r"\.\.\. house 20",
+        "84 trees",
+        "(?s)==.*== after 2 replies",
+    ],
+    "testing_agents.py": ["(?s)(passed: test_.*){3}", "was told: .*item: missing", "5 requests for 2 replies"],
+    "tool_annotate.py": ["📌 Final answer"],
+    "tool_args_model.py": ["📌 Final answer"],
+    "tool_class.py": ["📌 Final answer"],
+    "tool_decorator.py": ["still a function: .*11.00 USD", "📌 Final answer"],
+    "tool_function.py": ["📌 Final answer"],
+    "tool_overloads.py": ["📌 Final answer"],
+    "tool_raw_schema.py": ["📌 Final answer"],
+    "two_agents.py": [r"    price_of\(.*'3.5'\n", r"(?m)^calculate.*'42.0'", "4 requests.*the clerk made 2"],
+    "web_handler.py": [r'(?s)(200 OK  \{"answer": "[\d.]+", "steps": 2.*){3}', "400 Bad Request"],
+}
+
+
+def test_no_example_is_forgotten():
+    assert {path.name for path in (ROOT / "examples").glob("*.py")} == EXAMPLES.keys()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs_offline_and_says_what_it_should(name, tmp_path):
+    path = ROOT / "examples" / name
+    outside = {key: value for key, value in os.environ.items() if not re.match(r"AGENTKIT_|.*_KEY$|PYTEST_", key)}
+    command = [sys.executable, "-W", "error", str(ROOT / "tests" / "loopback_only.py"), str(path)]
+    done = subprocess.run(command, cwd=tmp_path, env=outside, capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    for said in EXAMPLES[name]:
+        assert re.search(said, done.stdout), f"{said!r} is missing in:\n{done.stdout}"
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_short_and_tells_how_to_run_it(name):
+    text = (ROOT / "examples" / name).read_text()
+    assert len(text.splitlines()) < 60
+    intro = text.split('"""')[1]
+    assert re.search(r"without a key|offline|none needs a key|script|a single trick", intro, re.IGNORECASE)
+    if not name.startswith("tool_"):
+        assert re.search('AGENTKIT_MODEL=|model="', intro), "how a real model is used"

@@ -1,0 +1,101 @@
+"""The notebooks: the text and the notebook of each are one, and what the notebook shows is what happens today."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import jupytext
+import nbformat
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "notebooks"
+SPECIFICATION = importlib.util.spec_from_file_location("refresh", FOLDER / "refresh.py")
+refresh = importlib.util.module_from_spec(SPECIFICATION)
+SPECIFICATION.loader.exec_module(refresh)
+
+STARTUP = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from loopback_only import no_network
+no_network()
+sys.path.pop(0)
+"""
+CHANGING = {
+    r"\x1b\[[\d;]*m": "",  # colours
+    r"\d+(?:\.\d+)?(?:e-\d+)? ?(?:s|ms|seconds)\b": "TIME",
+    r"(?<=seconds=)\d[\d.e-]*": "TIME",
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?[\d.:+Z]*": "MOMENT",
+    r"0x[0-9a-f]{6,}": "ADDRESS",
+    r'(?<=id=")[a-z]{8}(?=")': "FENCE",
+    r"127\.0\.0\.1:\d+": "127.0.0.1:PORT",
+    r"(?:/[\w.@+-]+){2,}/(?=[\w.-]+\.py)": "PATH/",
+}
+"""What differs from run to run and from machine to machine."""
+
+
+def shown(cell):
+    """What a cell showed as text, apart from what may differ; nothing of its rich views, which are tested elsewhere."""
+    texts = []
+    for output in cell.outputs:
+        if output.output_type == "stream":
+            texts.append((output.name, output.text))
+        else:
+            texts.append((output.output_type, output.get("data", {}).get("text/plain", output.get("evalue", ""))))
+    joined = [
+        (kind, "".join(text for one, text in texts if one == kind)) for kind in dict.fromkeys(k for k, _ in texts)
+    ]
+    for pattern, stands_for in CHANGING.items():
+        joined = [(kind, re.sub(pattern, stands_for, text)) for kind, text in joined]
+    return joined
+
+
+def code(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def test_there_are_notebooks_and_each_has_its_text():
+    assert len(refresh.TEXTS) >= 4
+    assert [path.with_suffix(".ipynb") for path in refresh.TEXTS] == sorted(FOLDER.glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", refresh.TEXTS, ids=lambda path: path.stem)
+def test_a_notebook_has_the_cells_of_its_text(path):
+    text, notebook = jupytext.read(path), nbformat.read(path.with_suffix(".ipynb"), 4)
+    nbformat.validate(notebook)
+    hint = "run: python notebooks/refresh.py"
+    assert [(c.cell_type, c.source) for c in text.cells] == [(c.cell_type, c.source) for c in notebook.cells], hint
+
+
+@pytest.mark.parametrize("path", refresh.TEXTS, ids=lambda path: path.stem)
+def test_a_notebook_runs_offline_and_shows_what_it_showed(path, tmp_path):
+    startup = tmp_path / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    (startup / "00.py").write_text(STARTUP)
+    stored = nbformat.read(path.with_suffix(".ipynb"), 4)
+    fresh = refresh.executed(path, IPYTHONDIR=str(tmp_path))
+    for old, new in zip(code(stored), code(fresh), strict=True):
+        assert shown(old) == shown(new), f"stale: run python notebooks/refresh.py\n{new.source}"
+
+
+@pytest.mark.parametrize("path", refresh.TEXTS, ids=lambda path: path.stem)
+def test_a_notebook_is_worth_reading(path):
+    notebook = nbformat.read(path.with_suffix(".ipynb"), 4)
+    assert sum(cell.cell_type == "markdown" for cell in notebook.cells) >= 6
+    outputs = [output for cell in code(notebook) for output in cell.outputs]
+    assert len(outputs) >= 6
+    assert not [output for output in outputs if output.output_type == "error" or output.get("name") == "stderr"]
+    assert path.with_suffix(".ipynb").stat().st_size < 400_000
+
+
+def test_a_stale_output_is_noticed_and_a_new_time_is_not():
+    def cell(text):
+        return nbformat.v4.new_code_cell("f()", outputs=[nbformat.v4.new_output("stream", name="stdout", text=text)])
+
+    assert shown(cell("42 in 0.31 s at /home/ada/x.py")) == shown(cell("42 in 1.7 s at /srv/runs/x.py"))
+    assert shown(cell("42 in 0.31 s")) != shown(cell("43 in 0.31 s"))
+
+
+def test_a_top_level_await_and_a_blocking_call_are_both_shown():
+    texts = "".join(path.read_text() for path in refresh.TEXTS)
+    assert re.search(r"^\w+ = await \w+\.arun\(", texts, re.MULTILINE)
+    assert re.search(r"^\w+ = \w+\.run\(", texts, re.MULTILINE)

@@ -1,0 +1,107 @@
+"""Without loggers litellm keeps no books, and nothing else changes; whoever listens to litellm hears all of it."""
+
+import asyncio
+import re
+import time
+from typing import Any
+
+import pytest
+from wire_providers import Play, Provider
+
+from agentkit import ModelError, litellm_model
+from agentkit.litellm_model import _litellm
+from agentkit.messages import user
+from agentkit.model import Request
+from agentkit.registry import ToolRegistry
+from agentkit.testing.server import ModelServer
+
+HI = [user("What is 1 + 2?")]
+CALL = {"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}]}
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the bookkeeping methods of litellm's that were called."""
+    from litellm.litellm_core_utils.litellm_logging import Logging
+
+    called: list[str] = []
+    for name in ("_response_cost_calculator", "success_handler", "async_success_handler"):
+        real = getattr(Logging, name)
+
+        def noted(self: Any, *args: Any, name: str = name, real: Any = real, **named: Any) -> Any:
+            called.append(name)
+            return real(self, *args, **named)
+
+        monkeypatch.setattr(Logging, name, noted)
+    return called
+
+
+def test_litellm_keeps_no_books(provider: Provider, play: Play, stream: bool, kept: list[str]) -> None:
+    with ModelServer(CALL) as server:
+        play(provider.at(server), HI, stream=stream)
+    time.sleep(0.05)  # for what would go on in the background
+    assert kept == []
+
+
+def test_nothing_else_changes(
+    provider: Provider, play: Play, stream: bool, monkeypatch: pytest.MonkeyPatch, kept: list[str]
+) -> None:
+    heard: list[Any] = []
+    for without in (True, False):
+        if not without:
+            monkeypatch.setattr(litellm_model, "_unlogged", lambda: lambda *_: {})
+        with ModelServer(CALL, "three", {"status": 429, "retry_after": 7}, {"status": 401}) as server:
+            model = provider.at(server)
+            replies = [play(model, HI, stream=stream) for _ in range(2)]
+            errors: list[Any] = []
+            for _ in range(2):
+                with pytest.raises(ModelError) as caught:
+                    play(model, HI, stream=stream)
+                error = caught.value
+                errors.append((str(error), error.kind, error.status, error.transient, error.retry_after))
+            heard.append((replies, errors, [(sent.path, sent.body) for sent in server.requests]))
+    first, second = (re.sub(r"'id': '[^']*'", "", repr(one)) for one in heard)  # litellm makes some ids up
+    assert first == second
+    assert kept or stream, "litellm's own way has other names now: look anew at what the shortcut leaves out"
+
+
+@pytest.mark.parametrize("setting", ["success_callback", "callbacks", "_async_success_callback"])
+def test_whoever_listens_to_litellm_hears_of_the_reply(
+    setting: str, play: Play, monkeypatch: pytest.MonkeyPatch, kept: list[str]
+) -> None:
+    from litellm.integrations.custom_logger import CustomLogger
+
+    told: list[float] = []
+
+    class Listener(CustomLogger):
+        def log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
+            told.append(kwargs["response_cost"])
+
+        async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
+            told.append(kwargs["response_cost"])
+
+    litellm = _litellm()
+    for name in ("callbacks", "success_callback", "_async_success_callback", "failure_callback", "input_callback"):
+        monkeypatch.setattr(litellm, name, [Listener()] if name == setting else [])
+
+    async def heard() -> None:
+        with ModelServer("3") as server:
+            async for _ in Provider("openai").at(server).aask(request):
+                pass
+        for _ in range(100):
+            if told:
+                return
+            await asyncio.sleep(0.02)
+
+    request = Request(HI, ToolRegistry())
+    if setting == "success_callback":
+        with ModelServer("3") as server:
+            list(Provider("openai").at(server).ask(request))
+        for _ in range(100):
+            if told:
+                break
+            time.sleep(0.02)
+    else:
+        asyncio.run(heard())
+    assert told
+    assert told[0] > 0
