@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs lint types pytest format clean
+.PHONY: demo test docs notebooks lint types pytest format clean
 
 demo: .venv/demo.stamp
 	$(BIN)/python examples/quickstart.py
@@ -11,6 +11,9 @@ test: lint types pytest
 
 docs: .venv/docs.stamp
 	$(BIN)/zensical build --strict --clean
+
+notebooks: .venv/dev.stamp
+	$(BIN)/python notebooks/refresh.py
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .

@@ -1,11 +1,12 @@
 """The agent: tools, a model and a conversation, called like a function."""
 
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeAlias, cast
+from typing import Any, Generic, Literal, Unpack, cast
 
 from typing_extensions import TypeVar
 
 from .answer import answer_tool
+from .asked import Asked, How, Named, Resuming
 from .batch import Outcome, afinished, amap_queries, finished, map_queries
 from .context import RunContext
 from .delegation import agent_tool, handoff_tools
@@ -13,13 +14,15 @@ from .errors import DefinitionError
 from .flow import Event, Flow, Listener, Policy, stacked
 from .forming import Forming
 from .handling import Repairing
+from .journal.managing import DEFAULT
 from .json_tool import JsonTool
+from .keeping import Place
 from .listeners.log import log, show_messages
 from .loop import Answer, agent_loop
 from .messages import Message
 from .model import Model
 from .models import Backends, chosen
-from .policies.approve import Decide, Decision
+from .policies.approve import Decide
 from .policies.checks import Check
 from .policies.excerpts import MAX_RESULT
 from .policies.purse import Limits
@@ -28,14 +31,11 @@ from .policies.tool_settings import TOOL_TIMEOUT
 from .registry import ToolRegistry
 from .report import agent_view
 from .run import Result, Run
-from .runs import Asked, aevents, aresult, events, result
+from .runs import aevents, aresult, events, result
 from .session import Session
 from .stack import Choice, Settings, ToolMode, offered, stack
 
 T = TypeVar("T", default=str)
-Named: TypeAlias = str | Model | None
-Given: TypeAlias = Mapping[str, Decision] | None
-
 INSTRUCTION = """\
 Work through the task step by step with the tools, several calls at once where they do not depend on each other. \
 Rely on what the tools return; when one fails, try another way or say so. \
@@ -74,6 +74,8 @@ class JsonAgent(Generic[T]):
         handoffs: Agents, by the names under which the model can hand the conversation over to them.
         policies: What becomes of effects; the first one sees an effect first.
         listeners: Functions that are shown every event.
+        journal: A file that keeps every run, so that none is lost: `agent.resume(run_id)` goes on with one; or a
+            `journal.Journal`, which says how it is kept.
         options: Whatever else goes to the model's backend (temperature, api_key, api_base, max_tokens, ...).
 
     Raises:
@@ -105,6 +107,7 @@ class JsonAgent(Generic[T]):
         handoffs: Mapping[str, Any] | None = None,
         policies: Sequence[Policy] = (),
         listeners: Sequence[Listener] = (),
+        journal: Place = None,
         **options: Any,
     ) -> None:
         more = (tools,) if isinstance(tools, JsonTool) else () if callable(tools) else tools
@@ -115,7 +118,7 @@ class JsonAgent(Generic[T]):
         if len(self.tools) == 1 and answer is str and self._choose is None:
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
         self.tools.check_injected(RunContext(deps))
-        self.model, self.description, self.deps = model, description, deps
+        self.model, self.description, self.deps, self.journal = model, description, deps, journal
         self.session, self._fallbacks, self.listeners = Session(), tuple(fallback_models), (log, *listeners)
         self._settings = Settings(
             max_steps=max_steps, limits=limits, retries=retries, tool_timeout=tool_timeout, sequential=sequential,
@@ -126,41 +129,56 @@ class JsonAgent(Generic[T]):
         self._backends = Backends(options if request_timeout is None else {"timeout": request_timeout, **options})
         self._text_ends, self._noted = answer is str, False
 
-    def __call__(
-        self, query: str | None = None, *, model: Named = None, session: Session | None = None, approvals: Given = None
-    ) -> T:
+    def __call__(self, query: str | None = None, **how: Unpack[How]) -> T:
         """Answer `query` and return the answer; the conversation goes on from call to call.
 
         `model` is for this call only; `session` gives the call a conversation of its own.  Without a query the session
-        goes on where it stopped; `approvals` decides about the calls that a paused one waits for, by their ids.  Works
-        wherever it is called from, a running event loop included (which it blocks: there, `await agent.arun(...)`).
-        Raises `RunError`.
+        goes on where it stopped; `approvals` decides about the calls that a paused one waits for, by their ids.
+        `journal` keeps the run, as the agent's own does.  Works wherever it is called from, a running event loop
+        included (which it blocks: there, `await agent.arun(...)`).  Raises `RunError`.
         """
-        return self.run(query, model=model, session=session, approvals=approvals).answer
+        return self.run(query, **how).answer
 
-    def run(
-        self, query: str | None = None, *, model: Named = None, session: Session | None = None, approvals: Given = None
-    ) -> Result[T]:
+    def run(self, query: str | None = None, **how: Unpack[How]) -> Result[T]:
         """Answer `query`, blocking; returns the answer with all that led to it."""
-        return result(self, Asked(query, session or self.session, approvals, model=model))
+        return result(self, self._asked(query, how))
 
-    async def arun(
-        self, query: str | None = None, *, model: Named = None, session: Session | None = None, approvals: Given = None
-    ) -> Result[T]:
+    async def arun(self, query: str | None = None, **how: Unpack[How]) -> Result[T]:
         """Answer `query` on the running event loop; returns the answer with all that led to it."""
-        return await aresult(self, Asked(query, session or self.session, approvals, model=model))
+        return await aresult(self, self._asked(query, how))
 
-    def stream(
-        self, query: str | None = None, *, model: Named = None, session: Session | None = None, approvals: Given = None
-    ) -> Generator[Event, None, None]:
+    def stream(self, query: str | None = None, **how: Unpack[How]) -> Generator[Event, None, None]:
         """Answer `query`, blocking; yields the events as they happen, `RunFinished` with the result last."""
-        return events(self, Asked(query, session or self.session, approvals, stream=True, model=model))
+        return events(self, self._asked(query, how, stream=True))
 
-    def astream(
-        self, query: str | None = None, *, model: Named = None, session: Session | None = None, approvals: Given = None
-    ) -> AsyncGenerator[Event, None]:
+    def astream(self, query: str | None = None, **how: Unpack[How]) -> AsyncGenerator[Event, None]:
         """Answer `query` on the running event loop; yields the events, `RunFinished` with the result last."""
-        return aevents(self, Asked(query, session or self.session, approvals, stream=True, model=model))
+        return aevents(self, self._asked(query, how, stream=True))
+
+    def _asked(self, query: str | None, how: How, *, stream: bool = False) -> Asked:
+        session = how.get("session") or self.session
+        return Asked(query, session, how.get("approvals"), stream, how.get("model"), how.get("journal"))
+
+    def resume(self, run_id: str, **how: Unpack[Resuming]) -> Result[T]:
+        """Go on with a run of the journal that was stopped, as the agent's own conversation from then on.
+
+        What the journal holds is neither paid for nor done again.  Calls that were under way are made again if their
+        tool is declared "read" or "idempotent"; of any other the model is told that its outcome is not known, unless
+        `on_uncertain` (a function of the call, or "ask" for the person at the terminal) returns True to make it again,
+        or says what it came to.  When the tools or the instruction are not those that the run began with, it is refused
+        with what changed; `changed="go on"` goes on.  A finished run gives its answer again.  To stream it, or to go on
+        beside the agent's own conversation: `agent.stream(session=Session.resumed(run_id, journal))`.
+        """
+        return self.run(**self._resumed(run_id, how))
+
+    async def aresume(self, run_id: str, **how: Unpack[Resuming]) -> Result[T]:
+        """`resume` on the running event loop."""
+        return await self.arun(**self._resumed(run_id, how))
+
+    def _resumed(self, run_id: str, how: Resuming) -> How:
+        place, changed = how.get("journal") or self.journal or DEFAULT, how.get("changed", "refuse")
+        self.session = Session.resumed(run_id, place, on_uncertain=how.get("on_uncertain"), changed=changed)
+        return {"model": how.get("model"), "approvals": how.get("approvals")}
 
     def map(self, queries: Iterable[str], *, concurrency: int = 8, progress: bool | None = None) -> list[Outcome[T]]:
         """Answer many queries, `concurrency` at a time, each in a session of its own.

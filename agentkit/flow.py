@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
 Wish = TypeVar("Wish")
@@ -22,9 +22,13 @@ Shown = TypeVar("Shown")
 
 
 class Event:
-    """Something that happened in a run; events are watched, never acted on."""
+    """Something that happened in a run; events are watched, never acted on.
+
+    `is_piece` marks those that are a piece of something that another event tells when it is whole.
+    """
 
     __slots__ = ()
+    is_piece: ClassVar[bool] = False
 
     @property
     def level(self) -> Literal["INFO", "WARNING"]:

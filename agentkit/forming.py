@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic_core import from_json
 
@@ -20,6 +20,8 @@ GROWTH = 1.05
 @dataclass(frozen=True, slots=True)
 class AnswerForming(Event):
     """The answer so far, and what of a text is new; a request that is made again begins the answer anew."""
+
+    is_piece: ClassVar[bool] = True
 
     parts: Sequence[Any] = field(repr=False)
     count: int = field(repr=False)

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, closing
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from .errors import AgentkitError, ModelError, ModelErrorKind
 from .flow import Done, Event
@@ -47,6 +47,8 @@ class Reply:
 class TextDelta(Event):
     """A piece of the reply's text."""
 
+    is_piece: ClassVar[bool] = True
+
     text: str
 
 
@@ -54,12 +56,16 @@ class TextDelta(Event):
 class ThinkingDelta(Event):
     """A piece of what the model thinks aloud before it replies."""
 
+    is_piece: ClassVar[bool] = True
+
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta(Event):
     """A piece of a tool call: which call of the reply, the tool's name as far as known, a piece of its arguments."""
+
+    is_piece: ClassVar[bool] = True
 
     index: int
     name: str

@@ -1,6 +1,7 @@
 """From what a user calls a model to the backend that is asked."""
 
 import os
+import re
 from typing import Any
 
 from .litellm_model import LiteLLMModel
@@ -16,16 +17,16 @@ NO_MODEL = (
 )
 
 
-_OF_THE_ACCOUNT = (
-    *("api_key", "api_base", "base_url", "api_version", "organization", "custom_llm_provider"),
-    *("headers", "extra_headers", "extra_body", "extra_query"),
+_OF_THE_ACCOUNT = re.compile(
+    r"api_.+|base_url|organization|custom_llm_provider|(?:extra_)?headers|extra_(?:body|query)|(?:aws|azure|vertex)_.+"
+    r"|.+_(?:key|token|secret|password|credentials)"
 )
 
 
 class Backends:
     """The backends of one agent, each made once; `options` go to every model that litellm serves.
 
-    Those among them that say where the first model is and who asks it (`api_key`, `api_base`, headers, ...) are its
+    Those among them that say where the first model is and who asks it (keys, addresses, headers) are its
     own: a model of another provider does without.
     """
 
@@ -40,7 +41,7 @@ class Backends:
         if model not in self._made:
             options: dict[str, Any] = self._options
             if isinstance(first, str) and first != OFFLINE and _provider(first) != _provider(model):
-                others = {key: value for key, value in options.items() if key not in _OF_THE_ACCOUNT}
+                others = {key: value for key, value in options.items() if not _OF_THE_ACCOUNT.fullmatch(key)}
                 options = MaskedDict(others)
             self._made[model] = OfflineModel() if model == OFFLINE else LiteLLMModel(model, **options)
         return self._made[model]

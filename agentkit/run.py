@@ -99,6 +99,8 @@ class RunStarted(Event):
     model: str
     note: str = ""
     """What the person should know before it begins (that no model was named, for example)."""
+    run_id: str = ""
+    """What its journal calls it."""
 
     @property
     def notice(self) -> str:
@@ -178,6 +180,10 @@ class Run:
 
     def observe(self, event: Event) -> Event:
         """Take note of `event` and tell the listeners."""
+        if event.is_piece:
+            for listener in self.listeners:
+                listener(event)
+            return event
         if isinstance(event, ModelReplied):
             self.usage += event.reply.usage
             self.steps += 1

@@ -2,32 +2,20 @@
 
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from .asked import Asked
 from .delegation import with_handoffs
 from .errors import RunError
 from .flow import Emit, Event, Flow, Listener, Policy, adrive, ask, drive, stacked
-from .keeping import Place, kept, setup_of
+from .journal.setup import Setup
+from .keeping import Place, kept
+from .listeners.notebook import watched
 from .loop import Answer
 from .model import Model
-from .policies.approve import Decision
 from .registry import ToolRegistry
 from .run import Result, Run, RunFinished, RunStarted
-from .session import Session
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a run is asked: a query (None to go on where the session stopped), and what is said with it."""
-
-    query: str | None
-    session: Session
-    approvals: Mapping[str, Decision] | None = None
-    stream: bool = False
-    model: str | Model | None = None
-    journal: Place = None
 
 
 class Runnable(Protocol):
@@ -78,17 +66,19 @@ async def aevents(agent: Runnable, asked: Asked) -> AsyncGenerator[Event, None]:
 def result(agent: Runnable, asked: Asked) -> Result[Any]:
     """Run an agent, blocking, to its result."""
     last: Event | None = None
-    for event in events(agent, asked):
-        last = event
+    with watched() as show:
+        for event in events(agent, asked):
+            show(last := event)
     return _result(last)
 
 
 async def aresult(agent: Runnable, asked: Asked) -> Result[Any]:
     """Run an agent on the running event loop, to its result."""
     last: Event | None = None
-    async with aclosing(aevents(agent, asked)) as happening:
-        async for event in happening:
-            last = event
+    with watched() as show:
+        async with aclosing(aevents(agent, asked)) as happening:
+            async for event in happening:
+                show(last := event)
     return _result(last)
 
 
@@ -102,19 +92,25 @@ def _begun(agent: Runnable, asked: Asked) -> Iterator[tuple[Run, Flow[None]]]:
     backend, note = agent.chosen_model(asked.model)
     with session.turn(agent.instruction, query, asked.approvals) as history:
         run = Run(backend.name, history, agent.listeners, handed=[*session.handed])
-        begun = RunStarted(query or "", backend.name, note)
-        try:
-            yield run, _flow(agent, run, asked, backend, begun)
-        except RunError as error:
-            error.history, error.usage, error.result = list(history), run.usage, run.failed(error)
-            raise
-        finally:
-            session.usage += run.usage
+        setup = partial(Setup.of, agent.instruction, agent.tools)
+        with kept(asked.journal or agent.journal, session, setup, query, run) as policies:
+            before = session.usage if session.kept is None else session.kept.base
+            begun = RunStarted(query or "", backend.name, note, run.run_id)
+            try:
+                yield run, _flow(agent, run, asked, backend, begun, policies)
+            except RunError as error:
+                error.history, error.usage, error.result = list(history), run.usage, run.failed(error)
+                raise
+            finally:
+                session.usage = before + run.usage
 
 
-def _flow(agent: Runnable, run: Run, asked: Asked, backend: Model, begun: RunStarted) -> Flow[None]:
+def _flow(
+    agent: Runnable, run: Run, asked: Asked, backend: Model, begun: RunStarted, policies: tuple[Policy, ...]
+) -> Flow[None]:
     yield from ask(Emit(begun))
-    answer = yield from with_handoffs(agent, asked.session, partial(_part, agent, run, asked, backend))
+    flow = with_handoffs(agent, asked.session, partial(_part, agent, run, asked, backend))
+    answer = yield from stacked(flow, policies)
     yield from ask(Emit(RunFinished(run.finish(answer))))
 
 

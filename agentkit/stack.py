@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from .asking import Person
 from .context import RunContext
 from .delegation import hand_over
 from .errors import DefinitionError
@@ -74,7 +75,7 @@ def stack(
     return (
         *settings.policies,
         # not where a function decides about every call: a read would begin before it is asked
-        *([] if callable(settings.approve) or settings.sequential else [early_reads(context)]),
+        *([] if _decides_always(settings.approve) or settings.sequential else [early_reads(context)]),
         excerpts(session.cut, settings.max_result),
         untrusted(run.history, tools),  # outside of the excerpts: the fence is around what is shown
         tool_settings(settings.tool_timeout, sequential=settings.sequential),
@@ -95,6 +96,11 @@ def stack(
         throttle(settings.max_concurrency, settings.requests_per_minute),
         limit(settings.limits, settings.max_steps),  # next to the model: it sees every request that is made
     )
+
+
+def _decides_always(decide: Decide | Literal["ask"] | None) -> bool:
+    """Whether it is asked about every call; a person is asked only about those that need it."""
+    return callable(decide) and not isinstance(decide, Person)
 
 
 def offered(

@@ -82,14 +82,17 @@ def _deltas(message: dict[str, object], chunks: int) -> list[dict[str, object]]:
         first = {**message, "tool_calls": [{**call, "index": place} for place, call in enumerate(calls)]}  # type: ignore[arg-type, call-overload]
         if chunks == 1:
             return [first]
-        text = '{"text": "' + "word " * chunks + '"}'
         call = {**first["tool_calls"][0], "function": {"name": "final_answer", "arguments": ""}}
-        pieces = [text[:10], *["word "] * chunks, '"}']
+        pieces = ['{"text": "', *_words(chunks), '"}']
         return [
             {"role": "assistant", "content": None, "tool_calls": [call]},
             *({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]} for piece in pieces),
         ]
-    return [{"role": "assistant", "content": ""}, *[{"content": "word "}] * chunks]
+    return [{"role": "assistant", "content": ""}, *({"content": word} for word in _words(chunks))]
+
+
+def _words(number: int) -> list[str]:
+    return [f"word{place % 1000} " for place in range(number)]  # litellm breaks off where a chunk comes again and again
 
 
 def _chunk(choice: dict[str, object] | None) -> bytes:

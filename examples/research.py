@@ -38,12 +38,8 @@ def call(name, **arguments):
 script = ScriptedModel(
     call("get_weather", place="Kolkata"),
     call("search_text", query="places to visit in Kolkata when it rains"),
-    call(
-        "final_answer", text="At 31 °C and rain, go indoors: the Indian Museum, founded in 1814, has 35 galleries."
-    ),
-    call(
-        "final_answer", text="At 29 °C and rain, go indoors: the Indian Museum, founded in 1814, has 35 galleries."
-    ),
+    call("final_answer", text="At 31 °C and rain, go indoors: the Indian Museum, founded in 1814, has 35 galleries."),
+    call("final_answer", text="At 29 °C and rain, go indoors: the Indian Museum, founded in 1814, has 35 galleries."),
 )
 real = os.environ.get("AGENTKIT_MODEL")
 agentkit.log.show(sys.stdout)

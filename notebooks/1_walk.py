@@ -84,6 +84,9 @@ print(tool.call_with_raw_arguments('{"miles": 3}'))
 walker = JsonAgent(walking_time, model=MODEL)
 walker("How long does a brisk walk of 7.2 kilometres take?")
 
+# %%
+walker
+
 # %% [markdown]
 # The conversation is a list of plain messages, in the form all providers share. It goes on from call to call.
 

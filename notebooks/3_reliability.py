@@ -9,7 +9,7 @@
 import sys
 
 import agentkit
-from agentkit import JsonAgent, Limits, LimitExceeded, ModelError, Paused, check_history, evidence, tool
+from agentkit import JsonAgent, Limits, ModelError, Paused, check_history, evidence, tool
 from agentkit.testing import ModelServer, ScriptedModel, chaos
 
 agentkit.log.show(sys.stdout, colour=False)
@@ -58,8 +58,8 @@ for repair in result.repairs:
 # ## Slips that are told
 #
 # What could be meant in two ways, or in none, is not guessed. The model reads what was wrong and tries again; the run
-# goes on. Here: a tool that does not exist, a parameter that does not exist, arguments that were cut off, a text instead
-# of a call, and an error of the tool itself.
+# goes on. Here: a tool that does not exist, a parameter that does not exist, arguments that were cut off, a text
+# instead of a call, and an error of the tool itself.
 
 # %%
 lost = ScriptedModel(

@@ -2,9 +2,9 @@
 # # Build your own: a model, a policy, a listener
 #
 # The loop of an agent does nothing itself. It yields *effects*, "ask the model", "run these calls", and is sent what
-# came of them. A *model* is whoever answers the first; a *policy* stands between the loop and the world and decides what
-# becomes of an effect; a *listener* is shown what happens. Each of the three is a few lines, and none of them needs to
-# know the others.
+# came of them. A *model* is whoever answers the first kind; a *policy* stands between the loop and the world and
+# decides what becomes of an effect; a *listener* is shown what happens. Each of the three is a few lines, and none of
+# them needs to know the others.
 
 # %%
 import json
@@ -146,7 +146,7 @@ class Stopwatch:
 
     def __call__(self, event):
         match event:
-            case ModelAsked(model):
+            case ModelAsked():
                 self.begun["model"] = time.perf_counter()
             case ModelReplied(reply):
                 self.note("model", reply.model)

@@ -14,6 +14,11 @@ ACCOUNT = {
     "extra_headers": {"Authorization": "Bearer k3y-0f-0ne"},
     "headers": {"x-key": "k3y-0f-0ne"},
     "organization": "mine",
+    "api_version": "2026-01-01",
+    "aws_secret_access_key": "k3y-0f-0ne",
+    "aws_region_name": "eu-west-1",
+    "vertex_credentials": "k3y-0f-0ne",
+    "azure_ad_token": "k3y-0f-0ne",
 }
 
 
@@ -22,11 +27,11 @@ def options_of(backend) -> dict:
 
 
 def test_another_provider_s_model_gets_the_options_without_the_account():
-    backends = Backends({"temperature": 0, **ACCOUNT})
+    backends = Backends({"temperature": 0, "max_tokens": 9, **ACCOUNT})
     first = "openai/gpt-4o-mini"
-    assert options_of(backends.backend(first, first)) == {"temperature": 0, **ACCOUNT}
-    assert options_of(backends.backend("openai/gpt-4o", first)) == {"temperature": 0, **ACCOUNT}
-    assert options_of(backends.backend("groq/llama-3.1-8b-instant", first)) == {"temperature": 0}
+    assert options_of(backends.backend(first, first)) == {"temperature": 0, "max_tokens": 9, **ACCOUNT}
+    assert options_of(backends.backend("openai/gpt-4o", first)) == {"temperature": 0, "max_tokens": 9, **ACCOUNT}
+    assert options_of(backends.backend("groq/llama-3.1-8b-instant", first)) == {"temperature": 0, "max_tokens": 9}
 
 
 @pytest.mark.parametrize("first", [None, "offline", ScriptedModel()])
@@ -40,9 +45,9 @@ def test_a_model_for_one_call_gets_no_key_of_another_provider():
         """One."""
         return 1
 
-    agent = JsonAgent(one, model="openai/gpt-4o-mini", temperature=0, **ACCOUNT)
-    assert options_of(agent.chosen_model("groq/llama-3.1-8b-instant")[0]) == {"temperature": 0}
-    assert options_of(agent.chosen_model()[0]) == {"temperature": 0, **ACCOUNT}
+    agent = JsonAgent(one, model="openai/gpt-4o-mini", temperature=0, max_tokens=9, **ACCOUNT)
+    assert options_of(agent.chosen_model("groq/llama-3.1-8b-instant")[0]) == {"temperature": 0, "max_tokens": 9}
+    assert options_of(agent.chosen_model()[0]) == {"temperature": 0, "max_tokens": 9, **ACCOUNT}
 
 
 def test_each_backend_is_made_once():

@@ -209,7 +209,7 @@ def test_a_read_begins_before_the_reply_ends_and_runs_once(world, name):
 def test_what_a_read_takes_is_taken_from_the_run_and_who_decides_there_decides_in_it(world):
     stream = [*pieces(0, *named("read_dearly")), ran("read_dearly a"), reply(named("read_dearly"))]
     history = [user("go")]
-    with pytest.raises(LimitExceeded, match="70 tokens"):
+    with pytest.raises(LimitExceeded, match="50 tokens"):
         world.drive(flow(stream, FINAL, outer=(approve("ask"), limit(Limits(tokens=50))), history=history))
     assert "Person" in history[2]["content"]
 

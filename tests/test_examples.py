@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = {
-    "batch.py": ["population of Kolkata?     4,497,000", "Atlantis?  NoAnswer", "5 of 6 answered", r"\$0\.0000"],
+    "batch.py": [r"Kolkata\? +4,497,000", r"Atlantis\? +NoAnswer", "5 of 6 answered", r"\$0\.0000"],
     "csv_questions.py": ["56, from 2 orders", "20.5, from 2 orders", "46.75, from 3 orders", "287.5, from 7 orders"],
     "files_with_approvals.py": [
         "notes.txt.*buy tea",
@@ -21,7 +21,12 @@ EXAMPLES = {
     "own_model.py": ["It is 22.0!", r"parrot-1: 2 replies, \d+ words read", r"streamed: \['Squawk! ', "],
     "own_policy.py": [r"(?s)\(this reply was known\).*the second time: Ada has", "said: .*ada@", "read: .*<address>"],
     "quickstart.py": ["15% of 2,340.*\n    351.0", "days_between .*: 34"],
-    "research.py": ["moderate rain", "not accepted: .* says 31", "(?m)^At 29 °C and rain, go indoors", "4 replies.*'answer'"],
+    "research.py": [
+        "moderate rain",
+        "not accepted: .* says 31",
+        "(?m)^At 29 °C and rain, go indoors",
+        "4 replies.*'answer'",
+    ],
     "streaming.py": [
         "Let me count",
         r'-> survey\(\{"street"',
@@ -30,16 +35,29 @@ EXAMPLES = {
         "(?s)==.*== after 2 replies",
     ],
     "testing_agents.py": ["(?s)(passed: test_.*){3}", "was told: .*item: missing", "5 requests for 2 replies"],
-    "tool_annotate.py": ["📌 Final answer"],
-    "tool_args_model.py": ["📌 Final answer"],
-    "tool_class.py": ["📌 Final answer"],
-    "tool_decorator.py": ["still a function: .*11.00 USD", "📌 Final answer"],
-    "tool_function.py": ["📌 Final answer"],
-    "tool_overloads.py": ["📌 Final answer"],
-    "tool_raw_schema.py": ["📌 Final answer"],
+    "tool_annotate.py": [r"(?m)^12\.50 euros"],
+    "tool_args_model.py": [r"(?m)^menu_price \(pizza\): 9\.5"],
+    "tool_class.py": [r"(?m)^12 pieces of tea"],
+    "tool_decorator.py": ["still a function: .*11.00 USD", r"(?m)^1212\.50 INR"],
+    "tool_function.py": [r'(?m)^\["07:10","09:40"\]'],
+    "tool_overloads.py": [r"(?m)^find_room_by_number \(7\): room 7 is free"],
+    "tool_raw_schema.py": [r"(?m)^open in Paris on sunday"],
     "two_agents.py": [r"    price_of\(.*'3.5'\n", r"(?m)^calculate.*'42.0'", "4 requests.*the clerk made 2"],
     "web_handler.py": [r'(?s)(200 OK  \{"answer": "[\d.]+", "steps": 2.*){3}', "400 Bad Request"],
 }
+
+
+def run(path, cwd):
+    outside = {key: value for key, value in os.environ.items() if not re.match(r"AGENTKIT_|.*_KEY$|PYTEST_", key)}
+    command = [sys.executable, "-W", "error", str(ROOT / "tests" / "loopback_only.py"), str(path)]
+    return subprocess.run(command, cwd=cwd, env=outside, capture_output=True, text=True, timeout=50, check=False)
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "example.org"])
+def test_nothing_but_the_loopback_can_be_reached(address, tmp_path):
+    path = tmp_path / "call.py"
+    path.write_text(f"import socket\nsocket.create_connection(({address!r}, 80), timeout=1)")
+    assert re.search("Network is unreachable|no network here", run(path, tmp_path).stderr)
 
 
 def test_no_example_is_forgotten():
@@ -48,10 +66,7 @@ def test_no_example_is_forgotten():
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_runs_offline_and_says_what_it_should(name, tmp_path):
-    path = ROOT / "examples" / name
-    outside = {key: value for key, value in os.environ.items() if not re.match(r"AGENTKIT_|.*_KEY$|PYTEST_", key)}
-    command = [sys.executable, "-W", "error", str(ROOT / "tests" / "loopback_only.py"), str(path)]
-    done = subprocess.run(command, cwd=tmp_path, env=outside, capture_output=True, text=True, timeout=50, check=False)
+    done = run(ROOT / "examples" / name, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     for said in EXAMPLES[name]:
         assert re.search(said, done.stdout), f"{said!r} is missing in:\n{done.stdout}"

@@ -1,33 +1,57 @@
-"""The agent that a command line describes."""
+"""The agent that a command line describes, and the conversation that it goes on with."""
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 import agentkit
 
+from ..asking import Person
+from .providers import EXAMPLES
 from .targets import TOOLS, registry_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+def _models(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in EXAMPLES if name.startswith(begun)]
+
+
 _OPTIONS = (
     TOOLS,
     click.option(
-        "--model", envvar="AGENTKIT_MODEL", help='The model, as litellm names it ("openai/gpt-4o-mini"), or "offline".'
+        "--model",
+        envvar="AGENTKIT_MODEL",
+        show_envvar=True,
+        shell_complete=_models,
+        help='The model, as litellm names it ("openai/gpt-4o-mini"), or "offline".',
     ),
     click.option(
-        "--description", envvar="AGENTKIT_DESCRIPTION", default="", help="Who the agent is and what it is for."
+        "--description",
+        envvar="AGENTKIT_DESCRIPTION",
+        show_envvar=True,
+        default="",
+        help="Who the agent is and what it is for.",
     ),
     click.option(
         "--max-steps",
         envvar="AGENTKIT_MAX_STEPS",
+        show_envvar=True,
         default=50,
         show_default=True,
         type=click.IntRange(1),
         help="Requests a run may make.",
     ),
+)
+SESSION = click.option(
+    "--session",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A file to go on from, if it is there, and to keep the conversation in.",
 )
 
 
@@ -36,9 +60,24 @@ def agent_options(command: Command) -> Command:
     return reduce(lambda wrapped, option: option(wrapped), reversed(_OPTIONS), command)
 
 
-def agent_of(*, targets: Sequence[str], **settings: Any) -> "agentkit.JsonAgent[str]":
-    """The agent with the tools of `targets`; `click.UsageError` for what cannot be."""
+def agent_of(
+    *, targets: Sequence[str], read: Callable[[str], str] | None = None, **settings: Any
+) -> "agentkit.JsonAgent[str]":
+    """The agent with the tools of `targets`, which asks by `read` about dangerous calls.
+
+    Raises `click.UsageError` for what cannot be.
+    """
     try:
-        return agentkit.JsonAgent(registry_of(targets), **settings)
+        return agentkit.JsonAgent(registry_of(targets), approve=Person(read) if read else None, **settings)
     except agentkit.DefinitionError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def session_of(file: Path | None) -> "agentkit.Session":
+    """The conversation in `file`, or a new one; `click.UsageError` if something else is in the file."""
+    if file is None or not file.exists():
+        return agentkit.Session()
+    try:
+        return agentkit.Session.load(file)
+    except (agentkit.RunError, OSError) as error:
         raise click.UsageError(str(error)) from error

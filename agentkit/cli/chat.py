@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,41 +11,41 @@ import click
 
 import agentkit
 
-from .agents import agent_of, agent_options
-from .views import watching
+from .agents import SESSION, agent_of, agent_options, session_of
+from .output import answer, complain, remark
+from .reading import END, line, remember_lines
+from .views import view
 
-HISTORY = Path("~/.agentkit_history")
-HELP = """\
-/tools          the tools there are            /model NAME   another model from now on
-/history        the conversation so far        /undo         take the last question and its answer back
-/save FILE      keep the conversation          /load FILE    go on with a kept one
-/clear          begin anew                     /quit         leave (also Ctrl-D)
-A line that ends in \\ goes on in the next.  Ctrl-C stops an answer, not the chat."""
+HELP = f"""\
+/tools         the tools there are        /model [NAME]  which model answers; another one from now on
+/history       what was said so far       /undo          take the last question and what followed back
+/save [FILE]   keep the conversation      /load FILE     go on with a kept one
+/clear         begin anew                 /quit          leave (also Ctrl-D)
+A line that ends in \\ goes on in the next; {END} begins and ends a text of many lines.
+Ctrl-C stops an answer, not the chat."""
 
 
-@click.command()
+@click.command(short_help="Talk with an agent.")
 @agent_options
-@click.option(
-    "--session",
-    "file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="A file to go on from, if it is there, and to keep the conversation in.",
-)
+@SESSION
 def chat(file: Path | None, **settings: Any) -> None:
-    """Talk with an agent; /help tells what else can be done."""
-    talk = Chat(agent_of(**settings), file)
-    _remember_lines()
+    """Talk with an agent; /help tells what else can be done.
+
+    Lines that are piped in are questions, too.  Exit codes: 0, and 2 for wrong usage.
+    """
+    talk = Chat(file, **settings)
+    remember_lines(talk.commands)
     if sys.stdin.isatty():
-        click.echo("Ask away; /help for help.", err=True)
-    while (line := _line()) is not None:
+        remark("Ask away; /help for help.")
+    while (said := line()) is not None:
         try:
-            talk.take(line)
+            talk.take(said)
         except Leave:
             break
-        except (agentkit.AgentkitError, OSError) as error:
-            click.echo(f"agentkit: {error}", err=True)
+        except Exception as error:
+            complain(error)
         except KeyboardInterrupt:
-            click.echo("\nstopped; what was done by then is kept", err=True)
+            remark("\nstopped; what was done by then is kept")
 
 
 class Leave(Exception):
@@ -55,117 +55,94 @@ class Leave(Exception):
 class Chat:
     """A conversation with an agent, kept in `file` after every answer if one is given."""
 
-    def __init__(self, agent: "agentkit.JsonAgent[str]", file: Path | None = None) -> None:
-        self.agent = agent
-        self.model: str | None = None
+    def __init__(self, file: Path | None = None, *, model: str | None = None, **settings: Any) -> None:
+        self._view = view()
+        self.agent = agent_of(**settings, read=self._view.read)
+        self.agent.session = session_of(file)
+        self.model = model
         self.file = file
-        if file is not None and file.exists():
-            agent.session = agentkit.Session.load(file)
+        self.commands: dict[str, Callable[[str], None]] = {
+            f"/{name}": getattr(self, f"_{name}")
+            for name in ("tools", "history", "model", "undo", "save", "load", "clear", "help", "quit")
+        }
 
-    def take(self, line: str) -> None:
-        """Do what a line says: a command, or a question."""
-        line = line.strip()
-        if not line.startswith("/"):
-            if line:
-                self._answer(line)
-            return
-        name, _, rest = line[1:].partition(" ")
-        command: Callable[[str], None] | None = getattr(self, f"do_{name}", None)
-        if command is None:
-            click.echo(f"there is no command /{name}\n{HELP}", err=True)
-        else:
+    def take(self, said: str) -> None:
+        """Do what was said: a command, or a question."""
+        said = said.strip()
+        name, _, rest = said.partition(" ")
+        if command := self.commands.get(name):
             command(rest.strip())
+        elif name.startswith("/") and "/" not in name[1:] and "\n" not in said:  # a path may begin a question
+            remark(f"there is no command {name}; /help lists them")
+        elif said:
+            self._ask(said)
 
-    def _answer(self, question: str) -> None:
-        with watching() as listen:
-            last: Any = None
-            for last in self.agent.stream(question, model=self.model):
-                listen(last)
-        click.echo(last.result.text)
+    def _ask(self, question: str) -> None:
+        last: Any = None
+        try:
+            with self._view, closing(self.agent.stream(question, model=self.model)) as events:
+                for last in events:
+                    self._view(last)
+        finally:
+            self._keep()
+        answer(last.result.text)
+
+    def _keep(self) -> None:
         if self.file is not None:
             self.agent.session.save(self.file)
 
-    def do_help(self, _: str) -> None:
-        """What can be done."""
+    def _help(self, _: str) -> None:
         click.echo(HELP)
 
-    def do_tools(self, _: str) -> None:
-        """The tools there are."""
+    def _tools(self, _: str) -> None:
         for tool in self.agent.tools.values():
-            click.echo(f"{tool.name}: {tool.description.splitlines()[0]}")
+            if tool is not self.agent.tools.answer:
+                click.echo(f"{tool.name}: {tool.description.splitlines()[0]}")
 
-    def do_history(self, _: str) -> None:
-        """The conversation so far."""
+    def _history(self, _: str) -> None:
         self.agent.show_history()
 
-    def do_model(self, name: str) -> None:
-        """Another model from now on."""
-        self.model = name or None
-        click.echo(f"model: {name or 'the default'}")
+    def _model(self, name: str) -> None:
+        self.model = name or self.model
+        backend, note = self.agent.chosen_model(self.model)
+        click.echo(f"model: {backend.name}{f' ({note})' if note else ''}")
 
-    def do_undo(self, _: str) -> None:
-        """Take the last question, and all that followed, back."""
-        messages = self.agent.session.messages
-        places = [place for place, message in enumerate(messages) if message["role"] == "user"]
-        if not places:
-            click.echo("there is nothing to take back")
-            return
-        click.echo(f"taken back: {messages[places[-1]]['content']}")
-        del messages[places[-1] :]
+    def _undo(self, _: str) -> None:
+        question = take_back(self.agent.session)
+        self._keep()
+        click.echo("there is nothing to take back" if question is None else f"taken back: {question}")
 
-    def do_save(self, name: str) -> None:
-        """Keep the conversation."""
-        file = Path(name) if name else self.file
+    def _save(self, name: str) -> None:
+        file = Path(name).expanduser() if name else self.file
         if file is None:
-            click.echo("where to? /save FILE", err=True)
+            remark("where to? /save FILE")
             return
         self.agent.session.save(file)
         click.echo(f"saved: {file}")
 
-    def do_load(self, name: str) -> None:
-        """Go on with a kept conversation."""
-        self.agent.session = agentkit.Session.load(name)
+    def _load(self, name: str) -> None:
+        if not name:
+            remark("what from? /load FILE")
+            return
+        self.agent.session = agentkit.Session.load(Path(name).expanduser())
         click.echo(f"{len(self.agent.session.messages)} messages")
 
-    def do_clear(self, _: str) -> None:
-        """Begin anew."""
+    def _clear(self, _: str) -> None:
         self.agent.clear_history()
+        self._keep()
+        click.echo("forgotten")
 
-    def do_quit(self, _: str) -> None:
-        """Leave."""
+    def _quit(self, _: str) -> None:
         raise Leave
 
 
-def _line() -> str | None:
-    """What the person writes next; None at the end."""
-    parts: list[str] = []
-    while True:
-        try:
-            parts.append(input("" if not sys.stdin.isatty() else "... " if parts else "> "))
-        except EOFError:
-            return "\n".join(parts) if parts else None
-        except KeyboardInterrupt:
-            click.echo("", err=True)
-            parts.clear()
-            continue
-        if not parts[-1].endswith("\\"):
-            return "\n".join(parts)
-        parts[-1] = parts[-1][:-1]
-
-
-def _remember_lines() -> None:
-    """Line editing and the lines of earlier chats, where Python has readline."""
-    if not sys.stdin.isatty():
-        return
-    with suppress(ImportError):
-        readline = import_module("readline")
-        file = HISTORY.expanduser()
-        with suppress(OSError):
-            readline.read_history_file(file)
-        import_module("atexit").register(_keep_lines, readline, file)
-
-
-def _keep_lines(readline: Any, file: Path) -> None:
-    readline.set_history_length(1_000)
-    with suppress(OSError):
-        readline.write_history_file(file)
+def take_back(session: "agentkit.Session") -> str | None:
+    """Take the last question, and all that followed it, out of a conversation; returns it, None if there is none."""
+    loop = import_module("agentkit.loop")
+    for place in reversed(range(len(session.messages))):
+        message = session.messages[place]
+        text: str = loop.text_of(message)
+        if message["role"] == "user" and text != loop.REMINDER:
+            del session.messages[place:]
+            return text
+    return None

@@ -1,5 +1,7 @@
 """The options' defaults: the table `[tool.agentkit]` of the nearest pyproject.toml."""
 
+import re
+import sys
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -35,5 +37,16 @@ def _table() -> tuple[dict[str, Any], Path | None]:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise click.UsageError(f"{file}: cannot be read: {error}") from error
-    table = content.get("tool", {}).get("agentkit", {})
-    return {key.replace("-", "_"): value for key, value in table.items()}, file
+    table = {key.replace("-", "_"): value for key, value in content.get("tool", {}).get("agentkit", {}).items()}
+    if "tools" in table:
+        table["tools"] = _found_from(file.parent, table["tools"])
+    return table, file
+
+
+def _found_from(folder: Path, targets: str | list[str]) -> list[str]:
+    """The targets of a table as they are found from anywhere: files by their whole path, modules by the folder."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    targets = targets.split() if isinstance(targets, str) else targets
+    is_file = re.compile(r"[^:]*\.py(:|$)").match
+    return [str(folder / target) if is_file(target) else target for target in targets]

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import closing, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
@@ -12,9 +13,10 @@ import click
 import agentkit
 
 from .agents import agent_of, agent_options
+from .output import INTERRUPTED, remark, told
 
 
-@click.command("map")
+@click.command("map", short_help="Answer a file of questions.")
 @click.argument("queries", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @agent_options
 @click.option(
@@ -25,25 +27,51 @@ from .agents import agent_of, agent_options
 def map_(queries: Path, out: Path | None, concurrency: int, retry_failed: bool, **settings: Any) -> None:
     """Answer each line of QUERIES (- for standard input), one JSON object a line: query, answer or error, usage.
 
-    Queries that OUT has an answer for are skipped, so whatever was stopped can go on.  Exit code 1 if a query failed.
+    Queries that OUT has an answer for are skipped, so whatever was stopped can go on.  The lines come as the answers
+    do; a query that stands there twice is asked once.
+
+    Exit codes: 0 all answered, 1 a query failed, 2 wrong usage, 130 interrupted.
     """
-    lines = [line.strip() for line in _text(queries).splitlines() if line.strip()]
+    lines = dict.fromkeys(filter(None, map(str.strip, _text(queries).splitlines())))
     known = _answered(out, retry_failed) if out is not None and out.exists() else set()
-    wanted = [line for line in dict.fromkeys(lines) if line not in known]
-    if known:
-        click.echo(f"{len(set(lines)) - len(wanted)} of {len(set(lines))} queries are answered already", err=True)
+    wanted = [line for line in lines if line not in known]
+    if skipped := len(lines) - len(wanted):
+        remark(f"{skipped} of {len(lines)} queries are answered already")
     agent = agent_of(**settings)
-    file = out.open("a", encoding="utf-8") if out is not None else sys.stdout
-    failed = 0
-    finished = import_module("agentkit.batch").finished
-    for place, outcome in finished(lambda query: agent.stream(query, session=agentkit.Session()), wanted, concurrency):
-        failed += isinstance(outcome, Exception)
-        _write(file, wanted[place], outcome)
+    is_watched = out is not None or not sys.stdout.isatty()  # else the bar would stand among the answers
+    bar = import_module("agentkit.listeners.progress").ProgressBar(len(wanted), None if is_watched else False)
+    failed = done = 0
+    try:
+        with (
+            _opened(out) as file,
+            bar,
+            closing(agent.imap(wanted, concurrency=concurrency)) as arriving,
+        ):
+            for place, outcome in arriving:
+                failed += isinstance(outcome, Exception)
+                done += 1
+                _write(file, wanted[place], outcome)
+                bar.advance(failed=isinstance(outcome, Exception))
+    except KeyboardInterrupt:
+        remark(f"agentkit: interrupted; {done} of {len(wanted)} are done, and the same command goes on with the rest")
+        sys.exit(INTERRUPTED)
+    if failed:
+        remark(f"agentkit: {failed} of {len(wanted)} queries failed; --retry-failed asks them again")
     sys.exit(failed > 0)
 
 
 def _text(path: Path) -> str:
-    return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    try:
+        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{path}: cannot be read: {error}") from error
+
+
+def _opened(out: Path | None) -> Any:
+    try:
+        return nullcontext(sys.stdout) if out is None else out.open("a", encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"{out}: cannot be written: {error.strerror}") from error
 
 
 def _answered(out: Path, retry_failed: bool) -> set[str]:
@@ -54,20 +82,25 @@ def _answered(out: Path, retry_failed: bool) -> set[str]:
 def _entries(out: Path) -> Iterator[dict[str, Any]]:
     data = out.read_bytes()
     whole = data[: data.rfind(b"\n") + 1]
-    if whole != data:
-        out.write_bytes(whole)
+    entries = []
     for number, line in enumerate(whole.splitlines(), 1):
         try:
             entry = json.loads(line)
             entry["query"]
         except (ValueError, KeyError, TypeError) as error:
             raise click.UsageError(f"{out}: line {number} is no answer of agentkit map") from error
-        yield entry
+        entries.append(entry)
+    if whole != data:
+        if not whole and not data.startswith(b"{"):
+            raise click.UsageError(f"{out}: line 1 is no answer of agentkit map")
+        with out.open("r+b") as file:
+            file.truncate(len(whole))
+    yield from entries
 
 
 def _write(file: TextIO, query: str, outcome: "agentkit.Result[str] | Exception") -> None:
     if isinstance(outcome, Exception):
-        entry: dict[str, Any] = {"query": query, "error": f"{type(outcome).__name__}: {outcome}"}
+        entry: dict[str, Any] = {"query": query, "error": f"{type(outcome).__name__}: {told(outcome)}"}
     else:
         entry = {"query": query, "answer": outcome.answer, "stopped": outcome.stopped, "usage": outcome.usage.as_dict()}
     file.write(json.dumps(entry, ensure_ascii=False) + "\n")

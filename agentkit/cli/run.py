@@ -1,39 +1,112 @@
 """`agentkit run`: one question, one answer."""
 
 import json
+import os
 import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
 
 import agentkit
 
-from .agents import agent_of, agent_options
+from ..secrets import mask_data
+from .agents import SESSION, agent_of, agent_options, session_of
+from .output import answer, complain, exit_code, remark, told
+from .views import view
 
 
-@click.command()
-@click.argument("question", required=False)
+@click.command(short_help="Answer a question with tools.")
+@click.argument("question", nargs=-1)
 @agent_options
+@SESSION
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
+@click.option("--jsonl", "as_events", is_flag=True, help="Print the events as they happen, one JSON object a line.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show the run on standard error.")
-def run(question: str | None, as_json: bool, quiet: bool, **settings: Any) -> None:
-    """Answer QUESTION (or what stands on standard input) with tools.
+def run(
+    question: Sequence[str], file: Path | None, as_json: bool, as_events: bool, quiet: bool, **settings: Any
+) -> None:
+    """Answer QUESTION with tools; a - in it stands for the text on standard input, as no QUESTION does.
 
-    The answer goes to standard output, the run to standard error.  Exit codes: 0 answered, 1 the run failed, 2 wrong
-    usage.
+    The answer goes to standard output, the run to standard error.  Calls of dangerous tools are asked about at the
+    terminal.  With --session and no QUESTION, a run that was stopped goes on.
+
+    Exit codes: 0 answered, 1 the run failed, 2 wrong usage, 3 paused for a person's word, 130 interrupted.
     """
-    question = (question if question not in (None, "-") else _standard_input()).strip()
-    if not question:
+    if as_json and as_events:
+        raise click.UsageError("--json and --jsonl exclude each other")
+    query, session = _query(question, is_needed=file is None), session_of(file)
+    if not query and not any(message["role"] != "system" for message in session.messages):
         raise click.UsageError('no question: agentkit run "What is 2 + 3?", or pipe one in')
-    listeners = () if quiet else (agentkit.log.printer(sys.stderr).listen,)
-    agent = agent_of(**settings, listeners=listeners)
+    shown = view(quiet=quiet)
+    agent = agent_of(**settings, read=shown.read)
+    listeners = [shown, *([_printing()] if as_events else [])]
     try:
-        result = agent.run(question)
-    except agentkit.RunError as error:
-        click.echo(f"agentkit: {error}", err=True)
-        sys.exit(1)
-    click.echo(json.dumps(result.as_dict(), ensure_ascii=False, indent=2) if as_json else result.text)
+        with shown, closing(agent.stream(query or None, session=session)) as events:
+            last: Any = None
+            for last in events:
+                for listen in listeners:
+                    listen(last)
+        result = last.result
+    except (Exception, KeyboardInterrupt) as error:
+        _fail(error, session, file, as_json=as_json, as_events=as_events)
+    if file is not None:
+        session.save(file)
+    if as_json:
+        click.echo(_json(result.as_dict(), indent=2))
+    elif not as_events:
+        answer(result.text)
 
 
-def _standard_input() -> str:
-    return "" if sys.stdin.isatty() else sys.stdin.read()
+def _query(words: Sequence[str], *, is_needed: bool) -> str:
+    """The question: the words, with the standard input where they have a dash or, if need be, where there are none."""
+    words = words or (["-"] if is_needed or not sys.stdin.isatty() else [])
+    piped = "" if "-" not in words or sys.stdin.isatty() else sys.stdin.read().strip()
+    return " ".join(piped if word == "-" else word for word in words).strip()
+
+
+def _printing() -> Callable[[Any], None]:
+    recorder = import_module("agentkit.listeners.records").Recorder()
+
+    def listen(event: Any) -> None:
+        for entry in recorder.records(event):
+            click.echo(_json(entry))
+
+    return listen
+
+
+def _fail(
+    error: BaseException, session: "agentkit.Session", file: Path | None, *, as_json: bool, as_events: bool
+) -> None:
+    """Say what went wrong and where what was done is kept; leaves the program."""
+    failure = {"type": type(error).__name__, "message": told(error)}
+    usage = session.usage.as_dict()
+    if as_json:
+        click.echo(_json({"error": failure, "usage": usage, "messages": session.messages}, indent=2))
+    if as_events:
+        click.echo(_json({"event": "RunFailed", **failure, "usage": usage}))
+    if isinstance(error, KeyboardInterrupt):
+        remark("\nagentkit: interrupted")
+    else:
+        complain(error)
+    if any(message["role"] != "system" for message in session.messages):
+        remark(f"agentkit: what was done is kept: agentkit run --session {_kept(session, file)} goes on")
+    sys.exit(exit_code(error))
+
+
+def _kept(session: "agentkit.Session", file: Path | None) -> Path:
+    """The file that the conversation was saved in: the one that was named, else one for temporary things."""
+    if file is None:
+        descriptor, name = tempfile.mkstemp(prefix="agentkit-", suffix=".json")
+        os.close(descriptor)
+        file = Path(name)
+    session.save(file)
+    return file
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    return json.dumps(mask_data(value), ensure_ascii=False, indent=indent)

@@ -15,7 +15,7 @@ import agentkit
 from .targets import TOOLS, candidates, registry_of
 
 
-@click.command()
+@click.command(short_help="List the tools.")
 @TOOLS
 @click.option("--json", "as_json", is_flag=True, help="Print names, descriptions and parameters (JSON Schema) as JSON.")
 def tools(targets: Sequence[str], as_json: bool) -> None:
@@ -35,7 +35,7 @@ def tools(targets: Sequence[str], as_json: bool) -> None:
         click.echo(f"{tool.name}({', '.join(names)})\n    {tool.description.splitlines()[0]}")
 
 
-@click.command()
+@click.command(short_help="Print a tool's schema.")
 @click.argument("name")
 @TOOLS
 @click.option(
@@ -70,7 +70,7 @@ def schema(
         raise click.UsageError(str(error)) from error
 
 
-@click.command()
+@click.command(short_help="Find what models stumble over.")
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print findings and token counts as JSON.")
@@ -95,7 +95,7 @@ def lint(targets: Sequence[str], strict: bool, as_json: bool) -> None:
     sys.exit(any(finding.severity in failing for finding in findings))
 
 
-@click.command()
+@click.command(short_help="Keep schemas, or check what changed.")
 @TOOLS
 @click.option(
     "--file",

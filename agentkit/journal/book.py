@@ -12,44 +12,15 @@ from typing import Any
 
 from ..calls import BoundCall, ToolResult
 from ..errors import Paused
-from ..lockfile import compare_locks, lock
 from ..messages import Message, Usage, pending_calls
-from ..registry import ToolRegistry
 from ..results import rendering
 from .conversation import Conversation
 from .lease import lease
+from .setup import Setup
 from .store import JournalError, Statement, Store, digest, encoded
 
-SHOWN = 60
-"""Characters of an instruction that are shown from the place on where it changed."""
 MOST = 1 << 62
 """Numbers below this fit into a column."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What a run began with, and whoever goes on with it should have: the instruction and the tools' schemas."""
-
-    instruction: str
-    tools: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, instruction: str, tools: ToolRegistry) -> "Setup":
-        """The setup of an agent."""
-        answer = {} if tools.answer is None else {tools.answer.name: tools.answer.schema("json")}
-        return cls(instruction, {**lock(tools)["tools"], **answer})
-
-    def changes(self, now: "Setup") -> list[str]:
-        """What is otherwise in `now`: which tool, which field; where the instruction differs."""
-        found = compare_locks({"tools": self.tools}, {"tools": now.tools})
-        told = [f"{change.tool}{'.' if change.path else ''}{change.path}: {change.message}" for change in found]
-        if self.instruction != now.instruction:
-            pairs = zip(self.instruction, now.instruction, strict=False)
-            shorter = min(len(self.instruction), len(now.instruction))
-            place = next((place for place, (old, new) in enumerate(pairs) if old != new), shorter)
-            old, new = (text[place : place + SHOWN] for text in (self.instruction, now.instruction))
-            told.append(f"instruction, from character {place} on: {old!r} became {new!r}")
-        return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,14 +212,16 @@ class Book:
     def close(self) -> None:
         """Let the journal go; a conversation that it does not hold whole is written as another one the next time."""
         with self._lock:
-            with suppress(JournalError):
-                self._flush()
-            if self._pending or self._has_failed:
-                self.conversation.begin_anew()
-            if self._store is not None:
-                self._store.close()
-            if self._release is not None:
-                self._release()
+            try:
+                with suppress(JournalError):
+                    self._flush()
+            finally:
+                if self._pending or self._has_failed:
+                    self.conversation.begin_anew()
+                if self._store is not None:
+                    self._store.close()
+                if self._release is not None:
+                    self._release()
 
     def _flush(self) -> None:
         if self._pending and self.run:

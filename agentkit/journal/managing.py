@@ -5,7 +5,6 @@ import os
 import secrets
 import time
 
-from ..messages import calls_of
 from .conversation import INSERT_MESSAGE
 from .lease import is_leased
 from .saved import RUN, RunInfo, found, info, messages
@@ -47,9 +46,10 @@ def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT) -> 
     with Store(store, must_exist=True) as opened:
         run = found(opened, run_id)
         listed = [message for message, _ in messages(opened, run.conversation)]
-        replies = [place for place, message in enumerate(listed) if message["role"] == "assistant" and place >= run.first]
-        if not 0 <= step < len(replies) + (run.state != "finished"):
-            raise JournalError(f"run {run.id} has {len(replies)} steps: it can be branched after 0 to {len(replies) - 1}")
+        replies = [place for place in range(run.first, len(listed)) if listed[place]["role"] == "assistant"]
+        last = len(replies) - (run.state == "finished")
+        if not 0 <= step <= last:
+            raise JournalError(f"run {run.id} can be branched after step 0 to {last}, not {step}")
         end = replies[step] if step < len(replies) else len(listed)
         state = json.loads(opened.rows("SELECT state FROM conversations WHERE id = ?", run.conversation)[0][0])
         told = [message for message in listed[run.first : end] if message["role"] == "tool"]

@@ -83,7 +83,13 @@ def show(run_id: str, *, store: str | os.PathLike[str] = DEFAULT) -> Shown:
 def _span(run: RunInfo, call: str, name: str, begun: float, ended: float | None, outcome: str | None) -> dict[str, Any]:
     told = json.loads(outcome) if outcome else {}
     error = ": ".join(told.get("error", ())) or ("" if ended else "it is not known what came of it")
-    found = {"kind": "tool" if call else "model", "name": name, "call": call, "error": error, "usage": told.get("usage")}
+    found = {
+        "kind": "tool" if call else "model",
+        "name": name,
+        "call": call,
+        "error": error,
+        "usage": told.get("usage"),
+    }
     times = {"start": max(0.0, begun - run.begun), "end": max(0.0, (ended or begun) - run.begun)}
     return {**{key: value for key, value in found.items() if value}, **times}
 

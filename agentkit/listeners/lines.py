@@ -79,6 +79,16 @@ def lines(event: Event) -> Iterator[Line]:
         yield replace(line, inside=inside) if inside else line
 
 
+def watched(event: Event) -> Iterator[Line]:
+    """The lines for whoever gets the answer anyway: without it, with the time that the run took."""
+    if isinstance(event, RunFinished):
+        yield Line("INFO", "total", figures(event.result.usage, event.result.seconds))
+        return
+    for line in lines(event):
+        if line.level != "DEBUG" and not (line.inside and line.role == "total"):
+            yield line
+
+
 def _told(event: Event) -> Iterator[Line]:
     match event:
         case RunStarted(query):
@@ -128,7 +138,7 @@ def figures(usage: Usage, seconds: float | None = None) -> str:
     tokens = usage.input_tokens + usage.output_tokens
     cost = "price unknown" if usage.cost is None else f"${usage.cost:.4f}" if usage.cost else ""
     told = [
-        f"{usage.requests} request{'' if usage.requests == 1 else 's'}",
+        f"{usage.requests} request{'' if usage.requests == 1 else 's'}" if usage.requests else "",
         f"{tokens:,} tokens" if tokens else "",
         cost,
         "" if seconds is None else f"{seconds:.1f} s",

@@ -22,9 +22,9 @@ from ..flow import Event, Trouble
 from ..forming import AnswerForming
 from ..messages import Usage
 from ..model import ModelAsked, ModelReplied, TextDelta, ThinkingDelta, ToolCallDelta
-from ..run import RunFinished, RunStarted, SubRun
+from ..run import RunStarted, SubRun
 from ..running import ToolFinished, ToolStarted
-from .lines import STYLES, WIDTH, Line, figures, lines, presentable, written
+from .lines import STYLES, WIDTH, Line, figures, presentable, watched, written
 from .pieces import Pieces
 
 LONGEST = 300
@@ -72,14 +72,15 @@ class LiveView:
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True, highlight=False)
+        self._is_open = False
+        self._spinner = Spinner("dots")
+        self._usage = Usage()
+        self._talks: dict[tuple[str, ...], Talk] = {}
+        self._calls: dict[tuple[str, ...], tuple[str, float]] = {}
         self._live = Live(
             console=self.console, get_renderable=self._now, refresh_per_second=8, transient=True,
             redirect_stdout=sys.stdout.isatty(),
         )  # fmt: skip
-        self._is_open = False
-        self._usage = Usage()
-        self._talks: dict[tuple[str, ...], Talk] = {}
-        self._calls: dict[tuple[str, ...], tuple[str, float]] = {}
 
     def __enter__(self) -> Self:
         self._is_open = True
@@ -97,14 +98,8 @@ class LiveView:
     def __call__(self, event: Event) -> None:
         """Show `event`."""
         self._note(event)
-        inner = event
-        while isinstance(inner, SubRun):
-            inner = inner.event
-        if isinstance(event, RunFinished):  # the answer is for whoever asked
-            self._say(Line("INFO", "total", figures(event.result.usage, event.result.seconds)))
-            return
-        for line in lines(event):
-            if line.level != "DEBUG" and not (isinstance(inner, RunFinished) and line.role == "total"):
+        for line in watched(event):
+            if line.role != "query" or line.inside:  # the person has just written it
                 self._say(line)
 
     def read(self, prompt: str) -> str:
@@ -149,11 +144,11 @@ class LiveView:
         if talks and talks[-1].text:
             rows.append(_row(Text(""), self._end_of(talks[-1].text)))
         for text, since in calls[:MOST_CALLS]:
-            rows.append(_working(f"{presentable(text, LONGEST)}  {now - since:.0f} s"))
+            rows.append(_working(self._spinner, f"{presentable(text, LONGEST)}  {now - since:.0f} s"))
         if len(calls) > MOST_CALLS:
             rows.append(_row(Text(""), Text(f"and {len(calls) - MOST_CALLS} more", "dim")))
         for talk in talks[-MOST_CALLS:]:
-            rows.append(_working(f"{talk.model}  {now - talk.since:.0f} s  {figures(self._usage)}"))
+            rows.append(_working(self._spinner, f"{talk.model}  {now - talk.since:.0f} s  {figures(self._usage)}"))
         return Group(*rows)
 
     def _end_of(self, text: str) -> Text:
@@ -175,5 +170,5 @@ def _row(first: RenderableType, second: RenderableType) -> Table:
     return row
 
 
-def _working(text: str) -> Table:
-    return _row(Spinner("dots"), Text(" ".join(text.split("\n")), "dim"))
+def _working(spinner: Spinner, text: str) -> Table:
+    return _row(spinner, Text(" ".join(text.split("\n")), "dim"))

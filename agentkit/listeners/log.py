@@ -41,7 +41,7 @@ _lazily: Any = logger.opt(lazy=True)
 
 def log(event: Event) -> None:
     """The listener that every agent has: the lines of an event go to loguru, and to where `show` said."""
-    if isinstance(event, SubRun):  # that agent has this listener, too
+    if event.is_piece or isinstance(event, SubRun):  # that agent has this listener, too
         return
     for line in lines(event):
         _lazily.log(line.level, "{}", partial(_logged, line))  # an argument, so that braces in the text stay text
@@ -121,6 +121,11 @@ def show(
 def hide() -> None:
     """End what `show` began."""
     _printers.clear()
+
+
+def is_shown() -> bool:
+    """Whether `show` prints the runs."""
+    return bool(_printers)
 
 
 def printer(

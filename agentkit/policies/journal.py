@@ -103,8 +103,9 @@ class Keep:
 
     async def events(self) -> list[Event]:
         """Write, where it may take long in a thread; gives what is to be seen of it."""
-        write = partial(list, self.perform())
-        return await in_thread(write) if self.book.conversation.journal.sync == "full" else write()
+        if self.book.conversation.journal.sync == "full":
+            return await in_thread(lambda: [*self.perform()])
+        return [*self.perform()]
 
 
 @dataclass(frozen=True, slots=True)

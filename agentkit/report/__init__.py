@@ -4,11 +4,13 @@ from .agent import agent_view
 from .catalogue import catalogue_page, registry_view, tool_view
 from .markdown import result_markdown, session_markdown, tools_markdown
 from .markup import write_page
+from .progress import live_view
 from .run import result_page, result_view, session_page, session_view
 
 __all__ = [
     "agent_view",
     "catalogue_page",
+    "live_view",
     "registry_view",
     "result_markdown",
     "result_page",

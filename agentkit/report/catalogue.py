@@ -51,11 +51,15 @@ def folded(tools: Mapping[str, Tool]) -> Iterator[Html]:
     """Each tool by its name and first line; the rest of it is folded up."""
     for tool in tools.values():
         head = tag("summary", tag("b", tool.name), "  ", tag("span", _first(tool), class_="dim"))
-        yield tag("details", head, *_told(tool), class_="tool")
+        yield tag("details", head, *_body(tool), class_="tool")
 
 
 def _told(tool: Tool) -> Iterator[Html]:
     yield tag("h2", tag("code", tool.name))
+    yield from _body(tool)
+
+
+def _body(tool: Tool) -> Iterator[Html]:
     yield tag("div", tool.description, class_="said")
     required = tool.parameters.get("required", [])
     rows = [

@@ -48,14 +48,16 @@ class Conversation:
 
     def html(self) -> Iterator[Html]:
         """All of it; what was said before the traced run is folded up."""
-        shown = [*self._articles()]
-        earlier = [article for place, article in shown if 0 < place < self.first]
-        yield from (article for place, article in shown if place == 0 < self.first)
-        if earlier:
-            yield tag(
-                "details", tag("summary", f"earlier in this conversation: {counted(len(earlier), 'message')}"), *earlier
-            )
-        yield from (article for place, article in shown if place >= self.first)
+        first, earlier = self.first, []
+        for place, article in self._articles():
+            if 0 < place < first:
+                earlier.append(article)
+                continue
+            if earlier:
+                told = f"earlier in this conversation: {counted(len(earlier), 'message')}"
+                yield tag("details", tag("summary", told), *earlier)
+                earlier = []
+            yield article
 
     def _articles(self) -> Iterator[tuple[int, Html]]:
         results = {message.get("tool_call_id"): message for message in self.messages if message["role"] == "tool"}
@@ -73,13 +75,13 @@ class Conversation:
                 self._call(call, results.get(call["id"]), calls.get(call["id"], {}), f"{self.anchor}{place}c{number}")
                 for number, call in enumerate(message.get("tool_calls") or ())
             ]
-            who = tag("div", tag("b", message["role"]), *_requests(asked), class_="who")
+            who = tag("div", tag("b", message["role"]), tag("div", *_requests(asked)), class_="who")
             yield (
                 place,
                 tag("article", who, self._said(message), *made, class_=message["role"], id=f"{self.anchor}{place}"),
             )
         if left := [span for asked in requests.values() for span in asked]:
-            who = tag("div", tag("b", "no reply"), *_requests(left), class_="who")
+            who = tag("div", tag("b", "no reply"), tag("div", *_requests(left)), class_="who")
             yield len(self.messages), tag("article", who, class_="assistant")
 
     def _said(self, message: Data) -> Html:
@@ -164,7 +166,7 @@ def _requests(spans: Sequence[Data]) -> Iterator[Html]:
     for span in spans:
         usage = span.get("usage") or {}
         told = [span["name"], duration(span["end"] - span["start"]), tokens(usage), dollars(usage), span.get("error")]
-        yield tag("span", " · ".join(str(said) for said in told if said), class_="wrong" if span.get("error") else "")
+        yield tag("div", " · ".join(str(said) for said in told if said), class_="wrong" if span.get("error") else "")
 
 
 def _parsed(text: str) -> Any:

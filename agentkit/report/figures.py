@@ -14,7 +14,7 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     if seconds >= 0.1:
         return f"{seconds:.2f} s"
-    return f"{seconds * 1000:.1f} ms" if seconds >= 0.0001 else "0 ms"
+    return f"{seconds * 1000:.{1 if seconds >= 0.001 else 2}f} ms"
 
 
 def dollars(usage: Mapping[str, Any]) -> str:

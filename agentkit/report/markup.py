@@ -1,6 +1,6 @@
 """HTML by function: everything that is not HTML already is text, whatever stands in it.
 
-Texts are masked before they are cut, for what is left of a secret that was cut is none that could be found.
+Whatever becomes text is masked, before it is cut: what is left of a secret that was cut is none that could be found.
 """
 
 import json
@@ -15,6 +15,8 @@ from ..secrets import mask
 
 SHORT, FEW = 400, 8
 """Characters and lines of a block that stands open; a longer one is folded up."""
+DEEPEST = 12
+"""Levels of data that are shown in lines of their own."""
 LEAST = 400
 """Bytes of a long text that are shown in any case."""
 
@@ -65,23 +67,22 @@ def cut(text: str, most: int) -> Html:
 
 def block(given: Any, most: int = LEAST * 10, *, folded: bool = True) -> Html:
     """A value in its own lines: text as it is, data as JSON; of a long one the head and the tail, folded up."""
-    text = mask(given if isinstance(given, str) else pretty(given))
+    compact = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
+    is_short = len(compact) <= SHORT and compact.count("\n") < FEW
+    text = compact if (is_short and folded) or isinstance(given, str) else pretty(given, compact)
     shown = tag("pre", cut(text, most))
-    if not folded or (len(text) <= SHORT and text.count("\n") < FEW):
+    if is_short or not folded:
         return shown
-    first = text.strip()[:80].partition("\n")[0]
-    return tag("details", tag("summary", f"{first} ... ({len(text):,} characters)"), shown)
+    first = mask(compact).strip()[:80].partition("\n")[0]
+    return tag("details", tag("summary", f"{first} ... ({len(compact):,} characters)"), shown)
 
 
-def pretty(data: Any) -> str:
-    """Data as JSON, in lines of their own if that does not make it much longer."""
-    plain = json.dumps(data, ensure_ascii=False, default=str)
-    if len(plain) <= 60 or not isinstance(data, dict | list):
-        return plain
-    if _depth(data) > 12:
-        return plain
+def pretty(data: Any, compact: str) -> str:
+    """Data as JSON, in lines of their own if that does not make it much longer than it is in one line."""
+    if len(compact) <= 60 or not isinstance(data, dict | list) or _depth(data) > DEEPEST:
+        return compact
     lines = json.dumps(data, ensure_ascii=False, indent=2, default=str)
-    return lines if len(lines) <= len(plain) * 3 // 2 + 100 else plain
+    return lines if len(lines) <= len(compact) * 3 // 2 + 100 else compact
 
 
 def view(*children: Any) -> Html:
@@ -95,7 +96,7 @@ def page(title: str, *children: Any) -> str:
         Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'),
         Html("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"),
         Html('<meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">'),
-        tag("title", " ".join(mask(title).split())),
+        tag("title", " ".join(mask(title).split())[:100]),
         Html(f"<style>{style()}</style>"),
     )
     body = tag("body", tag("main", *children), class_="agentkit")
@@ -116,10 +117,10 @@ def style() -> str:
 
 
 def _seen(text: str) -> str:
-    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", mask(text).replace("\r\n", "\n"))
 
 
-def _depth(data: Any, most: int = 12) -> int:
+def _depth(data: Any, most: int = DEEPEST) -> int:
     """How deeply data are nested, as far as `most` and one more."""
     entries = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
     return 1 + max((_depth(entry, most - 1) for entry in entries), default=0) if most else 1

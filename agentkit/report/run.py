@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
-from ..secrets import mask_data
 from .conversation import Conversation, content_of, longest
 from .figures import counted, dollars, duration, figures, tokens
 from .markup import Html, block, cut, joined, page, tag, view
@@ -13,26 +12,25 @@ from .timeline import timeline
 
 Data = Mapping[str, Any]
 
+ANSWER = 8_000
+"""Bytes of the answer that are shown in any case."""
 CELL = 40_000
 """Bytes that the texts in a notebook's cell take together."""
 
 
 def result_page(result: Data) -> str:
     """The whole page for a result's plain data."""
-    result = mask_data(result)
     conversation = _conversation(result, longest(result))
-    return page(f"agentkit: {_query(conversation)[:80]}", *_parts(result, conversation))
+    return page(f"agentkit: {_query(conversation)}", *_parts(result, conversation))
 
 
 def result_view(result: Data) -> Html:
     """The result for a notebook."""
-    result = mask_data(result)
     return view(*_parts(result, _conversation(result, longest(result, CELL), _unique(result))))
 
 
 def session_page(messages: Sequence[Data], usage: Data | None = None) -> str:
     """The whole page for a conversation."""
-    messages = mask_data([*messages])
     return page(
         "agentkit: a conversation", tag("h1", "A conversation"), *_session(messages, usage or {}, longest(messages))
     )
@@ -40,7 +38,6 @@ def session_page(messages: Sequence[Data], usage: Data | None = None) -> str:
 
 def session_view(messages: Sequence[Data], usage: Data | None = None) -> Html:
     """A conversation for a notebook."""
-    messages = mask_data([*messages])
     return view(*_session(messages, usage or {}, longest(messages, CELL), _unique(messages)))
 
 
@@ -59,12 +56,8 @@ def _parts(result: Data, conversation: Conversation) -> Iterator[Html]:
     if error := result.get("error"):
         yield tag("div", cut(str(error), conversation.most), class_="answer wrong")
     else:
-        answer = result.get("answer")
-        shown = (
-            cut(answer, conversation.most)
-            if isinstance(answer, str)
-            else block(answer, conversation.most, folded=False)
-        )
+        answer, most = result.get("answer"), max(conversation.most, ANSWER)
+        shown = cut(answer, most) if isinstance(answer, str) else block(answer, most, folded=False)
         yield tag("div", shown, class_="answer")
     yield _figures(result, trace)
     links = conversation.links

@@ -11,8 +11,8 @@ from .markup import Html, joined, tag
 
 Span = Mapping[str, Any]
 
-SHORTEST = 0.15
-"""Percent of the width: a shorter bar would not be seen."""
+SHORTEST, TELLING = 0.15, 4.0
+"""Percent of the width: a shorter bar would not be seen; one that is longer than the other holds its name."""
 
 
 def timeline(spans: Sequence[Span], seconds: float, links: Mapping[str, str]) -> Html:
@@ -71,9 +71,12 @@ def _bar(span: Span, whole: float, links: Mapping[str, str]) -> Html:
     width = max(100 * length / whole, SHORTEST)
     left = min(100 * max(0.0, span["start"]) / whole, 100 - width)
     kind = span["kind"] if span["kind"] in ("model", "tool", "wait") else "tool"
+    shown = (
+        f"{str(span['name']).rpartition('/')[2]} {duration(length)}" if width >= TELLING and kind != "wait" else None
+    )
     link = links.get(span["call"] if span.get("call") else str(span.get("place", "")))
     return tag(
-        "a" if link else "div", label, class_=f"bar {kind}{' bad' if span.get('error') else ''}",
+        "a" if link else "div", shown, class_=f"bar {kind}{' bad' if span.get('error') else ''}",
         style=f"left:{left:.2f}%;width:{width:.2f}%", title=label, href=link and f"#{link}",
     )  # fmt: skip
 

@@ -1,4 +1,14 @@
-"""Test doubles for models, for this project's tests and for its users'."""
+"""Test doubles for models, for this project's tests and for its users'.
+
+- `ScriptedModel(reply, ...)`: a model without a wire, for what an agent does with given replies.
+- `ModelServer(reply, ...)`: a provider on this machine, for everything between the agent and the wire.  It speaks as
+  OpenAI, Groq, Anthropic, Gemini and Ollama, and refuses what they would refuse.
+- `chaos(model, seed)`: a model that fails at random, the same way each time.
+
+A reply is data: a text, `{"content": ..., "tool_calls": [{"name": ..., "arguments": {...}}]}`, or a function of the
+request.  The server's replies may be faults, too: the number of an HTTP status, or a dict with `status` (and `headers`,
+`message`), `body`, `error`, `reset`, `cut`, `delay`, `pace`, `stall`, `wait`; see `agentkit.testing.replies`.
+"""
 
 from .chaos import chaos
 from .scripted import ScriptedModel

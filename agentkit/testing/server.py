@@ -35,9 +35,11 @@ class RecordedRequest:
 class ModelServer:
     """Plays scripted replies on the loopback, in the format of whoever is asked: by the request's path.
 
-    OpenAI, Groq, Anthropic, Gemini and Ollama, streamed and not.  Each request takes the next reply; when none is left
-    the answer is an error 400.  The replies may stand in one list.  `requests` holds what came, `hung_up` counts the
-    clients that did not wait for the end of their reply.  A context manager; its threads are daemons.
+    OpenAI, Groq, Anthropic, Gemini and Ollama, streamed and not.  Each request takes the next reply, which may be a
+    fault (`agentkit.testing.replies` lists them): `ModelServer(503, {"reset": True}, {"content": "hi", "cut": True})`.
+    When none is left the answer is an error 400.  The replies may stand in one list.  `requests` holds what came,
+    `hung_up` counts the clients that did not wait for the end of their reply.  A context manager; its threads are
+    daemons.
 
     `strict` refuses what the provider would refuse, in its words and with a 400: a call without its answer, an id used
     twice, thinking that was changed, an unknown key.  Such a request takes no reply; `violations` tells what was wrong.

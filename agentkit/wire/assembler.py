@@ -32,7 +32,7 @@ class Assembler:
     def take(self, chunk: Any) -> Iterator[Delta | Sign]:
         """Add a chunk; yields the deltas that it brought, and whether there was anything in it."""
         moved = False
-        if isinstance(chunk, dict):  # litellm's generic chunk, here only noise or the end of the stream
+        if isinstance(chunk, dict) and "choices" not in chunk:  # litellm's own: noise, or the end of the stream
             if chunk.get("is_finished"):
                 self._finish_reason = self._finish_reason or chunk.get("finish_reason") or "stop"
                 moved = True
@@ -56,7 +56,7 @@ class Assembler:
         self._usage = usage
 
     def _take_delta(self, delta: Any) -> Iterator[Delta]:
-        if thought := getattr(delta, "reasoning_content", None):
+        if thought := getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None):
             self._thoughts.append(thought)
             yield ThinkingDelta(thought)
         if delta.content:

@@ -33,25 +33,26 @@ _OPTIONS = frozenset(
 )
 
 
+class _Unread:
+    """What litellm's log of one call does no more when nobody reads it."""
+
+    def _response_cost_calculator(self, *_: Any, **__: Any) -> None:
+        return None
+
+    def _should_run_sync_callbacks_for_async_calls(self) -> bool:
+        return False
+
+    def success_handler(self, *_: Any, **__: Any) -> None:
+        return None
+
+    async def async_success_handler(self, *_: Any, **__: Any) -> None:
+        return None
+
+
 def unlogged(litellm: Any, logging: type[Any]) -> Log:
     """What saves the bookkeeping of a call, given litellm and its class `Logging`."""
 
-    class Unlogged(logging):
-        """litellm's log of one call, with nobody who reads it."""
-
-        def _response_cost_calculator(self, *_: Any, **__: Any) -> None:
-            return None
-
-        def _should_run_sync_callbacks_for_async_calls(self) -> bool:
-            return False
-
-        def success_handler(self, *_: Any, **__: Any) -> None:
-            return None
-
-        async def async_success_handler(self, *_: Any, **__: Any) -> None:
-            return None
-
-    return partial(_log, litellm, Unlogged)
+    return partial(_log, litellm, type("Unlogged", (_Unread, logging), {}))
 
 
 def is_observed(litellm: Any) -> bool:

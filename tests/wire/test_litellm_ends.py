@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from stacked_runs import answer_of, flow_of
 
-from agentkit import ModelError
+from agentkit import JsonAgent, ModelError
 from agentkit.flow import Done, adrive
 from agentkit.litellm_model import LiteLLMModel
 from agentkit.messages import pending_calls, user
@@ -91,3 +91,32 @@ def test_a_refusal_is_an_error(ended, wire):
     with pytest.raises(ModelError) as caught:
         ended({"content": "I cannot.", "finish_reason": reason})
     assert caught.value.kind == "refused"
+
+
+@pytest.mark.parametrize("world", ["sync", "async"])
+def test_a_provider_that_refuses_force_is_left_to_choose(world, wire, streamed, keys):
+    def work() -> str:
+        """Works."""
+        return "worked"
+
+    async def arun(agent):
+        return [event async for event in agent.astream("Go.")][-1].result if streamed else await agent.arun("Go.")
+
+    no = {"status": 400, "message": "tool_choice 'final_answer' is not supported by this model"}
+    with ModelServer(call("work"), no, DONE) as server:
+        model = LiteLLMModel(NAMES[wire], api_base=server.api_base(wire), timeout=10)
+        agent = JsonAgent(work, model=model, max_steps=1)
+        if world == "async":
+            result = asyncio.run(arun(agent))
+        else:
+            result = list(agent.stream("Go."))[-1].result if streamed else agent.run("Go.")
+        assert server.violations == []
+    forced, free = (request.body for request in server.requests[1:])
+    assert (result.answer, result.stopped) == ("done", "max_steps")
+    assert "final_answer" in str(forced.get("tool_choice") or forced["toolConfig"])
+    assert free.get("tool_choice", "auto") in ("auto", {"type": "auto"})
+    assert (
+        free.get("toolConfig", {"functionCallingConfig": {"mode": "AUTO"}})["functionCallingConfig"]["mode"] == "AUTO"
+    )
+    assert free["tools"] == forced["tools"]
+    assert "'work'" not in str(free["tools"])

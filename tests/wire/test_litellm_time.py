@@ -19,6 +19,9 @@ from agentkit.model import Request
 from agentkit.registry import ToolRegistry
 from agentkit.testing.server import ModelServer
 
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+"""litellm makes a coroutine in a thread before it awaits it; on a busy machine the time may be up in between."""
+
 HI = [user("hi")]
 LIMIT = 0.15
 LONG = 20.0

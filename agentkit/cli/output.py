@@ -1,0 +1,53 @@
+"""What the commands say: answers to standard output, everything else to standard error; and their exit codes."""
+
+import sys
+
+import click
+
+import agentkit
+
+from ..asking import printable
+from ..secrets import mask
+
+FAILED, PAUSED, INTERRUPTED = 1, 3, 130
+"""The exit codes besides 0, and besides 2, which click has for wrong usage."""
+
+
+def answer(text: str) -> None:
+    """Print an answer; as it is for a program, without what would move the cursor for a terminal."""
+    click.echo(_visible(text) if sys.stdout.isatty() else text)
+
+
+def remark(text: str) -> None:
+    """Say something beside the answer."""
+    click.echo(_visible(mask(text)), err=True)
+
+
+def complain(error: BaseException) -> None:
+    """Say in one line what went wrong."""
+    remark(f"agentkit: {told(error)}")
+
+
+def told(error: BaseException) -> str:
+    """An error in one line."""
+    text = " ".join(str(error).split())
+    if isinstance(error, agentkit.Paused):
+        names = ", ".join(call.name for call in error.calls)
+        return f"paused: {names} waits for a person's word, and there is no terminal to ask at"
+    if isinstance(error, agentkit.AgentkitError | OSError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def exit_code(error: BaseException) -> int:
+    """The exit code for what ended a run."""
+    return INTERRUPTED if isinstance(error, KeyboardInterrupt) else PAUSED if _is_pause(error) else FAILED
+
+
+def _is_pause(error: BaseException) -> bool:
+    return isinstance(error, agentkit.Paused)
+
+
+def _visible(text: str) -> str:
+    rows = text.expandtabs(4).split("\n")
+    return "\n".join(row if row.isprintable() else printable(row, len(row)) for row in rows)

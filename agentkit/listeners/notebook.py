@@ -1,0 +1,119 @@
+"""How far a run is, in the cell of a notebook while it works; when it is over, nothing of it is left.
+
+It is shown where a kernel with IPython runs the program, for one run at a time (one inside of another's tool is part of
+that one), unless `log.show` prints the run anyhow or the environment says `AGENTKIT_PROGRESS=off`.  A thread draws it a
+few times a second, also when nothing happens; the run itself only puts down what happened.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
+from typing import Any
+
+from ..flow import Event, Listener
+from ..messages import Usage
+from ..model import ModelAsked, ModelReplied
+from ..report import live_view
+from ..run import SubRun
+from ..running import ToolFinished, ToolStarted
+from .lines import Line, figures, lines, presentable, written
+from .log import is_shown
+
+PAUSE = 0.15
+"""Seconds between two drawings."""
+LINES = 8
+"""What happened last is shown in so many lines."""
+LONGEST = 160
+
+_one_at_a_time = threading.Lock()
+
+
+@contextmanager
+def watched() -> Iterator[Listener]:
+    """A listener that shows a run in the cell that is running, if there is one; else it does nothing."""
+    display = _display()
+    if display is None or not _one_at_a_time.acquire(blocking=False):
+        yield lambda _: None
+        return
+    try:
+        view = View()
+        handle = display(_bundle("", ""), raw=True, display_id=True)
+        over = threading.Event()
+        painter = threading.Thread(
+            target=copy_context().run, args=(_paint, view, handle, over), name="agentkit-notebook", daemon=True
+        )
+        painter.start()
+        try:
+            yield view.note
+        finally:
+            over.set()
+            painter.join()
+            handle.update(_bundle("", ""), raw=True)
+    finally:
+        _one_at_a_time.release()
+
+
+class View:
+    """What goes on in a run at this moment, and what happened last."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._usage = Usage()
+        self._model = ""
+        self._lines: deque[Line] = deque(maxlen=LINES)
+        self._calls: dict[tuple[str, ...], tuple[str, float]] = {}
+
+    def note(self, event: Event) -> None:
+        """Put down what happened."""
+        self._lines.extend(line for line in lines(event) if line.level != "DEBUG" and line.role != "total")
+        path: tuple[str, ...] = ()
+        while isinstance(event, SubRun):
+            path, event = (*path, event.call.id if event.call else event.name), event.event
+        match event:
+            case ModelAsked(model):
+                self._model = model
+            case ModelReplied(reply):
+                self._model = ""
+                self._usage += reply.usage
+            case ToolStarted(bound) if not bound.is_answer:
+                self._calls[(*path, bound.call.id)] = written(bound.call), time.monotonic()
+            case ToolFinished(result):
+                self._calls.pop((*path, result.call.id), None)
+
+    def shown(self) -> tuple[list[tuple[str, str]], list[str], str]:
+        """What happened (who, what), what is under way, and the figures."""
+        now = time.monotonic()
+        happened = [(line.role, " ".join(line.shown(LONGEST).split())) for line in [*self._lines]]
+        going_on = [
+            f"{presentable(call, LONGEST)}  {now - since:.0f} s" for call, since in [*self._calls.values()]
+        ] or [f"{presentable(self._model, LONGEST)} writes" if self._model else "working"]
+        return happened, going_on, figures(self._usage, now - self._began)
+
+
+def _paint(view: View, handle: Any, over: threading.Event) -> None:
+    last = None
+    while not over.wait(PAUSE):
+        if (shown := view.shown()) != last:
+            last = shown
+            happened, going_on, told = shown
+            plain = [*(f"{role}: {text}" for role, text in happened), *going_on, told]
+            handle.update(_bundle(live_view(happened, going_on, told), "\n".join(plain)), raw=True)
+
+
+def _bundle(html: str, plain: str) -> dict[str, str]:
+    return {"text/html": html, "text/plain": plain}
+
+
+def _display() -> Callable[..., Any] | None:
+    """IPython's `display`, if a kernel's cell is to show the run."""
+    ipython = sys.modules.get("IPython")
+    if ipython is None or is_shown() or os.environ.get("AGENTKIT_PROGRESS", "").lower() in ("off", "0", "no", "false"):
+        return None
+    shell = ipython.get_ipython()
+    display: Callable[..., Any] | None = ipython.display.display if hasattr(shell, "kernel") else None
+    return display

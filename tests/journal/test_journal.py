@@ -1,0 +1,717 @@
+"""Runs that are kept: what is written when, who may go on with them, and what stands in the way."""
+
+import asyncio
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from agentkit import DefinitionError, JsonAgent, RunError, Session, ToolError, tool
+from agentkit.errors import ModelError, Paused
+from agentkit.histories import check_history
+from agentkit.journal import Journal, JournalError, delete, fork, prune, runs, show
+from agentkit.journal.lease import lease
+from agentkit.journal.store import Store
+from agentkit.messages import ToolCall, assistant, pending_calls
+from agentkit.model import Reply
+from agentkit.policies.journal import JournalFailed
+from agentkit.testing import ScriptedModel
+
+
+def call(name: str, **arguments):
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+def calls(*entries):
+    return {"tool_calls": [{"name": name, "arguments": arguments} for name, arguments in entries]}
+
+
+def final(text: str):
+    return call("final_answer", text=text)
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+ADD = call("add", a=1, b=2)
+DOWN = ModelError("down", kind="authentication")
+
+
+class Stopped(BaseException):
+    """What stops a run from outside, as an interrupt does."""
+
+
+def stopping(*_):
+    raise Stopped
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+def agent_of(path, *replies, tools=(add,), **settings) -> JsonAgent:
+    return JsonAgent([*tools], model=ScriptedModel(*replies), journal=path, retries=0, **settings)
+
+
+def stopped(world, path, *replies, tools=(add,), **settings) -> str:
+    """A run that was stopped when the replies were at their end; its id."""
+    with pytest.raises(Stopped):
+        world.run(agent_of(path, *replies, stopping, tools=tools, **settings), "Go")
+    return runs(path)[0].id
+
+
+def resumed(world, agent: JsonAgent, run_id: str, **how):
+    if world.name == "sync":
+        return agent.resume(run_id, **how)
+    return asyncio.run(agent.aresume(run_id, **how))
+
+
+class TestGoingOn:
+    def test_a_finished_run_is_listed_with_what_it_came_to(self, world, path):
+        result = world.run(agent_of(path, ADD, final("3")), "1 + 2?")
+        (run,) = runs(path)
+        assert (run.id, run.state, run.query, run.answer, run.steps) == (result.run_id, "finished", "1 + 2?", "3", 2)
+        assert not run.is_unfinished
+        assert run.usage == result.usage
+
+    def test_replies_and_results_are_not_had_twice(self, world, path):
+        run_id = stopped(world, path, ADD, call("add", a=3, b=4))
+        assert [(run.id, run.state, run.steps) for run in runs(path, unfinished=True)] == [(run_id, "interrupted", 3)]
+        model = ScriptedModel(final("10"))
+        result = resumed(world, JsonAgent([add], model=model, journal=path), run_id)
+        assert (result.answer, result.steps, result.usage.requests, result.run_id) == ("10", 3, 3, run_id)
+        assert [m["content"] for m in model.requests[0].messages if m["role"] == "tool"] == ["3", "7"]
+        assert check_history(result.messages) == []
+
+    def test_a_run_goes_on_streamed_and_beside_the_agents_own_conversation(self, world, path):
+        run_id = stopped(world, path, ADD)
+        agent = agent_of(path, final("3"))
+        events = world.stream(agent, None, session=Session.resumed(run_id, path))
+        assert events[-1].result.answer == "3"
+        assert not agent.session.messages
+
+    def test_the_agent_goes_on_with_the_conversation(self, world, path):
+        run_id = stopped(world, path, ADD)
+        agent = agent_of(path, final("3"), final("still 3"))
+        resumed(world, agent, run_id)
+        assert world.run(agent, "And now?").answer == "still 3"
+        assert [m["content"] for m in agent.history if m["role"] == "user"] == ["Go", "And now?"]
+        assert sorted((run.query, run.state) for run in runs(path)) == [("And now?", "finished"), ("Go", "finished")]
+
+    def test_a_failed_run_goes_on_with_another_model(self, world, path):
+        with pytest.raises(ModelError) as caught:
+            world.run(agent_of(path, ADD, DOWN), "Go")
+        (run,) = runs(path)
+        assert (run.state, run.error) == ("failed", "ModelError: down")
+        assert f"agentkit resume {run.id} --journal {path}" in "\n".join(caught.value.__notes__)
+        assert resumed(world, agent_of(path), run.id, model=ScriptedModel(final("3"))).answer == "3"
+
+    def test_within_the_process_a_run_goes_on_under_its_name(self, world, path):
+        agent = agent_of(path, ADD, DOWN, final("3"))
+        with pytest.raises(ModelError):
+            world.run(agent, "Go")
+        result = world.run(agent, None)
+        assert (result.answer, result.usage.requests, agent.session.usage.requests) == ("3", 2, 2)
+        assert [(run.id, run.state) for run in runs(path)] == [(result.run_id, "finished")]
+
+    def test_a_finished_run_gives_its_answer_again(self, world, path):
+        result = world.run(agent_of(path, ADD, final("3")), "Go")
+        again = resumed(world, agent_of(path), result.run_id)
+        assert (again.answer, again.messages[1:], again.usage) == ("3", result.messages[1:], result.usage)
+
+    def test_a_finished_run_gives_a_typed_answer_and_a_text_again(self, world, path):
+        typed = world.run(agent_of(path, call("final_answer", answer=[1, 2]), answer=list[int]), "Go")
+        assert resumed(world, agent_of(path, answer=list[int]), typed.run_id).answer == [1, 2]
+        text = world.run(agent_of(path, "It is 3.", "It is 3."), "Go")
+        assert text.stopped == "text"
+        for _ in range(2):
+            assert resumed(world, agent_of(path), text.run_id).answer == "It is 3."
+
+    def test_an_id_may_be_shortened_and_an_unknown_one_is_named(self, path):
+        agent = agent_of(path, final("3"))
+        agent("Go")
+        assert agent.resume(runs(path)[0].id[:5]).answer == "3"
+        with pytest.raises(JournalError, match="no run has the id 'nothing'"):
+            agent.resume("nothing")
+        with pytest.raises(JournalError, match="there is no journal"):
+            agent.resume("nothing", journal=path.with_name("other.db"))
+
+    def test_a_journal_can_be_named_for_one_call(self, world, path):
+        agent = JsonAgent(add, model=ScriptedModel(final("3"), final("4")))
+        world.run(agent, "Go", journal=path)
+        world.run(agent, "And?")  # the conversation is kept by then
+        assert len(runs(path)) == 2
+
+    def test_a_typed_journal_says_how(self, world, path):
+        assert world.run(agent_of(Journal(path, sync="full"), ADD, final("3")), "Go").answer == "3"
+        with pytest.raises(DefinitionError, match="sync"):
+            Journal(path, sync="sometimes")
+        with pytest.raises(DefinitionError, match="errors"):
+            Journal(path, errors="ignore")
+
+    def test_what_stops_a_run_carries_the_line_that_goes_on_with_it(self, world, path):
+        def interrupt(_):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt) as caught:
+            world.run(agent_of(path, ADD, interrupt), "Go")
+        run_id = runs(path)[0].id
+        assert f"agentkit resume {run_id} --journal {path}" in "\n".join(getattr(caught.value, "__notes__", []))
+
+    def test_an_abandoned_stream_can_be_resumed(self, path):
+        for event in agent_of(path, ADD, final("3")).stream("Go"):
+            if type(event).__name__ == "ToolFinished":
+                break
+        del event
+        (run,) = runs(path)
+        assert run.state in ("interrupted", "running")
+        assert agent_of(path, final("3")).resume(run.id).answer == "3"
+
+
+class TestCallsUnderWay:
+    def run_stopped_in(self, world, path, effect):
+        made: list[str] = []
+
+        @tool(effect=effect)
+        def act(what: str) -> str:
+            """Acts."""
+            made.append(what)
+            if what == "second" and len(made) <= 2:
+                raise KeyboardInterrupt
+            return f"{what} done"
+
+        turn = calls(("act", {"what": "first"}), ("act", {"what": "second"}), ("act", {"what": "third"}))
+        with pytest.raises(KeyboardInterrupt):
+            world.run(agent_of(path, turn, tools=[act], sequential=True), "Go")
+        return made, act, runs(path)[0].id
+
+    @pytest.mark.parametrize("effect", [None, "write"])
+    def test_one_that_may_have_had_an_effect_is_told_to_be_unknown(self, world, path, effect):
+        made, act, run_id = self.run_stopped_in(world, path, effect)
+        result = resumed(world, agent_of(path, final("ok"), tools=[act], sequential=True), run_id)
+        assert made == ["first", "second", "third"]
+        said = [m["content"] for m in result.messages if m["role"] == "tool"]
+        assert said[0] == "first done"
+        assert said[1].startswith("OutcomeUnknown: the run was stopped while this call was under way")
+        assert said[2] == "third done"
+
+    @pytest.mark.parametrize("effect", ["read", "idempotent"])
+    def test_one_that_can_be_made_twice_is(self, world, path, effect):
+        made, act, run_id = self.run_stopped_in(world, path, effect)
+        resumed(world, agent_of(path, final("ok"), tools=[act], sequential=True), run_id)
+        assert made == ["first", "second", "second", "third"]
+
+    @pytest.mark.parametrize(("said", "told"), [(True, "second done"), ("it was done", "it was done"), (None, "OutcomeUnknown"), (False, "OutcomeUnknown")])  # fmt: skip
+    def test_somebody_can_say_what_became_of_it(self, world, path, said, told):
+        made, act, run_id = self.run_stopped_in(world, path, None)
+        asked = []
+
+        def decide(call):
+            asked.append((call.name, json.loads(call.arguments)))
+            return said
+
+        agent = agent_of(path, final("ok"), tools=[act], sequential=True)
+        result = resumed(world, agent, run_id, on_uncertain=decide)
+        assert asked == [("act", {"what": "second"})]
+        assert result.messages[4]["content"].startswith(told)
+        assert made.count("second") == (2 if said is True else 1)
+
+    def test_the_person_can_say_it(self, path, monkeypatch, world):
+        made, act, run_id = self.run_stopped_in(world, path, None)
+        monkeypatch.setattr("builtins.input", lambda text: "y" if "second" in text else "n")
+        agent = agent_of(path, final("ok"), tools=[act], sequential=True)
+        assert resumed(world, agent, run_id, on_uncertain="ask").messages[4]["content"] == "second done"
+
+    def test_errors_images_and_long_results_come_back_as_they_were(self, world, path):
+        picture = b"\x89PNG\r\n\x1a\n" + bytes(20)
+        turns = []
+
+        def paint() -> bytes:
+            """Paints."""
+            turns.append("paint")
+            return picture
+
+        def fail() -> str:
+            """Fails."""
+            turns.append("fail")
+            raise ToolError("not today")
+
+        def tell() -> str:
+            """Tells."""
+            turns.append("tell")
+            return "x" * 500
+
+        def stop() -> str:
+            """Stops."""
+            if turns[-1] != "stop":
+                turns.append("stop")
+                raise KeyboardInterrupt
+            return "stopped"
+
+        tools = [paint, fail, tell, stop]
+        turn = calls(("paint", {}), ("fail", {}), ("tell", {}), ("stop", {}))
+        with pytest.raises(KeyboardInterrupt):
+            world.run(agent_of(path, turn, tools=tools, sequential=True, max_result=100), "Go")
+        agent = agent_of(path, final("ok"), tools=tools, sequential=True, max_result=100)
+        result = resumed(world, agent, runs(path)[0].id)
+        assert turns == ["paint", "fail", "tell", "stop"]
+        shown = [m["content"] for m in result.messages if m["role"] == "tool"]
+        assert shown[0][1]["type"] == "image_url"
+        assert shown[1] == "not today"
+        assert "300 of 500 characters" not in shown[2]
+        assert "400 of 500 characters are left out" in shown[2]
+        assert [*agent.session.cut.texts.values()][:1] == ["x" * 500]
+
+    def test_texts_of_results_that_were_cut_can_be_read_on_after_a_restart(self, world, path):
+        def tell() -> str:
+            """Tells."""
+            return "x" * 500
+
+        run_id = stopped(world, path, call("tell"), tools=[tell], max_result=100)
+        session = Session.resumed(run_id, path)
+        assert [*session.cut.texts.values()] == ["x" * 500]
+
+
+class TestApprovals:
+    def tools(self, made):
+        @tool(effect="danger")
+        def pay(to: str) -> str:
+            """Pays."""
+            made.append(to)
+            return f"paid {to}"
+
+        return [pay]
+
+    def test_a_paused_run_goes_on_in_another_process(self, world, path):
+        made: list[str] = []
+        with pytest.raises(Paused):
+            world.run(agent_of(path, call("pay", to="me"), tools=self.tools(made)), "Go")
+        (run,) = runs(path)
+        assert run.state == "paused"
+        (waiting,) = Session.resumed(run.id, path).waiting
+        agent = agent_of(path, final("ok"), tools=self.tools(made))
+        assert resumed(world, agent, run.id, approvals={waiting.id: {"to": "you"}}).answer == "ok"
+        assert made == ["you"]
+
+    def test_nobody_is_asked_again_about_a_call_that_was_begun(self, world, path):
+        made: list[str] = []
+        asked: list[str] = []
+
+        def decide(call):
+            asked.append(call.arguments)
+            return {"to": "you"} if len(asked) == 1 else True
+
+        @tool(effect="read")
+        def stop() -> str:
+            """Stops."""
+            if len(made) == 1 and "stopped" not in made:
+                made.append("stopped")
+                raise KeyboardInterrupt
+            return "went on"
+
+        tools = [*self.tools(made), stop]
+        turn = calls(("pay", {"to": "me"}), ("stop", {}))
+        with pytest.raises(KeyboardInterrupt):
+            world.run(agent_of(path, turn, tools=tools, approve=decide), "Go")
+        before = len(asked)
+        result = resumed(world, agent_of(path, final("ok"), tools=tools, approve=decide), runs(path)[0].id)
+        assert made == ["you", "stopped"]
+        assert len(asked) == before
+        assert [m["content"] for m in result.messages if m["role"] == "tool"][0].endswith("paid you")
+
+
+class TestAChangedAgent:
+    def other(self, description: str):
+        def add(a: int, b: int, c: int) -> int:
+            """Adds."""
+            return a + b + c
+
+        return dict(tools=[add], description=description)
+
+    def test_is_refused_by_the_name_of_what_changed(self, world, path):
+        run_id = stopped(world, path, ADD)
+        with pytest.raises(JournalError) as caught:
+            resumed(world, agent_of(path, **self.other("You are new.")), run_id)
+        for part in ("add.c: ", "instruction, from character 0 on", "'You are new.", 'changed="go on"'):
+            assert part in str(caught.value), part
+        assert resumed(world, agent_of(path, final("3")), run_id).answer == "3"
+
+    def test_goes_on_if_the_caller_says_so(self, world, path):
+        run_id = stopped(world, path, ADD)
+        agent = agent_of(path, final("3"), **self.other("You are new."))
+        result = resumed(world, agent, run_id, changed="go on")
+        assert result.messages[0]["content"].startswith("You are new.")
+
+    def test_a_call_of_a_tool_that_is_gone_keeps_its_result(self, world, path):
+        made: list[str] = []
+
+        def act(what: str) -> str:
+            """Acts."""
+            made.append(what)
+            if what == "stop":
+                raise KeyboardInterrupt
+            return "done"
+
+        turn = calls(("act", {"what": "go"}), ("act", {"what": "stop"}))
+        with pytest.raises(KeyboardInterrupt):
+            world.run(agent_of(path, turn, tools=[act], sequential=True), "Go")
+        result = resumed(world, agent_of(path, final("ok")), runs(path)[0].id, changed="go on")
+        assert result.messages[3]["content"] == "done"
+        assert result.messages[4]["content"].startswith("OutcomeUnknown")
+
+
+class TestLeases:
+    def test_a_run_has_one_holder(self, path):
+        entered, leave = threading.Event(), threading.Event()
+
+        def wait() -> str:
+            """Waits."""
+            entered.set()
+            leave.wait(10)
+            return "waited"
+
+        agent = agent_of(path, call("wait"), final("ok"), tools=[wait])
+        thread = threading.Thread(target=agent, args=("Go",))
+        thread.start()
+        try:
+            assert entered.wait(5)
+            (run,) = runs(path)
+            assert (run.state, run.last) == ("running", "calling wait")
+            with pytest.raises(JournalError, match="under way already"):
+                agent_of(path, tools=[wait]).resume(run.id)
+            with pytest.raises(JournalError, match="under way"):
+                delete(run.id, store=path)
+        finally:
+            leave.set()
+            thread.join()
+        assert runs(path)[0].state == "finished"
+
+    def test_it_ends_with_the_process_that_holds_it(self, path):
+        code = (
+            "import sys, time\nfrom pathlib import Path\nfrom agentkit.journal.lease import lease\n"
+            "assert lease(Path(sys.argv[1]), 7)\nprint('held', flush=True)\ntime.sleep(60)"
+        )
+        child = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True)
+        try:
+            assert child.stdout.readline() == "held\n"
+            assert lease(path, 7) is None
+            other = lease(path, 8)
+            assert other is not None
+            other()
+        finally:
+            child.kill()
+            child.communicate()
+        end = lease(path, 7)
+        assert end is not None
+        assert lease(path, 7) is None
+        end()
+
+    def test_whoever_comes_too_late_is_told(self, world, path):
+        run_id = stopped(world, path, ADD)
+        late = Session.resumed(run_id, path)
+        resumed(world, agent_of(path, final("3")), run_id)
+        with pytest.raises(JournalError, match="went on elsewhere"):
+            world.run(agent_of(path), None, session=late)
+
+    def test_many_runs_share_a_file(self, path):
+        def go(number):
+            return JsonAgent(add, model=ScriptedModel(ADD, final(str(number))), journal=path)("Go")
+
+        answers = []
+        threads = [threading.Thread(target=lambda n=n: answers.append(go(n))) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(answers) == [str(n) for n in range(8)]
+        assert [run.state for run in runs(path)] == ["finished"] * 8
+
+    def test_processes_share_a_file(self, path):
+        code = (
+            "import sys\nfrom agentkit import JsonAgent\nfrom agentkit.testing import ScriptedModel\n"
+            "def add(a: int, b: int) -> int:\n    'Adds.'\n    return a + b\n"
+            "c = lambda n, **a: {'tool_calls': [{'name': n, 'arguments': a}]}\n"
+            "for _ in range(10):\n"
+            "    JsonAgent(add, model=ScriptedModel(c('add', a=1, b=2), c('final_answer', text='3')), journal=sys.argv[1])('Go')"
+        )
+        both = [subprocess.Popen([sys.executable, "-c", code, path], stderr=subprocess.PIPE) for _ in range(2)]
+        for child in both:
+            assert child.communicate(timeout=50)[1] == b""
+            assert child.returncode == 0
+        assert [run.state for run in runs(path)] == ["finished"] * 20
+
+
+class TestSessions:
+    def test_a_conversation_goes_on_by_name(self, world, path):
+        agent = agent_of(None, final("hello"), final("again"))
+        agent.journal = None
+        world.run(agent, "Hi", session=Session.open("kolkata", store=path))
+        session = Session.open("kolkata", store=path)
+        assert world.run(agent, "Hi again", session=session).answer == "again"
+        assert [m["content"] for m in session.messages if m["role"] == "user"] == ["Hi", "Hi again"]
+        assert session.usage.requests == 2
+        assert Session.open("kolkata", store=path).messages == session.messages
+        assert Session.open("mumbai", store=path).messages == []
+
+    def test_a_run_in_it_that_was_stopped_goes_on_without_a_query(self, world, path):
+        with pytest.raises(Stopped):
+            world.run(agent_of(path, ADD, stopping), "Go", session=Session.open("kolkata", path))
+        session = Session.open("kolkata", path)
+        assert world.run(agent_of(path, final("3")), None, session=session).answer == "3"
+
+    def test_a_new_query_leaves_the_stopped_run_behind(self, world, path):
+        run_id = stopped(world, path, ADD)
+        session = Session.resumed(run_id, path)
+        assert world.run(agent_of(path, final("other")), "Something else", session=session).answer == "other"
+        assert {run.query: run.state for run in runs(path)} == {"Go": "superseded", "Something else": "finished"}
+        with pytest.raises(JournalError, match="went on with another run"):
+            agent_of(path).resume(run_id)
+
+    def test_a_conversation_that_was_cleared_stays_as_it_was(self, world, path):
+        session = Session.open("kolkata", path)
+        agent = agent_of(path, ADD, final("3"), final("new"))
+        first = world.run(agent, "Go", session=session)
+        session.clear()
+        world.run(agent, "Anew", session=session)
+        assert [m["role"] for m in show(first.run_id, store=path).messages] == ["system", "user", "assistant", "tool", "assistant", "tool"]  # fmt: skip
+        assert [m["content"] for m in Session.open("kolkata", path).messages if m["role"] == "user"] == ["Anew"]
+
+    def test_it_is_in_one_journal(self, world, path):
+        session = Session.open("kolkata", path)
+        with pytest.raises(RunError, match="leave journal= out"):
+            world.run(agent_of(path.with_name("other.db"), final("3")), "Go", session=session)
+
+    def test_hand_offs_are_remembered(self, world, path):
+        def team(*replies):
+            other = JsonAgent(add, model=ScriptedModel(*replies), description="You are the other.")
+            first = ScriptedModel(call("transfer_to_other", reason="sums"))
+            return JsonAgent(
+                add, model=first, handoffs={"other": other}, journal=path, description="You are the first."
+            )
+
+        with pytest.raises(Stopped):
+            world.run(team(ADD, stopping), "Go")
+        result = resumed(world, team(final("3")), runs(path)[0].id)
+        assert (result.answer, result.handed) == ("3", ("other",))
+        assert result.messages[0]["content"].startswith("You are the other.")
+
+
+class TestLookingAfter:
+    def test_a_run_is_shown(self, path):
+        result = agent_of(path, ADD, final("3")).run("1 + 2?")
+        shown = show(result.run_id, store=path)
+        for part in ("finished", "1 + 2?", 'add({"a": 1, "b": 2})', "add: 3"):
+            assert part in str(shown), part
+        assert "1 + 2?" in shown.to_html(path.with_suffix(".html"))
+        assert path.with_suffix(".html").exists()
+        assert "add" in shown._repr_html_()
+        assert shown.as_dict()["messages"] == result.messages
+        assert [span["kind"] for span in shown.trace["spans"]] == ["model", "tool", "model"]
+
+    def test_secrets_are_kept_in_the_file_and_shown_nowhere(self, path, monkeypatch):
+        monkeypatch.setenv("SHOP_API_KEY", "s3cr3t-value-42")
+        result = agent_of(path, final("it is s3cr3t-value-42")).run("What is the key?")
+        shown = show(result.run_id, store=path)
+        assert "s3cr3t" not in str(shown) + shown.to_html() + shown._repr_html_()
+        assert agent_of(path).resume(result.run_id).answer == "it is s3cr3t-value-42"
+
+    @pytest.mark.parametrize("step", [0, 1, 2])
+    def test_a_branch_goes_on_from_any_step(self, world, path, step):
+        result = world.run(agent_of(path, ADD, call("add", a=3, b=4), final("10")), "Go")
+        branch = fork(result.run_id, step, store=path)
+        assert branch != result.run_id
+        model = ScriptedModel(final("branched"))
+        other = resumed(world, JsonAgent([add], model=model, journal=path, description="Other."), branch)
+        assert other.answer == "branched"
+        roles = ["system", "user", *["assistant", "tool"] * step]
+        assert [message["role"] for message in model.requests[0].messages] == roles
+        assert show(result.run_id, store=path).messages == result.messages
+        assert {run.id: run.origin for run in runs(path)}[branch] == f"{result.run_id}:{step}"
+        with pytest.raises(JournalError, match="after step 0 to 2, not 3"):
+            fork(result.run_id, 3, store=path)
+
+    def test_an_unfinished_run_is_branched_with_what_was_done(self, world, path):
+        run_id = stopped(world, path, ADD)
+        branch = fork(run_id, 1, store=path)
+        assert resumed(world, agent_of(path, final("3")), branch).steps == 2
+        assert resumed(world, agent_of(path, final("3")), run_id).answer == "3"
+
+    def test_what_is_deleted_is_gone(self, world, path):
+        first = world.run(agent_of(path, final("a secret word")), "Go")
+        second = world.run(agent_of(path, final("3")), "Stay")
+        delete(first.run_id, store=path)
+        assert [run.id for run in runs(path)] == [second.run_id]
+        assert b"a secret word" not in path.read_bytes()
+
+    def test_what_is_old_is_pruned(self, path):
+        agent_of(path, final("3"))("Go")
+        assert prune(1, store=path) == 0
+        with sqlite3.connect(path) as file:
+            file.execute("UPDATE runs SET begun = begun - 200000, ended = ended - 200000")
+            file.execute("UPDATE steps SET begun = begun - 200000, ended = ended - 200000")
+        file.close()
+        assert prune(3, store=path) == 0
+        assert prune(2, store=path) == 1
+        assert runs(path) == []
+        assert Store(path).rows("SELECT count(*) FROM messages") == [(0,)]
+
+    def test_the_file_grows_with_what_was_said(self, path):
+        def size(turns):
+            file = path.with_name(f"{turns}.db")
+            agent_of(file, *[call("add", a=n, b=n) for n in range(turns)], final("3"), max_steps=turns + 2)("Go")
+            return file.stat().st_size
+
+        assert size(400) < 2.3 * size(200)
+
+
+class TestFailing:
+    def test_a_disk_that_is_full_does_not_stop_the_run(self, world, path, monkeypatch):
+        write, left = Store.write, [3]
+
+        def full(self, statements):
+            left[0] -= 1
+            if left[0] < 0:
+                self._file.execute("PRAGMA max_page_count=1")
+                self._file.execute("BEGIN IMMEDIATE")
+                with self._told(), self._ended():
+                    self._file.execute("CREATE TABLE more (x)")
+            write(self, statements)
+
+        monkeypatch.setattr(Store, "write", full)
+        events = world.stream(agent_of(path, ADD, final("3")), "Go")
+        assert events[-1].result.answer == "3"
+        (failed,) = [event for event in events if isinstance(event, JournalFailed)]
+        assert "disk is full" in failed.notice
+        assert "Make room on the disk" in failed.notice
+
+    def test_what_could_not_be_written_is_written_later(self, world, path, monkeypatch):
+        write, number = Store.write, [0]
+
+        def failing(self, statements):
+            number[0] += 1
+            if number[0] in (2, 3):
+                raise JournalError("no")
+            write(self, statements)
+
+        monkeypatch.setattr(Store, "write", failing)
+        result = world.run(agent_of(path, ADD, final("3")), "Go")
+        assert show(result.run_id, store=path).messages == result.messages
+
+    def test_a_run_stops_before_a_call_that_nobody_would_know_of(self, world, path, monkeypatch):
+        made: list[str] = []
+
+        def act() -> str:
+            """Acts."""
+            made.append("acted")
+            return "done"
+
+        write, number = Store.write, [0]
+
+        def failing(self, statements):
+            number[0] += 1
+            if number[0] == 3:
+                raise JournalError("no")
+            write(self, statements)
+
+        monkeypatch.setattr(Store, "write", failing)
+        with pytest.raises(JournalError, match="no"):
+            world.run(agent_of(Journal(path, errors="raise"), call("act"), final("3"), tools=[act]), "Go")
+        assert made == []
+
+    @pytest.mark.parametrize("errors", ["warn", "raise"])
+    def test_a_file_that_cannot_be_made(self, world, tmp_path, errors):
+        agent = agent_of(Journal(tmp_path / "no" / "folder.db", errors=errors), ADD, final("3"), final("4"))
+        if errors == "raise":
+            with pytest.raises(JournalError, match="must be writable"):
+                world.run(agent, "Go")
+            return
+        events = world.stream(agent, "Go")
+        assert events[-1].result.answer == "3"
+        assert sum(isinstance(event, JournalFailed) for event in events) == 1
+        assert world.run(agent, "Again").answer == "4"
+
+    def test_a_file_that_can_only_be_read(self, world, path):
+        agent_of(path, final("3"))("Go")
+        path.chmod(0o444)
+        if os.access(path, os.W_OK):
+            pytest.skip("whoever runs this may write everything")
+        events = world.stream(agent_of(path, final("4")), "Go")
+        assert events[-1].result.answer == "4"
+        assert any(isinstance(event, JournalFailed) for event in events)
+        assert [run.answer for run in runs(path)] == ["3"]
+
+    def test_what_json_does_not_have_is_named(self, world, path):
+        odd = Reply({**assistant(None, [ToolCall("1", "add", '{"a": 1, "b": 2}')]), "extra": {1, 2}})
+        events = world.stream(agent_of(path, odd, final("3")), "Go")
+        assert events[-1].result.answer == "3"
+        assert ["is kept as JSON" in event.notice for event in events if isinstance(event, JournalFailed)] == [True]
+
+    def test_other_files_are_left_alone(self, path):
+        path.write_bytes(b"my diary, in which nobody may write" * 50)
+        with pytest.raises(JournalError, match="damaged, or no journal"):
+            runs(path)
+        with pytest.raises(JournalError, match="damaged, or no journal"):
+            agent_of(Journal(path, errors="raise"), final("3"))("Go")
+        path.unlink()
+        with sqlite3.connect(path) as file:
+            file.execute("CREATE TABLE runs (mine)")
+        file.close()
+        with pytest.raises(JournalError, match="another program"):
+            runs(path)
+
+    def test_a_message_that_was_damaged_is_recognised_and_the_rest_is_read(self, path):
+        broken = agent_of(path, ADD, final("3")).run("Go")
+        whole = agent_of(path, ADD, final("3")).run("Go on")
+        with sqlite3.connect(path) as file:
+            key = file.execute("SELECT conversation FROM runs WHERE id = ?", (broken.run_id,)).fetchone()[0]
+            file.execute(
+                "UPDATE messages SET body = replace(body, '3', '4') WHERE conversation = ? AND place = 3", (key,)
+            )
+        file.close()
+        assert {run.id: run.state for run in runs(path)} == {broken.run_id: "damaged", whole.run_id: "finished"}
+        shown = show(broken.run_id, store=path)
+        assert shown.messages == broken.messages[:3]
+        assert "message 3" in str(shown)
+        with pytest.raises(JournalError, match="damaged: message 3"):
+            agent_of(path).resume(broken.run_id)
+        assert show(whole.run_id, store=path).messages == whole.messages
+
+    def test_messages_that_are_missing_are_missed(self, world, path):
+        run_id = stopped(world, path, ADD, ADD)
+        with sqlite3.connect(path) as file:
+            file.execute("DELETE FROM messages WHERE place > 3")
+        file.close()
+        with pytest.raises(JournalError, match="damaged"):
+            agent_of(path).resume(run_id)
+
+    def test_damaged_pages_are_recognised(self, path):
+        for number in range(30):
+            agent_of(path, final("x" * 3000))(f"Go {number}")
+        data = bytearray(path.read_bytes())
+        page = 4096 * (len(data) // 4096 // 2)
+        data[page : page + 4096] = os.urandom(4096)
+        path.write_bytes(bytes(data))
+        states = [run.state for run in runs(path)]
+        assert len(states) == 30
+        assert states.count("damaged") in (1, 2, 3)
+
+
+def test_writing_takes_little_time(path):
+    agent = agent_of(path, *[call("add", a=n, b=n) for n in range(100)], final("3"), max_steps=200)
+    start = time.perf_counter()
+    agent("Go")
+    assert time.perf_counter() - start < 5
+
+
+def test_nothing_waits_in_a_history_that_was_shown_whole(path):
+    result = agent_of(path, ADD, final("3")).run("Go")
+    assert pending_calls(show(result.run_id, store=path).messages) == []

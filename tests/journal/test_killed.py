@@ -1,0 +1,40 @@
+"""SIGKILL at every boundary of a run with parallel tools: nothing is done twice, and the answer is the same."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPEATABLE = ("look", "mark")
+DONE = {"0_0": "pay a", "0_1": "mail b", "0_2": "look c", "1_0": "pay d", "1_1": "mark e", "1_2": "look f"}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mode", ["sync", "async", "stream", "astream"])
+def test_a_run_that_is_killed_anywhere_goes_on(mode: str, tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("killed.py"), tmp_path, mode],
+        capture_output=True, text=True, timeout=280, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    deaths = json.loads(done.stdout)
+    assert len(deaths) > 40
+    unknown = 0
+    for place, told in enumerate(deaths):
+        assert told["answer"] == "all done", place
+        assert (told["steps"], told["requests"], told["wrong"]) == (3, 3, []), place
+        assert told["states"] == ["finished"], place
+        assert sorted(told["results"]) == [*sorted(DONE), "2_0"], place
+        for identity, effect in DONE.items():
+            times, is_unknown = told["did"].count(effect), told["results"][identity].startswith("OutcomeUnknown")
+            unknown += is_unknown
+            if effect.startswith(REPEATABLE):
+                assert times in (1, 2), (place, effect)
+                assert not is_unknown
+            else:
+                assert times in ((0, 1) if is_unknown else (1,)), (place, effect)
+    assert 0 < unknown < 2 * len(deaths)
+    # a request is made again only if its reply was lost: the process died in it, or before the reply was written
+    assert sum(told["did"].count(f"request {n}") - 1 for told in deaths for n in range(3)) <= 9

@@ -1,0 +1,96 @@
+"""A thousand turns: what a turn takes does not grow with the conversation; counted, not timed."""
+
+import asyncio
+import statistics
+import sys
+import tracemalloc
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from agentkit import JsonAgent
+from agentkit.messages import ToolCall, assistant
+from agentkit.model import Reply
+
+TURNS = 1000
+
+
+class Walker:
+    """A model that makes one call after the other; `seen` is called at each request."""
+
+    name = "walker"
+
+    def __init__(self, seen: Callable[[int], object]) -> None:
+        self.turn = 0
+        self.seen = seen
+
+    def ask(self, request: Any) -> Any:
+        self.seen(self.turn)
+        self.turn += 1
+        made = ("final_answer", '{"text": "done"}') if self.turn > TURNS else ("step", f'{{"number": {self.turn}}}')
+        yield Reply(assistant(None, [ToolCall(f"c{self.turn}", *made)]))
+
+    async def aask(self, request: Any) -> Any:
+        for piece in self.ask(request):
+            yield piece
+
+
+async def step(number: int) -> int:
+    """Takes a step."""
+    return number + 1
+
+
+def walk(world: str, seen: Callable[[int], object]) -> None:
+    agent = JsonAgent(step, model=Walker(seen), max_steps=TURNS + 1)
+    if world == "sync":
+        assert agent("Go") == "done"
+    elif world == "async":
+        assert asyncio.run(agent.arun("Go")).answer == "done"
+    else:
+        assert list(agent.stream("Go"))[-1].result.answer == "done"
+    assert len(agent.history) == 2 * TURNS + 4
+
+
+@pytest.mark.parametrize("world", ["sync", "async", "streamed"])
+def test_a_turn_takes_as_many_function_calls_late_as_early(world: str):
+    """Python's functions and C's, in the thread of the run; what walks over the history calls some for each message."""
+    calls, counts = 0, []
+
+    def count(_frame: Any, event: str, _: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        walk(world, lambda _: counts.append(calls))
+    finally:
+        sys.setprofile(before)
+    turns = [after - before for before, after in pairwise(counts)]
+    early, late = statistics.median(turns[10:110]), statistics.median(turns[-100:])
+    assert late < 1.1 * early
+    assert max(turns[10:]) < 3 * early
+
+
+@pytest.mark.parametrize("world", ["sync", "async"])
+def test_memory_grows_by_the_messages_alone(world: str):
+    """The second half of a run adds what the first half did, and no request needs a copy of the conversation."""
+    sizes: dict[int, int] = {}
+    peaks: dict[int, int] = {}
+
+    def measure(turn: int) -> None:
+        if turn in (100, 500, 550, 900):
+            sizes[turn], peaks[turn] = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+
+    tracemalloc.start()
+    try:
+        walk(world, measure)
+    finally:
+        tracemalloc.stop()
+    first, second = sizes[500] - sizes[100], sizes[900] - sizes[500]
+    assert second < 1.3 * first
+    assert second / 400 < 4_000, "bytes a turn"
+    assert peaks[550] - sizes[550] < 200_000

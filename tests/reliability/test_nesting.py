@@ -1,0 +1,134 @@
+"""Agents in tools of agents, in threads and on event loops: every way to call one from within another."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from play import TEA, WORLDS, Play, Sleeps, call, calls, final, price_of
+
+from agentkit import JsonAgent, RunError
+from agentkit.messages import pending_calls
+from agentkit.testing import ScriptedModel
+
+
+async def aprice_of(item: str) -> float:
+    """Looks up the price of an item."""
+    await asyncio.sleep(0)
+    return price_of(item)
+
+
+aprice_of.__name__ = "price_of"
+
+
+def in_a_thread(function: Callable[[], Any]) -> Any:
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(function()))
+    thread.start()
+    thread.join(10)
+    return found[0]
+
+
+def called(inner: JsonAgent) -> Any:
+    return lambda: inner("?")
+
+
+def run_on_a_loop(inner: JsonAgent) -> Any:
+    return lambda: asyncio.run(inner.arun("?")).answer
+
+
+def run_in_a_thread(inner: JsonAgent) -> Any:
+    return lambda: in_a_thread(lambda: inner("?"))
+
+
+def streamed(inner: JsonAgent) -> Any:
+    return lambda: list(inner.stream("?"))[-1].result.answer
+
+
+def awaited(inner: JsonAgent) -> Any:
+    async def give() -> str:
+        return (await inner.arun("?")).answer
+
+    return give
+
+
+def called_while_a_loop_waits(inner: JsonAgent) -> Any:
+    async def give() -> str:
+        return inner("?")
+
+    return give
+
+
+def consumed(inner: JsonAgent) -> Any:
+    async def give() -> str:
+        return [event async for event in inner.astream("?")][-1].result.answer
+
+    return give
+
+
+WAYS = [called, run_on_a_loop, run_in_a_thread, streamed, awaited, called_while_a_loop_waits, consumed]
+GIVE = [calls(call("give"), call("give")), final("given")]
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("kind", [price_of, aprice_of], ids=["plain", "async"])
+@pytest.mark.parametrize("way", WAYS)
+def test_an_agent_in_a_tool_of_an_agent_in_a_tool(slept: Sleeps, world: str, kind: Any, way: Any):
+    """Two levels of it, side by side, with plain and with asynchronous tools at the bottom."""
+
+    def fresh() -> Any:
+        lowest = JsonAgent(kind, model=ScriptedModel(calls(TEA), final("3.5")))
+        middle = JsonAgent(named(way(lowest)), model=ScriptedModel(calls(call("give")), final("3.5")))
+        return way(middle)()
+
+    async def afresh() -> Any:
+        return await fresh()
+
+    tool = named(afresh if asyncio.iscoroutinefunction(way(JsonAgent(price_of))) else fresh)
+    outer = JsonAgent(tool, model=ScriptedModel(GIVE))
+    assert Play(world, slept).run(outer, "?")[0].answer == "given"
+    assert [message["content"] for message in outer.history if message["role"] == "tool"][:2] == ["3.5", "3.5"]
+
+
+def named(function: Any) -> Any:
+    function.__name__, function.__doc__ = "give", "Gives what another agent says."
+    return function
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_from_anywhere(slept: Sleeps, world: str):
+    """A thread, a running loop, a loop in a thread."""
+
+    def ask() -> str:
+        agent = JsonAgent(
+            aprice_of, price_of_coffee, model=ScriptedModel(calls(TEA, call("price_of_coffee")), final("7.75"))
+        )
+        result, _ = Play(world, slept).run(agent, "?")
+        assert pending_calls(agent.history) == []
+        return result.answer
+
+    def price_of_coffee() -> float:
+        """Looks up the price of coffee."""
+        return 4.25
+
+    async def within() -> str:
+        return ask() if world.startswith("sync") else await asyncio.to_thread(ask)
+
+    assert (ask(), in_a_thread(ask), asyncio.run(within()), in_a_thread(lambda: asyncio.run(within()))) == ("7.75",) * 4
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_an_agent_that_calls_itself_in_its_own_conversation_is_told_not_to(slept: Sleeps, world: str):
+    agent: Any = None
+
+    def give() -> str:
+        """Asks the very agent that asks."""
+        return agent("?")
+
+    agent = JsonAgent(give, model=ScriptedModel(calls(call("give")), final("no luck"), final("again")))
+    assert Play(world, slept).run(agent, "?")[0].answer == "no luck"
+    told = agent.history[3]["content"]
+    assert told.startswith(RunError.__name__)
+    assert "session=Session()" in told
+    assert Play(world, slept).run(agent, "And now?")[0].answer == "again"

@@ -1,0 +1,223 @@
+"""Runs that are stopped, in whatever phase they are: soon over, the history valid, the agent as good as new."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+from play import FASTER, TEA, Play, Sleeps, call, calls, final, price_of
+
+from agentkit import JsonAgent, check_history
+from agentkit.messages import pending_calls
+from agentkit.testing import ModelServer, ScriptedModel
+
+SILENT = {"content": "late", "delay": 20}
+BUSY = {"status": 429, "headers": {"Retry-After": "9"}}
+PHASES: dict[str, list[Any]] = {
+    "request": [SILENT],
+    "half of a text": [{"content": "Well, let me see what I know of it.", "stall": 20}],
+    "half of a call": [{**calls(TEA), "stall": 20}],
+    "wait before the next try": [BUSY],
+    "plain tool": [calls(call("wait"), TEA)],
+    "async tool": [calls(call("await_it"), TEA)],
+    "agent in a tool": [calls(call("ask_other"), TEA)],
+    "last request": [calls(TEA), SILENT],
+}
+WAYS = ["cancel", "timeout", "interrupt", "interrupt on a loop"]
+
+
+class Scene:
+    """A run that comes to a phase, says so, and stays there."""
+
+    def __init__(self, play: Play, phase: str) -> None:
+        self.play, self.phase = play, phase
+        self.ready, self.leave = threading.Event(), threading.Event()
+        self.ran: list[str] = []
+
+    def tools(self) -> list[Any]:
+        other = JsonAgent(self.wait, model=ScriptedModel(calls(call("wait")), final()))
+
+        def ask_other() -> str:
+            """Asks another agent."""
+            return other("?")
+
+        return [self.price_of, self.wait, self.await_it, ask_other]
+
+    def price_of(self, item: str) -> float:
+        """Looks up the price of an item."""
+        self.ran.append(item)
+        return price_of(item)
+
+    def wait(self) -> None:
+        """Waits."""
+        self.ready.set()
+        self.leave.wait(20)
+
+    async def await_it(self) -> None:
+        """Waits."""
+        self.ready.set()
+        await asyncio.sleep(20)
+
+    def replies(self) -> list[Any]:
+        *before, last = [calls(TEA), *PHASES[self.phase]]
+        return [*before, last if "tool" in self.phase else self.announced(last)]
+
+    def announced(self, reply: Any) -> Any:
+        def announce(_: Any) -> Any:
+            self.ready.set()
+            return reply
+
+        return announce
+
+    def stop(self, agent: Any, way: str) -> float:
+        """Stop the run in that way; the seconds that it then took to end."""
+        if way.startswith("interrupt"):
+            threading.Thread(target=self._interrupt, daemon=True).start()
+            with pytest.raises(KeyboardInterrupt):
+                self.play.run(agent, "Go")
+        else:
+            asyncio.run(self._astop(agent, way))
+        return time.perf_counter() - self.stopped
+
+    def _interrupt(self) -> None:
+        self.ready.wait(20)
+        time.sleep(0.15)
+        self.stopped = time.perf_counter()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    async def _astop(self, agent: Any, way: str) -> None:
+        task = asyncio.create_task(self._run(agent, way))
+        await asyncio.to_thread(self.ready.wait, 20)
+        await asyncio.sleep(0.15)
+        self.stopped = time.perf_counter()
+        if way == "cancel":
+            task.cancel()
+        else:
+            self.deadline.reschedule(asyncio.get_running_loop().time())
+        with pytest.raises(asyncio.CancelledError if way == "cancel" else TimeoutError):
+            await task
+
+    async def _run(self, agent: Any, way: str) -> None:
+        async with asyncio.timeout(None) as self.deadline:
+            if self.play.is_streamed:
+                async for _ in agent.astream("Go"):
+                    pass
+            else:
+                await agent.arun("Go")
+
+
+@pytest.fixture(autouse=True)
+def _interruptible():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("phase", PHASES)
+def test_in_every_phase_a_run_can_be_stopped_in_every_way(slept: Sleeps, phase: str, way: str):
+    is_streamed = phase.startswith("half") or (list(PHASES).index(phase) + WAYS.index(way)) % 2
+    world = ("sync" if way == "interrupt" else "async") + ("-streamed" if is_streamed else "")
+    scene = Scene(Play(world, slept), phase)
+    slept.faster = 1.0
+    with ModelServer(scene.replies()) as server:
+        agent = scene.play.agent(server, scene.tools(), max_steps=2 if phase == "last request" else 50)
+        assert scene.stop(agent, way) < 2
+        scene.leave.set()
+        slept.faster = FASTER
+        assert scene.ran.count("tea") in (1, 2), "what was done is done once: in the turn before, or beside the wait"
+        assert pending_calls(agent.history) == []
+        assert check_history(agent.history) == []
+        assert next(message["content"] for message in agent.history if message["role"] == "tool") == "3.5"
+        scene.play.again(server, agent)
+
+
+async def cancelled_after(steps: int, agent: Any, streamed: bool) -> bool:
+    """Cancel a run after so many rounds of the event loop; false if it was over by then."""
+
+    async def consume() -> None:
+        if streamed:
+            async for _ in agent.astream("Go"):
+                pass
+        else:
+            await agent.arun("Go")
+
+    task = asyncio.create_task(consume())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+        if task.done():
+            return False
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_at_every_moment_of_the_event_loop_a_run_can_be_cancelled(streamed: bool):
+    async def look(item: str) -> str:
+        """Looks."""
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return item
+
+    two = calls(call("look", {"item": "a"}), call("look", {"item": "b"}))
+    script = [two, {"content": ""}, calls(call("nothing")), "Let me see.", two, final("done"), final("again")]
+    cancelled = 0
+    for steps in range(200):
+        agent = JsonAgent(look, model=ScriptedModel(script))
+        was_cancelled = asyncio.run(cancelled_after(steps, agent, streamed))
+        assert pending_calls(agent.history) == []
+        assert check_history(agent.history) == []
+        if not was_cancelled:
+            break
+        cancelled += 1
+        assert asyncio.run(agent.arun("And now?")).answer in ("done", "again")
+    assert 10 < cancelled < 199
+
+
+PROGRAM = """
+import asyncio, sys, time
+from agentkit import JsonAgent
+from agentkit.messages import pending_calls
+from agentkit.testing import ModelServer, ScriptedModel
+
+def wait() -> None:
+    "Waits."
+    print("ready", flush=True)
+    time.sleep(60)
+
+how = sys.argv[1]
+with ModelServer(lambda _: print("ready", flush=True) or {"content": "late", "delay": 60}) as server:
+    where = {"model": "openai/gpt-4o-mini", "api_base": server.api_base("openai"), "api_key": "k"}
+    if "tool" in how:
+        where = {"model": ScriptedModel({"tool_calls": [{"name": "wait"}]})}
+    agent = JsonAgent(wait, **where)
+    try:
+        asyncio.run(agent.arun("Go")) if "async" in how else agent("Go")
+    except KeyboardInterrupt:
+        assert pending_calls(agent.history) == []
+        print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["sync request", "async request", "sync tool", "async tool"])
+def test_ctrl_c_ends_the_process_at_once(how: str):
+    """No thread, be it of a tool or of a client, is waited for on the way out."""
+    command = [sys.executable, "-c", PROGRAM, how]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.1)
+        start = time.perf_counter()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        assert time.perf_counter() - start < 4
+        assert (process.returncode, out, err) == (0, "interrupted\n", "")

@@ -1,0 +1,58 @@
+"""Reading a page as a browser would: its elements, and the text that a person sees."""
+
+from html.parser import HTMLParser
+
+ELEMENTS = {
+    "html", "head", "meta", "title", "style", "body", "main", "div", "span", "b", "code", "pre", "ul", "li", "a", "h1", "h2",
+    "article", "details", "summary", "table", "tr", "td", "th",
+}  # fmt: skip
+ATTRIBUTES = {"class", "id", "href", "style", "title", "lang", "charset", "name", "content", "http-equiv"}
+
+
+class Page(HTMLParser):
+    """Fails at once on an element that is not ours, at the end on one that was not closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.classes: list[str] = []
+        self.texts: list[str] = []
+        self.titles: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        assert tag in ELEMENTS, tag
+        given = dict(attrs)
+        assert set(given) <= ATTRIBUTES, given
+        if tag != "meta":
+            self.open.append(tag)
+        if "id" in given:
+            self.ids.append(given["id"])
+        if "href" in given:
+            assert given["href"].startswith("#"), given["href"]
+            self.links.append(given["href"][1:])
+        if "style" in given:
+            assert set(given["style"]) <= set("leftwidth:;.%0123456789"), given["style"]
+        self.classes += (given.get("class") or "").split()
+        self.titles.append(given.get("title") or "")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_comment(self, data):
+        raise AssertionError(data)
+
+    def handle_pi(self, data):
+        raise AssertionError(data)
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] != "style":
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.texts)

@@ -1,0 +1,140 @@
+"""A run while it works, in a notebook's cell; a fake IPython stands in for the kernel's."""
+
+import asyncio
+import sys
+import threading
+import time
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from report_pages import Page
+
+from agentkit import JsonAgent, ModelError, RunError, log
+from agentkit.listeners import notebook
+from agentkit.testing import ScriptedModel
+
+
+class Handle:
+    """What IPython's `display` gives."""
+
+    def __init__(self, cell: "Cell", first: dict) -> None:
+        self.shown = [first]
+        self.moments = [time.perf_counter()]
+        self.cell = cell
+
+    def update(self, data, *, raw):
+        assert raw
+        self.shown.append(data)
+        self.moments.append(time.perf_counter())
+
+
+class Cell:
+    """The displays of a cell."""
+
+    def __init__(self) -> None:
+        self.handles: list[Handle] = []
+
+    def display(self, data, *, raw, display_id):
+        assert raw
+        assert display_id
+        self.handles.append(Handle(self, data))
+        return self.handles[-1]
+
+
+@pytest.fixture
+def cell(monkeypatch):
+    cell, fake = Cell(), ModuleType("IPython")
+    fake.get_ipython = lambda: SimpleNamespace(kernel=object())
+    fake.display = SimpleNamespace(display=cell.display)
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+    monkeypatch.delenv("AGENTKIT_PROGRESS", raising=False)
+    monkeypatch.setattr(notebook, "PAUSE", 0.05)
+    return cell
+
+
+def slow(city: str) -> str:
+    """Takes its time."""
+    time.sleep(0.3)
+    return f"sunny in {city}"
+
+
+def agent(**settings):
+    calls = [{"name": "slow", "arguments": {"city": city}} for city in ("<script>A</script>", "B")]
+    answer = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "sunny"}}]}
+    return JsonAgent(slow, model=ScriptedModel({"tool_calls": calls}, answer, name="model-<i>"), **settings)
+
+
+def test_a_run_is_shown_while_it_works_and_gone_afterwards(cell, world):
+    assert world.run(agent(), "How is the weather?").answer == "sunny"
+    (handle,) = cell.handles
+    assert handle.shown[0] == handle.shown[-1] == {"text/html": "", "text/plain": ""}
+    during = handle.shown[1]
+    assert "How is the weather?" in during["text/plain"]
+    assert 'slow(city="<script>A</script>")' in during["text/plain"]
+    assert 'slow(city="<script>A</script>")' in Page(during["text/html"]).text
+    assert "1 request" in during["text/plain"]
+    pauses = [later - earlier for earlier, later in zip(handle.moments[1:-1], handle.moments[2:-1], strict=False)]
+    assert all(pause >= 0.03 for pause in pauses)
+    assert not [thread for thread in threading.enumerate() if thread.name == "agentkit-notebook"]
+
+
+def test_the_call_works_like_run(cell):
+    assert agent()("x") == "sunny"
+    assert len(cell.handles) == 1
+
+
+def test_a_failed_run_leaves_nothing_either(cell, world):
+    model = ScriptedModel(ModelError("no key", kind="authentication"))
+    with pytest.raises(RunError):
+        world.run(JsonAgent(slow, model=model), "x")
+    assert cell.handles[0].shown[-1] == {"text/html": "", "text/plain": ""}
+    world.run(agent(), "again")
+    assert len(cell.handles) == 2
+
+
+def test_agents_inside_of_tools_are_shown_in_the_same_place(cell, world):
+    answer = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "x"}}]}
+    outer = ScriptedModel({"tool_calls": [{"name": "inner", "arguments": {"query": "deep"}}]}, answer)
+    world.run(JsonAgent(agent(description="Knows the weather.").as_tool("inner"), model=outer), "x")
+    (handle,) = cell.handles
+    assert any("[inner] slow(" in shown["text/plain"] for shown in handle.shown)
+
+
+def test_one_run_at_a_time_is_shown(cell):
+    async def both():
+        await asyncio.gather(agent().arun("x"), agent().arun("y"))
+
+    asyncio.run(both())
+    assert len(cell.handles) == 1
+
+
+@pytest.mark.parametrize("why", ["off", "printed", "no kernel", "stream", "map"])
+def test_it_stays_out_of_the_way(cell, monkeypatch, why):
+    if why == "off":
+        monkeypatch.setenv("AGENTKIT_PROGRESS", "off")
+    elif why == "printed":
+        log.show()
+    elif why == "no kernel":
+        sys.modules["IPython"].get_ipython = lambda: None
+    try:
+        if why == "stream":
+            list(agent().stream("x"))
+        elif why == "map":
+            agent().map(["x"], progress=False)
+        else:
+            agent()("x")
+    finally:
+        log.hide()
+    assert cell.handles == []
+
+
+def test_ipython_is_not_imported_for_it():
+    assert "IPython" not in sys.modules
+    agent()("x")
+    assert "IPython" not in sys.modules
+
+
+def test_secrets_are_masked(cell, world, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "s3cr3tvalue")
+    world.run(agent(), "Use s3cr3tvalue")
+    assert not any("s3cr3t" in text for shown in cell.handles[0].shown for text in shown.values())

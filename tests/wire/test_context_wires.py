@@ -1,0 +1,85 @@
+"""Conversations that outgrow a provider's window, which it tells in its own words, with its own status."""
+
+import asyncio
+import itertools
+import json
+from typing import Any
+
+import pytest
+from wire_providers import Provider
+
+from agentkit import JsonAgent
+from agentkit.flow import Event
+from agentkit.model import ModelAsked
+from agentkit.policies import compact
+from agentkit.policies.compact import Compacted
+from agentkit.testing.server import ModelServer
+
+WINDOW = 2_000
+SAID = {
+    "openai": (400, "This model's maximum context length is {room} tokens. However, your messages resulted in {used}."),
+    "anthropic": (400, "prompt is too long: {used} tokens > {room} maximum"),
+    "gemini": (400, "The input token count ({used}) exceeds the maximum number of tokens allowed ({room})."),
+    "groq": (413, "Please reduce the length of the messages or completion."),
+    "ollama": (500, "request ({used} tokens) exceeds the available context size ({room} tokens)"),
+}
+
+
+def look(number: int) -> str:
+    """Looks at a page."""
+    return f"page {number}: " + "word " * 300
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compact, "_models", {})
+
+
+def run(agent: JsonAgent, world: str, *, stream: bool) -> list[Event]:
+    seen: list[Event] = []
+    agent.listeners = (seen.append,)
+
+    async def gathered() -> None:
+        if stream:
+            assert [event async for event in agent.astream("Look around.")]
+        else:
+            await agent.arun("Look around.")
+
+    if world == "async":
+        asyncio.run(gathered())
+    elif stream:
+        list(agent.stream("Look around."))
+    else:
+        agent.run("Look around.")
+    return seen
+
+
+@pytest.mark.parametrize("world", ["sync", "async"])
+def test_a_run_goes_on_beyond_the_window(provider: Provider, world: str, stream: bool) -> None:
+    pages, sizes = itertools.count(), []
+    status, words = SAID[provider.name]
+
+    def answer(body: Any) -> Any:
+        used = len(json.dumps(body)) // 4
+        if used > WINDOW:
+            return {"status": status, "message": words.format(used=used, room=WINDOW)}
+        sizes.append(used)
+        if (page := next(pages)) == 8:
+            return {"tool_calls": [{"name": "final_answer", "id": "toolu_end", "arguments": {"text": "seen"}}]}
+        return {"tool_calls": [{"name": "look", "id": f"toolu_{page}", "arguments": {"number": page}}]}
+
+    with ModelServer([answer] * 40) as server:
+        agent = JsonAgent(look, model=provider.at(server), retries=0)
+        events = run(agent, world, stream=stream)
+        assert server.violations == []
+        requests = [json.dumps(request.body) for request in server.requests]
+    assert sum("page" in str(message["content"]) for message in agent.history if message["role"] == "tool") == 8
+    assert all("word " * 300 in message["content"] for message in agent.history[3:-1:2]), "the history stays whole"
+    shorter = [event for event in events if isinstance(event, Compacted)]
+    assert shorter[0].error is not None
+    assert shorter[0].error.kind == "context"
+    assert len(sizes) == 9
+    assert len(requests) == len(set(requests)), "none is made again as it was"
+    assert len(requests) == sum(isinstance(event, ModelAsked) for event in events)
+    if "room" in words:
+        assert len(requests) <= 9 + 2, "the window is learnt"
