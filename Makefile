@@ -11,6 +11,7 @@ test: lint types pytest
 
 docs: .venv/docs.stamp
 	$(BIN)/zensical build --strict --clean
+	@! grep -rlE '<(script|link|img)[^>]* (src|href)="?(https?:)?//' site --include='*.html'  # nothing from outside
 
 notebooks: .venv/dev.stamp
 	$(BIN)/python notebooks/refresh.py

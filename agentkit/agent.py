@@ -1,12 +1,14 @@
 """The agent: tools, a model and a conversation, called like a function."""
 
+import os
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, Generic, Literal, Unpack, cast
 
 from typing_extensions import TypeVar
 
 from .answer import answer_tool
-from .asked import Asked, How, Named, Resuming
+from .asked import Asked, How, Named, Replaying, Resuming, asked_of, replayed, resumed
 from .batch import Outcome, afinished, amap_queries, finished, map_queries
 from .context import RunContext
 from .delegation import agent_tool, handoff_tools
@@ -14,9 +16,9 @@ from .errors import DefinitionError
 from .flow import Event, Flow, Listener, Policy, stacked
 from .forming import Forming
 from .handling import Repairing
-from .journal.managing import DEFAULT
+from .journal.managing import DEFAULT, fork
+from .journal.store import Journal, Place
 from .json_tool import JsonTool
-from .keeping import Place
 from .listeners.log import log, show_messages
 from .loop import Answer, agent_loop
 from .messages import Message
@@ -127,37 +129,33 @@ class JsonAgent(Generic[T]):
             policies=tuple(policies),
         )  # fmt: skip
         self._backends = Backends(options if request_timeout is None else {"timeout": request_timeout, **options})
-        self._text_ends, self._noted = answer is str, False
+        self._text_ends, self._noted, self._instruction = answer is str, False, ""
 
     def __call__(self, query: str | None = None, **how: Unpack[How]) -> T:
         """Answer `query` and return the answer; the conversation goes on from call to call.
 
         `model` is for this call only; `session` gives the call a conversation of its own.  Without a query the session
         goes on where it stopped; `approvals` decides about the calls that a paused one waits for, by their ids.
-        `journal` keeps the run, as the agent's own does.  Works wherever it is called from, a running event loop
+        `journal` keeps the run as the agent's own does, `record` writes it into a file for `replay`.  Works wherever it is called from, a running event loop
         included (which it blocks: there, `await agent.arun(...)`).  Raises `RunError`.
         """
         return self.run(query, **how).answer
 
     def run(self, query: str | None = None, **how: Unpack[How]) -> Result[T]:
         """Answer `query`, blocking; returns the answer with all that led to it."""
-        return result(self, self._asked(query, how))
+        return result(self, asked_of(self.session, query, how))
 
     async def arun(self, query: str | None = None, **how: Unpack[How]) -> Result[T]:
         """Answer `query` on the running event loop; returns the answer with all that led to it."""
-        return await aresult(self, self._asked(query, how))
+        return await aresult(self, asked_of(self.session, query, how))
 
     def stream(self, query: str | None = None, **how: Unpack[How]) -> Generator[Event, None, None]:
         """Answer `query`, blocking; yields the events as they happen, `RunFinished` with the result last."""
-        return events(self, self._asked(query, how, stream=True))
+        return events(self, asked_of(self.session, query, how, stream=True))
 
     def astream(self, query: str | None = None, **how: Unpack[How]) -> AsyncGenerator[Event, None]:
         """Answer `query` on the running event loop; yields the events, `RunFinished` with the result last."""
-        return aevents(self, self._asked(query, how, stream=True))
-
-    def _asked(self, query: str | None, how: How, *, stream: bool = False) -> Asked:
-        session = how.get("session") or self.session
-        return Asked(query, session, how.get("approvals"), stream, how.get("model"), how.get("journal"))
+        return aevents(self, asked_of(self.session, query, how, stream=True))
 
     def resume(self, run_id: str, **how: Unpack[Resuming]) -> Result[T]:
         """Go on with a run of the journal that was stopped, as the agent's own conversation from then on.
@@ -165,20 +163,41 @@ class JsonAgent(Generic[T]):
         What the journal holds is neither paid for nor done again.  Calls that were under way are made again if their
         tool is declared "read" or "idempotent"; of any other the model is told that its outcome is not known, unless
         `on_uncertain` (a function of the call, or "ask" for the person at the terminal) returns True to make it again,
-        or says what it came to.  When the tools or the instruction are not those that the run began with, it is refused
-        with what changed; `changed="go on"` goes on.  A finished run gives its answer again.  To stream it, or to go on
-        beside the agent's own conversation: `agent.stream(session=Session.resumed(run_id, journal))`.
+        or what it came to.  An agent with other tools or another instruction than the run began with is refused, unless
+        `changed="go on"`.  A finished run answers again.  To stream: `stream(session=Session.resumed(run_id, store))`.
         """
-        return self.run(**self._resumed(run_id, how))
+        return result(self, self._resumed(run_id, how))
 
     async def aresume(self, run_id: str, **how: Unpack[Resuming]) -> Result[T]:
         """`resume` on the running event loop."""
-        return await self.arun(**self._resumed(run_id, how))
+        return await aresult(self, self._resumed(run_id, how))
 
-    def _resumed(self, run_id: str, how: Resuming) -> How:
-        place, changed = how.get("journal") or self.journal or DEFAULT, how.get("changed", "refuse")
-        self.session = Session.resumed(run_id, place, on_uncertain=how.get("on_uncertain"), changed=changed)
-        return {"model": how.get("model"), "approvals": how.get("approvals")}
+    def _resumed(self, run_id: str, how: Resuming) -> Asked:
+        asked = resumed(run_id, self.journal, how)
+        self.session = asked.session
+        return asked
+
+    def fork(
+        self, run_id: str, step: int, *, tools: Any = None, instruction: str | None = None, **how: Unpack[Resuming]
+    ) -> Result[T]:
+        """Branch a run of the journal after `step` replies, and go on from there with what is given; both are kept."""
+        twin, place = copy(self), Journal.of(how.get("journal") or self.journal or DEFAULT)
+        if tools is not None:
+            twin.tools, twin._choose = ToolRegistry(tools, answer=self.tools.answer, repair=self.tools.repair), None
+        twin._instruction = instruction or self._instruction
+        return twin.resume(fork(run_id, step, store=place.path), **how)
+
+    def replay(self, path: str | os.PathLike[str], **how: Unpack[Replaying]) -> Result[T]:
+        """Play a recorded run again: nothing is asked and, without `execute`, no tool run; it gives the same answer.
+
+        Raises `agentkit.recordings.ReplayDiffers` at the first message, schema, call or answer that is another one.
+        `any_model` lets another provider's model stand for the recorded one; `timed` streams as slowly as it did.
+        """
+        return result(self, replayed(path, how))
+
+    async def areplay(self, path: str | os.PathLike[str], **how: Unpack[Replaying]) -> Result[T]:
+        """`replay` on the running event loop."""
+        return await aresult(self, replayed(path, how))
 
     def map(self, queries: Iterable[str], *, concurrency: int = 8, progress: bool | None = None) -> list[Outcome[T]]:
         """Answer many queries, `concurrency` at a time, each in a session of its own.
@@ -215,7 +234,12 @@ class JsonAgent(Generic[T]):
     @property
     def instruction(self) -> str:
         """The system message: the description, and how to work."""
-        return f"{self.description.strip()}\n\n{INSTRUCTION}".strip()
+        return self._instruction or f"{self.description.strip()}\n\n{INSTRUCTION}".strip()
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What it was given that concerns its runs and its model; keys are masked where they are shown."""
+        return {**vars(self._settings), **self._backends.options}
 
     @property
     def history(self) -> list[Message]:

@@ -1,49 +1,74 @@
-"""How runs are kept: the journal that a run is written into, from its beginning to its end."""
+"""How runs are kept: the journal or the recording that a run is written into, from its beginning to its end."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any, Protocol
 
+from .asked import Asked
 from .errors import RunError
 from .flow import Policy
 from .journal.book import Book
 from .journal.conversation import Conversation
 from .journal.setup import Setup
-from .journal.store import Journal
+from .journal.store import Journal, Place
 from .policies.journal import journaled
+from .recordings import Recorder
+from .registry import ToolRegistry
 from .run import Run
 from .session import Session
 
-Place: TypeAlias = str | os.PathLike[str] | Journal | None
-"""Where runs are kept: the path of a journal, or a `Journal`, which says how."""
+
+class Keepable(Protocol):
+    """What this file needs of an agent."""
+
+    @property
+    def instruction(self) -> str: ...
+
+    @property
+    def tools(self) -> ToolRegistry: ...
+
+    @property
+    def journal(self) -> Place: ...
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What it was given that concerns its runs and its model."""
+        ...
 
 
 @contextmanager
-def kept(
-    place: Place, session: Session, setup: Callable[[], Setup], query: str | None, run: Run
-) -> Iterator[tuple[Policy, ...]]:
-    """Keep a run of `session` in a journal, if one is named or the session is of one; yields the policies that do it.
+def kept(agent: Keepable, asked: Asked, run: Run) -> Iterator[tuple[Policy, ...]]:
+    """Keep a run where it is to be kept; yields the policies that do it, which belong outside of all others."""
+    with ExitStack() as stack:
+        policies: list[Policy] = []
+        if asked.replay is not None:
+            policies.append(asked.replay)
+        elif (conversation := _conversation(asked.journal or agent.journal, asked.session)) is not None:
+            setup = Setup.of(agent.instruction, agent.tools)
+            policies.append(stack.enter_context(_journal(conversation, asked, setup, run)))
+        if asked.record is not None:
+            recorder = stack.enter_context(closing(_recorder(agent, asked, asked.record, run)))
+            policies.append(recorder.policy)
+        yield tuple(policies)
 
-    What ends the run before its end carries the line that goes on with it, as a note.
-    """
-    conversation = session.kept = _conversation(place, session)
-    if conversation is None:
-        yield ()
-        return
-    if query is not None or not conversation.run:
+
+@contextmanager
+def _journal(conversation: Conversation, asked: Asked, setup: Setup, run: Run) -> Iterator[Policy]:
+    """What ends the run before its end carries the line that goes on with it, as a note."""
+    session = asked.session
+    session.kept = conversation
+    if asked.query is not None or not conversation.run:
         conversation.base = session.usage
-    book = Book(conversation, session.messages, session.state, session.cut.texts, setup())
-    book.open(query, run.model)
+    book = Book(conversation, session.messages, session.state, session.cut.texts, setup)
+    book.open(asked.query, run.model)
     run.usage, run.steps, run.run_id = book.prior, book.step, book.run
     book.usage = lambda: run.usage
     try:
-        yield (journaled(book, conversation.on_uncertain),)
-    except Exception as error:
-        error.add_note(_line(book))
-        raise
-    except (KeyboardInterrupt, SystemExit) as stop:
-        stop.add_note(_line(book))
+        yield journaled(book, conversation.on_uncertain)
+    except (Exception, KeyboardInterrupt, SystemExit) as error:
+        path = os.fspath(conversation.journal.path)
+        error.add_note(f"Go on with this run: agentkit resume {book.run} --journal {path}")
         raise
     finally:
         book.close()
@@ -66,6 +91,8 @@ def _conversation(place: Place, session: Session) -> Conversation | None:
     return Conversation(journal)
 
 
-def _line(book: Book) -> str:
-    path = os.fspath(book.conversation.journal.path)
-    return f"Go on with this run: agentkit resume {book.run} --journal {path}"
+def _recorder(agent: Keepable, asked: Asked, path: str | os.PathLike[str], run: Run) -> Recorder:
+    plain = {key: value for key, value in agent.settings.items() if isinstance(value, str | int | float)}
+    begin = {"query": asked.query, "model": run.model, "stream": asked.stream, "settings": plain}
+    before = run.history[: len(run.history) - (asked.query is not None)]
+    return Recorder(path, {**begin, "history": before})

@@ -26,8 +26,8 @@ _OF_THE_ACCOUNT = re.compile(
 class Backends:
     """The backends of one agent, each made once; `options` go to every model that litellm serves.
 
-    Those among them that say where the first model is and who asks it (keys, addresses, headers) are its
-    own: a model of another provider does without.
+    Those among them that say where the first model is and who asks it (keys, addresses, headers) are its own: a model
+    of another provider does without.
     """
 
     def __init__(self, options: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -9,20 +10,15 @@ from .asked import Asked
 from .delegation import with_handoffs
 from .errors import RunError
 from .flow import Emit, Event, Flow, Listener, Policy, adrive, ask, drive, stacked
-from .journal.setup import Setup
-from .keeping import Place, kept
+from .keeping import Keepable, kept
 from .listeners.notebook import watched
 from .loop import Answer
 from .model import Model
-from .registry import ToolRegistry
 from .run import Result, Run, RunFinished, RunStarted
 
 
-class Runnable(Protocol):
+class Runnable(Keepable, Protocol):
     """What this file needs of an agent."""
-
-    @property
-    def instruction(self) -> str: ...
 
     @property
     def handoffs(self) -> Mapping[str, Any]: ...
@@ -30,11 +26,6 @@ class Runnable(Protocol):
     @property
     def listeners(self) -> Sequence[Listener]: ...
 
-    @property
-    def tools(self) -> ToolRegistry: ...
-
-    @property
-    def journal(self) -> Place: ...
 
     def chosen_model(self, model: str | Model | None = None) -> tuple[Model, str]:
         """The backend to ask, and what the person should know about the choice."""
@@ -88,14 +79,13 @@ def _begun(agent: Runnable, asked: Asked) -> Iterator[tuple[Run, Flow[None]]]:
     query, session = asked.query, asked.session
     if query is not None and not (isinstance(query, str) and query.strip()):
         raise RunError('the query is empty: say what you want to know, agent("What is 2 + 3?")')
-    query = query.strip() if query else None
+    asked = replace(asked, query=query.strip() if query else None)
     backend, note = agent.chosen_model(asked.model)
-    with session.turn(agent.instruction, query, asked.approvals) as history:
+    with session.turn(agent.instruction, asked.query, asked.approvals) as history:
         run = Run(backend.name, history, agent.listeners, handed=[*session.handed])
-        setup = partial(Setup.of, agent.instruction, agent.tools)
-        with kept(asked.journal or agent.journal, session, setup, query, run) as policies:
+        with kept(agent, asked, run) as policies:
             before = session.usage if session.kept is None else session.kept.base
-            begun = RunStarted(query or "", backend.name, note, run.run_id)
+            begun = RunStarted(asked.query or "", backend.name, note, run.run_id)
             try:
                 yield run, _flow(agent, run, asked, backend, begun, policies)
             except RunError as error:

@@ -33,7 +33,7 @@ def told(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, agentkit.Paused):
         names = ", ".join(call.name for call in error.calls)
-        return f"paused: {names} waits for a person's word, and there is no terminal to ask at"
+        return f"{names} waits for a person's word, and nobody could be asked"
     if isinstance(error, agentkit.AgentkitError | OSError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -13,22 +13,14 @@ from typing import Any
 from ..calls import BoundCall, ToolResult
 from ..errors import Paused
 from ..messages import Message, Usage, pending_calls
-from ..results import rendering
 from .conversation import Conversation
 from .lease import lease
 from .setup import Setup
+from .steps import Begun, outcome_of, usage_of
 from .store import JournalError, Statement, Store, digest, encoded
 
 MOST = 1 << 62
 """Numbers below this fit into a column."""
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A call that a journal knows: the arguments it was made with if they were not the model's, and what came of it."""
-
-    arguments: str | None
-    outcome: Mapping[str, Any] | None
 
 
 @dataclass(eq=False)
@@ -186,7 +178,7 @@ class Book:
             self._pending.append((sql, (self.run, self.step, identity)))
         else:
             self._ended.add(identity)
-            self._end_step(self.step, identity, _outcome(result))
+            self._end_step(self.step, identity, outcome_of(result))
 
     def over(self, status: str, outcome: Mapping[str, Any]) -> None:
         """The run has ended."""
@@ -250,19 +242,3 @@ class Book:
     def _end_step(self, step: int, call: str, outcome: Mapping[str, Any]) -> None:
         sql = "UPDATE steps SET ended = ?, outcome = ? WHERE run = ? AND step = ? AND call = ?"
         self._pending.append((sql, (time.time(), encoded(outcome), self.run, step, call)))
-
-
-def usage_of(store: Store, run: str) -> Usage:
-    """What a run took, as its last reply says."""
-    sql = "SELECT outcome FROM steps WHERE run = ? AND call = '' AND outcome IS NOT NULL ORDER BY step DESC LIMIT 1"
-    found = store.rows(sql, run)
-    return Usage(**json.loads(found[0][0])["usage"]) if found else Usage()
-
-
-def _outcome(result: ToolResult) -> dict[str, Any]:
-    """What came of a call, as it would be shown to the model if it were not shortened."""
-    if result.error is not None:
-        return {"error": [result.error.name, result.error.message], "seconds": result.seconds}
-    shown = rendering(result.value)
-    images = {"images": [*shown.images]} if shown.images else {}
-    return {"text": shown.text, **images, "seconds": result.seconds}

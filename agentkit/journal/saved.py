@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..messages import Message, Usage, calls_of
-from .book import MOST, usage_of
+from .book import MOST
 from .conversation import Conversation
 from .lease import is_leased
+from .steps import usage_of
 from .store import Journal, JournalError, Store, digest
 
 RUN = "SELECT id, conversation, query, model, first, begun, ended, status, outcome, origin FROM runs"

@@ -21,8 +21,7 @@ class Setup:
     @classmethod
     def of(cls, instruction: str, tools: ToolRegistry) -> "Setup":
         """The setup of an agent."""
-        answer = {} if tools.answer is None else {tools.answer.name: tools.answer.schema("json")}
-        return cls(instruction, {**lock(tools)["tools"], **answer})
+        return cls(instruction, schemas_of(tools))
 
     def changes(self, now: "Setup") -> list[str]:
         """What is otherwise in `now`: which tool, which field; where the instruction differs."""
@@ -35,3 +34,9 @@ class Setup:
             old, new = (text[place : place + SHOWN] for text in (self.instruction, now.instruction))
             told.append(f"instruction, from character {place} on: {old!r} became {new!r}")
         return told
+
+
+def schemas_of(tools: ToolRegistry) -> dict[str, Any]:
+    """The plain schemas of tools by name, that of the answer included."""
+    answer = {} if tools.answer is None else {tools.answer.name: tools.answer.schema("json")}
+    return {**lock(tools)["tools"], **answer}

@@ -72,6 +72,10 @@ class Journal:
         return place if isinstance(place, Journal) else Journal(place)
 
 
+Place: TypeAlias = str | os.PathLike[str] | Journal | None
+"""Where runs are kept: the path of a journal, or a `Journal`, which says how."""
+
+
 class Store:
     """An open journal file; may be used from any thread.  Whatever goes wrong with it is a `JournalError`."""
 

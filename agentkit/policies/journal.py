@@ -5,7 +5,7 @@ what its journal holds: what is known is not done again, what only reads or may 
 model is told that nobody knows.
 """
 
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,13 +18,13 @@ from ..calls import BoundCall, ToolResult
 from ..errors import ExceptionInfo, Paused
 from ..flow import Done, Effect, Event, Flow, Policy, Trouble, ask, interpret
 from ..handling import REPEATABLE
-from ..journal.book import Begun, Book
+from ..journal.book import Book
 from ..journal.conversation import Uncertain
+from ..journal.steps import Begun, value_of
 from ..journal.store import JournalError
 from ..loop import Answer
 from ..messages import ToolCall, Usage
 from ..model import AskModel, Reply
-from ..results import Rendering
 from ..running import CallTools, ToolFinished, ToolStarted
 from ..workers import in_thread
 from .approve import Consult
@@ -155,7 +155,7 @@ def _recalled(bound: BoundCall, begun: Begun | None, on_uncertain: Uncertain) ->
     if begun is None:
         return bound
     if begun.outcome is not None:
-        return _known(bound, _value(begun.outcome))
+        return _known(bound, value_of(begun.outcome))
     if bound.tool is not None and bound.tool.effect in REPEATABLE:
         return bound
     said: Any = None
@@ -169,13 +169,6 @@ def _recalled(bound: BoundCall, begun: Begun | None, on_uncertain: Uncertain) ->
 def _known(bound: BoundCall, value: Any) -> BoundCall:
     """The call that does nothing but give `value`."""
     return replace(bound, run=lambda: value, problem=value if isinstance(value, ExceptionInfo) else None)
-
-
-def _value(outcome: Mapping[str, Any]) -> Any:
-    if error := outcome.get("error"):
-        return ExceptionInfo(*error)
-    images = outcome.get("images")
-    return Rendering(outcome["text"], images) if images else outcome["text"]
 
 
 def _person(call: ToolCall) -> Any:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from ..fences import is_fenced, unfenced
@@ -155,7 +156,7 @@ def longest(data: Any, budget: int = BUDGET) -> int:
 
 def _sizes(data: Any) -> Iterator[int]:
     if isinstance(data, str):
-        yield len(text_of(data).encode())
+        yield len(escape(data, quote=False).encode(errors="replace"))
     elif isinstance(data, Mapping | list | tuple):
         for entry in data.values() if isinstance(data, Mapping) else data:
             yield from _sizes(entry)

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from functools import cache
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..secrets import mask
 
 SHORT, FEW = 400, 8
 """Characters and lines of a block that stands open; a longer one is folded up."""
+LONGEST_SECRET = 5_000
 DEEPEST = 12
 """Levels of data that are shown in lines of their own."""
 LEAST = 400
@@ -55,14 +56,18 @@ def joined(*children: Any) -> Html:
 
 def cut(text: str, most: int) -> Html:
     """The text as HTML of about `most` bytes: of a longer one the head and the tail, and how much is left out."""
-    whole = text_of(text)
-    if len(whole) * 4 <= most or len(raw := whole.encode()) <= most:
-        return whole
     half = most // 2
-    head = re.sub(r"&[a-z#0-9]{0,6}$", "", raw[:half].decode(errors="ignore"))
-    tail = re.sub(r"^[a-z#0-9]{0,6};", "", raw[-half:].decode(errors="ignore"))
-    left_out = len(text) - int(len(text) * most / len(raw))
-    return Html(f"{head}\n\n[... about {left_out:,} of {len(text):,} characters are left out ...]\n\n{tail}")
+    if len(text) > most + 2 * LONGEST_SECRET:  # to mask all of it would take long
+        before = text_of(mask(text[: half + LONGEST_SECRET])[:-LONGEST_SECRET]).encode()
+        after = text_of(mask(text[-half - LONGEST_SECRET :])[LONGEST_SECRET:]).encode()
+    else:
+        before = after = text_of(text).encode()
+        if len(before) <= most:
+            return text_of(text)
+    head = re.sub(r"&[a-z#0-9]{0,6}$", "", before[:half].decode(errors="ignore"))
+    tail = re.sub(r"^[a-z#0-9]{0,6};", "", after[-half:].decode(errors="ignore"))
+    left_out = max(0, len(text) - len(unescape(head)) - len(unescape(tail)))
+    return Html(f"{head}\n\n[... {left_out:,} of {len(text):,} characters are left out ...]\n\n{tail}")
 
 
 def block(given: Any, most: int = LEAST * 10, *, folded: bool = True) -> Html:
@@ -73,7 +78,7 @@ def block(given: Any, most: int = LEAST * 10, *, folded: bool = True) -> Html:
     shown = tag("pre", cut(text, most))
     if is_short or not folded:
         return shown
-    first = mask(compact).strip()[:80].partition("\n")[0]
+    first = mask(compact[: 80 + LONGEST_SECRET]).strip()[:80].partition("\n")[0]
     return tag("details", tag("summary", f"{first} ... ({len(compact):,} characters)"), shown)
 
 

@@ -226,7 +226,7 @@ class TestCallsUnderWay:
         assert made.count("second") == (2 if said is True else 1)
 
     def test_the_person_can_say_it(self, path, monkeypatch, world):
-        made, act, run_id = self.run_stopped_in(world, path, None)
+        _made, act, run_id = self.run_stopped_in(world, path, None)
         monkeypatch.setattr("builtins.input", lambda text: "y" if "second" in text else "n")
         agent = agent_of(path, final("ok"), tools=[act], sequential=True)
         assert resumed(world, agent, run_id, on_uncertain="ask").messages[4]["content"] == "second done"
@@ -326,7 +326,7 @@ class TestApprovals:
         result = resumed(world, agent_of(path, final("ok"), tools=tools, approve=decide), runs(path)[0].id)
         assert made == ["you", "stopped"]
         assert len(asked) == before
-        assert [m["content"] for m in result.messages if m["role"] == "tool"][0].endswith("paid you")
+        assert next(m["content"] for m in result.messages if m["role"] == "tool").endswith("paid you")
 
 
 class TestAChangedAgent:
@@ -335,7 +335,7 @@ class TestAChangedAgent:
             """Adds."""
             return a + b + c
 
-        return dict(tools=[add], description=description)
+        return {"tools": [add], "description": description}
 
     def test_is_refused_by_the_name_of_what_changed(self, world, path):
         run_id = stopped(world, path, ADD)

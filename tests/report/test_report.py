@@ -193,7 +193,7 @@ HOSTILE = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(HOSTILE, min_size=12, max_size=12))
 def test_hostile_content_stays_text(texts):
     query, said, name, identity, arguments, result, model, error, note, thoughts, answer, repair = texts

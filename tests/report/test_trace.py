@@ -126,7 +126,7 @@ def test_repairs_stand_at_their_call(world):
     result = world.run(JsonAgent(nap, model=ScriptedModel(calling(("Nap", {"seconds": "0.001"})), ANSWER)), "x")
     call = spans_of(result, "tool")[0]
     assert call["repairs"] == [str(repair) for repair in result.repairs]
-    assert len(call["repairs"]) == 2
+    assert len(call["repairs"]) == 1
 
 
 def test_a_streamed_run_has_the_same_spans(world):

@@ -1,0 +1,153 @@
+"""`agentkit chat`: a conversation, line by line."""
+
+import pytest
+
+from agentkit import Session
+from agentkit.cli.chat import take_back
+from agentkit.loop import REMINDER
+
+
+@pytest.fixture
+def chat(run):
+    """Say these lines, and give what stands on standard output."""
+    return lambda *lines, options=(): run("chat", "--tools", "mytools.py", *options, input="\n".join([*lines, ""]))
+
+
+def test_each_line_is_a_question_and_the_answers_stand_on_standard_output(chat):
+    said = chat("Add 2 and 3", "", "Add 4 and 3")
+    assert said.exit_code == 0
+    assert said.stdout == "5\n7\n"
+    assert "result   add: 5" in said.stderr
+
+
+def test_lines_go_on_after_a_backslash_and_between_quotes(chat):
+    said = chat("Add 2 \\", "and 3", '"""Add 4', "", 'and 3"""', '"""Add 1 and 1"""', options=["--session", "s.json"])
+    assert said.stdout == "5\n7\n2\n"
+    asked = [message["content"] for message in Session.load("s.json").messages if message["role"] == "user"]
+    assert asked == ["Add 2 \nand 3", "Add 4\n\nand 3", "Add 1 and 1"]
+
+
+def test_the_commands_say_what_they_did(chat):
+    said = chat(
+        "/tools", "/help", "/model", "/undo", "/save", "/load", "/nope", "/model offline", "/quit", "Add 2 and 3"
+    )
+    assert said.exit_code == 0
+    assert said.stdout.startswith("add: Adds two integers.\ngreet: Greets a person.\n")
+    for name in ("/tools", "/history", "/undo", "/save", "/load", "/model", "/clear", "/quit"):
+        assert name in said.stdout
+    assert "model: offline (no model is named" in said.stdout
+    assert "there is nothing to take back" in said.stdout
+    assert said.stdout.endswith("model: offline\n"), "what comes after /quit is not asked"
+    for told in ("where to? /save FILE", "what from? /load FILE", "there is no command /nope"):
+        assert told in said.stderr
+
+
+def test_a_conversation_is_saved_loaded_and_forgotten(chat, folder):
+    said = chat(
+        "Add 2 and 3", "/save kept.json", "/clear", "/history", "/load kept.json", "/history", "/load missing.json"
+    )
+    assert "saved: kept.json" in said.stdout
+    assert said.stdout.count("[USER]\nAdd 2 and 3") == 1
+    assert "6 messages" in said.stdout
+    assert "agentkit: " in said.stderr.splitlines()[-1]
+    assert "missing.json" in said.stderr
+
+
+def test_the_session_file_is_kept_after_each_answer_and_gone_on_with(chat):
+    chat("Add 2 and 3", "Add 4 and 3", "/undo", options=["--session", "s.json"])
+    assert [m["content"] for m in Session.load("s.json").messages if m["role"] == "user"] == ["Add 2 and 3"]
+    said = chat("/history", options=["--session", "s.json"])
+    assert "Add 2 and 3" in said.stdout
+    assert "Add 4 and 3" not in said.stdout
+
+
+def test_what_fails_is_one_line_and_the_chat_goes_on(chat, monkeypatch):
+    monkeypatch.delenv("GROQ_API_KEY", raising=False)
+    said = chat(
+        "/model groq/llama-3.1-8b-instant",
+        "Add 2 and 3",
+        "/model offline",
+        "Add 2 and 3",
+        options=["--tools", "more.py"],
+    )
+    assert said.exit_code == 0
+    assert "set GROQ_API_KEY" in said.stderr
+    assert "Traceback" not in said.output
+    assert said.stdout.endswith("5\n")
+
+
+def test_a_path_is_no_command(chat):
+    assert "there is no command" not in chat("/usr/bin is what?").stderr
+
+
+def test_a_dangerous_call_waits_and_the_next_question_goes_on_without_it(run):
+    said = run("chat", "--tools", "mytools.py", "--tools", "more:delete_file", input="Delete file a.txt\nAdd 2 and 3\n")
+    assert "delete_file waits for a person's word" in said.stderr
+    assert said.stdout == "5\n"
+
+
+def test_the_question_is_taken_back_not_a_reminder_of_the_loop():
+    session = Session(
+        [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    )
+    session.messages += [
+        {"role": "user", "content": "c"},
+        {"role": "assistant", "content": "d"},
+        {"role": "user", "content": REMINDER},
+    ]
+    assert take_back(session) == "c"
+    assert [message["content"] for message in session.messages] == ["s", "a", "b"]
+    assert take_back(session) == "a"
+    assert take_back(session) is None
+
+
+class TestAtATerminal:
+    def test_lines_are_edited_and_remembered(self, terminal, folder):
+        talk = terminal("chat", "--tools", "mytools.py", width=60)
+        talk.expect("Ask away")
+        talk.ask("Add 2 and 3", "5\r\n")
+        talk.expect("> ")
+        talk.send("Add 2 and 9\x7f4\n")
+        talk.expect("6\r\n")
+        talk.expect("> ")
+        talk.send("\x1b[A\n")  # the line before
+        talk.expect("6\r\n")
+        talk.expect("> ")
+        talk.send("/hel\t\n")
+        talk.expect("Ctrl-C stops an answer")
+        talk.expect("> ")
+        talk.send("\x04")
+        assert talk.end() == 0
+        kept = folder / ".agentkit_history"
+        assert kept.read_text().splitlines() == ["Add 2 and 3", "Add 2 and 4", "/help"]
+        assert kept.stat().st_mode & 0o077 == 0
+        again = terminal("chat", "--tools", "mytools.py")
+        again.expect("> ")
+        again.send("\x1b[A\x1b[A\n")
+        again.expect("6\r\n")
+
+    def test_an_interrupt_stops_the_answer_and_not_the_chat(self, terminal):
+        talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py")
+        talk.ask("Wait for 30 seconds", "wait_for(")
+        talk.send("\x03")
+        talk.expect("stopped; what was done by then is kept")
+        talk.ask("Add 2 and 3", "5\r\n")
+        talk.ask("/history", "Cancelled: the run was stopped")
+        talk.expect("> ")
+        talk.send("half a line\x03")
+        talk.ask("Add 4 and 4", "8\r\n")
+        talk.ask("/quit", "")
+        assert talk.end() == 0
+
+    def test_dangerous_calls_are_asked_about_and_an_interrupt_is_no_answer(self, terminal):
+        talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py")
+        talk.ask("Delete file a.txt", "}: ")
+        talk.send("y\n")
+        talk.expect("deleted a.txt\r\n")
+        talk.ask("Delete file b.txt", "}: ")
+        talk.send("\x03")
+        talk.expect("stopped")
+        talk.ask("Add 2 and 3", "5\r\n")
+        talk.ask("/quit", "")
+        assert talk.end() == 0
+        assert "deleted b.txt" not in talk.text

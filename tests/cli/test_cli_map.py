@@ -1,0 +1,93 @@
+"""`agentkit map`: a file of queries, a file of answers."""
+
+import json
+
+import pytest
+
+QUERIES = "Add 2 and 3\n\nAdd 4 and 3\n  Add 2 and 3  \nDelete file a.txt\n"
+
+
+@pytest.fixture
+def answers(run, folder):
+    """Answer the queries; the exit code, what stood on standard error, and the lines of the file."""
+    (folder / "queries.txt").write_text(QUERIES)
+
+    def call(*options):
+        arguments = ("queries.txt", "--out", "answers.jsonl", "--tools", "mytools.py", "--tools", "more:delete_file")
+        result = run("map", *arguments, *options)
+        return result, [json.loads(line) for line in (folder / "answers.jsonl").read_text().splitlines()]
+
+    return call
+
+
+def test_every_query_has_its_line_once(answers):
+    result, entries = answers()
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    said = {entry["query"]: entry.get("answer") for entry in entries}
+    assert said == {"Add 2 and 3": "5", "Add 4 and 3": "7", "Delete file a.txt": None}
+    assert len(entries) == 3
+    failed = next(entry for entry in entries if "error" in entry)
+    assert failed["error"].startswith("Paused: delete_file waits")
+    assert {"requests", "input_tokens", "cost"} <= set(entries[0].get("usage") or entries[1]["usage"])
+    assert "1 of 3 queries failed; --retry-failed asks them again" in result.stderr
+
+
+def test_what_is_answered_is_skipped_and_what_failed_asked_again_on_request(answers):
+    answers()
+    again, entries = answers()
+    assert (again.exit_code, len(entries)) == (0, 3)
+    assert "3 of 3 queries are answered already" in again.stderr
+    retried, entries = answers("--retry-failed")
+    assert (retried.exit_code, len(entries)) == (1, 4)
+
+
+def test_a_line_that_was_cut_short_is_answered_anew(answers, folder):
+    answers()
+    file = folder / "answers.jsonl"
+    first, *_ = file.read_text().splitlines(keepends=True)
+    file.write_text(first + '{"query": "Add 4')
+    result, entries = answers()
+    assert len({entry["query"] for entry in entries}) == len(entries) == 3
+    assert "1 of 3" in result.stderr
+
+
+@pytest.mark.parametrize("text", ["my notes\n", "my notes", '{"name": 1}\n', "[1]\n"])
+def test_a_file_of_something_else_is_not_touched(run, folder, text):
+    (folder / "queries.txt").write_text(QUERIES)
+    (folder / "notes.txt").write_text(text)
+    result = run("map", "queries.txt", "--out", "notes.txt", "--tools", "mytools.py")
+    assert result.exit_code == 2
+    assert "notes.txt: line 1 is no answer of agentkit map" in result.stderr
+    assert (folder / "notes.txt").read_text() == text
+
+
+def test_queries_are_piped_in_and_answers_out(run):
+    result = run("map", "-", "--tools", "mytools.py", input="Add 2 and 3\n")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["answer"] == "5"
+    assert result.stderr == ""
+
+
+def test_a_place_that_cannot_be_written_is_wrong_usage(run):
+    result = run("map", "-", "--out", "missing/a.jsonl", "--tools", "mytools.py", input="Add 2 and 3\n")
+    assert result.exit_code == 2
+    assert "cannot be written" in result.stderr
+
+
+class TestAtATerminal:
+    def test_a_bar_shows_how_far_it_is(self, terminal, folder):
+        (folder / "queries.txt").write_text("Add 2 and 3\nAdd 3 and 4\n")
+        shown = terminal("map", "queries.txt", "--out", "a.jsonl", "--tools", "mytools.py", width=60)
+        assert shown.end() == 0
+        assert "[###############] 2/2 done" in shown.text
+        assert all(len(line) <= 60 for line in shown.text.replace("\n", "").split("\r"))
+
+    def test_an_interrupt_keeps_what_is_answered(self, terminal, folder, run):
+        (folder / "queries.txt").write_text("Add 2 and 3\nWait for 30 seconds\n")
+        shown = terminal("map", "queries.txt", "--out", "a.jsonl", "--tools", "mytools.py", "--tools", "more.py")
+        shown.expect("1/2 done")
+        shown.send("\x03")
+        shown.expect("interrupted; 1 of 2 are done")
+        assert shown.end() == 130
+        assert json.loads((folder / "a.jsonl").read_text())["answer"] == "5"

@@ -1,0 +1,205 @@
+"""`agentkit run`: one question, one answer."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from agentkit import Session
+
+
+def test_run_answers_on_stdout_and_shows_the_run_on_stderr(run):
+    result = run("run", "Add 2 and 3", "--tools", "mytools.py")
+    assert result.exit_code == 0, result.output
+    assert "5" in result.stdout
+    assert result.stdout == "5\n"
+    assert "call     add(a=2, b=3)" in result.stderr
+    assert "result   add: 5" in result.stderr
+
+
+def test_quiet_shows_nothing_but_the_answer(run):
+    result = run("run", "-q", "Add 2 and 3", "--tools", "mytools.py")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_the_question_may_stand_on_standard_input(run):
+    for arguments in (("run",), ("run", "-")):
+        result = run(*arguments, "--tools", "mytools.py", input="Add 20 and 3\n")
+        assert result.exit_code == 0
+        assert "23" in result.stdout
+
+
+def test_json_is_the_whole_result(run):
+    result = run("run", "Add 2 and 3", "--tools", "mytools:add", "--json", "--model", "offline")
+    data = json.loads(result.stdout)
+    assert "5" in data["answer"]
+    assert data["stopped"] == "answer"
+    assert data["messages"][1]["content"] == "Add 2 and 3"
+    assert data["usage"]["requests"] == data["steps"] == 2
+
+
+def test_without_tools_the_bundled_ones_are_used(run):
+    result = run("run", "Calculate 6 * 7")
+    assert result.exit_code == 0
+    assert "42" in result.stdout
+
+
+@pytest.mark.parametrize("question", ["", "   "])
+def test_no_question_is_wrong_usage(run, question):
+    result = run("run", "--tools", "mytools.py", question, input="")
+    assert result.exit_code == 2
+    assert "no question" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("missing.py", "no such file"),
+        ("missing_module", "No module named"),
+        ("broken.py", "SyntaxError"),
+        ("raising.py", "RuntimeError: at import"),
+        ("mytools.py:nope", "has no 'nope'"),
+        ("empty.py", "defines no public function"),
+        ("bare.py", "'bare' has no description"),
+    ],
+)
+def test_tools_that_cannot_be_had_are_wrong_usage(run, tmp_path, target, said):
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    (tmp_path / "raising.py").write_text("raise RuntimeError('at import')\n")
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    (tmp_path / "bare.py").write_text("def bare(a: int) -> int:\n    return a\n")
+    result = run("run", "hello", "--tools", target)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_a_failed_run_is_exit_code_1(run, monkeypatch):
+    monkeypatch.delenv("GROQ_API_KEY", raising=False)
+    result = run("run", "hello", "--tools", "mytools.py", "--model", "groq/llama-3.1-8b-instant")
+    assert result.exit_code == 1
+    assert "GROQ_API_KEY" in result.stderr
+    assert result.stdout == ""
+
+
+def test_words_need_no_quotes_and_a_dash_is_the_standard_input(run):
+    assert run("run", "-q", "--tools", "mytools.py", "Add", "2", "and", "3").stdout == "5\n"
+    assert run("run", "-q", "--tools", "mytools.py", "Add 20 and", "-", input="22\n").stdout == "42\n"
+
+
+def test_the_events_are_lines_of_json_and_can_be_shown_afterwards(run, folder):
+    result = run("run", "-q", "--jsonl", "Add 2 and 3", "--tools", "mytools.py")
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    assert events[0]["event"] == "RunStarted"
+    assert events[-1]["event"] == "RunFinished"
+    assert events[-1]["result"]["answer"] == "5"
+    (folder / "events.jsonl").write_text(result.stdout)
+    assert "Add 2 and 3" in run("show", "events.jsonl").stdout
+    assert run("run", "--json", "--jsonl", "x").exit_code == 2
+
+
+def test_secrets_are_masked_for_machines_too(run, monkeypatch):
+    monkeypatch.setenv("MY_SERVICE_TOKEN", "tr0ub4dor-and-3")
+    for flag in ("--json", "--jsonl"):
+        result = run("run", flag, "Greet tr0ub4dor-and-3", "--tools", "mytools:greet")
+        assert result.exit_code == 0
+        assert "***" in result.stdout
+        assert "tr0ub4dor" not in result.output
+
+
+def test_what_a_tool_raises_for_its_caller_is_one_line_and_the_conversation_is_kept(run, folder):
+    result = run("run", "-q", 'Burn "the house"', "--tools", "more:burn", "--session", "kept.json")
+    assert result.exit_code == 1
+    first, second = result.stderr.splitlines()
+    assert first.startswith("agentkit: ValueError: ")
+    assert first.endswith("is on fire")
+    assert "agentkit run --session kept.json goes on" in second
+    assert Session.load("kept.json").messages[1]["content"] == 'Burn "the house"'
+    whole = json.loads(run("run", "-q", "--json", 'Burn "it"', "--tools", "more:burn").stdout)
+    assert whole["error"] == {"type": "ValueError", "message": "ValueError: it is on fire"}
+    assert whole["messages"][1]["content"] == 'Burn "it"'
+    *_, last = run("run", "-q", "--jsonl", 'Burn "it"', "--tools", "more:burn").stdout.splitlines()
+    assert json.loads(last)["event"] == "RunFailed"
+
+
+def test_a_session_goes_on(run):
+    assert run("run", "-q", "Add 2 and 3", "--tools", "mytools.py", "--session", "s.json").stdout == "5\n"
+    assert run("run", "-q", "Add 4 and 3", "--tools", "mytools.py", "--session", "s.json").stdout == "7\n"
+    said = [message["content"] for message in Session.load("s.json").messages if message["role"] == "user"]
+    assert said == ["Add 2 and 3", "Add 4 and 3"]
+
+
+def test_a_dangerous_call_waits_when_nobody_can_be_asked(run, folder):
+    result = run("run", "-q", "Delete file a.txt", "--tools", "more:delete_file", "--session", "s.json")
+    assert result.exit_code == 3
+    assert "delete_file waits for a person's word, and nobody could be asked" in result.stderr
+    (waiting,) = Session.load("s.json").waiting
+    assert waiting.name == "delete_file"
+
+
+@pytest.mark.parametrize("text", ["no json", "[]", '{"a": 1}'])
+def test_a_file_that_is_no_session_is_wrong_usage(run, folder, text):
+    (folder / "s.json").write_text(text)
+    result = run("run", "Add 2 and 3", "--session", "s.json", "--tools", "mytools.py")
+    assert result.exit_code == 2
+    assert "s.json" in result.stderr
+
+
+def test_a_session_that_cannot_be_kept_is_told_in_one_line(run, folder):
+    result = run("run", "-q", "Add 2 and 3", "--session", "missing/s.json", "--tools", "mytools.py")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("agentkit: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+class TestAtATerminal:
+    def test_shows_the_run_and_the_answer(self, terminal):
+        shown = terminal("run", "Add 2 and 3", "--tools", "mytools.py")
+        assert shown.end() == 0
+        plain = shown.text.replace("\r", "")
+        assert plain.endswith("5\n")
+        for text in ("add(a=2, b=3)", "add: 5", "2 requests", "\033["):
+            assert text in plain
+
+    def test_has_no_colours_where_they_are_not_wanted(self, terminal, monkeypatch):
+        monkeypatch.setenv("NO_COLOR", "1")
+        shown = terminal("run", "Add 2 and 3", "--tools", "mytools.py")
+        assert shown.end() == 0
+        assert "\033[32m" not in shown.text
+        assert "\033[34m" not in shown.text
+
+    @pytest.mark.parametrize(
+        ("said", "result"), [("y", "deleted a.txt"), ("n", "not allowed"), ('{"name": "b.txt"}', "deleted b.txt")]
+    )
+    def test_asks_about_dangerous_calls(self, terminal, said, result):
+        shown = terminal("run", "Delete file a.txt", "--tools", "more:delete_file")
+        shown.expect("wants to call delete_file")
+        shown.expect('"a.txt"')
+        shown.expect("}: ")
+        shown.send(f"{said}\n")
+        shown.expect(result)
+        assert shown.end() == 0
+
+    def test_an_interrupt_ends_it_and_keeps_what_was_done(self, terminal, run, folder):
+        shown = terminal("run", "Wait for 30 seconds", "--tools", "more.py")
+        shown.expect("wait_for(")
+        shown.send("\x03")
+        shown.expect("interrupted")
+        assert shown.end() == 130
+        (file,) = folder.glob("agentkit-*.json")
+        assert f"agentkit run --session {file} goes on" in shown.text.replace("\r\n", "")
+        assert "Cancelled" in Session.load(file).messages[-1]["content"]
+        assert run("run", "-q", "--session", str(file), "--tools", "more.py").exit_code == 0
+
+    def test_an_interrupt_while_a_person_is_asked_ends_it_too(self, terminal):
+        shown = terminal("run", "Delete file a.txt", "--tools", "more:delete_file")
+        shown.expect("}: ")
+        shown.send("\x03")
+        assert shown.end() == 130
+
+
+def test_a_pipe_that_nobody_reads_ends_it_quietly(folder):
+    command = f"{sys.executable} -m agentkit.cli tools --tools mytools.py | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=os.environ)
+    assert "Traceback" not in done.stderr

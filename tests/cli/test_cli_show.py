@@ -1,0 +1,104 @@
+"""`agentkit show` and `agentkit models`."""
+
+import json
+import sys
+
+import pytest
+
+from agentkit.cli.providers import PROVIDERS
+
+
+@pytest.fixture
+def kept(run, folder):
+    """A result and a session in files."""
+    done = run("run", "-q", "--json", "Add 2 and 3", "--tools", "mytools.py", "--session", "session.json")
+    (folder / "result.json").write_text(done.stdout)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["result.json", "session.json"])
+def test_what_was_kept_is_shown_as_text_and_as_a_page(kept, run, name):
+    shown = run("show", name)
+    assert shown.exit_code == 0
+    for text in ("[USER]\nAdd 2 and 3", "[TOOL]\n5", "2 requests"):
+        assert text in shown.stdout
+    assert ("stopped: answer" in shown.stdout) == (name == "result.json")
+    assert "\033" not in shown.stdout
+    written = run("show", name, "--html", "page.html")
+    assert written.stdout.startswith("page.html: ")
+    page = (kept / "page.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "Add 2 and 3" in page
+    assert run("show", name, "--html", "-").stdout == page
+    assert run("show", "-", input=(kept / name).read_text()).stdout == shown.stdout
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no json",
+        "[]",
+        '{"messages": [1], "usage": {}}',
+        '{"messages": [], "usage": {"x": 1}}',
+        '{"event": "RunStarted"}',
+    ],
+)
+def test_anything_else_is_wrong_usage(run, folder, text):
+    (folder / "x.json").write_text(text)
+    result = run("show", "x.json")
+    assert result.exit_code == 2
+    assert "x.json: holds neither a result" in result.stderr
+
+
+def test_a_page_that_cannot_be_written_is_wrong_usage(kept, run):
+    result = run("show", "result.json", "--html", "missing/page.html")
+    assert result.exit_code == 2
+    assert "cannot be written" in result.stderr
+
+
+def test_what_is_shown_holds_no_control_characters_and_no_secret(run, folder, monkeypatch):
+    monkeypatch.setenv("MY_PASSWORD", "correct-horse-battery")
+    messages = [{"role": "user", "content": "clear \033[2J the \a screen, correct-horse-battery"}]
+    (folder / "x.json").write_text(json.dumps({"messages": messages, "usage": {}}))
+    shown = run("show", "x.json").stdout
+    assert r"clear \x1b[2J the \x07 screen, ***" in shown
+
+
+@pytest.fixture
+def no_keys(run, monkeypatch):
+    for variables, _ in PROVIDERS.values():
+        for variable in variables:
+            monkeypatch.delenv(variable, raising=False)
+    return run
+
+
+def test_models_tells_what_is_configured_and_what_misses(no_keys, monkeypatch):
+    monkeypatch.setenv("GROQ_API_KEY", "gsk-very-secret-thing")
+    monkeypatch.setenv("AZURE_API_KEY", "azure-very-secret")
+    shown = no_keys("models")
+    assert shown.exit_code == 0
+    rows = {
+        line.split()[0]: " ".join(line.split()[1:]) for line in shown.stdout.splitlines() if line and line[0] != " "
+    }
+    assert rows["openai/gpt-4o-mini"] == "set OPENAI_API_KEY"
+    assert rows["groq/llama-3.1-8b-instant"] == "ready"
+    assert rows["azure/YOUR-DEPLOYMENT"] == "set AZURE_API_BASE, AZURE_API_VERSION"
+    assert shown.stdout.startswith("default: offline (AGENTKIT_MODEL is not set)\n")
+    assert "secret" not in shown.stdout
+
+
+def test_models_tells_what_the_default_needs(no_keys, monkeypatch):
+    monkeypatch.setenv("AGENTKIT_MODEL", "anthropic/claude-sonnet-4-5")
+    assert no_keys("models").stdout.startswith(
+        "default: anthropic/claude-sonnet-4-5 (AGENTKIT_MODEL) set ANTHROPIC_API_KEY\n"
+    )
+    entries = json.loads(no_keys("models", "--json").stdout)
+    assert entries["default"] == "anthropic/claude-sonnet-4-5"
+    assert {"provider": "offline", "missing": [], "model": "offline"} in entries["providers"]
+
+
+def test_models_loads_no_litellm(no_keys):
+    before = set(sys.modules)
+    no_keys("models")
+    assert "litellm" not in set(sys.modules) - before
