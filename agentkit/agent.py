@@ -1,23 +1,22 @@
 """The agent: tools, a model and a conversation, called like a function."""
 
 import os
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, Generic, Literal, Unpack, cast
 
 from typing_extensions import TypeVar
 
 from .answer import answer_tool
-from .asked import Asked, How, Named, Replaying, Resuming, asked_of, replayed, resumed
-from .batch import Outcome, afinished, amap_queries, finished, map_queries
+from .asked import Asked, Branching, How, Named, Replaying, Resuming, asked_of, branch, replayed, resumed
+from .batch import Many, Outcome, afinished, amap_queries, finished, map_queries
 from .context import RunContext
 from .delegation import agent_tool, handoff_tools
 from .errors import DefinitionError
 from .flow import Event, Flow, Listener, Policy, stacked
 from .forming import Forming
 from .handling import Repairing
-from .journal.managing import DEFAULT, fork
-from .journal.store import Journal, Place
+from .journal.store import Place
 from .json_tool import JsonTool
 from .listeners.log import log, show_messages
 from .loop import Answer, agent_loop
@@ -35,13 +34,9 @@ from .report import agent_view
 from .run import Result, Run
 from .runs import aevents, aresult, events, result
 from .session import Session
-from .stack import Choice, Settings, ToolMode, offered, stack
+from .stack import INSTRUCTION, Choice, Settings, ToolMode, offered, stack
 
 T = TypeVar("T", default=str)
-INSTRUCTION = """\
-Work through the task step by step with the tools, several calls at once where they do not depend on each other. \
-Rely on what the tools return; when one fails, try another way or say so. \
-When the task is done, or cannot be done, call final_answer; call it only then."""
 
 
 class JsonAgent(Generic[T]):
@@ -76,8 +71,7 @@ class JsonAgent(Generic[T]):
         handoffs: Agents, by the names under which the model can hand the conversation over to them.
         policies: What becomes of effects; the first one sees an effect first.
         listeners: Functions that are shown every event.
-        journal: A file that keeps every run, so that none is lost: `agent.resume(run_id)` goes on with one; or a
-            `journal.Journal`, which says how it is kept.
+        journal: A file that keeps every run, for `agent.resume`; or a `journal.Journal`, which says how.
         options: Whatever else goes to the model's backend (temperature, api_key, api_base, max_tokens, ...).
 
     Raises:
@@ -136,8 +130,8 @@ class JsonAgent(Generic[T]):
 
         `model` is for this call only; `session` gives the call a conversation of its own.  Without a query the session
         goes on where it stopped; `approvals` decides about the calls that a paused one waits for, by their ids.
-        `journal` keeps the run as the agent's own does, `record` writes it into a file for `replay`.  Works wherever it is called from, a running event loop
-        included (which it blocks: there, `await agent.arun(...)`).  Raises `RunError`.
+        `journal` keeps the run as the agent's own does, `record` writes it into a file for `replay`.  Works wherever
+        it is called from, a running event loop included (which it blocks: there, `await agent.arun(...)`).
         """
         return self.run(query, **how).answer
 
@@ -160,38 +154,27 @@ class JsonAgent(Generic[T]):
     def resume(self, run_id: str, **how: Unpack[Resuming]) -> Result[T]:
         """Go on with a run of the journal that was stopped, as the agent's own conversation from then on.
 
-        What the journal holds is neither paid for nor done again.  Calls that were under way are made again if their
-        tool is declared "read" or "idempotent"; of any other the model is told that its outcome is not known, unless
-        `on_uncertain` (a function of the call, or "ask" for the person at the terminal) returns True to make it again,
-        or what it came to.  An agent with other tools or another instruction than the run began with is refused, unless
-        `changed="go on"`.  A finished run answers again.  To stream: `stream(session=Session.resumed(run_id, store))`.
+        What is known is neither paid for nor done again; `Resuming` says what becomes of the rest.  A finished run
+        answers again.  To stream: `agent.stream(session=Session.resumed(run_id, "runs.db"))`.
         """
-        return result(self, self._resumed(run_id, how))
+        return result(self, resumed(self, run_id, how))
 
     async def aresume(self, run_id: str, **how: Unpack[Resuming]) -> Result[T]:
         """`resume` on the running event loop."""
-        return await aresult(self, self._resumed(run_id, how))
+        return await aresult(self, resumed(self, run_id, how))
 
-    def _resumed(self, run_id: str, how: Resuming) -> Asked:
-        asked = resumed(run_id, self.journal, how)
-        self.session = asked.session
-        return asked
-
-    def fork(
-        self, run_id: str, step: int, *, tools: Any = None, instruction: str | None = None, **how: Unpack[Resuming]
-    ) -> Result[T]:
+    def fork(self, run_id: str, step: int, **how: Unpack[Branching]) -> Result[T]:
         """Branch a run of the journal after `step` replies, and go on from there with what is given; both are kept."""
-        twin, place = copy(self), Journal.of(how.get("journal") or self.journal or DEFAULT)
-        if tools is not None:
-            twin.tools, twin._choose = ToolRegistry(tools, answer=self.tools.answer, repair=self.tools.repair), None
-        twin._instruction = instruction or self._instruction
-        return twin.resume(fork(run_id, step, store=place.path), **how)
+        twin = copy(self)
+        twin._instruction = how.get("instruction") or self._instruction
+        if (tools := how.get("tools")) is not None:
+            twin.tools, twin._choose = self.tools.filtered(lambda _: False).merged(tools), None
+        return result(twin, resumed(twin, branch(self, run_id, step, how), how))
 
     def replay(self, path: str | os.PathLike[str], **how: Unpack[Replaying]) -> Result[T]:
-        """Play a recorded run again: nothing is asked and, without `execute`, no tool run; it gives the same answer.
+        """Play a recorded run again, without model and network: it gives the same answer, or says where it differs.
 
-        Raises `agentkit.recordings.ReplayDiffers` at the first message, schema, call or answer that is another one.
-        `any_model` lets another provider's model stand for the recorded one; `timed` streams as slowly as it did.
+        See `Replaying`; raises `ReplayDiffers` at the first message, schema, call or answer that is another one.
         """
         return result(self, replayed(path, how))
 
@@ -207,9 +190,7 @@ class JsonAgent(Generic[T]):
         """
         return map_queries(lambda query: events(self, Asked(query, Session())), queries, concurrency, progress)
 
-    async def amap(
-        self, queries: Iterable[str] | AsyncIterable[str], *, concurrency: int = 8, progress: bool | None = None
-    ) -> list[Outcome[T]]:
+    async def amap(self, queries: Many, *, concurrency: int = 8, progress: bool | None = None) -> list[Outcome[T]]:
         """`map` on the running event loop."""
         return await amap_queries(lambda query: aevents(self, Asked(query, Session())), queries, concurrency, progress)
 
@@ -217,9 +198,7 @@ class JsonAgent(Generic[T]):
         """`map`, one by one: each outcome as it comes, with the place of its query."""
         return finished(lambda query: events(self, Asked(query, Session())), queries, concurrency)
 
-    def aimap(
-        self, queries: Iterable[str] | AsyncIterable[str], *, concurrency: int = 8
-    ) -> AsyncGenerator[tuple[int, Outcome[T]], None]:
+    def aimap(self, queries: Many, *, concurrency: int = 8) -> AsyncGenerator[tuple[int, Outcome[T]], None]:
         """`imap` on the running event loop."""
         return afinished(lambda query: aevents(self, Asked(query, Session())), queries, concurrency)
 
@@ -271,11 +250,8 @@ class JsonAgent(Generic[T]):
         context = RunContext(self.deps, run.state, lambda: run.usage, stream=asked.stream, inbox=asked.session.inbox)
         tools = offered(self.tools, self._choose, context)
         loop = agent_loop(backend, tools, run.history, context, text_ends=self._text_ends, stream=asked.stream)
-        return stacked(loop, self._stack(run, asked.session, context))
-
-    def _stack(self, run: Run, session: Session, context: RunContext[Any]) -> tuple[Policy, ...]:
         fallbacks = [self._backends.backend(model, chosen(self.model)[0]) for model in self._fallbacks]
-        return stack(self._settings, run, session, context, self.tools, fallbacks)
+        return stacked(loop, stack(self._settings, run, asked.session, context, self.tools, fallbacks))
 
     def chosen_model(self, model: Named = None) -> tuple[Model, str]:
         """The backend to ask, and what the person should know about the choice; said once is enough."""

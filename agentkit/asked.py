@@ -1,15 +1,15 @@
 """What an agent is asked, and what is said with it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, TypedDict
+from typing import Any, Protocol, TypeAlias, TypedDict
 
 from .errors import RunError
 from .flow import Policy
 from .journal.conversation import Changed, Uncertain
-from .journal.managing import DEFAULT
-from .journal.store import Place
+from .journal.managing import DEFAULT, fork
+from .journal.store import Journal, Place
 from .model import Model
 from .policies.approve import Decision
 from .recordings import Recording, replaying
@@ -46,7 +46,13 @@ class How(TypedDict, total=False):
 
 
 class Resuming(TypedDict, total=False):
-    """What can be said of a run that goes on, see `JsonAgent.resume`."""
+    """What can be said of a run that goes on.
+
+    Calls that were under way when it was stopped are made again if their tool is declared "read" or "idempotent"; of
+    any other the model is told that its outcome is not known, unless `on_uncertain`, a function of the call or "ask"
+    for the person at the terminal, gives True to make it again, or what it came to.  An agent with other tools or
+    another instruction than the run began with is refused, and what changed is named; `changed="go on"` goes on.
+    """
 
     model: Named
     approvals: Mapping[str, Decision] | None
@@ -55,8 +61,19 @@ class Resuming(TypedDict, total=False):
     changed: Changed
 
 
+class Branching(Resuming, total=False):
+    """What can be said of a branch of a run: the tools and the instruction that it goes on with, if not the agent's."""
+
+    tools: Iterable[Any] | None
+    instruction: str
+
+
 class Replaying(TypedDict, total=False):
-    """What can be said of a run that is replayed, see `JsonAgent.replay`."""
+    """What can be said of a run that is replayed.
+
+    `execute` runs the tools for real; `any_model` lets another provider's model stand for the recorded one; `timed`
+    streams as slowly as the recorded run did.
+    """
 
     execute: bool
     any_model: bool
@@ -70,11 +87,27 @@ def asked_of(session: Session, query: str | None, how: How, *, stream: bool = Fa
     return Asked(query, session, *told)
 
 
-def resumed(run_id: str, journal: Place, how: Resuming) -> Asked:
-    """What goes on with a run of the journal that `how` names, or of the agent's own."""
-    place, changed = how.get("journal") or journal or DEFAULT, how.get("changed", "refuse")
-    session = Session.resumed(run_id, place, on_uncertain=how.get("on_uncertain"), changed=changed)
-    return Asked(None, session, how.get("approvals"), model=how.get("model"))
+class Resumable(Protocol):
+    """What this file needs of an agent."""
+
+    session: Session
+    journal: Place
+
+
+def resumed(agent: Resumable, run_id: str, how: Resuming) -> Asked:
+    """What goes on with a run of the journal, as the agent's own conversation."""
+    changed = how.get("changed", "refuse")
+    agent.session = Session.resumed(run_id, _place(agent, how), on_uncertain=how.get("on_uncertain"), changed=changed)
+    return Asked(None, agent.session, how.get("approvals"), model=how.get("model"))
+
+
+def branch(agent: Resumable, run_id: str, step: int, how: Resuming) -> str:
+    """The id of a new branch of a run in the journal."""
+    return fork(run_id, step, store=_place(agent, how).path)
+
+
+def _place(agent: Resumable, how: Resuming) -> Journal:
+    return Journal.of(how.get("journal") or agent.journal or DEFAULT)
 
 
 def replayed(path: str | os.PathLike[str], how: Replaying) -> Asked:

@@ -21,7 +21,9 @@ from .threads import Work, is_given_up, stopped_by
 from .workers import start_thread
 
 T = TypeVar("T")
-Queries = TypeVar("Queries", bound=Iterable[str] | AsyncIterable[str])
+Many: TypeAlias = Iterable[str] | AsyncIterable[str]
+"""Queries, as an asynchronous run may be given them."""
+Queries = TypeVar("Queries", bound=Many)
 Outcome: TypeAlias = Result[T] | Exception
 """What came of one query: the result, or what its run raised (a `RunError` carries history and usage)."""
 Start: TypeAlias = Callable[[str], Generator[Event, None, None]]

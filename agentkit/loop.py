@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .calls import BoundCall, ToolResult
+from .calls import ANSWERED, BoundCall, ToolResult
 from .context import RunContext
 from .errors import NoAnswer, Paused
 from .flow import Flow, ask
@@ -129,3 +129,13 @@ def text_of(message: Message) -> str:
     if isinstance(content, list):
         content = "".join(part.get("text", "") for part in content if part.get("type") == "text")
     return str(content).strip()
+
+
+def is_open(messages: Sequence[Message]) -> bool:
+    """Whether the next word is the agent's: calls to run, results or a query to answer."""
+    for message in reversed(messages):
+        if message["role"] != "tool":
+            return message["role"] == "user" or bool(message.get("tool_calls"))
+        if message.get("content") == ANSWERED:
+            return False
+    return False

@@ -31,7 +31,7 @@ class Backends:
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self._options = MaskedDict(options)
+        self.options = MaskedDict(options)
         self._made: dict[str, Model] = {}
 
     def backend(self, model: str | Model, first: str | Model | None = None) -> Model:
@@ -39,7 +39,7 @@ class Backends:
         if not isinstance(model, str):
             return model
         if model not in self._made:
-            options: dict[str, Any] = self._options
+            options: dict[str, Any] = self.options
             if isinstance(first, str) and first != OFFLINE and _provider(first) != _provider(model):
                 others = {key: value for key, value in options.items() if not _OF_THE_ACCOUNT.fullmatch(key)}
                 options = MaskedDict(others)

@@ -26,7 +26,6 @@ class Runnable(Keepable, Protocol):
     @property
     def listeners(self) -> Sequence[Listener]: ...
 
-
     def chosen_model(self, model: str | Model | None = None) -> tuple[Model, str]:
         """The backend to ask, and what the person should know about the choice."""
         ...

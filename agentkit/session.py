@@ -5,19 +5,18 @@ import json
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .calls import ANSWERED
 from .errors import Paused, RunError
 from .histories import repair_history
 from .journal.conversation import Changed, Conversation, Uncertain
 from .journal.saved import named, to_resume
 from .journal.store import Journal
-from .loop import CANCELLED
+from .loop import CANCELLED, is_open
 from .messages import Message, ToolCall, Usage, pending_calls, sort_results, system, tool_message, user
 from .policies.approve import Approvals, Decision
 from .policies.excerpts import CutResults
@@ -150,7 +149,7 @@ class Session:
 
     def _go_on(self, approvals: Mapping[str, Decision]) -> None:
         """Take the decisions in; raises `RunError` for one that nobody waits for, and when there is nothing to do."""
-        if not self.inbox and not _is_open(self.messages):
+        if not self.inbox and not is_open(self.messages):
             raise RunError(
                 "the query is empty, and this session holds nothing that could go on without one: say what you want "
                 'to know, agent("What is 2 + 3?")'
@@ -256,18 +255,5 @@ class Session:
         """The conversation as a page that needs nothing else, without secrets; written into `path`, if given."""
         return write_page(session_page(self.messages, self.usage.as_dict()), path)
 
-    def _repr_html_(self) -> str:
-        return session_view(self.messages, self.usage.as_dict())
-
-    def _repr_markdown_(self) -> str:
-        return session_markdown(self.messages)
-
-
-def _is_open(messages: Sequence[Message]) -> bool:
-    """Whether the next word is the agent's: calls to run, results or a query to answer."""
-    for message in reversed(messages):
-        if message["role"] != "tool":
-            return message["role"] == "user" or bool(message.get("tool_calls"))
-        if message.get("content") == ANSWERED:
-            return False
-    return False
+    _repr_html_ = session_view
+    _repr_markdown_ = session_markdown

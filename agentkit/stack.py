@@ -33,6 +33,10 @@ from .registry import ToolRegistry
 from .run import Run
 from .session import Session
 
+INSTRUCTION = """\
+Work through the task step by step with the tools, several calls at once where they do not depend on each other. \
+Rely on what the tools return; when one fails, try another way or say so. \
+When the task is done, or cannot be done, call final_answer; call it only then."""
 ToolMode: TypeAlias = Literal["auto", "text"]
 Choice: TypeAlias = Callable[[RunContext[Any]], Iterable[Any]]
 """A function of the run that returns the tools for its next step."""

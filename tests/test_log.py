@@ -1,22 +1,29 @@
 """What people see of a run."""
 
+import asyncio
 import io
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
 from loguru import logger
 
 import agentkit
-from agentkit import ExceptionInfo, JsonAgent, ModelError, ToolCall
+from agentkit import DefinitionError, ExceptionInfo, JsonAgent, ModelError, ToolCall, Usage
 from agentkit.calls import BoundCall, ToolRetried
 from agentkit.context import Progress
-from agentkit.listeners.log import lines
+from agentkit.flow import Event, Trouble
+from agentkit.listeners.lines import Line, figures, lines, written
 from agentkit.policies.approve import ApprovalAsked, ApprovalGiven
+from agentkit.policies.checks import AnswerDoubted
 from agentkit.policies.compact import Compacted
 from agentkit.policies.ends import ReplyDropped
 from agentkit.policies.fallback import FallenBack
+from agentkit.policies.landing import Landing
 from agentkit.policies.prices import PriceUnknown
+from agentkit.policies.stuck import ToolsWithdrawn
+from agentkit.policies.text_calls import TextCallFound
 from agentkit.policies.throttle import Throttled
 from agentkit.run import HandedOver, RunStarted, SubRun
 from agentkit.running import ToolAbandoned
@@ -35,6 +42,10 @@ def shout(text: str) -> str:
     return f"<b>{text}</b> {{braces}} <level>"
 
 
+SUM = [
+    {"tool_calls": [{"name": "add", "arguments": {"a": 2, "b": 3}}]},
+    {"tool_calls": [{"name": "final_answer", "arguments": {"text": "5"}}]},
+]
 SCRIPT = [
     {"content": "Let me <see>.", "tool_calls": [{"name": "shout", "arguments": {"text": "</red> <x>"}}, {"name": "shout", "arguments": {"text": "fail"}}]},
     ModelError("busy", transient=True, retry_after=0),
@@ -50,59 +61,174 @@ def shown():
     agentkit.log.hide()
 
 
+@pytest.fixture
+def logged():
+    """What loguru is given, as "LEVEL message"."""
+    said: list[str] = []
+    sink = logger.add(lambda line: said.append(str(line)), format="{level} {message}", level="DEBUG", diagnose=False)
+    logger.enable("agentkit")
+    yield said
+    logger.disable("agentkit")
+    logger.remove(sink)
+
+
+class Screen(io.StringIO):
+    """A terminal, as far as one can tell."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def test_show_prints_the_run_for_people(shown):
     JsonAgent(shout, model=ScriptedModel(SCRIPT))("What <now>?")
-    text = shown.getvalue()
-    order = [
-        "🖋️ Query: What <now>?",
-        "[SELF]",
-        "📝 Content: Let me <see>.",
-        "⚙️ Tool: shout",
-        '⌨️ Arguments: {"text": "</red> <x>"}',
-        "✅ shout: <b></red> <x></b> {braces} <level>",
-        "🔁 busy; asking again in 0.0 s",
-        "📌 Final answer: done <i>",
+    assert shown.getvalue().splitlines() == [
+        "query    What <now>?",
+        "model    Let me <see>.",
+        'call     shout(text="</red> <x>")',
+        'call     shout(text="fail")',
+        "result   shout: <b></red> <x></b> {braces} <level>",
+        "error    shout: ValueError: <red>{not markup}</red>",
+        "warning  busy; asking again in 0.0 s",
+        "answer   done <i>",
+        "total    2 requests",
     ]
-    places = [text.index(line) for line in order]
-    assert places == sorted(places)
-    assert "❌ shout: ValueError: <red>{not markup}</red>" in text
-    assert "\033" not in text
 
 
-def test_colour_is_for_terminals():
-    out = io.StringIO()
-    agentkit.log.show(out, colour=True)
+async def _arun(agent, query):
+    return await agent.arun(query)
+
+
+async def _astream(agent, query):
+    async for _ in agent.astream(query):
+        pass
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda agent, query: list(agent.stream(query)),
+        lambda agent, query: asyncio.run(_arun(agent, query)),
+        lambda agent, query: asyncio.run(_astream(agent, query)),
+    ],
+)
+def test_it_is_the_same_however_the_run_is_driven(shown, run):
+    JsonAgent(add, model=ScriptedModel(SUM))("?")
+    once = shown.getvalue()
+    run(JsonAgent(add, model=ScriptedModel(SUM)), "?")
+    assert shown.getvalue() == once * 2
+    assert "call     add(a=2, b=3)" in once
+
+
+def test_colour_is_for_terminals_and_goes_by_the_role(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    out = Screen()
+    agentkit.log.show(out)
     try:
         JsonAgent(shout, model=ScriptedModel(SCRIPT))("?")
     finally:
         agentkit.log.hide()
-    assert "\033[7m[SELF]\033[0m" in out.getvalue()
+    text = out.getvalue()
+    assert "\033[1mquery    \033[0m?" in text
+    assert "\033[34mcall     \033[0mshout(" in text
+    assert "\033[33mwarning  busy; asking again in 0.0 s\033[0m" in text
+    assert "\033[1;32manswer   \033[0mdone <i>" in text
 
 
-def test_long_values_are_cut(shown):
+def test_no_colour_where_it_is_not_wanted(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not agentkit.log.printer(Screen()).colour
+    assert agentkit.log.printer(Screen(), colour=True).colour
+    monkeypatch.setenv("NO_COLOR", "")
+    assert agentkit.log.printer(Screen()).colour
+    assert not agentkit.log.printer(io.StringIO()).colour
+
+
+def test_long_values_are_cut_with_a_hint_unless_all_is_wanted():
+    script = [{"tool_calls": [{"name": "final_answer", "arguments": {"text": "x" * 5000}}]}]
+    for longest, length, hint in ((None, 5000, False), (200, 200, True), (1000, 1000, True)):
+        out = io.StringIO()
+        agentkit.log.show(out, longest=longest)
+        try:
+            JsonAgent(shout, model=ScriptedModel(script))("?")
+        finally:
+            agentkit.log.hide()
+        assert ("x" * length in out.getvalue(), "x" * (length + 1) in out.getvalue()) == (True, False)
+        assert (f"... ({5000 - length:,} more characters)" in out.getvalue()) == hint
+
+
+def test_rows_stand_under_each_other_and_fit_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    out = Screen()
+    agentkit.log.printer(out, colour=False).write(Line("INFO", "result", f"first\n    second {'word ' * 30}\n\nlast"))
+    rows = out.getvalue().splitlines()
+    assert rows[:2] == ["result   first", f"             second {('word ' * 8).strip()}"]
+    assert rows[-2:] == ["", "         last"]
+    assert all(len(row) <= 60 and row[:9] in ("result   ", " " * 9, "") for row in rows)
+
+
+def test_nothing_that_a_model_or_a_tool_writes_moves_the_cursor(shown):
+    text = "a\033[2Jb\a\tc\r\x9bd\u202ee"
     JsonAgent(
-        shout, model=ScriptedModel([{"tool_calls": [{"name": "final_answer", "arguments": {"text": "x" * 5000}}]}])
+        shout,
+        model=ScriptedModel({"content": text, "tool_calls": [{"name": "final_answer", "arguments": {"text": text}}]}),
     )("?")
-    assert len(shown.getvalue()) < 2500
-    assert "more characters" in shown.getvalue()
+    assert shown.getvalue().count(r"a\x1b[2Jb\x07") == 2
+    assert not set("\033\a\r\x9b\u202e") & set(shown.getvalue())
+
+
+def test_secrets_are_masked_also_where_a_long_value_is_cut(shown, logged, monkeypatch):
+    monkeypatch.setenv("MY_SERVICE_TOKEN", "tr0ub4dor-and-3-and-4")
+    text = "tr0ub4dor-and-3-and-4 " + "x" * 970 + " tr0ub4dor-and-3-and-4"
+    JsonAgent(shout, model=ScriptedModel({"tool_calls": [{"name": "shout", "arguments": {"text": text}}]}, SUM[-1]))(
+        text
+    )
+    for place in (shown.getvalue(), "".join(logged)):
+        assert "***" in place
+        assert "tr0ub" not in place
 
 
 def test_the_log_is_silent_until_it_is_enabled():
-    lines: list[str] = []
-    sink = logger.add(lambda line: lines.append(str(line)), format="{level} {message}", level="DEBUG", diagnose=False)
+    said: list[str] = []
+    sink = logger.add(lambda line: said.append(str(line)), level="DEBUG", diagnose=False)
     try:
         JsonAgent(shout, model=ScriptedModel(SCRIPT))("quiet")
-        assert lines == []
-        logger.enable("agentkit")
-        JsonAgent(shout, model=ScriptedModel(SCRIPT))("loud")
     finally:
-        logger.disable("agentkit")
         logger.remove(sink)
-    text = "".join(lines)
-    assert "INFO 🖋️ Query: loud" in text
-    assert "<b></red> <x></b> {braces} <level>" in text
-    assert "WARNING 🔁 busy" in text
-    assert "the tool raised" in text, "the traceback is for the log only"
+    assert said == []
+
+
+def test_the_levels_of_the_log(logged):
+    JsonAgent(shout, model=ScriptedModel(SCRIPT))("loud")
+    text = "".join(logged)
+    assert "INFO query    loud" in text
+    assert "INFO result   shout: <b></red> <x></b> {braces} <level>" in text
+    assert "WARNING error    shout: ValueError: <red>{not markup}</red>" in text
+    assert "WARNING warning  busy" in text
+    assert "DEBUG request  to scripted: 2 messages, 2 tools; the last message: {" in text
+    assert "DEBUG reply    from scripted (1 request, no reason to stop): {" in text
+    assert "DEBUG the tool raised\nTraceback" in text
+    assert {line.split()[0] for line in logged} == {"DEBUG", "INFO", "WARNING"}
+
+
+def test_what_is_logged_of_a_run_forges_no_line(logged):
+    JsonAgent(add, model=ScriptedModel(SUM))("one\nINFO query    forged")
+    assert "INFO query    one ⏎ INFO query    forged\n" in logged
+    assert not any(line.startswith("INFO query    forged") for line in logged)
+
+
+@pytest.mark.parametrize(("level", "first"), [("DEBUG", "query"), ("INFO", "query"), ("WARNING", "error")])
+def test_show_prints_from_a_level_on(level, first):
+    out = io.StringIO()
+    agentkit.log.show(out, level=level)
+    try:
+        JsonAgent(shout, model=ScriptedModel(SCRIPT))("?")
+    finally:
+        agentkit.log.hide()
+    roles = [row.split()[0] for row in out.getvalue().splitlines()]
+    assert roles[0] == first
+    assert ("request" in roles) == (level == "DEBUG")
+    with pytest.raises(DefinitionError, match="level must be one of DEBUG, INFO, WARNING, not 'LOUD'"):
+        agentkit.log.show(out, level="LOUD")
 
 
 def test_importing_and_running_adds_and_removes_no_sink():
@@ -119,7 +245,7 @@ def test_importing_and_running_adds_and_removes_no_sink():
 
 def test_without_a_model_the_log_says_who_answers(shown):
     JsonAgent(add)("What is the weather?")
-    assert shown.getvalue().count("offline model") == 1
+    assert shown.getvalue().count("note     no model is named") == 1
 
 
 CALL = ToolCall("c", "send", '{"to": "me"}')
@@ -134,7 +260,7 @@ INFO = ExceptionInfo("Busy", "no time")
         (ApprovalGiven(CALL, True), "INFO", "send: allowed"),
         (ApprovalGiven(CALL, False), "INFO", "send: refused"),
         (ApprovalGiven(CALL, "not now"), "INFO", "send: refused: not now"),
-        (ApprovalGiven(CALL, {"to": "you"}), "INFO", 'send: allowed with other arguments: {"to":"you"}'),
+        (ApprovalGiven(CALL, {"to": "you"}), "INFO", 'send: allowed with other arguments: {"to": "you"}'),
         (HandedOver("billing", "money"), "INFO", "handed over to billing: money"),
         (Progress(CALL, {"done": 3}), "INFO", 'send: {"done":3}'),
         (Progress(None, "half"), "INFO", "a tool: half"),
@@ -144,6 +270,10 @@ INFO = ExceptionInfo("Busy", "no time")
         (PriceUnknown("m"), "WARNING", "price of m"),
         (ReplyDropped("empty"), "WARNING", "the reply was empty; asking again"),
         (ToolRetried(CALL, INFO, 1), "WARNING", "send: Busy: no time; calling it again"),
+        (Landing("max_steps"), "WARNING", "(max_steps); asking for the final answer"),
+        (ToolsWithdrawn(("find", "search")), "WARNING", "find, search: withdrawn for the rest of the run"),
+        (TextCallFound((CALL,)), "WARNING", "written as text, run as a call: send"),
+        (AnswerDoubted("no source"), "WARNING", "in spite of this: no source"),
         (ToolAbandoned(BoundCall.impossible(CALL, INFO), 2), "WARNING", "send goes on in vain; 2 such threads"),
     ],
 )  # fmt: skip
@@ -151,7 +281,57 @@ def test_each_event_has_its_line(event, level, text):
     (line,) = lines(event)
     assert line.level == level
     assert text in line.text
+    if not isinstance(event, Progress) and event != RunStarted("", "m"):
+        assert event.notice == line.text, "what a report and a live view show is the same"
 
 
-def test_the_events_of_an_agent_inside_a_tool_are_its_own_affair():
-    assert list(lines(SubRun("inner", CALL, RunStarted("query", "m")))) == []
+@dataclass(frozen=True)
+class Sampled(Trouble):
+    """What somebody's own policy tells."""
+
+    @property
+    def notice(self) -> str:
+        return "asked\ntwice"
+
+
+def test_the_events_of_ones_own_policies_are_shown_by_what_they_say_of_themselves():
+    assert list(lines(Sampled())) == [Line("WARNING", "warning", "asked twice")]
+    assert list(lines(SubRun("inner", CALL, Sampled()))) == [
+        Line("WARNING", "warning", "asked twice", inside=("inner",))
+    ]
+    assert (SubRun("inner", CALL, Sampled()).notice, SubRun("inner", CALL, Event()).notice) == (
+        "inner: asked\ntwice",
+        "",
+    )
+    assert SubRun("inner", CALL, Sampled()).level == "WARNING"
+
+
+def test_the_events_of_an_agent_inside_a_tool_are_shown_once(shown):
+    inner = JsonAgent(add, model=ScriptedModel(SUM), description="Adds.")
+    outer = ScriptedModel({"tool_calls": [{"name": "inner", "arguments": {"query": "2 and 3?"}}]}, SUM[-1])
+    JsonAgent(inner.as_tool("inner"), model=outer)("?")
+    assert shown.getvalue().count("call     add(a=2, b=3)") == 1
+
+
+def test_where_an_event_comes_from_is_said():
+    (line,) = lines(SubRun("outer", CALL, SubRun("inner", CALL, RunStarted("query", "m"))))
+    assert line.shown() == "[outer] [inner] query"
+
+
+def test_calls_are_written_as_one_writes_them():
+    assert written(ToolCall("1", "f", '{"a": 2, "b": "x", "c": null}')) == 'f(a=2, b="x", c=null)'
+    assert written(ToolCall("1", "f", "{}")) == "f()"
+    assert written(ToolCall("1", "f", "[1")) == "f([1)"
+
+
+@pytest.mark.parametrize(
+    ("usage", "seconds", "text"),
+    [
+        (Usage(), None, ""),
+        (Usage(1), 0.04, "1 request, 0.0 s"),
+        (Usage(2, 1000, 200, cost=0.0123), 3.21, "2 requests, 1,200 tokens, $0.0123, 3.2 s"),
+        (Usage(2, 1000, 200, cost=None), None, "2 requests, 1,200 tokens, price unknown"),
+    ],
+)
+def test_figures_tell_what_there_is_to_tell(usage, seconds, text):
+    assert figures(usage, seconds) == text

@@ -132,6 +132,20 @@ def test_a_flag_is_what_the_query_says_of_it(query, value):
     assert only(f"Find the recipe 'Carrot cake' {query}", tool) == {"name": "Carrot cake", "photos": value}
 
 
+def test_of_two_options_that_mean_the_same_the_one_that_is_said_is_taken():
+    tool = offer("order", "Order something", {"value": param("string", enum=["photo", "image"])})
+    assert [only(f"order the {word}", tool)["value"] for word in ("photo", "image")] == ["photo", "image"]
+
+
+def test_a_flag_with_several_words_and_lists_of_options_are_found():
+    colors = {"type": "array", "items": {"type": "string", "enum": ["red", "green", "blue"]}}
+    tool = offer("order_paint", "Order some paint", {"with_brush": param("boolean"), "colors": colors}, ["colors"])
+    assert only("order paint in red, green and blue with a brush", tool) == {
+        "with_brush": True,
+        "colors": ["red", "green", "blue"],
+    }
+
+
 def test_an_optional_parameter_of_which_nothing_is_said_is_left_out():
     assert only("rent in Paris", RENT) == {"city": "Paris"}
 
@@ -302,7 +316,10 @@ def test_a_long_result_is_cut_at_a_word():
             "a temperature of 21.5 degrees",
             {"city": "Rome", "temperature": 21.5},
         ),
+        ({"type": "number"}, '{"item": "tea", "euros": 3.5}', 3.5),
+        ({"type": "array", "items": {"type": "number"}}, '["3.5", "4 euros"]', [3.5, 4]),
         ({"type": "integer"}, "no numbers here", None),
+        ({"type": "integer"}, "either 3 or 4", None),
         ({"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]}, "sunny", None),
         ({"type": "integer"}, "ValueError: 3 is wrong", None),
     ],

@@ -19,8 +19,10 @@ class Pieces:
         """What can be shown now that `piece` has come."""
         text = self._held + piece
         cut = len(text.rstrip(_OF_KEYS))
-        if (begin := text.rfind("-----BEGIN")) >= 0 and text[begin:].count("-----") < 4:
-            cut = min(cut, begin)
+        if (begin := text.rfind("-----BEGIN")) >= 0:
+            rest = text[begin:].split("-----", 4)[4:]  # behind the dashes around BEGIN ... and END ...
+            if not rest or len(text) - len(rest[0]) > cut:
+                cut = min(cut, begin)
         if len(text) - cut > MOST_HELD:
             text = mask(text)
             cut = len(text) - MOST_HELD // 2

@@ -2,13 +2,16 @@
 
 import shutil
 import sys
+import threading
 import time
 from typing import TextIO
 
 WIDTH = 30
 """Characters of the bar; of a narrow terminal's, a quarter of its columns."""
 PAUSE = 0.1
-"""Seconds between two drawings."""
+"""Seconds between two drawings at least, ..."""
+TICK = 0.5
+"""... and at most."""
 
 
 class ProgressBar:
@@ -27,17 +30,24 @@ class ProgressBar:
         self._failed = 0
         self._started = time.monotonic()
         self._drawn = 0.0
+        self._drawing = threading.Lock()
+        self._over = threading.Event()
         self._width = 0
 
     def __enter__(self) -> "ProgressBar":
         self._draw()
+        if self._file is not None:
+            threading.Thread(target=self._tick, daemon=True, name="agentkit-progress").start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._over.set()
         self._draw()
-        if self._file is not None:
-            self._file.write("\n")
-            self._file.flush()
+        with self._drawing:
+            if self._file is not None:
+                self._file.write("\n")
+                self._file.flush()
+                self._file = None
 
     def advance(self, *, failed: bool = False) -> None:
         """One more is done."""
@@ -46,14 +56,20 @@ class ProgressBar:
         if time.monotonic() - self._drawn >= PAUSE:
             self._draw()
 
+    def _tick(self) -> None:
+        """Draw while nothing comes, for the time goes on."""
+        while not self._over.wait(TICK):
+            self._draw()
+
     def _draw(self) -> None:
-        if self._file is None:
-            return
-        self._drawn = time.monotonic()
-        line = self._line()
-        self._file.write(f"\r{line:<{self._width}}")
-        self._file.flush()
-        self._width = len(line)
+        with self._drawing:
+            if self._file is None:
+                return
+            self._drawn = time.monotonic()
+            line = self._line()
+            self._file.write(f"\r{line:<{self._width}}")
+            self._file.flush()
+            self._width = len(line)
 
     def _line(self) -> str:
         whole = f"{self._done}/{self._total}" if self._total else f"{self._done}"

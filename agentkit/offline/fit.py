@@ -1,29 +1,113 @@
-"""How well each value of a query fits each parameter of a tool.
+"""Tools as the planner sees them, and how well a value of a query fits one of their parameters.
 
-A value is scored for a parameter by its kind (for texts by the table `fits` of the lexicon, else by the schema's type)
-and by its context: which of the parameter's words stand near it, before it mostly, or follow from a preposition or a
-unit.  Enumerations, flags and lists are scored on the same scale.
+A value is scored for a parameter by its kind (the table `fits` of the lexicon) and by its context: which of the
+parameter's words stand near it, or follow from a preposition or a unit.  What a schema names itself, the options of an
+enumeration, examples and flags, is looked for in the words.
 """
 
 import datetime
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
-from .text import COMMANDS, GENERIC, LEXICON, STOP, Query, Span, concept, concepts
-from .tools import ROLES, Param, Tool
+from ..repairs import at
+from .text import ASKED, GENERIC, LEXICON, PATTERNS, Query, Span, concepts
 
-Context: TypeAlias = Mapping[str, float]
-"""Concepts near a value, and how much each says about it."""
+_TYPE_OF = {loose: strict for strict, names in LEXICON["types"].items() for loose in names.split()}
+_FITS = {kind: [({*concepts(words)}, fits) for words, fits in rows.items()] for kind, rows in LEXICON["fits"].items()}
+_AT_LARGE = frozenset(concepts("web internet online"))
+_DEEPEST = 5  # a schema may contain itself
 
-LEADS = {word: concepts(hints) for words, hints in LEXICON["leads"].items() for word in words.split()}
-UNITS = {concept(unit): concepts(hints) for units, hints in LEXICON["units"].items() for unit in units.split()}
-_OPENERS = frozenset(
-    [".", "?", "!", ";", ",", ":", "to", "and", "then", "please", "you", "also", "now", "finally", "next"]
-)
-_LIST = re.compile(r"\s*(?:,|,?\s*(?:and|or|&|to|by|x|versus|vs\.?)\b|,?\s*and\s+(?:the|of|in|for|a)\b)?\s*")
-_NEGATION = re.compile(r"\b(?:no|not|without|don't|exclud\w+|disable\w*|never|false)\b")
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Param:
+    """A parameter: its path, its type (a list's: the type of its items), and the words that announce it.
+
+    `names` are the concepts of its name, `hints` those of its description; `fits` says how well each kind of value
+    suits it; `known` are the values that the schema names, by their words, and all there are if it is `closed`.
+    """
+
+    path: Sequence[str]
+    type: str
+    is_list: bool
+    required: bool
+    description: str
+    names: frozenset[str]
+    hints: frozenset[str]
+    fits: Mapping[str, float]
+    known: Sequence[tuple[Sequence[str], Any]]
+    closed: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tool:
+    """A tool on offer: its name and parameters, what each of its concepts tells of it, and how much is enough.
+
+    `own` are the words that are not values: of its name, its parameters' names and their options.
+    """
+
+    name: str
+    name_words: Sequence[str]
+    params: Sequence[Param]
+    weights: Mapping[str, float]
+    enough: float
+    own: frozenset[str]
+
+    def is_meant(self, said: set[str]) -> bool:
+        """Whether some concepts say the tool's name, enough of its words, or an option, and so are meant for it."""
+        named = (self.name_words, *(words for param in self.params for words, _ in param.known))
+        told = sum(self.weights.get(word, 0) for word in said - GENERIC)
+        return told >= self.enough or any(words and said.issuperset(words) for words in named)
+
+
+def read_tool(definition: Mapping[str, Any]) -> Tool:
+    """The tool that an OpenAI tool dict (or its bare `function`) declares."""
+    function = definition.get("function", definition)
+    params, name_words = list(_params(function.get("parameters") or {}, (), True)), concepts(function["name"])
+    needed = [param for param in params if param.required]
+    own = {c for p in params for c in (*p.names, *(c for words, _ in p.known if p.closed for c in words))}
+    weights = dict.fromkeys(own.union(*(param.hints for param in params)), 0.8)
+    weights |= dict.fromkeys(concepts(function.get("description") or ""), 1.2) | dict.fromkeys(name_words, 2.0)
+    weights |= {f"<{kind}>": 2.0 for p in needed for kind, fit in p.fits.items() if fit >= 2 and kind != "quoted"}
+    at_large = len(needed) == 1 and "rest" in needed[0].fits and not _AT_LARGE.isdisjoint(weights)
+    weights |= {ASKED: 1.0} if at_large else {}
+    enough = 1.0 if at_large or GENERIC.issuperset(name_words) else 2.0
+    return Tool(function["name"], name_words, params, weights, enough, frozenset({*own, *name_words}))
+
+
+def schema_at(root: Mapping[str, Any], path: Sequence[str | int]) -> dict[str, Any]:
+    """The schema that `path` leads to, with what its references and unions hold, and one of the strict types."""
+    nodes = [node for node in at(dict(root), tuple(path)) if node.get("type") != "null"]
+    schema = {key: value for node in reversed(nodes) for key, value in node.items()}
+    kind = schema.get("type", "object" if "properties" in schema else "any")
+    kind = next((k for k in kind if k != "null"), "any") if isinstance(kind, list) else str(kind)
+    return {**schema, "type": _TYPE_OF.get(re.split(r"\W", kind.lower())[0], "any")}
+
+
+def _params(root: Mapping[str, Any], path: Sequence[str], required: bool) -> Iterator[Param]:
+    schema = schema_at(root, path)
+    if not path or (schema.get("properties") and len(path) < _DEEPEST):
+        for name in schema.get("properties") or ():
+            yield from _params(root, (*path, name), required and name in (schema.get("required") or ()))
+        return
+    is_list, text, words = schema["type"] == "array", str(schema.get("description") or ""), concepts(path[-1])
+    one = {**schema, **schema_at(root, (*path, 0))} if is_list else schema
+    names, hints = frozenset(words), frozenset(concepts(f"{text} {schema.get('format', '')}")) - {*words} - GENERIC
+    *rows, (_, other) = _FITS.get(one["type"], [(set(), {})])
+    fits = next((fits for said in (names, hints) for known, fits in rows if not known.isdisjoint(said)), other)
+    options = one.get("enum") or ()
+    known: list[tuple[Sequence[str], Any]] = [(concepts(str(value)), value) for value in options or _examples(text)]
+    if one["type"] == "boolean":
+        known, options = [(tuple(c for c in words if c not in GENERIC) or words, True)], (True, False)
+    yield Param(path, one["type"], is_list, required, text, names, hints, fits, known, bool(options))
+
+
+def _examples(description: str) -> Iterator[str]:
+    """The values that a description names: quoted ones, and those listed after "such as" and the like."""
+    for match in PATTERNS["examples"].finditer(description):
+        listed = re.split(r",\s*(?:or |and )?|\sor\s", match[1] or match[2])
+        yield from (example for one in listed if 2 < len(example := one.strip()) < 40)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,175 +121,51 @@ class Fit:
     cue: float
 
 
-def in_one_list(one: Span, other: Span, text: str) -> bool:
-    """Whether two values stand side by side, as in "1, 2 and 3"."""
-    start, end = min(one.end, other.end), max(one.start, other.start)
-    return one.kind == other.kind and end - start < 15 and bool(_LIST.fullmatch(text[start:end]))
+def known_fits(param: Param, query: Query, start: int, end: int) -> Iterator[Fit]:
+    """The values named by the schema that are said with all their words; a flag is False after a negation."""
+    words = [word for word in query.said(start, end) if word.text[0].isalnum()]
+    for known, argument in param.known:
+        for said in zip(*(words[skip:] for skip in range(len(known))), strict=False):
+            if [word.value for word in said] == [*known]:
+                place = query.span("known" if param.closed else "name", said[0].start, said[-1].end)
+                denied = argument is True and PATTERNS["negation"].search(
+                    query.text[max(0, place.start - 25) : place.start]
+                )
+                score = 1.0 + param.closed + (place.text.lower() == str(argument).lower()) + 0.1 * len(known)
+                yield Fit(param, place, False if denied else argument, score, 1.0)
 
 
-def read_for(tool: Tool, query: Query) -> dict[Span, Context]:
-    """The values of `query` and its phrases, without the tool's own words at their ends, each in its context."""
-    own = {*tool.name_words, *(c for p in tool.params for c in (*p.names, *concepts(" ".join(map(str, p.options)))))}
-    values = [*_phrases(query, own)]
-    for value in query.values:
-        first, _, rest = value.text.partition(" of ")
-        if value.kind == "name" and rest and concept(first) in own:  # of "Population of Rome" only the city
-            values.append(query.span("name", value.end - len(rest), value.end))
-        elif value.kind != "name" or not own.issuperset(map(concept, value.text.split(" "))):
-            values.append(value)
-    values.sort(key=lambda value: value.start)
-    found: dict[Span, Context] = {}
-    barrier = 0
-    for index, value in enumerate(values):
-        limit = next((v.start for v in values[index + 1 :] if v.kind != "phrase"), len(query.text))
-        context = _context(value, query.said(barrier, value.start)[-9:], query.said(value.end, limit)[:3], barrier > 0)
-        if index and in_one_list(values[index - 1], value, query.text):  # members share what is said of the first
-            context = {**found[values[index - 1]], **context}
-        found[value] = context
-        barrier = barrier if value.kind == "phrase" else value.end
-    return found
+def fits_of(param: Param, value: Span) -> Iterator[Fit]:
+    """The value for the parameter, if it can be it, scored by its kind and by the words around it."""
+    is_literal = value.kind in ("array", "object")
+    is_asked = value.kind == ("array" if param.is_list else param.type)
+    score = 2.5 if is_literal and is_asked else param.fits.get(value.kind, 0.0)
+    argument = value.value if is_literal else _argument(param, value) if score else None
+    if score and argument is not None and not param.closed:
+        named, hinted = (sum(value.context.get(word, 0) for word in words) for words in (param.names, param.hints))
+        cue = named / len(param.names) ** 0.5 + 0.25 * hinted
+        cue -= 0.1 * (value.kind in ("name", "phrase") and "lead" not in value.context)
+        yield Fit(param, value, argument, score + cue, cue + (score >= 1.3 and value.kind != "rest"))
 
 
-def _phrases(query: Query, own: set[str]) -> Iterator[Span]:
-    """The runs of words that are neither values nor function words, without the words of `own` at their ends."""
-    taken = {place for value in query.values for place in range(value.start, value.end)}
-    ends = own - UNITS.keys()
-    chunk: list[Span] = []
-    last = "."
-    for word in [*query.words, Span("word", ".", ".", len(query.text), len(query.text))]:
-        verb = not chunk and word.text in COMMANDS and last in _OPENERS
-        plain = word.text.isalpha() and word.text not in STOP and not verb
-        if word.start not in taken and (plain or (chunk and word.text in ("of", "-"))):
-            chunk.append(word)
-        else:
-            while chunk and (chunk[0].value in own or chunk[0].text in ("of", "-")):
-                chunk.pop(0)
-            while chunk and (chunk[-1].text in ("of", "-") or chunk[-1].value in ends):
-                chunk.pop()
-            chunk = chunk[2:] if len(chunk) > 2 and chunk[1].text == "of" else chunk
-            if not GENERIC.issuperset(part.value for part in chunk):
-                yield query.span("phrase", chunk[0].start, chunk[-1].end)
-            chunk = []
-        last = word.text
-
-
-def _context(value: Span, before: Sequence[Span], after: Sequence[Span], behind_value: bool) -> dict[str, float]:
-    """What the words before and after a value say about it: the nearer, the more."""
-    units = [value.unit, *(word.text for word in after[:1])] if value.kind == "number" else []
-    context = {hint: 0.6 for unit in units for hint in UNITS.get(concept(unit), ())}
-    for away, word in enumerate(after):
-        if word.text in STOP or not word.text[0].isalnum():
-            break
-        context[word.value] = 1.2 / (1 + 0.4 * away)
-    for distance, word in enumerate(reversed(before), 1):
-        if word.text in ".?!;" or (behind_value and word.text in ("and", ",")):
-            break
-        hints = LEADS.get(f"{value.kind}_{word.text}", LEADS.get(word.text, ()))
-        if hints and "lead" not in context:
-            context |= {"lead": 1.0, **dict.fromkeys(hints, 0.7)}
-            context |= {word.value: 1.1} if word.value in hints else {}
-        if word.value in ROLES or word.text not in STOP:
-            context[word.value] = max(context.get(word.value, 0), 1.1 / (0.75 + 0.25 * distance))
-    return context
-
-
-def fits_of(param: Param, query: Query, values: Mapping[Span, Context], start: int, end: int) -> list[Fit]:
-    """Every way to fill `param`; options and flags only from what the stretch `start` to `end` says."""
-    said = [word for word in query.said(start, end) if word.text[0].isalnum()]
-    if param.type == "boolean":
-        return _flag(param, query, said)
-    if param.options:
-        return _known(param, param.options, query, said)
-    if param.type == "array":
-        return list(_lists(param, query, values))
-    found = [fit for value, context in values.items() if (fit := _fit(param, value, context))]
-    return found + (_known(param, param.examples, query, said) if param.type == "string" else [])
-
-
-def _known(param: Param, known: Sequence[Any], query: Query, said: Sequence[Span]) -> list[Fit]:
-    """The values named by the schema that are said with all their words; of an array, all of them."""
-    best: dict[int, Fit] = {}
-    for option in known:
-        words = [concept(word) for word in re.findall(r"[^\W\d_]+|\d+(?:\.\d+)?", str(option))]
-        for index, word in enumerate(said):
-            if words and [w.value for w in said[index : index + len(words)]] == words:
-                place = query.span("option" if param.options else "name", word.start, said[index + len(words) - 1].end)
-                exact = query.text[word.start :].lower().startswith(str(option).lower())
-                fit = Fit(param, place, option, 1.0 + bool(param.options) + exact + 0.1 * len(words), 1.0)
-                best[word.start] = max(best.get(word.start, fit), fit, key=lambda one: one.score)
-    if param.type == "array" and best:
-        return [replace(best[min(best)], argument=list(dict.fromkeys(best[at].argument for at in sorted(best))))]
-    return list(best.values())
-
-
-def _flag(param: Param, query: Query, said: Sequence[Span]) -> list[Fit]:
-    """True when the words of the parameter's name are said, False when they are after a negation."""
-    named = [word for word in said if word.value in param.names]
-    if len({word.value for word in named}) < min(2, len(param.names)):
-        return []
-    value = not _NEGATION.search(query.text[max(0, named[0].start - 25) : named[0].start].lower())
-    return [Fit(param, query.span("flag", named[0].start, named[0].start), value, 1.0, 1.0)]
-
-
-def _lists(param: Param, query: Query, values: Mapping[Span, Context]) -> Iterator[Fit]:
-    """A bracketed list, or a run of values ("1, 2 and 3") whose members fit the items."""
-    items = param.schema.get("items") or {}
-    inner = replace(param, type=items.get("type", "any"), schema=items)
-    run: list[Fit] = []
-    for value, context in values.items():
-        if value.kind == "list":
-            yield Fit(param, value, value.value, 2.5 + _cue(param, context), 1.0)
-        elif fit := _fit(inner, value, context):
-            run = [*run, fit] if run and in_one_list(run[-1].value, value, query.text) else [fit]
-            whole = query.span("run", run[0].value.start, value.end)
-            yield Fit(param, whole, [f.argument for f in run], run[0].score + 0.15 * len(run), run[0].cue)
-
-
-def _fit(param: Param, value: Span, context: Context) -> Fit | None:
-    if param.type in ("integer", "number") or (param.type == "any" and value.kind == "number"):
-        score, argument = _as_number(param, value)
-    elif value.kind in ("object", "list"):
-        score, argument = 1.5, value.value if param.type in (value.kind, "any") else None
-    else:
-        score, argument = param.fits.get(value.kind, 0.0), _written(param, value)
-        score -= param.fits.get("unled", 0.1) * (value.kind in ("name", "phrase") and "lead" not in context)
-    if argument is None or (param.type == "object" and not isinstance(argument, dict)):
-        return None
-    cue = _cue(param, context)
-    return Fit(param, value, argument, score + cue, cue + (score >= 1.3))
-
-
-def _cue(param: Param, context: Context) -> float:
-    """How much the words around a value say that it belongs to `param`: two of its name, two of its description."""
-    named, hinted = (
-        sum(sorted((weight for word, weight in context.items() if word in words), reverse=True)[:2])
-        for words in (param.names, param.hints)
-    )
-    return float(named / min(len(param.names), 3) ** 0.5 + 0.25 * hinted)
-
-
-def _as_number(param: Param, value: Span) -> tuple[float, Any]:
-    number, of_years = value.value, concept("year") in param.names
-    if value.kind == "date" and of_years and (found := re.search(r"\d{4}", value.text)):
-        return 1.1, int(found[0])
-    if value.kind not in ("number", "year"):
-        return 0, None
-    if value.unit in ("%", "percent") and param.type == "number" and not re.search(r"(?i)percent|%", param.description):
-        number = round(number / 100, 10)
-    if param.type == "integer" and number != int(number):
-        return 0, None
-    score = 0.4 if (value.kind == "year") != of_years else 1.5 if of_years else 0.8
-    return score, int(number) if param.type == "integer" else number
-
-
-def _written(param: Param, value: Span) -> str | None:
-    """A value as the text that the parameter's description asks for; None where no text will do."""
-    text = param.description
-    if isinstance(value.value, datetime.date) and (re.search("(?i)date|YY", text) or not value.text.endswith("day")):
-        form = re.search(r"(?:YYYY|MM|DD)(?:[-/.]?(?:YYYY|MM|DD)){2}", text.upper())
-        parts = (form[0] if form else "YYYY-MM-DD").replace("YYYY", "%Y").replace("MM", "%m").replace("DD", "%d")
-        return value.value.strftime(parts)
-    if isinstance(value.value, datetime.time) and re.search(r"HH:MM|24", text):
-        return value.value.strftime("%H:%M:%S" if "SS" in text else "%H:%M")
-    plain = str(value.value) if value.kind == "quoted" else value.text.strip(" $€£")
-    return plain if value.kind in param.fits else None
+def _argument(param: Param, value: Span) -> Any:
+    """The value as the parameter's type and description want it written; None where it cannot be."""
+    given, told = value.value, param.description
+    match param.type, given:
+        case "integer" | "number", str() | datetime.date():
+            year = re.search(r"\d{4}", value.text)
+            return int(year[0]) if year else None
+        case "integer", _:
+            return int(given) if given == int(given) else None
+        case "number", _:
+            is_share = value.unit in ("%", "percent") and not re.search(r"(?i)percent|%", told)
+            return round(given / 100, 10) if is_share else given
+        case "string", datetime.date() if re.search("(?i)date|YY", told) or not value.text.endswith("day"):
+            form = re.search(r"(?:YYYY|MM|DD)(?:[-/.]?(?:YYYY|MM|DD)){2}", told.upper())
+            parts = (form[0] if form else "YYYY-MM-DD").replace("YYYY", "%Y").replace("MM", "%m").replace("DD", "%d")
+            return given.strftime(parts)
+        case "string", datetime.time() if re.search(r"HH:MM|24", told):
+            return given.strftime("%H:%M:%S" if "SS" in told else "%H:%M")
+        case "string", _:
+            return str(given) if value.kind == "quoted" else value.text.strip(" $€£")
+    return given

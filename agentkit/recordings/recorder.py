@@ -78,8 +78,9 @@ class Recorder:
         tools = schemas_of(request.tools)
         changed = {"tools": tools} if tools != self._tools else {}
         self._tools, self._asked, self._deltas = tools, time.perf_counter(), []
+        number = _hash(self._hashes[-1:], tools, request.tool_choice)
         self._write(
-            "request", model=effect.model.name, hash=_hash(self._hashes[-1:], tools, request.tool_choice), **{"from": same},
+            "request", model=effect.model.name, hash=number, **{"from": same},
             messages=self._messages[same:], tool_choice=request.tool_choice, **changed,
         )  # fmt: skip
 

@@ -10,6 +10,7 @@ from ..secrets import mask, mask_data
 from .catalogue import Tool
 from .conversation import content_of
 from .figures import dollars, duration, tokens
+from .run import Talked
 
 LONGEST = 300
 """Characters of a value in a line."""
@@ -31,9 +32,9 @@ def result_markdown(result: Mapping[str, Any]) -> str:
     return "\n\n".join([*map(plain, text.split("\n\n")), f"*{figures}*", *_calls(messages, _results(messages))])
 
 
-def session_markdown(messages: Sequence[Mapping[str, Any]]) -> str:
+def session_markdown(session: Talked) -> str:
     """What was said, without the instruction."""
-    messages = mask_data([*messages])
+    messages = mask_data([*session.messages])
     results, parts = _results(messages), []
     for message in messages:
         if message["role"] in ("user", "assistant"):

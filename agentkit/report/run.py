@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 from zlib import crc32
 
+from ..messages import Usage
 from .conversation import Conversation, content_of, longest
 from .figures import counted, dollars, duration, figures, tokens
 from .markup import Html, block, cut, joined, page, tag, view
@@ -36,9 +37,17 @@ def session_page(messages: Sequence[Data], usage: Data | None = None) -> str:
     )
 
 
-def session_view(messages: Sequence[Data], usage: Data | None = None) -> Html:
+class Talked(Protocol):
+    """What this file needs of a session."""
+
+    messages: list[dict[str, Any]]
+    usage: Usage
+
+
+def session_view(session: Talked) -> Html:
     """A conversation for a notebook."""
-    return view(*_session(messages, usage or {}, longest(messages, CELL), _unique(messages)))
+    messages = session.messages
+    return view(*_session(messages, session.usage.as_dict(), longest(messages, CELL), _unique(messages)))
 
 
 def _session(messages: Sequence[Data], usage: Data, most: int, anchor: str = "m") -> Iterator[Html]:

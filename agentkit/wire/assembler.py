@@ -41,7 +41,7 @@ class Assembler:
                 self._take_usage(usage)
                 moved = True
             self._model = self._model or chunk.model
-            for choice in chunk.choices[:1]:
+            for choice in (chunk.choices or ())[:1]:
                 moved = moved or not self._began or bool(choice.finish_reason)
                 self._began = True
                 self._finish_reason = choice.finish_reason or self._finish_reason
@@ -90,6 +90,8 @@ class Assembler:
         call = self._calls[place]
         call["id"] = piece.id or call["id"]
         arguments = (function and function.arguments) or ""
+        if not isinstance(arguments, str):  # some servers send the object itself
+            arguments = json.dumps(arguments, ensure_ascii=False)
         call["function"]["name"] = call["function"]["name"] or (function and function.name) or ""
         call["function"]["arguments"] += arguments
         if extras := getattr(piece, "provider_specific_fields", None):

@@ -15,6 +15,8 @@ from .prices import Prices
 
 _CUT = {"MAX_TOKENS", "max_tokens", "length", "model_context_window_exceeded"}
 """Native reasons of a reply that was cut by the limit of tokens, or by the end of the context window."""
+_KNOWN = {"stop", "tool_calls", "content_filter"}
+"""The other reasons that OpenAI has; what some servers say beside them means one of the first two."""
 _REASONS = ("stop_reason", "finishReason", "blockReason", "done_reason")
 _SIGNED = "__thought__"
 """litellm writes Gemini's signature into the call's id as well; other providers refuse such long ids."""
@@ -38,8 +40,10 @@ class Route:
         """
         if native and finish_reason == "content_filter" and not message["content"]:
             message.setdefault("refusal", f"the provider's content filter stopped the reply ({native})")
-        if native in _CUT:
+        if native in _CUT or finish_reason in _CUT:
             finish_reason = "length"
+        elif finish_reason not in _KNOWN:
+            finish_reason = "tool_calls" if message.get("tool_calls") else "stop"
         message["provider"] = self.provider
         name = (model or self.model).removeprefix(self.provider + "/")
         return Reply(message, self.usage(usage), finish_reason, name)

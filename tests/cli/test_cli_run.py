@@ -203,3 +203,27 @@ def test_a_pipe_that_nobody_reads_ends_it_quietly(folder):
     command = f"{sys.executable} -m agentkit.cli tools --tools mytools.py | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=os.environ)
     assert "Traceback" not in done.stderr
+
+
+INNER = '''
+from agentkit import JsonAgent, tool
+
+@tool(effect="danger")
+def delete_file(name: str) -> str:
+    """Deletes a file."""
+    return f"deleted {name}"
+
+cleaner = JsonAgent(delete_file, model="offline", description="Cleans up by deleting files.").as_tool("cleaner")
+'''
+
+
+@pytest.mark.parametrize("said", ["y\n", "\x03"])
+def test_an_agent_inside_a_tool_asks_at_the_terminal_too(terminal, folder, said):
+    (folder / "inner.py").write_text(INNER)
+    shown = terminal("run", 'Ask the cleaner to "delete file a.txt"', "--tools", "inner:cleaner")
+    shown.expect("wants to call delete_file")
+    shown.expect("}: ")
+    shown.send(said)
+    if said == "y\n":
+        shown.expect("deleted a.txt")
+    assert shown.end() == (0 if said == "y\n" else 130)

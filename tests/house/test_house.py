@@ -23,8 +23,8 @@ FLOORS = [
         "registry", "turns", "running", "written", "linter", "lockfile", "model", "answer", "forming",
     ],
     [
-        "wire", "litellm_model", "offline", "loop", "checking", "journal", "policies", "saving", "trace", "run", "session", "listeners",
-        "delegation", "batch", "keeping", "asked", "runs",
+        "wire", "litellm_model", "offline", "loop", "checking", "journal", "policies", "recordings", "saving", "trace", "run", "session", "listeners",
+        "delegation", "batch", "asked", "keeping", "runs",
     ],
     ["models", "stack", "agent", "testing"],
     ["cli"],

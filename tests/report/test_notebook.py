@@ -138,3 +138,31 @@ def test_secrets_are_masked(cell, world, monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "s3cr3tvalue")
     world.run(agent(), "Use s3cr3tvalue")
     assert not any("s3cr3t" in text for shown in cell.handles[0].shown for text in shown.values())
+
+
+def test_a_real_kernel_shows_it_while_a_cell_runs():
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    config = pytest.importorskip("traitlets.config")
+    set_up = (
+        "import time\nfrom agentkit import JsonAgent\nfrom agentkit.testing import ScriptedModel\n"
+        "def nap() -> str:\n    '''Naps.'''\n    time.sleep(.5)\n    return 'slept'\n"
+        "def agent():\n    calls = [{'tool_calls': [{'name': 'nap'}]}, {'tool_calls': [{'name': 'final_answer', "
+        "'arguments': {'text': 'rested'}}]}]\n    return JsonAgent(nap, model=ScriptedModel(calls))"
+    )
+    cells = [nbformat.v4.new_code_cell(text) for text in (set_up, "agent()('Nap')", "await agent().arun('Nap')")]
+    seen = []
+
+    class Client(nbclient.NotebookClient):
+        def process_message(self, message, cell, index):
+            if message["msg_type"].endswith("display_data"):
+                seen.append((index, message["content"]["data"]["text/plain"]))
+            return super().process_message(message, cell, index)
+
+    quiet = config.Config(KernelManager={"transport_encryption": "auto"})
+    notebook_node = nbformat.v4.new_notebook(cells=cells)
+    Client(notebook_node, timeout=50, config=quiet).execute()
+    for index in (1, 2):
+        shown = [text for place, text in seen if place == index]
+        assert any("nap()" in text for text in shown), shown
+        assert shown[0] == shown[-1] == ""
+    assert "rested" in notebook_node.cells[2].outputs[-1]["data"]["text/html"]

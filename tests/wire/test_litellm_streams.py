@@ -129,3 +129,18 @@ def test_a_cancelled_request_is_cancelled(provider: Provider, stream: bool) -> N
 
     with ModelServer({"content": "late", "delay": 0.5}) as server:
         asyncio.run(cancelled(server))
+
+
+def test_what_other_servers_make_of_openai_s_stream_is_read(play: Play) -> None:
+    call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "add", "arguments": {"a": 1, "b": 2}}}
+    frame = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    lines = [
+        {**frame, "choices": [{"index": 0, "delta": {"role": "assistant", "tool_calls": [call]}}]},
+        {**frame, "choices": [{"index": 0, "delta": {}, "finish_reason": "eos_token"}]},
+        {**frame, "choices": None, "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}},
+    ]
+    body = "".join(f"data: {json.dumps(line)}\n\n" for line in lines) + "data: [DONE]\n\n"
+    with ModelServer({"body": body, "headers": {"Content-Type": "text/event-stream"}}) as server:
+        _, reply = play(Provider("openai").at(server), HI, stream=True)
+    assert [(one.name, json.loads(one.arguments)) for one in calls_of(reply.message)] == [("add", {"a": 1, "b": 2})]
+    assert (reply.finish_reason, reply.usage.input_tokens) == ("tool_calls", 10)

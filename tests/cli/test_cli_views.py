@@ -1,0 +1,249 @@
+"""The live view, the plain one, and records: what is shown while a run works."""
+
+import asyncio
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from agentkit import JsonAgent, ModelError, tool
+from agentkit.asking import Person
+from agentkit.listeners.live import LiveView
+from agentkit.listeners.pieces import MOST_HELD, Pieces
+from agentkit.listeners.plain import PlainView, Silence
+from agentkit.listeners.records import Recorder, record
+from agentkit.messages import ToolCall, Usage
+from agentkit.model import ModelAsked, ModelReplied, Reply, Request, TextDelta, ToolCallDelta
+from agentkit.policies.retry import Retrying
+from agentkit.registry import ToolRegistry
+from agentkit.run import SubRun
+from agentkit.testing import ScriptedModel
+
+KEY = "sk-abcdefghij0123456789ABCDEFGH"
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+@tool(effect="danger")
+def send(to: str) -> str:
+    """Sends."""
+    return f"sent to {to}"
+
+
+SUM = {"tool_calls": [{"name": "add", "arguments": {"a": 2, "b": 3}}]}
+DONE = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "It is five."}}]}
+
+
+def live(width=60):
+    return LiveView(Console(file=io.StringIO(), width=width, height=24, force_terminal=True, color_system=None))
+
+
+def text_of(view):
+    return view.console.file.getvalue()
+
+
+def now(view):
+    """What stands under the lines at this moment."""
+    with view.console.capture() as capture:
+        view.console.print(view._now())
+    return capture.get()
+
+
+def asked(model="m"):
+    return ModelAsked(model, Request([{"role": "user", "content": "?"}], ToolRegistry([add])))
+
+
+def events_of(agent, how):
+    if how == "stream":
+        return list(agent.stream("How much?"))
+
+    async def collected():
+        return [event async for event in agent.astream("How much?")]
+
+    return asyncio.run(collected())
+
+
+@pytest.mark.parametrize("how", ["stream", "astream"])
+def test_the_live_view_shows_calls_results_and_figures(how):
+    view = live()
+    with view:
+        for event in events_of(JsonAgent(add, model=ScriptedModel({**SUM, "content": "I add."}, DONE)), how):
+            view(event)
+    for text in ("model    I add.", "call     add(a=2, b=3)", "result   add: 5", "total    2 requests"):
+        assert text in text_of(view)
+    assert "It is five." not in text_of(view).rpartition("total")[2], "the answer is for whoever asked"
+
+
+def test_the_live_view_shows_what_goes_on_now():
+    view = live()
+    view(asked("groq/llama"))
+    view(TextDelta("Let me "))
+    view(TextDelta("see. "))
+    view(ToolCallDelta(0, "add", '{"a": 2, '))
+    assert "Let me see." in now(view)
+    assert 'add {"a": 2, ' in now(view)
+    assert "groq/llama  0 s" in now(view)
+    view(Retrying(ModelError("busy"), 1.0))
+    assert "Let me see." not in now(view), "what was streamed is withdrawn"
+    view(ModelReplied(Reply({"role": "assistant", "content": "x"}, Usage(1, 1000, 200, cost=0.5))))
+    view(asked())
+    assert "1 request, 1,200 tokens, $0.5000" in now(view)
+
+
+def test_a_streamed_text_has_no_secret_and_fits_into_the_terminal():
+    view = live(40)
+    view(asked())
+    for piece in ("word " * 400, "the key ", KEY[:10], KEY[10:20], KEY[20:], " is mine ", "\033[2J "):
+        view(TextDelta(piece))
+        assert "sk-" not in now(view)
+        assert now(view).count("\n") <= 12
+    assert "the key *** is mine" in " ".join(now(view).split())
+    assert "\033[2J" not in now(view)
+
+
+def test_an_agent_inside_a_tool_is_shown_with_its_name():
+    inner = JsonAgent(add, model=ScriptedModel(SUM, DONE), description="Adds.")
+    outer = {"tool_calls": [{"name": "sums", "arguments": {"query": "2 and 3?"}}]}
+    view = live()
+    with view:
+        for event in JsonAgent(inner.as_tool("sums"), model=ScriptedModel(outer, DONE)).stream("?"):
+            view(event)
+    for text in (
+        "query    [sums] 2 and 3?",
+        "call     [sums] add(a=2, b=3)",
+        "answer   [sums] It is five.",
+        "4 requests",
+    ):
+        assert text in text_of(view)
+    assert not view._talks
+    assert not view._calls
+
+
+def test_what_goes_on_inside_stands_beside_what_goes_on_outside():
+    view, call = live(), ToolCall("c", "sums", "{}")
+    view(SubRun("sums", call, asked("inner-model")))
+    view(SubRun("sums", call, TextDelta("inner words ")))
+    assert "inner words" in now(view)
+    assert "inner-model" in now(view)
+    view(SubRun("sums", call, ModelReplied(Reply({"role": "assistant", "content": "x"}, Usage(1)))))
+    assert "inner-model" not in now(view)
+
+
+def test_more_calls_than_fit_are_counted():
+    agent = JsonAgent(add, model=ScriptedModel({"tool_calls": [SUM["tool_calls"][0]] * 30}, DONE))
+    view, most = live(), 0
+    for event in agent.stream("?"):
+        view(event)
+        most = max(most, now(view).count("\n"))
+    assert most <= 10
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_person_is_asked_with_nothing_moving(monkeypatch, nested):
+    view = live()
+    moving = []
+
+    def read(prompt):
+        moving.append(view._live.is_started)
+        assert "wants to call send" in prompt
+        return "y\n"
+
+    monkeypatch.setattr("agentkit.listeners.live.ask_terminal", read)
+    call = {"tool_calls": [{"name": "send", "arguments": {"to": "ann"}}]}
+    agent = JsonAgent(
+        send, model=ScriptedModel(call, DONE), description="Sends.", approve=None if nested else Person(view.read)
+    )
+    if nested:
+        outer = ScriptedModel({"tool_calls": [{"name": "post", "arguments": {"query": "Send."}}]}, DONE)
+        agent = JsonAgent(agent.as_tool("post"), model=outer, approve=Person(view.read))
+    with view:
+        for event in agent.stream("Send it."):
+            view(event)
+        assert view._live.is_started
+    assert moving == [False]
+    assert not view._live.is_started
+    assert "send: sent to ann" in text_of(view)
+
+
+def test_the_plain_view_writes_lines_and_silence_none(capsys):
+    for view, lines in ((PlainView(), 4), (Silence(), 0)):
+        with view:
+            for event in JsonAgent(add, model=ScriptedModel(SUM, DONE)).stream("How much?"):
+                view(event)
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert len(shown.err.splitlines()) == lines
+        with pytest.raises(EOFError):
+            view.read("Allow it?")
+
+
+class TestPieces:
+    @pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
+    def test_no_half_of_a_secret_is_given_out(self, size):
+        text = f"Here: {KEY}, \n-----BEGIN RSA PRIVATE KEY-----\n{'QUJD' * 16}\n{'QUJD' * 3}\n-----END RSA PRIVATE KEY-----\nend {KEY}"
+        pieces, shown = Pieces(), ""
+        for start in range(0, len(text), size):
+            shown += pieces.take(text[start : start + size])
+            assert "sk-" not in shown
+            assert "QUJD" not in shown
+        shown += pieces.rest()
+        assert shown.startswith("Here: ***, \n-----BEGIN RSA PRIVATE KEY-----***")
+        assert shown.endswith("-----END RSA PRIVATE KEY-----\nend ***")
+
+    def test_a_text_without_an_end_of_its_words_comes_all_the_same(self):
+        pieces, text = Pieces(), ("x" * 999 + "/") * 20
+        shown = "".join(pieces.take(text[start : start + 100]) for start in range(0, len(text), 100))
+        assert len(shown) >= len(text) - MOST_HELD
+        assert shown + pieces.rest() == text
+
+    def test_words_of_other_scripts_are_not_held_back(self):
+        assert Pieces().take("東京の天気は晴れです") == "東京の天気は晴れです"
+
+
+class TestRecords:
+    @pytest.mark.parametrize("how", ["stream", "astream"])
+    def test_each_event_is_json_and_the_pieces_make_the_text(self, how):
+        agent = JsonAgent(add, model=ScriptedModel({**SUM, "content": "Let me see what it is."}, DONE))
+        recorder = Recorder()
+        entries = [entry for event in events_of(agent, how) for entry in recorder.records(event)]
+        json.dumps(entries)
+        names = [entry["event"] for entry in entries]
+        assert (names[0], names[-1]) == ("RunStarted", "RunFinished")
+        told = "".join(entry["text"] for entry in entries if entry["event"] == "TextDelta")
+        assert told == "Let me see what it is."
+        answer = "".join(entry["added"] for entry in entries if entry["event"] == "AnswerForming")
+        assert answer == "It is five."
+        assert names.index("TextDelta") < names.index("ModelReplied")
+
+    def test_a_secret_in_pieces_is_masked_also_of_an_agent_inside(self):
+        call, recorder, entries = ToolCall("c", "sums", "{}"), Recorder(), []
+        for wrap in (lambda event: event, lambda event: SubRun("sums", call, event)):
+            for event in (
+                asked(),
+                TextDelta("key "),
+                TextDelta(KEY[:12]),
+                TextDelta(KEY[12:]),
+                ModelReplied(Reply({"role": "assistant", "content": KEY})),
+            ):
+                entries += recorder.records(wrap(event))
+        text = json.dumps(entries)
+        assert "sk-" not in text
+        assert KEY[12:] not in text
+        assert text.count("***") == 4
+
+    def test_what_was_withdrawn_is_not_told_later(self):
+        recorder = Recorder()
+        entries = [
+            entry
+            for event in (asked(), TextDelta("half"), asked(), TextDelta("whole"))
+            for entry in recorder.records(event)
+        ]
+        entries += recorder.records(ModelReplied(Reply({"role": "assistant", "content": "whole"})))
+        assert [entry["text"] for entry in entries if entry["event"] == "TextDelta"] == ["whole"]
+
+    def test_notices_are_told(self):
+        assert record(Retrying(ModelError("busy"), 1.0))["notice"] == "busy; asking again in 1.0 s"
