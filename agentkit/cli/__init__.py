@@ -14,14 +14,16 @@ import agentkit
 
 from .chat import chat
 from .defaults import defaults
+from .journals import resume, runs
 from .many import map_
 from .models import models
 from .output import FAILED, INTERRUPTED, complain
+from .replay import replay
 from .run import run
 from .show import show
 from .tools import lint, lock, schema, tools
 
-COMMANDS = (run, chat, map_, show, models, tools, schema, lint, lock)
+COMMANDS = (run, chat, map_, show, runs, resume, replay, models, tools, schema, lint, lock)
 
 
 class Commands(click.Group):

@@ -46,6 +46,13 @@ _OPTIONS = (
         type=click.IntRange(1),
         help="Requests a run may make.",
     ),
+    click.option(
+        "--journal",
+        envvar="AGENTKIT_JOURNAL",
+        show_envvar=True,
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Keep every run in this file, for agentkit resume.",
+    ),
 )
 SESSION = click.option(
     "--session",

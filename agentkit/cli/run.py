@@ -26,9 +26,16 @@ from .views import view
 @SESSION
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @click.option("--jsonl", "as_events", is_flag=True, help="Print the events as they happen, one JSON object a line.")
+@click.option("--record", type=click.Path(dir_okay=False, path_type=Path), help="Record the run for agentkit replay.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show the run on standard error.")
 def run(
-    question: Sequence[str], file: Path | None, as_json: bool, as_events: bool, quiet: bool, **settings: Any
+    question: Sequence[str],
+    file: Path | None,
+    as_json: bool,
+    as_events: bool,
+    record: Path | None,
+    quiet: bool,
+    **settings: Any,
 ) -> None:
     """Answer QUESTION with tools; a - in it stands for the text on standard input, as no QUESTION does.
 
@@ -46,7 +53,7 @@ def run(
     agent = agent_of(**settings, read=shown.read)
     listeners = [shown, *([_printing()] if as_events else [])]
     try:
-        with shown, closing(agent.stream(query or None, session=session)) as events:
+        with shown, closing(agent.stream(query or None, session=session, record=record)) as events:
             last: Any = None
             for last in events:
                 for listen in listeners:
@@ -93,7 +100,10 @@ def _fail(
         remark("\nagentkit: interrupted")
     else:
         complain(error)
-    if any(message["role"] != "system" for message in session.messages):
+    if session.kept is not None and session.kept.run:
+        run_id, journal = session.kept.run, session.kept.journal.path
+        remark(f"agentkit: what was done is kept: agentkit resume {run_id} --journal {journal} goes on")
+    elif any(message["role"] != "system" for message in session.messages):
         remark(f"agentkit: what was done is kept: agentkit run --session {_kept(session, file)} goes on")
     sys.exit(exit_code(error))
 

@@ -31,6 +31,7 @@ def replaying(recording: Recording, *, execute: bool = False, any_model: bool = 
     """
     exchanges = iter(recording.exchanges)
     number = 0
+    found: list[ReplayDiffers] = []
 
     def handle(effect: Effect[Any]) -> Flow[Any]:
         nonlocal number
@@ -45,8 +46,19 @@ def replaying(recording: Recording, *, execute: bool = False, any_model: bool = 
             effect = replace(effect, calls=tuple(_recorded(recording, number, bound) for bound in effect.calls))
         return None if isinstance(effect, Sleep) else (yield from ask(effect))
 
+    def noted(effect: Effect[Any]) -> Flow[Any]:
+        try:
+            return (yield from handle(effect))
+        except ReplayDiffers as difference:
+            found.append(difference)
+            raise
+
     def policy(flow: Flow[Any]) -> Flow[Any]:
-        answer: Answer = yield from interpret(flow, handle)
+        try:
+            answer: Answer = yield from interpret(flow, noted)
+        finally:
+            if found:  # whatever a policy has made of it
+                raise found[0]
         now = mask_data(to_jsonable_python(answer.value, fallback=str))
         if "answer" in recording.end and recording.end["answer"] != now:
             told = value_difference("", recording.end["answer"], now)
@@ -84,7 +96,7 @@ class RecordedModel:
         """The pieces of the reply, each with the seconds to wait for it."""
         told, last = self._outcome, 0.0
         for at, kind, *rest in told.get("deltas", ()) if request.stream else ():
-            yield (at - last if self._timed else 0.0), DELTAS[kind](*rest)
+            yield (max(0.0, at - last) if self._timed else 0.0), DELTAS[kind](*rest)
             last = at
         if told.get("kind") != "reply":
             raise ModelError(

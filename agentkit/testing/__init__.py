@@ -4,14 +4,17 @@
 - `ModelServer(reply, ...)`: a provider on this machine, for everything between the agent and the wire.  It speaks as
   OpenAI, Groq, Anthropic, Gemini and Ollama, and refuses what they would refuse.
 - `chaos(model, seed)`: a model that fails at random, the same way each time.
+- `agent.run(query, record="run.jsonl")` and `agent.replay("run.jsonl")`: a real run, played again without a model; the
+  fixture `recorded_run` of the pytest plugin does both.
 
 A reply is data: a text, `{"content": ..., "tool_calls": [{"name": ..., "arguments": {...}}]}`, or a function of the
 request.  The server's replies may be faults, too: the number of an HTTP status, or a dict with `status` (and `headers`,
 `message`), `body`, `error`, `reset`, `cut`, `delay`, `pace`, `stall`, `wait`; see `agentkit.testing.replies`.
 """
 
+from ..recordings import Recording, ReplayDiffers
 from .chaos import chaos
 from .scripted import ScriptedModel
 from .server import ModelServer
 
-__all__ = ["ModelServer", "ScriptedModel", "chaos"]
+__all__ = ["ModelServer", "Recording", "ReplayDiffers", "ScriptedModel", "chaos"]

@@ -27,7 +27,7 @@ FLOORS = [
         "delegation", "batch", "asked", "keeping", "runs",
     ],
     ["models", "stack", "agent", "testing"],
-    ["cli"],
+    ["cli", "pytest_plugin"],
 ]  # fmt: skip
 """A module imports only from floors below its own, or from modules listed before it on the same floor."""
 ORDER = [name for floor in FLOORS for name in floor]

@@ -1,0 +1,77 @@
+"""The fixture that records runs when asked, and replays them otherwise."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytest_plugins = "pytester"
+
+TEST = """
+import asyncio
+import pytest
+from agentkit import JsonAgent
+from agentkit.testing import ScriptedModel
+
+MADE = []
+
+def add(a: int, b: int) -> int:
+    '''Adds.'''
+    MADE.append((a, b))
+    return a + b
+
+def agent():
+    call = lambda name, **arguments: {"tool_calls": [{"name": name, "arguments": arguments}]}
+    return JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), call("final_answer", text="3")))
+
+def test_plain(recorded_run):
+    assert recorded_run(agent(), "1 + 2?").answer == "3"
+    assert recorded_run(agent(), "And again?").answer == "3"
+    print("made", len(MADE))
+
+@pytest.mark.recorded_run("named.jsonl", execute=True)
+def test_async(recorded_run):
+    assert asyncio.run(recorded_run.arun(agent(), "QUERY")).answer == "3"
+"""
+PLUGIN = ("-p", "agentkit.pytest_plugin", "-p", "no:cacheprovider")
+
+
+@pytest.fixture
+def folder(pytester):
+    pytester.makepyfile(test_it=TEST.replace("QUERY", "1 + 2?"))
+    return pytester
+
+
+def test_runs_are_recorded_when_asked_and_replayed_otherwise(folder):
+    folder.runpytest(*PLUGIN, "--record-runs", "-s").assert_outcomes(passed=2)
+    kept = sorted(path.relative_to(folder.path).as_posix() for path in folder.path.rglob("*.jsonl"))
+    assert kept == [
+        "recordings/named.jsonl",
+        "recordings/test_it/test_plain-2.jsonl",
+        "recordings/test_it/test_plain.jsonl",
+    ]
+    result = folder.runpytest(*PLUGIN, "-s")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines("*made 0*")
+
+
+def test_what_is_not_recorded_is_named(folder):
+    result = folder.runpytest(*PLUGIN)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        "*no run is recorded in *recordings/test_it/test_plain.jsonl; record it: pytest --record-runs*"
+    )
+
+
+def test_another_query_is_named(folder):
+    folder.runpytest(*PLUGIN, "--record-runs").assert_outcomes(passed=2)
+    folder.makepyfile(test_it=TEST.replace("QUERY", "2 + 2?"))
+    result = folder.runpytest(*PLUGIN)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines("*was asked '1 + 2?', and now '2 + 2?' is*")
+
+
+def test_the_plugin_is_light():
+    code = "import sys, agentkit.pytest_plugin\nprint([m for m in ('pydantic', 'litellm', 'agentkit.agent') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,262 @@
+"""Runs that are recorded and replayed: the same answer without model, tools and network, or what is otherwise."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from agentkit import JsonAgent, RunError, tool
+from agentkit.errors import LimitExceeded, ModelError
+from agentkit.model import ToolCallDelta
+from agentkit.testing import ModelServer, Recording, ReplayDiffers, ScriptedModel
+
+
+def call(name: str, **arguments):
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+def final(text: str):
+    return call("final_answer", text=text)
+
+
+MADE: list[str] = []
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    MADE.append("add")
+    return a + b
+
+
+@tool(effect="read")
+def look(at: str) -> str:
+    """Looks."""
+    MADE.append("look")
+    return f"saw {at}"
+
+
+REPLIES = ({"content": "Let me see.", **call("add", a=1, b=2)}, call("look", at="it"), final("3"))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_made():
+    MADE.clear()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.jsonl"
+
+
+def agent_of(*replies, tools=(add, look), **settings) -> JsonAgent:
+    return JsonAgent([*tools], model=ScriptedModel(*replies), **{"retries": 0, **settings})
+
+
+def replayed(world, agent, path, **how):
+    return agent.replay(path, **how) if world.name == "sync" else asyncio.run(agent.areplay(path, **how))
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_run_gives_the_same_answer_again_without_doing_anything(world, path, streamed):
+    agent = agent_of(*REPLIES)
+    result = world.stream(agent, "Go", record=path)[-1].result if streamed else world.run(agent, "Go", record=path)
+    assert sorted(MADE) == ["add", "look"]
+    MADE.clear()
+    again = replayed(world, agent_of(), path)
+    assert MADE == []
+    assert (again.answer, again.messages, again.usage) == (result.answer, result.messages, result.usage)
+
+
+def test_the_file_is_readable(world, path):
+    world.stream(agent_of(*REPLIES, temperature=0.5), "Go", record=path)
+    told = lines(path)
+    assert [line["kind"] for line in told] == ["recording", *["request", "reply", "result"] * 3, "end"]
+    begin, request, reply = told[:3]
+    assert (begin["query"], begin["model"], begin["settings"]["temperature"]) == ("Go", "scripted", 0.5)
+    assert begin["versions"]["agentkit"]
+    assert [message["role"] for message in request["messages"]] == ["system", "user"]
+    assert sorted(request["tools"]) == ["add", "final_answer", "look"]
+    assert [delta[1:] for delta in reply["deltas"]][:2] == [["text", "Let"], ["text", " me"]]
+    assert [message["role"] for message in told[4]["messages"]] == ["assistant", "tool"]
+    assert told[4]["from"] == 2
+    assert "tools" not in told[4]
+    assert told[3]["text"] == "3"
+    assert told[-1]["answer"] == "3"
+
+
+def test_streams_come_as_they_came(path):
+    events = list(agent_of(*REPLIES).stream("Go", record=path))
+    file = lines(path)
+    file[2]["deltas"][1][0] = file[2]["deltas"][0][0] + 0.2
+    path.write_text("\n".join(map(json.dumps, file)))
+    start = time.perf_counter()
+    agent_of().replay(path)
+    assert time.perf_counter() - start < 0.2
+    start = time.perf_counter()
+    agent_of().replay(path, timed=True)
+    assert time.perf_counter() - start >= 0.2
+    heard: list[object] = []
+    agent_of(listeners=[heard.append]).replay(path)
+    assert [e for e in heard if isinstance(e, ToolCallDelta)] == [e for e in events if isinstance(e, ToolCallDelta)]
+
+
+class TestDifferences:
+    def refused(self, world, path, agent, **how):
+        with pytest.raises(ReplayDiffers) as caught:
+            replayed(world, agent, path, **how)
+        return str(caught.value)
+
+    def test_of_the_instruction(self, world, path):
+        world.run(agent_of(*REPLIES, description="You are old."), "Go", record=path)
+        told = self.refused(world, path, agent_of(description="You are new."))
+        assert "run.jsonl:2: request 1 differs: message 0 (system), content: recorded 'You are old." in told
+        assert "now 'You are new." in told
+
+    def test_of_a_tools_schema(self, world, path):
+        def add(a: int, b: int, c: int = 0) -> int:
+            """Adds."""
+            return a + b + c
+
+        world.run(agent_of(*REPLIES), "Go", record=path)
+        assert "the tools: add.c added" in self.refused(world, path, agent_of(tools=[add, look]))
+
+    def test_of_what_a_policy_says(self, world, path):
+        world.run(agent_of(*REPLIES), "Go", record=path)
+        told = self.refused(world, path, agent_of(max_steps=1))
+        assert "request 2 differs: message 4 (user) is new" in told
+
+    def test_of_a_tools_result(self, world, path):
+        def add(a: int, b: int) -> int:
+            """Adds."""
+            return a - b
+
+        world.run(agent_of(*REPLIES), "Go", record=path)
+        assert replayed(world, agent_of(tools=[add, look]), path).answer == "3"
+        told = self.refused(world, path, agent_of(tools=[add, look]), execute=True)
+        assert "request 2 differs: message 3 (tool), content: recorded '3', now '-1'" in told
+
+    def test_of_the_answer(self, world, path):
+        world.run(agent_of(*REPLIES), "Go", record=path)
+        file = lines(path)
+        file[-1]["answer"] = "4"
+        path.write_text("\n".join(map(json.dumps, file)))
+        assert "the answer differs, the value: recorded '4', now '3'" in self.refused(world, path, agent_of())
+
+    def test_of_the_number_of_requests(self, world, path):
+        world.run(agent_of(*REPLIES), "Go", record=path)
+        path.write_text("\n".join(map(json.dumps, lines(path)[:-4])))
+        assert "2 requests are recorded, and one more is made" in self.refused(world, path, agent_of())
+
+    def test_of_the_provider(self, world, path):
+        world.run(JsonAgent([add, look], model=ScriptedModel(*REPLIES, name="openai/gpt-4o")), "Go", record=path)
+        same = JsonAgent([add, look], model=ScriptedModel(name="openai/gpt-5"))
+        assert replayed(world, same, path).answer == "3"
+        other = JsonAgent([add, look], model=ScriptedModel(name="anthropic/claude"))
+        told = self.refused(world, path, other)
+        assert "made to 'openai/gpt-4o', and now goes to 'anthropic/claude'" in told
+        assert replayed(world, other, path, any_model=True).answer == "3"
+
+
+def test_tools_can_be_run_for_real(world, path):
+    world.run(agent_of(*REPLIES), "Go", record=path)
+    MADE.clear()
+    assert replayed(world, agent_of(), path, execute=True).answer == "3"
+    assert MADE == ["add", "look"]
+
+
+def test_errors_and_retries_are_recorded_and_nobody_waits(world, path):
+    busy = ModelError("busy", kind="rate_limit", status=429, transient=True, retry_after=0.01)
+    world.run(agent_of(busy, *REPLIES, retries=2), "Go", record=path)
+    file = lines(path)
+    assert file[2]["kind"] == "error"
+    file[2]["retry_after"] = 9.0
+    path.write_text("\n".join(map(json.dumps, file)))
+    start = time.perf_counter()
+    assert replayed(world, agent_of(retries=2), path).answer == "3"
+    assert time.perf_counter() - start < 5
+
+
+def test_a_failed_run_fails_again_in_the_same_way(world, path):
+    with pytest.raises(ModelError):
+        world.run(agent_of(REPLIES[0], ModelError("no key", kind="authentication")), "Go", record=path)
+    assert lines(path)[-1]["error"] == "ModelError: no key"
+    with pytest.raises(ModelError, match="no key") as caught:
+        replayed(world, agent_of(), path)
+    assert caught.value.kind == "authentication"
+
+
+def test_a_run_that_was_cut_off_can_be_replayed_so_far(world, path):
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        world.run(agent_of(REPLIES[0], stop), "Go", record=path)
+    with pytest.raises(ModelError, match="nothing came back"):
+        replayed(world, agent_of(), path)
+
+
+def test_limits_hold_in_a_replay(world, path):
+    endless = [call("look", at=str(number)) for number in range(4)]
+    with pytest.raises(LimitExceeded):
+        world.run(agent_of(*endless, max_steps=3), "Go", record=path)
+    with pytest.raises(LimitExceeded):
+        replayed(world, agent_of(max_steps=3), path)
+
+
+def test_a_conversation_that_went_before_is_in_it(world, path):
+    agent = agent_of(final("hello"), *REPLIES)
+    world.run(agent, "Hi")
+    world.run(agent, "Go", record=path)
+    assert [m["content"] for m in replayed(world, agent_of(), path).messages if m["role"] == "user"] == ["Hi", "Go"]
+
+
+def test_secrets_are_not_in_it(world, path, monkeypatch):
+    monkeypatch.setenv("SHOP_API_KEY", "s3cr3t-value-42")
+    replies = (call("look", at="s3cr3t-value-42"), final("it is s3cr3t-value-42"))
+    world.run(agent_of(*replies, api_key="k3y-of-the-provider"), "Use s3cr3t-value-42", record=path)
+    assert "s3cr3t" not in path.read_text()
+    assert "k3y" not in path.read_text()
+    assert replayed(world, agent_of(), path).answer == "it is ***"
+
+
+def test_a_run_is_recorded_and_kept_at_a_time(world, path, tmp_path):
+    agent = agent_of(*REPLIES, journal=tmp_path / "runs.db")
+    assert world.run(agent, "Go", record=path).run_id
+    assert replayed(world, agent_of(journal=tmp_path / "runs.db"), path).run_id == ""
+
+
+def test_a_run_over_a_real_wire_is_replayed_without_it(world, path):
+    replies = [
+        {"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}]},
+        {"tool_calls": [{"name": "final_answer", "arguments": {"text": "3"}}]},
+    ]
+
+    def agent(base):
+        return JsonAgent(add, model="openai/gpt-4o-mini", api_base=base, api_key="test-key", retries=0)
+
+    with ModelServer(replies) as server:
+        result = world.stream(agent(server.api_base("openai")), "Go", record=path)[-1].result
+    again = replayed(world, agent("http://127.0.0.1:9/v1"), path)
+    assert (again.answer, again.messages) == ("3", result.messages)
+    assert again.messages[2]["provider"] == "openai"
+
+
+def test_other_files_are_refused(path):
+    with pytest.raises(OSError, match="No such file"):
+        agent_of().replay(path)
+    path.write_text("my diary\n")
+    with pytest.raises(RunError, match="no recorded run"):
+        agent_of().replay(path)
+    with pytest.raises(RunError, match="no recorded run"):
+        Recording.load(__file__)
+
+
+def test_a_folder_that_is_not_there_is_named(world, tmp_path):
+    with pytest.raises(RunError, match=r"record=.*No such file"):
+        world.run(agent_of(*REPLIES), "Go", record=tmp_path / "no" / "run.jsonl")
