@@ -22,7 +22,7 @@ from .listeners.log import log, show_messages
 from .loop import Answer, agent_loop
 from .messages import Message
 from .model import Model
-from .models import Backends, chosen
+from .models import Backends, chosen, soon_asked, spelt
 from .policies.approve import Decide
 from .policies.checks import Check
 from .policies.excerpts import MAX_RESULT
@@ -122,7 +122,8 @@ class JsonAgent(Generic[T]):
             checks=tuple(checks), tool_mode=tool_mode, max_result=max_result, handoffs=self.handoffs,
             policies=tuple(policies),
         )  # fmt: skip
-        self._backends = Backends(options if request_timeout is None else {"timeout": request_timeout, **options})
+        self._backends = Backends(spelt(options, JsonAgent.__init__.__kwdefaults__ or ()), request_timeout)
+        soon_asked(model)
         self._text_ends, self._noted, self._instruction = answer is str, False, ""
 
     def __call__(self, query: str | None = None, **how: Unpack[How]) -> T:

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import AsyncGenerator, Generator
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -27,8 +27,9 @@ from .wire.requests import account_headers, conversation, tool_parameters
 from .wire.sizes import TokenBounds
 from .wire.streams import Source, TimedClient
 from .wire.thinking import compatible
-from .wire.unlogged import Log, is_observed, unlogged
+from .wire.unlogged import is_observed, unlogged
 from .wire.waiting import Clock, Sign, awithin, within
+from .workers import start_thread
 
 _QUIET_ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the price table is fetched from GitHub at import
@@ -69,14 +70,15 @@ def _litellm() -> Any:
         return litellm
 
 
-@cache
-def _unlogged() -> Log:
-    """What saves litellm's bookkeeping of a call, some 35 % of its CPU; nothing where litellm has changed."""
-    try:
-        from litellm.litellm_core_utils.litellm_logging import Logging
-    except ImportError:
-        return lambda *_: {}
-    return unlogged(_litellm(), Logging)
+def begin_import() -> None:
+    """Import litellm in the background, some seconds of work; a failure is the first request's to tell."""
+
+    def work() -> None:
+        with suppress(Exception):
+            _litellm()
+
+    if "litellm" not in sys.modules:
+        start_thread(work)
 
 
 class LiteLLMModel:
@@ -212,7 +214,7 @@ class LiteLLMModel:
             "logger_fn": heard.listener(self._options.get("logger_fn")),
             "_skip_mcp_handler": True,  # else tools drag litellm's MCP gateway in, which some versions cannot import
         }
-        return {**asked, **_unlogged()(asked, awaited)}
+        return {**asked, **unlogged(_litellm(), asked, awaited=awaited)}
 
     def _seconds(self, request: Request) -> float:
         return self._timeout if request.timeout is None else min(self._timeout, request.timeout)

@@ -2,15 +2,21 @@
 
 import os
 import re
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
-from .litellm_model import LiteLLMModel
+from .errors import DefinitionError
+from .litellm_model import LiteLLMModel, begin_import
 from .model import Model
 from .offline import OfflineModel
 from .secrets import MaskedDict
 
 VARIABLE = "AGENTKIT_MODEL"
 OFFLINE = "offline"
+ALIKE = 0.8
+"""From which likeness on a name is a slip of the pen; litellm's own options are further from ours than that."""
 NO_MODEL = (
     f"no model is named (model=... or {VARIABLE}), so the embedded offline model answers: it matches words, "
     "it does not understand them"
@@ -23,6 +29,15 @@ _OF_THE_ACCOUNT = re.compile(
 )
 
 
+def spelt(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """`options` of a model; raises `DefinitionError` where one is an agent's own parameter (`names`), but misspelt."""
+    for option in options:
+        if meant := get_close_matches(option, names, 1, ALIKE):
+            text = f"{option!r} is no parameter of an agent; did you mean {meant[0]!r}?"
+            raise DefinitionError(f"{text} (Options of models pass, but none is called so.)")
+    return options
+
+
 class Backends:
     """The backends of one agent, each made once; `options` go to every model that litellm serves.
 
@@ -30,8 +45,8 @@ class Backends:
     of another provider does without.
     """
 
-    def __init__(self, options: dict[str, Any]) -> None:
-        self.options = MaskedDict(options)
+    def __init__(self, options: dict[str, Any], timeout: float | None = None) -> None:
+        self.options = MaskedDict(options if timeout is None else {"timeout": timeout, **options})
         self._made: dict[str, Model] = {}
 
     def backend(self, model: str | Model, first: str | Model | None = None) -> Model:
@@ -51,6 +66,16 @@ def chosen(*models: str | Model | None) -> tuple[str | Model, str]:
     """The first of `models` that is one, else the environment's, else the embedded one; and what to say about it."""
     named = next((model for model in models if model), None) or os.environ.get(VARIABLE)
     return (named, "") if named else (OFFLINE, NO_MODEL)
+
+
+def soon_asked(model: str | Model | None) -> None:
+    """Begin to load what will ask `model`, where a person types the query meanwhile: a prompt or a notebook.
+
+    In a script, whose next line asks, nothing is won by that: the two share the interpreter.
+    """
+    named, _ = chosen(model)
+    if isinstance(named, str) and named != OFFLINE and (hasattr(sys, "ps1") or "ipykernel" in sys.modules):
+        begin_import()
 
 
 def _provider(name: str) -> str:

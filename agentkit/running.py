@@ -7,6 +7,7 @@ takes longer than it may is answered with that, and what it still does is lost.
 
 import asyncio
 import json
+import math
 import threading
 import time
 from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
@@ -24,6 +25,8 @@ from .threads import Stop, stopped_by
 from .turns import Group, Item, Job, ToolAbandoned, ToolFinished, ToolStarted, Turn
 from .workers import start_coroutine, start_thread
 
+LOOK_UP = 1.0
+"""Seconds that are waited at a stretch: an interrupt that comes as a wait begins is not heard before its end."""
 __all__ = ["CallTools", "ToolAbandoned", "ToolFinished", "ToolStarted"]
 
 
@@ -77,10 +80,13 @@ class BlockingTurn(Turn):
 
     def wait(self) -> Item:
         """The next thing that happens."""
-        try:
-            return self.inbox.get(timeout=None if self.alarm is None else max(0.0, self.alarm - time.perf_counter()))
-        except Empty:
-            return None
+        while True:
+            left = math.inf if self.alarm is None else max(0.0, self.alarm - time.perf_counter())
+            try:
+                return self.inbox.get(timeout=min(left, LOOK_UP))
+            except Empty:
+                if left <= LOOK_UP:
+                    return None
 
     def put(self, item: Item) -> None:
         self.inbox.put(item)

@@ -1,9 +1,12 @@
 """Which options go to which model: an account's key and address to nobody else."""
 
+import inspect
+
 import pytest
 
-from agentkit import JsonAgent, tool
-from agentkit.models import Backends
+from agentkit import DefinitionError, JsonAgent, tool
+from agentkit.litellm_model import _litellm
+from agentkit.models import Backends, spelt
 from agentkit.offline import OfflineModel
 from agentkit.testing import ScriptedModel
 
@@ -56,3 +59,15 @@ def test_each_backend_is_made_once():
     assert isinstance(backends.backend("offline"), OfflineModel)
     model = ScriptedModel()
     assert backends.backend(model) is model
+
+
+@pytest.mark.parametrize(("written", "meant"), [("max_setps", "max_steps"), ("listener", "listeners"), ("limit", "limits")])
+def test_a_misspelt_parameter_is_told(written: str, meant: str) -> None:
+    with pytest.raises(DefinitionError, match=f"'{written}' is no parameter of an agent; did you mean '{meant}'"):
+        JsonAgent(len, **{written: 3})
+
+
+def test_no_option_of_litellm_is_taken_for_a_misspelt_parameter() -> None:
+    own = JsonAgent.__init__.__kwdefaults__
+    known = dict.fromkeys(set(inspect.signature(_litellm().completion).parameters) - set(own))
+    assert spelt(known, own) is known

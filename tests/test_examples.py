@@ -18,6 +18,11 @@ EXAMPLES = {
         "waits for a word: .*old.log",
         r'left: \["keys.txt","notes.txt"\]',
     ],
+    "killed_and_continued.py": [
+        r"exit code: -9\ninterrupted while calling pay",
+        r"(?s)reply 1.*exit code.*reply 2.*reply 3",
+        r'pay: OutcomeUnknown: (?s:.*)payments: \["gas","water"\]',
+    ],
     "own_model.py": ["It is 22.0!", r"parrot-1: 2 replies, \d+ words read", r"streamed: \['Squawk! ', "],
     "own_policy.py": [r"(?s)\(this reply was known\).*the second time: Ada has", "said: .*ada@", "read: .*<address>"],
     "quickstart.py": ["15% of 2,340.*\n    351.0", "days_between .*: 34"],

@@ -13,6 +13,7 @@ from typing import Any
 from ..calls import BoundCall, ToolResult
 from ..errors import Paused
 from ..messages import Message, Usage, pending_calls
+from ..turns import NOT_BEGUN
 from .conversation import Conversation
 from .lease import lease
 from .setup import Setup
@@ -169,11 +170,11 @@ class Book:
         self._begin_step(self.step, identity, asked.name, digest(asked.name, asked.arguments), arguments)
 
     def called(self, result: ToolResult) -> None:
-        """A call has its result; one of an agent that paused has none yet."""
+        """A call has its result; one of an agent that paused has none yet, and one that was given up had not begun."""
         identity = result.call.id
         if identity not in self._begun or identity in self._ended:
             return
-        if isinstance(result.exception, Paused):
+        if isinstance(result.exception, Paused) or result.value is NOT_BEGUN:
             sql = "DELETE FROM steps WHERE run = ? AND step = ? AND call = ?"
             self._pending.append((sql, (self.run, self.step, identity)))
         else:

@@ -6,12 +6,8 @@ The means is `litellm_logging_obj`, the object that litellm's own router and pro
 """
 
 import datetime
-from collections.abc import Callable
-from functools import partial
+from functools import cache
 from typing import Any
-
-Log = Callable[[dict[str, Any], bool], dict[str, Any]]
-"""From what litellm is asked, and whether it is awaited, to the arguments that are added."""
 
 _WATCHERS = (
     "callbacks",
@@ -49,12 +45,6 @@ class _Unread:
         return None
 
 
-def unlogged(litellm: Any, logging: type[Any]) -> Log:
-    """What saves the bookkeeping of a call, given litellm and its class `Logging`."""
-
-    return partial(_log, litellm, type("Unlogged", (_Unread, logging), {}))
-
-
 def is_observed(litellm: Any) -> bool:
     """Whether somebody wants to hear from litellm of every reply."""
     for name in _WATCHERS:
@@ -64,11 +54,15 @@ def is_observed(litellm: Any) -> bool:
     return False
 
 
-def _log(litellm: Any, kind: type[Any], asked: dict[str, Any], awaited: bool) -> dict[str, Any]:
+def unlogged(litellm: Any, asked: dict[str, Any], *, awaited: bool) -> dict[str, Any]:
+    """The argument that saves the bookkeeping of a call; none where somebody reads it, or litellm has changed.
+
+    `asked` are the arguments of the call, `awaited` says whether it is asynchronous.
+    """
     if not _OPTIONS.isdisjoint(asked) or is_observed(litellm):
         return {}
     try:
-        log = kind(
+        log = _unread(litellm)(
             model=asked["model"],
             messages=asked["messages"],
             stream=bool(asked.get("stream")),
@@ -85,6 +79,11 @@ def _log(litellm: Any, kind: type[Any], asked: dict[str, Any], awaited: bool) ->
             litellm_params={"api_base": ""},
             stream_options=asked.get("stream_options"),
         )
-    except (TypeError, AttributeError):  # of another version of litellm: its own log will do
+    except (TypeError, AttributeError):
         return {}
     return {"litellm_logging_obj": log}
+
+
+@cache
+def _unread(litellm: Any) -> type[Any]:
+    return type("Unread", (_Unread, litellm.litellm_core_utils.litellm_logging.Logging), {})

@@ -167,6 +167,21 @@ class TestGoingOn:
         run_id = runs(path)[0].id
         assert f"agentkit resume {run_id} --journal {path}" in "\n".join(getattr(caught.value, "__notes__", []))
 
+    def test_a_call_that_was_given_up_before_it_began_is_made(self, path):
+        made: list[int] = []
+
+        def act(number: int) -> int:
+            """Acts."""
+            made.append(number)
+            return number
+
+        events = agent_of(path, call("act", number=7), tools=[act]).stream("Go")
+        assert any(type(event).__name__ == "ToolStarted" for event in events)
+        events.close()
+        assert made == []
+        result = agent_of(path, final("ok"), tools=[act]).resume(runs(path)[0].id)
+        assert (made, result.messages[3]["content"]) == ([7], "7")
+
     def test_an_abandoned_stream_can_be_resumed(self, path):
         for event in agent_of(path, ADD, final("3")).stream("Go"):
             if type(event).__name__ == "ToolFinished":
@@ -639,14 +654,19 @@ class TestFailing:
         assert sum(isinstance(event, JournalFailed) for event in events) == 1
         assert world.run(agent, "Again").answer == "4"
 
-    def test_a_file_that_can_only_be_read(self, world, path):
+    def test_a_file_that_can_only_be_read(self, world, path, monkeypatch):
         agent_of(path, final("3"))("Go")
-        path.chmod(0o444)
-        if os.access(path, os.W_OK):
-            pytest.skip("whoever runs this may write everything")
+        set_up = Store._set_up
+
+        def reading(self, sync):
+            set_up(self, sync)
+            self._file.execute("PRAGMA query_only=1")
+
+        monkeypatch.setattr(Store, "_set_up", reading)
         events = world.stream(agent_of(path, final("4")), "Go")
         assert events[-1].result.answer == "4"
-        assert any(isinstance(event, JournalFailed) for event in events)
+        (failed,) = [event for event in events if isinstance(event, JournalFailed)]
+        assert "attempt to write a readonly database" in failed.notice
         assert [run.answer for run in runs(path)] == ["3"]
 
     def test_what_json_does_not_have_is_named(self, world, path):

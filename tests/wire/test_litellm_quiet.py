@@ -70,3 +70,28 @@ def test_nothing_is_printed_fetched_or_loaded(tmp_path: Path) -> None:
             timeout=60,
         )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+WAITING_FOR_A_PERSON = """
+import sys, time
+{prompt}
+from agentkit import JsonAgent
+agent = JsonAgent(len, model={model!r})
+time.sleep(0.2)
+print("litellm" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("prompt", "model", "begun"),
+    [
+        ("sys.ps1 = '>>> '", "openai/gpt-4o-mini", True),
+        ("sys.modules['ipykernel'] = sys", "groq/llama-3.1-8b-instant", True),
+        ("", "openai/gpt-4o-mini", False),
+        ("sys.ps1 = '>>> '", "offline", False),
+    ],
+)
+def test_litellm_is_loaded_while_a_person_types(prompt: str, model: str, begun: bool) -> None:
+    program = WAITING_FOR_A_PERSON.format(prompt=prompt, model=model)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{begun}\n", "")

@@ -49,7 +49,7 @@ def test_nothing_else_changes(
     heard: list[Any] = []
     for without in (True, False):
         if not without:
-            monkeypatch.setattr(litellm_model, "_unlogged", lambda: lambda *_: {})
+            monkeypatch.setattr(litellm_model, "unlogged", lambda *_, **__: {})
         with ModelServer(CALL, "three", {"status": 429, "retry_after": 7}, {"status": 401}) as server:
             model = provider.at(server)
             replies = [play(model, HI, stream=stream) for _ in range(2)]

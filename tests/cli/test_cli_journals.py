@@ -1,0 +1,102 @@
+"""`agentkit runs`, `resume` and `replay`, and the line that an interrupted run leaves behind."""
+
+import json
+import re
+
+import pytest
+from conftest import Terminal
+
+from agentkit import JsonAgent
+from agentkit.journal import runs
+from agentkit.testing import ScriptedModel
+
+ASKED = ("run", "Add 2 and 3", "--tools", "mytools.py:add", "--quiet", "--journal", "runs.db")
+
+
+class Stopped(BaseException):
+    pass
+
+
+def stopping(*_):
+    raise Stopped
+
+
+@pytest.fixture
+def stopped(folder) -> str:
+    """The id of a run that was stopped."""
+    import mytools
+
+    calls = {"tool_calls": [{"name": "add", "arguments": {"a": 2, "b": 3}}]}
+    agent = JsonAgent(mytools.add, model=ScriptedModel(calls, stopping), journal="runs.db")
+    with pytest.raises(Stopped):
+        agent("What is 2 + 3?")
+    return runs("runs.db")[0].id
+
+
+def test_kept_runs_are_listed_and_shown(run):
+    assert run(*ASKED).stdout == "5\n"
+    listed = run("runs")
+    (line,) = re.findall(r"^(\w{12})  finished +\d+s  Add 2 and 3$", listed.stdout, re.MULTILINE)
+    shown = run("runs", line)
+    assert "user: Add 2 and 3" in shown.stdout
+    assert 'add({"a":' in shown.stdout
+    assert json.loads(run("runs", "--json").stdout)[0]["id"] == line
+    assert json.loads(run("runs", line, "--json").stdout)["answer"] == "5"
+
+
+def test_a_run_is_written_as_a_page_and_removed(run, folder):
+    run(*ASKED)
+    run_id = runs("runs.db")[0].id
+    assert run("runs", run_id, "--html", "run.html").exit_code == 0
+    assert "Add 2 and 3" in (folder / "run.html").read_text()
+    assert run("runs", "--prune", "1").stdout == "0 runs are removed\n"
+    assert run("runs", run_id, "--delete").exit_code == 0
+    assert "the journal holds no run" in run("runs").stderr
+
+
+def test_a_stopped_run_is_listed_and_goes_on(run, stopped):
+    listed = run("resume")
+    assert f"{stopped}  interrupted" in listed.stdout
+    assert "asking scripted" in listed.stdout
+    done = run("resume", stopped, "--tools", "mytools.py:add", "--quiet")
+    assert (done.stdout, done.exit_code) == ("5\n", 0)
+    assert "no run waits to go on" in run("resume").stderr
+
+
+def test_other_tools_are_refused_in_one_line(run, stopped):
+    refused = run("resume", stopped, "--tools", "mytools.py:greet", "--quiet")
+    assert refused.exit_code == 1
+    assert refused.stderr.count("\n") == 1
+    assert "add: removed; greet: added" in refused.stderr
+    assert run("resume", stopped, "--tools", "mytools.py:greet", "--quiet", "--go-on").exit_code == 0
+
+
+def test_what_is_not_there_is_named(run):
+    assert "there is no journal 'runs.db'" in run("runs").stderr
+    run(*ASKED)
+    assert "no run has the id 'abc'" in run("resume", "abc").stderr
+
+
+def test_an_interrupted_run_leaves_the_line_that_resumes_it(folder):
+    terminal = Terminal("run", "Wait for 30 seconds", "--tools", "more.py:wait_for", "--journal", "runs.db")
+    try:
+        terminal.expect("wait_for")
+        terminal.send("\x03")
+        terminal.expect("agentkit resume ")
+        assert terminal.end() == 130
+    finally:
+        terminal.close()
+    (kept,) = runs("runs.db")
+    text = " ".join(terminal.text.split())
+    assert f"agentkit resume {kept.id} --journal runs.db goes on" in text
+    assert kept.state == "interrupted"
+    assert kept.last in ("calling wait_for", "offline had replied")
+
+
+def test_a_recorded_run_is_replayed(run, folder):
+    assert run(*ASKED[:-2], "--record", "run.jsonl").stdout == "5\n"
+    replayed = run("replay", "run.jsonl", "--tools", "mytools.py:add", "--quiet")
+    assert (replayed.stdout, replayed.exit_code) == ("5\n", 0)
+    other = run("replay", "run.jsonl", "--tools", "mytools.py:greet", "--quiet")
+    assert other.exit_code == 1
+    assert "request 1 differs: the tools: add" in other.stderr
