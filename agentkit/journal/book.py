@@ -231,10 +231,11 @@ class Book:
             self._pending.append(conversation.statement(place, message))
             self.step += place >= max(before, self._first) and message["role"] == "assistant"
         self._pending += conversation.new_cut(self.texts)
-        state = encoded(self.state())
+        state = self.state()
         if state != conversation.state:
             conversation.state = state
-            self._pending.append(("UPDATE conversations SET state = ? WHERE id = ?", (state, conversation.key)))
+            sql = "UPDATE conversations SET state = ? WHERE id = ?"
+            self._pending.append((sql, (encoded(state), conversation.key)))
 
     def _begin_step(self, step: int, call: str, name: str, number: int, arguments: str | None) -> None:
         sql = "INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)"

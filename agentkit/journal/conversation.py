@@ -32,7 +32,7 @@ class Conversation:
     written: list[Message] = field(default_factory=list, repr=False)
     digests: list[int] = field(default_factory=list, repr=False)
     cut: set[str] = field(default_factory=set, repr=False)
-    state: str = "{}"
+    state: Mapping[str, Any] = field(default_factory=dict, repr=False)
     total: int = 0
     """The sum of the digests but the instruction's, by which a request knows what it was made on."""
     rows: int = 0
@@ -51,7 +51,7 @@ class Conversation:
 
     def begin_anew(self) -> None:
         """Take what is written for another conversation, which stays as it is."""
-        self.key, self.run, self.state, self.total = secrets.randbits(60), "", "{}", 0
+        self.key, self.run, self.state, self.total = secrets.randbits(60), "", {}, 0
         self.written, self.digests, self.cut, self.rows, self.replies = [], [], set(), 0, []
 
     def note(self, message: Message, number: int) -> None:

@@ -104,7 +104,8 @@ def conversation(store: Store, journal: Journal, key: int, run: str = "") -> tup
     kept = Conversation(journal, key)
     for message, number in messages(store, key):
         kept.note(message, number)
-    kept.state, kept.name = store.rows("SELECT state, name FROM conversations WHERE id = ?", key)[0]
+    state, kept.name = store.rows("SELECT state, name FROM conversations WHERE id = ?", key)[0]
+    kept.state = json.loads(state)
     cut = {key: json.loads(body) for key, body in store.rows("SELECT key, body FROM cut WHERE conversation = ?", key)}
     kept.cut = {*cut}
     for other, status in store.rows("SELECT id, status FROM runs WHERE conversation = ?", key):
@@ -112,7 +113,7 @@ def conversation(store: Store, journal: Journal, key: int, run: str = "") -> tup
             kept.run = other
         else:
             kept.base += usage_of(store, other)
-    return kept, {**json.loads(kept.state), "cut": cut}
+    return kept, {**kept.state, "cut": cut}
 
 
 def named(journal: Journal, name: str) -> tuple[Conversation, dict[str, Any]]:

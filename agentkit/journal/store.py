@@ -28,8 +28,8 @@ TABLES = """
 CREATE TABLE conversations (id INTEGER PRIMARY KEY, name TEXT UNIQUE, state TEXT NOT NULL DEFAULT '{}');
 CREATE TABLE messages (
     conversation INTEGER, place INTEGER, body TEXT NOT NULL, digest INTEGER NOT NULL, PRIMARY KEY (conversation, place)
-);
-CREATE TABLE cut (conversation INTEGER, key TEXT, body TEXT NOT NULL, PRIMARY KEY (conversation, key));
+) WITHOUT ROWID;
+CREATE TABLE cut (conversation INTEGER, key TEXT, body TEXT NOT NULL, PRIMARY KEY (conversation, key)) WITHOUT ROWID;
 CREATE TABLE runs (
     id TEXT PRIMARY KEY, conversation INTEGER, query TEXT, model TEXT, setup TEXT, first INTEGER, begun REAL,
     ended REAL, status TEXT, outcome TEXT, origin TEXT
@@ -39,7 +39,7 @@ CREATE TABLE setups (id TEXT PRIMARY KEY, body TEXT NOT NULL);
 CREATE TABLE steps (
     run TEXT, step INTEGER, call TEXT, name TEXT, input INTEGER, arguments TEXT, begun REAL, ended REAL, outcome TEXT,
     PRIMARY KEY (run, step, call)
-);
+) WITHOUT ROWID;
 """
 
 

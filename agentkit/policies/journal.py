@@ -62,8 +62,11 @@ def journaled(book: Book, on_uncertain: Uncertain = None) -> Policy:
             reply: Reply = yield from ask(effect)
             book.replied(reply.finish_reason)
             return reply
-        yield from ask(Keep(book))
-        if isinstance(effect, CallTools):
+        if not isinstance(effect, CallTools):
+            yield from ask(Keep(book))
+        else:  # the first call that begins is written together with the reply that asks for it
+            if any(bound.tool is not None and bound.tool.turnstile is not None for bound in effect.calls):
+                yield from ask(Keep(book))
             calls = []
             for bound in effect.calls:
                 calls.append((yield from _recalled(bound, book.known.pop(bound.call.id, None), on_uncertain)))

@@ -6,6 +6,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from agentkit.testing.server import ModelServer
 
 PROGRAM = """
