@@ -85,6 +85,13 @@ class BoundCall:
     timeout: float | None = None
     context: RunContext[Any] | None = field(default=None, repr=False, compare=False)
     needs_approval: str = ""
+    raw: str = ""
+    """What the model wrote where the call has `{}`, since it is no JSON object."""
+
+    @property
+    def as_written(self) -> ToolCall:
+        """The call with the arguments that the model wrote, for whoever watches."""
+        return replace(self.call, arguments=self.raw) if self.raw else self.call
 
     @classmethod
     def impossible(
@@ -93,9 +100,10 @@ class BoundCall:
         problem: ExceptionInfo,
         tool: JsonTool[..., Any] | None = None,
         repairs: tuple[Repair, ...] = (),
+        raw: str = "",
     ) -> "BoundCall":
         """The call that cannot be made; invoking it results in `problem`."""
-        return cls(call, lambda: problem, tool, problem, repairs=repairs)
+        return cls(call, lambda: problem, tool, problem, repairs=repairs, raw=raw)
 
     def within(self, variable: ContextVar[T], value: T) -> "BoundCall":
         """The same call, run with a context variable set."""

@@ -97,16 +97,18 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         """
         tool = self._meant(call.name)
         if tool is None:
-            arguments = call.arguments if is_sound(call.arguments) else "{}"
-            refused = replace(call, name=portable_name(call.name), arguments=arguments)
-            return BoundCall.impossible(refused, self._unknown(call.name))
+            raw = "" if is_sound(call.arguments) else call.arguments
+            refused = replace(call, name=portable_name(call.name), arguments="{}" if raw else call.arguments)
+            return BoundCall.impossible(refused, self._unknown(call.name), raw=raw)
         bound = tool.bind(call.arguments, context, repair="off" if self.repair == "off" else None)
         renamed = () if tool.name == call.name else (Repair("", "name of the tool", clipped(call.name), tool.name),)
-        if renamed or bound.arguments != call.arguments:
+        raw = call.arguments
+        if renamed or bound.arguments != raw:
             call = replace(call, name=tool.name, arguments=bound.arguments)
         repairs = (*renamed, *bound.repairs)
         if isinstance(bound.ready, ExceptionInfo):
-            return BoundCall.impossible(call, bound.ready, tool, repairs)
+            lost = raw if call.arguments == "{}" and not bound.repairs and not is_sound(raw) else ""
+            return BoundCall.impossible(call, bound.ready, tool, repairs, lost)
         return BoundCall(call, bound.ready, tool, is_answer=tool is self.answer, repairs=repairs, context=context)
 
     def _meant(self, name: str) -> JsonTool[..., Any] | None:

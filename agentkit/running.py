@@ -9,7 +9,6 @@ import asyncio
 import json
 import math
 import threading
-import time
 from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -79,14 +78,11 @@ class BlockingTurn(Turn):
     """A turn that is waited for by blocking."""
 
     def wait(self) -> Item:
-        """The next thing that happens."""
-        while True:
-            left = math.inf if self.alarm is None else max(0.0, self.alarm - time.perf_counter())
-            try:
+        """The next thing that happens; the end of a call's time comes before what it tells without a pause."""
+        while (left := self.seconds_left) > 0:
+            with suppress(Empty):
                 return self.inbox.get(timeout=min(left, LOOK_UP))
-            except Empty:
-                if left <= LOOK_UP:
-                    return None
+        return None
 
     def put(self, item: Item) -> None:
         self.inbox.put(item)
@@ -107,19 +103,20 @@ class AsyncTurn(Turn):
         self._wake = asyncio.Event()
 
     async def wait(self) -> Item:
-        """The next thing that happens."""
-        while self.inbox.empty():
+        """The next thing that happens; whatever else is on the loop gets its turn, too."""
+        if not self.inbox.empty():
+            await asyncio.sleep(0)
+        while (left := self.seconds_left) > 0:
+            if not self.inbox.empty():
+                return self.inbox.get_nowait()
             self._wake.clear()
-            left = None if self.alarm is None else self.alarm - time.perf_counter()
-            if left is not None and left <= 0:
-                return None
-            timer = None if left is None else self._loop.call_later(left, self._wake.set)
+            timer = None if left == math.inf else self._loop.call_later(left, self._wake.set)
             try:
                 await self._wake.wait()
             finally:
                 if timer is not None:
                     timer.cancel()
-        return self.inbox.get_nowait()
+        return None
 
     def put(self, item: Item) -> None:
         self.inbox.put(item)

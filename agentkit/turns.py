@@ -6,6 +6,7 @@ for another run's.  A result is noted by the thread that has it, so none is lost
 """
 
 import asyncio
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -151,6 +152,11 @@ class Turn(ABC):
             else:
                 yield from self._over(job)
 
+    @property
+    def seconds_left(self) -> float:
+        """Until the next call is late."""
+        return math.inf if self.alarm is None else self.alarm - time.perf_counter()
+
     def stop(self) -> None:
         """End the turn, from any thread: whoever waits for the run of which it is a part has given it up."""
         self.put(RunError("the run was given up by the tool call that it was part of"))
@@ -235,7 +241,7 @@ class Turn(ABC):
                 self._give_up(job)
                 if job.is_threaded and job.stop is not None:
                     yield ToolAbandoned(job.bound, abandoned())
-                yield from self._over(job)
+            yield from self._over(job)
         self.alarm = min((job.deadline for job in self._jobs if job.deadline is not None), default=None)
 
     def _give_up(self, job: Job) -> None:

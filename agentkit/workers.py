@@ -14,7 +14,7 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakKeyDictionary
@@ -43,7 +43,7 @@ async def in_thread(function: Callable[[], T]) -> T:
 
     def work() -> None:
         outcome = _outcome(function)
-        if not loop.is_closed():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any longer
             loop.call_soon_threadsafe(_settle, ended, outcome)
 
     thread = Work(work)
@@ -64,7 +64,11 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEvent
         coroutine.close()
         raise
     with stopped_by(give_up):
-        return ended.result()
+        try:
+            return ended.result()
+        except KeyboardInterrupt:
+            give_up()
+            raise
 
 
 def start_coroutine(

@@ -128,6 +128,9 @@ class Store:
     def write(self, statements: Sequence[Statement]) -> None:
         """Run the statements, all or none of them."""
         with self._lock, self._told():
+            if len(statements) == 1:  # a transaction by itself
+                self._file.execute(*statements[0])
+                return
             self._file.execute("BEGIN IMMEDIATE")
             with self._ended():
                 for sql, values in statements:

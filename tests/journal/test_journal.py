@@ -633,7 +633,7 @@ class TestFailing:
 
         def failing(self, statements):
             number[0] += 1
-            if number[0] == 3:
+            if number[0] == 2:
                 raise JournalError("no")
             write(self, statements)
 

@@ -69,7 +69,8 @@ def test_openai_and_groq_are_sent_the_documented_second_turn(name: str, play: Pl
 
 def test_anthropic_is_sent_the_documented_second_turn(play: Play) -> None:
     body, ids = second_turn(Provider("anthropic"), play, tool_choice="required")
-    assert body["system"] == [{"type": "text", "text": "be brief"}]
+    mark = {"cache_control": {"type": "ephemeral"}}
+    assert body["system"] == [{"type": "text", "text": "be brief", **mark}]
     assert body["messages"][1:] == [
         {
             "role": "assistant",
@@ -83,7 +84,7 @@ def test_anthropic_is_sent_the_documented_second_turn(play: Play) -> None:
             "role": "user",
             "content": [
                 {"type": "tool_result", "tool_use_id": ids[0], "content": "3"},
-                {"type": "tool_result", "tool_use_id": ids[1], "content": "noon"},
+                {"type": "tool_result", "tool_use_id": ids[1], "content": "noon", **mark},
             ],
         },
     ]
@@ -339,3 +340,30 @@ def test_strict_tools_are_sent_to_those_who_take_them_where_it_is_asked_for(name
         function = server.requests[0].body["tools"][0]["function"]
     assert function.get("strict", False) is (name == "openai")
     assert function["parameters"]["required"] == (["a", "b"] if name == "openai" else ["a"])
+
+
+def marks(body: Any) -> list[str]:
+    """Where in a request to Anthropic the marks of the cache stand."""
+    blocks = {"system": body["system"]} | {f"message {n}": m["content"] for n, m in enumerate(body["messages"])}
+    return [
+        f"{where}, block {n}"
+        for where, parts in blocks.items()
+        for n, part in enumerate(parts)
+        if "cache_control" in part
+    ]
+
+
+def test_anthropic_is_told_what_to_cache(play: Play, stream: bool) -> None:
+    calls = [ToolCall(identity, "add", '{"a": 1}') for identity in "xy"]
+    history = [system("Be kind."), user("q"), assistant(None, calls), *map(tool_message, calls, RESULTS)]
+    own = {"type": "text", "text": "q", "cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    with ModelServer("3", "3", "3") as server:
+        model = Provider("anthropic").at(server)
+        for messages in (history[:2], history, [history[0], {"role": "user", "content": [own]}, *history[2:]]):
+            play(model, messages, stream=stream)
+    assert [marks(sent.body) for sent in server.requests] == [
+        ["system, block 0", "message 0, block 0"],
+        ["system, block 0", "message 2, block 1"],
+        ["message 0, block 0"],
+    ]
+    assert "cache_control" not in str(history)
