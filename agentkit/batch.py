@@ -7,17 +7,17 @@ the next event in a blocking one.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Sized
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from functools import partial
 from itertools import islice
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
 from .errors import RunError
 from .flow import Event
 from .listeners.progress import ProgressBar
 from .run import Result, RunFinished
-from .threads import Work, is_given_up, stopped_by
+from .threads import LOOK_UP, Work, is_given_up, stopped_by
 from .workers import start_thread
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ def finished(
                     running[place] = start_thread(partial(_work, start, place, query, arrived))
                 if not running:
                     return
-                place, outcome = arrived.get()
+                place, outcome = _arrival(arrived)
                 if place == _STOPPED:
                     raise outcome
                 del running[place]
@@ -120,6 +120,12 @@ async def afinished(
 
 async def _next(waiting: AsyncGenerator[str, None]) -> str | None:
     return await anext(waiting, None)
+
+
+def _arrival(arrived: "_Arrived") -> tuple[int, Any]:
+    while True:
+        with suppress(Empty):
+            return arrived.get(timeout=LOOK_UP)
 
 
 _Arrived: TypeAlias = "SimpleQueue[tuple[int, Any]]"

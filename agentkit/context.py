@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -11,6 +12,8 @@ from .messages import ToolCall, Usage
 
 Deps = TypeVar("Deps")
 T = TypeVar("T")
+INSIDE: ContextVar[tuple[str, ...]] = ContextVar("inside", default=())
+"""The names of the agents inside tools that the code is part of, the outermost first."""
 
 
 @dataclass(frozen=True, slots=True)

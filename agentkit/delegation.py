@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from .calls import BoundCall, ToolResult
-from .context import RunContext
+from .context import INSIDE, RunContext
 from .errors import ExceptionInfo, Paused, RunError, ToolError
 from .flow import Effect, Emit, Event, Flow, Policy, around, ask
 from .json_tool import JsonTool
@@ -19,7 +19,7 @@ from .messages import system
 from .policies.approve import AUTHORITY, Decision, paused
 from .run import HandedOver, Result, RunFinished, SubRun
 from .running import CallTools
-from .schemas import check_description
+from .schemas import check_description, check_name
 from .session import Session
 
 MOST_HANDOFFS = 10
@@ -47,6 +47,7 @@ def agent_tool(start: Start, name: str, description: str) -> JsonTool[..., Any]:
         session, given = _resumed(run)
         asked = None if session.messages else query
         result: Result[Any] | None = None
+        INSIDE.set((*INSIDE.get(), name))  # each call has a context of its own
         try:
             async with aclosing(start(asked, session, given, run.stream)) as events:
                 async for event in events:
@@ -61,7 +62,9 @@ def agent_tool(start: Start, name: str, description: str) -> JsonTool[..., Any]:
         assert result is not None  # every run that does not raise ends with it
         return result.answer
 
-    check_description(name, description)
+    check_name(name, "agent.as_tool({!r})")
+    remedy = f'Give JsonAgent(..., description="...") or agent.as_tool({name!r}, description="...").'
+    check_description(name, description, remedy)
     return JsonTool(ask_agent, name=name, description=description, on_error="raise", timeout=None)
 
 
@@ -108,8 +111,11 @@ H = TypeVar("H", bound=Hand)
 def handoff_tools(handoffs: Mapping[str, Any]) -> list[JsonTool[..., Any]]:
     """The tools `transfer_to_...`, by which a model hands the conversation on; `handoffs` are the agents by name.
 
-    An agent that is not made yet stands there as a function that returns it: `{"triage": lambda: triage}`.
+    An agent that is not made yet stands there as a function that returns it: `{"triage": lambda: triage}`.  Raises
+    `DefinitionError` for a name that cannot be part of a tool's.
     """
+    for name in handoffs:
+        check_name(name, "handoffs={{{!r}: ...}}", PREFIX)
     return [_handoff_tool(name, getattr(agent, "description", "")) for name, agent in handoffs.items()]
 
 

@@ -72,6 +72,7 @@ class JsonTool(Generic[P, R]):
     sequential: bool
     isolate: Isolation | None
     trust: Trust | None
+    _chosen: Mapping[str, Any] = {}
 
     def __init__(
         self,
@@ -86,6 +87,7 @@ class JsonTool(Generic[P, R]):
         **handling: Unpack[Handling],
     ) -> None:
         schema = arguments_of(function, parameters, duplicates, overload)
+        self._chosen = {"parameters": parameters, "duplicates": duplicates, "overload": overload}
         description = description or own_text(function, schema)
         handling = {**declared(function), **handling}
         self._set_up(function, schema, name or own_name(function, schema), description, **handling)
@@ -157,7 +159,7 @@ class JsonTool(Generic[P, R]):
         if instance is None:
             return self
         method = self.function.__get__(instance, owner)
-        bound_method = JsonTool(method, name=self.name, description=self.description, **self._handling)
+        bound_method = JsonTool(method, name=self.name, description=self.description, **self._chosen, **self._handling)
         bound_method.turnstile = self.turnstile
         return bound_method
 
@@ -224,8 +226,8 @@ class JsonTool(Generic[P, R]):
         """The call with validated arguments, or what is wrong with them; `context` fills the injected parameters."""
         if self._aliased:
             arguments = real_names(arguments, self._aliased)
-        hidden = self.arguments.injected
-        values = {name: injected_value(hint, context or RunContext(None)) for name, hint in hidden.items()}
+        context = context or RunContext(None)
+        values = {name: injected_value(hint, context) for name, hint in self.arguments.injected.items()}
         found = bound(self.arguments, arguments, values, name=self.name, repair=repair or self.repair)
         if self.isolate and not isinstance(found.ready, ExceptionInfo):
             found = replace(found, ready=partial(isolated, self.name, found.ready))
@@ -236,8 +238,7 @@ class JsonTool(Generic[P, R]):
 
         Raises `ValueError` with what is wrong about the arguments, and whatever the function raises.
         """
-        ready = self.bind(arguments_in(call, self.parameters)).ready
-        if isinstance(ready, ExceptionInfo):
+        if isinstance(ready := self.bind(arguments_in(call, self.parameters)).ready, ExceptionInfo):
             raise ValueError(f"{self.name}: {ready.message}")
         return cast(R, settled(ready()))
 
@@ -252,8 +253,7 @@ class JsonTool(Generic[P, R]):
     async def acall_with_raw_arguments(self, arguments: str | Mapping[str, Any]) -> R | ExceptionInfo:
         """`call_with_raw_arguments` for coroutine functions, awaited on the running loop."""
         try:
-            ready = self.bind(arguments).ready
-            if isinstance(ready, ExceptionInfo):
+            if isinstance(ready := self.bind(arguments).ready, ExceptionInfo):
                 return ready
             return cast(R, await asettled(ready() if self.is_async else await in_thread(ready)))
         except Exception as error:

@@ -107,8 +107,8 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
             call = replace(call, name=tool.name, arguments=bound.arguments)
         repairs = (*renamed, *bound.repairs)
         if isinstance(bound.ready, ExceptionInfo):
-            lost = raw if call.arguments == "{}" and not bound.repairs and not is_sound(raw) else ""
-            return BoundCall.impossible(call, bound.ready, tool, repairs, lost)
+            lost = bound.arguments == "{}" and not is_sound(raw)
+            return BoundCall.impossible(call, bound.ready, tool, repairs, raw if lost else "")
         return BoundCall(call, bound.ready, tool, is_answer=tool is self.answer, repairs=repairs, context=context)
 
     def _meant(self, name: str) -> JsonTool[..., Any] | None:

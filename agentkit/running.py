@@ -20,12 +20,10 @@ from .errors import ToolError
 from .flow import Done, Event
 from .handling import ORDERED
 from .isolation import NotIsolable
-from .threads import Stop, stopped_by
+from .threads import LOOK_UP, Stop, stopped_by
 from .turns import Group, Item, Job, ToolAbandoned, ToolFinished, ToolStarted, Turn
 from .workers import start_coroutine, start_thread
 
-LOOK_UP = 1.0
-"""Seconds that are waited at a stretch: an interrupt that comes as a wait begins is not heard before its end."""
 __all__ = ["CallTools", "ToolAbandoned", "ToolFinished", "ToolStarted"]
 
 

@@ -17,6 +17,8 @@ from typing import TypeAlias
 
 Stop: TypeAlias = Callable[[], object]
 
+LOOK_UP = 1.0
+"""Seconds that are waited at a stretch: an interrupt that comes as a wait begins is not heard before its end."""
 IDLE = 10.0
 """Seconds that a thread without work waits for some before it ends."""
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from .calls import BoundCall
 from .errors import RunError
 from .flow import Event
 from .messages import Message, Usage
@@ -26,6 +27,7 @@ Kind: TypeAlias = Literal["model", "tool", "wait"]
 MOST_NOTES = 500
 """What a tool tells of its work is a note too, and may be told without end."""
 LONGEST_ERROR = 300
+LONGEST_RAW = 2_000
 STOPPED = "it was stopped before its end"
 
 
@@ -35,7 +37,7 @@ class Span:
 
     `name` is the model's or the tool's, or what was waited for; `call` the id of the call; `error` says what it came to
     if it failed; a request has its `usage`, and `place`, the index of its reply among the run's messages; a call has
-    the `repairs` that it needed.
+    the `repairs` that it needed, and `raw`, what the model wrote where its arguments are `{}` because it is no object.
     """
 
     kind: Kind
@@ -47,6 +49,7 @@ class Span:
     usage: Usage | None = None
     place: int = 0
     repairs: Sequence[Repair] = ()
+    raw: str = ""
 
     def as_dict(self, began: float) -> dict[str, Any]:
         """The span as a JSON object, in seconds since `began`, without what it does not have."""
@@ -56,6 +59,7 @@ class Span:
             "usage": self.usage.as_dict() if self.usage else None,
             "place": self.place,
             "repairs": [str(repair) for repair in self.repairs],
+            "raw": mask(self.raw)[:LONGEST_RAW],
         }
         times = {"start": round(self.start - began, 5), "end": round(self.end - began, 5)}
         return {"kind": self.kind, "name": self.name, **times, **{key: value for key, value in told.items() if value}}
@@ -85,20 +89,20 @@ class Trace:
     began: float = field(default_factory=time.perf_counter)
     _asked: tuple[str, float, int] | None = None
     _waiting: tuple[str, float] | None = None
-    _calls: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _calls: dict[str, tuple[BoundCall, float]] = field(default_factory=dict)
 
     def note(self, event: Event, place: int = 0) -> None:
         """Take note of `event`, which happens now, when the run has `place` messages."""
         now = time.perf_counter()
         match event:
             case ToolStarted(bound):
-                self._calls[bound.call.id] = bound.call.name, now
+                self._calls[bound.call.id] = bound, now
                 return  # what was repaired in it stands at the call
             case ToolFinished(result):
                 call = result.call
-                _, start = self._calls.pop(call.id, ("", now - result.seconds))
-                error, repairs = result.error, result.repairs
-                self.spans.append(Span("tool", call.name, start, now, call.id, error, repairs=repairs))
+                bound, start = self._calls.pop(call.id, (None, now - result.seconds))
+                error, repairs, raw = result.error, result.repairs, bound.raw if bound else ""
+                self.spans.append(Span("tool", call.name, start, now, call.id, error, repairs=repairs, raw=raw))
             case ModelAsked(model):
                 self._end_wait(now)
                 self._end_request(now)
@@ -128,8 +132,8 @@ class Trace:
         now = time.perf_counter()
         self._end_wait(now)
         self._end_request(now, error)
-        for identity, (name, start) in self._calls.items():
-            self.spans.append(Span("tool", name, start, now, identity, STOPPED))
+        for identity, (bound, start) in self._calls.items():
+            self.spans.append(Span("tool", bound.call.name, start, now, identity, STOPPED, raw=bound.raw))
         self._calls.clear()
 
     def as_dict(self, began: float | None = None) -> dict[str, Any]:

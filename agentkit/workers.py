@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakKeyDictionary
 
-from .threads import Work, stopped_by
+from .threads import LOOK_UP, Work, stopped_by
 
 T = TypeVar("T")
 
@@ -65,6 +65,9 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEvent
         raise
     with stopped_by(give_up):
         try:
+            while not ended.done():
+                with suppress(TimeoutError):  # the coroutine's own is raised below
+                    ended.result(LOOK_UP)
             return ended.result()
         except KeyboardInterrupt:
             give_up()

@@ -5,8 +5,6 @@ are made in turn, and medians shown.  LangGraph is measured if it can be importe
 langgraph-checkpoint-sqlite`); its graph has the same two nodes and keeps the same messages.
 """
 
-# ruff: noqa: T201 - it prints a table
-
 import argparse
 import sqlite3
 import tempfile

@@ -4,7 +4,7 @@ Every round measures all rows in turn, ours next to pydantic's, so that whatever
 medians over the rounds.  The README in this folder says what the rows mean.
 """
 
-# ruff: noqa: T201, ARG001 - it prints a table, and its functions need no bodies
+# ruff: noqa: ARG001 - it prints a table, and its functions need no bodies
 
 import argparse
 import json

@@ -59,7 +59,11 @@ async def _answer(body: bytes, writer: asyncio.StreamWriter) -> None:
     for delta in _deltas(message, int(wanted.get("chunks", 1))):
         writer.write(_chunk({"delta": delta, "index": 0, "finish_reason": None}))
     reason = "tool_calls" if "tool_calls" in message else "stop"
-    writer.write(_chunk({"delta": {}, "index": 0, "finish_reason": reason}) + _chunk(None) + b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
+    writer.write(
+        _chunk({"delta": {}, "index": 0, "finish_reason": reason})
+        + _chunk(None)
+        + b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
+    )
 
 
 def _message(body: bytes, turns: int, calls: int) -> dict[str, object]:
@@ -96,7 +100,13 @@ def _words(number: int) -> list[str]:
 
 
 def _chunk(choice: dict[str, object] | None) -> bytes:
-    piece = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "bench", "choices": [choice] if choice else []}
+    piece = {
+        "id": "x",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "bench",
+        "choices": [choice] if choice else [],
+    }
     line = b"data: " + json.dumps(piece if choice else {**piece, "usage": USAGE}).encode() + b"\n\n"
     return b"%x\r\n%s\r\n" % (len(line), line)
 

@@ -80,8 +80,10 @@ class TestAnAgentAsATool:
         assert shown["description"] == "Knows numbers."
         assert list(shown["parameters"]["properties"]) == ["query"]
         assert helper().as_tool("numbers", "Does sums.").description == "Does sums."
-        with pytest.raises(DefinitionError, match="numbers"):
+        with pytest.raises(DefinitionError, match=r"'numbers' has no description.*for\. Give JsonAgent\(.*description="):
             JsonAgent(add, model=ScriptedModel()).as_tool("numbers")
+        with pytest.raises(DefinitionError, match=r"'my numbers'.*Give another one: agent\.as_tool\('my_numbers'\)"):
+            helper().as_tool("my numbers")
 
     def test_gives_a_typed_answer_as_data(self, world):
         @dataclass
@@ -380,5 +382,5 @@ class TestHandOff:
         offered = self.triage(self.billing()).tools["transfer_to_billing"]
         assert "over to billing" in offered.description
         assert "You are billing." in offered.description
-        with pytest.raises(DefinitionError, match="transfer_to_the boss"):
+        with pytest.raises(DefinitionError, match=r"'transfer_to_the boss'.*: handoffs=\{'the_boss': \.\.\.\}\.$"):
             JsonAgent(add, handoffs={"the boss": self.billing()}, model=ScriptedModel())

@@ -6,7 +6,7 @@ import json
 import pytest
 from pydantic import BaseModel
 
-from agentkit import DefinitionError, ExceptionInfo, JsonTool, ToolError, tool
+from agentkit import DefinitionError, ExceptionInfo, JsonTool, ToolError, ToolRegistry, tool
 
 
 @tool
@@ -134,13 +134,14 @@ def test_methods_can_be_tools():
         def __init__(self, price: int) -> None:
             self.price = price
 
-        @tool
+        @tool(parameters={"count": "How many."})
         def total(self, count: int) -> int:
             """Price of several."""
             return self.price * count
 
     assert Shop(3).total(count=2) == 6
-    assert list(Shop(3).total.parameters["properties"]) == ["count"]
+    assert Shop(3).total.parameters["properties"] == {"count": {"type": "integer", "description": "How many."}}
+    assert ToolRegistry.from_object(Shop(3))["total"].parameters == Shop(3).total.parameters
     assert Shop(3).total.call_with_raw_arguments('{"count": 4}') == 12
 
 

@@ -15,6 +15,7 @@ from agentkit.calls import BoundCall, ToolRetried
 from agentkit.context import Progress
 from agentkit.flow import Event, Trouble
 from agentkit.listeners.lines import Line, figures, lines, written
+from agentkit.listeners.log import printer
 from agentkit.policies.approve import ApprovalAsked, ApprovalGiven
 from agentkit.policies.checks import AnswerDoubted
 from agentkit.policies.compact import Compacted
@@ -310,7 +311,41 @@ def test_the_events_of_an_agent_inside_a_tool_are_shown_once(shown):
     inner = JsonAgent(add, model=ScriptedModel(SUM), description="Adds.")
     outer = ScriptedModel({"tool_calls": [{"name": "inner", "arguments": {"query": "2 and 3?"}}]}, SUM[-1])
     JsonAgent(inner.as_tool("inner"), model=outer)("?")
-    assert shown.getvalue().count("call     add(a=2, b=3)") == 1
+    assert shown.getvalue().count("add(a=2, b=3)") == 1
+
+
+@pytest.mark.parametrize("how", ["run", "arun"])
+def test_the_lines_of_agents_inside_tools_bear_their_names(shown, logged, how):
+    def asking(name, text="2 and 3?"):
+        return ScriptedModel({"tool_calls": [{"name": name, "arguments": {"query": text}}]}, SUM[-1])
+
+    deepest = JsonAgent(add, model=ScriptedModel(SUM), description="Adds.")
+    middle = JsonAgent(deepest.as_tool("deep"), model=asking("deep"), description="Asks.")
+    agent = JsonAgent(middle.as_tool("middle"), model=asking("middle", "All of it?"))
+    agent.run("?") if how == "run" else asyncio.run(agent.arun("?"))
+    for said in ("query    ?", "query    [middle] All of it?", "call     [middle] [deep] add(a=2, b=3)", "answer   5"):
+        assert f"{said}\n" in shown.getvalue()
+        assert f"INFO {said}\n" in logged
+    JsonAgent(add, model=ScriptedModel(SUM))("Later?")
+    assert shown.getvalue().endswith("answer   5\ntotal    2 requests\n"), "the names are gone with the agents"
+
+
+@pytest.mark.parametrize("raw", ['{"a": 2, "b', "2 and 3", "[2, 3]"])
+@pytest.mark.parametrize("name", ["add", "no_such_tool"])
+def test_a_call_that_cannot_be_read_is_shown_as_it_was_written(shown, name, raw):
+    JsonAgent(add, model=ScriptedModel({"tool_calls": [{"name": name, "arguments": raw}]}, SUM[-1]))("?")
+    assert f"call     {name}({raw})\n" in shown.getvalue()
+
+
+def test_a_line_is_written_at_once():
+    class Pieces(io.StringIO):
+        def write(self, text):
+            pieces.append(text)
+            return super().write(text)
+
+    pieces: list[str] = []
+    printer(Pieces()).write(Line("INFO", "result", "two\nrows"))
+    assert pieces == ["result   two\n         rows\n"]
 
 
 def test_where_an_event_comes_from_is_said():

@@ -432,6 +432,48 @@ def test_a_flood_of_progress_does_not_fill_the_memory(world, monkeypatch):
     assert 0 < len(slow) < 5_000
 
 
+def test_a_flood_of_progress_neither_outlives_the_timeout_nor_stops_the_event_loop(world):
+    def work(run: RunContext) -> None:
+        """Works."""
+        while not GATE.is_set():
+            run.emit("on")
+
+    beats = []
+
+    async def watched():
+        async def beat():
+            while True:
+                await asyncio.sleep(0.01)
+                beats.append(1)
+
+        beating = asyncio.create_task(beat())
+        result = await agent(work, calls=["work"], timeout=0.5).arun("go")
+        beating.cancel()
+        return result
+
+    quiet = world.name == "sync"
+    result = agent(work, calls=["work"], timeout=0.5).run("go") if quiet else asyncio.run(watched())
+    GATE.set()
+    assert result.calls[0].content.startswith("TimedOut")
+    assert result.calls[0].seconds < 3
+    assert quiet or len(beats) > 3
+
+
+def test_an_interrupted_wait_for_a_coroutine_cancels_it():
+    @tool
+    async def work() -> str:
+        """Works."""
+        os.kill(os.getpid(), signal.SIGINT)
+        return await ahang()
+
+    with pytest.raises(KeyboardInterrupt):
+        work.call({})
+    deadline = time.monotonic() + 5
+    while "cancelled" not in RUNS and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert RUNS == ["ahang", "cancelled"]
+
+
 # Runs that are stopped half-way
 
 

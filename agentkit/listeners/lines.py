@@ -102,7 +102,7 @@ def _told(event: Event) -> Iterator[Line]:
             if text := text_of(reply.message):
                 yield Line("INFO", "model", text)
         case ToolStarted(bound) if not bound.is_answer:
-            yield Line("INFO", "call", written(bound.call))
+            yield Line("INFO", "call", written(bound.as_written))
         case ToolFinished(result) if result.error is not None:
             yield Line("WARNING", "error", f"{result.call.name}: {unfenced(result.content)}")
         case ToolFinished(result) if not result.is_answer:

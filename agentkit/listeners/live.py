@@ -125,7 +125,7 @@ class LiveView:
                 self._talks.pop(path, None)
                 self._usage += reply.usage
             case ToolStarted(bound) if not bound.is_answer:
-                self._calls[*path, bound.call.id] = written(bound.call), now
+                self._calls[*path, bound.call.id] = written(bound.as_written), now
             case ToolFinished(result):
                 self._calls.pop((*path, result.call.id), None)
                 for inside in [key for key in self._talks if key[: len(path) + 1] == (*path, result.call.id)]:

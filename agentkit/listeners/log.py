@@ -15,12 +15,13 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TextIO
 
 from loguru import logger
 
+from ..context import INSIDE
 from ..errors import DefinitionError
 from ..flow import Event
 from ..loop import text_of
@@ -43,7 +44,9 @@ def log(event: Event) -> None:
     """The listener that every agent has: the lines of an event go to loguru, and to where `show` said."""
     if event.is_piece or isinstance(event, SubRun):  # that agent has this listener, too
         return
+    inside = INSIDE.get()
     for line in lines(event):
+        line = replace(line, inside=inside) if inside else line
         _lazily.log(line.level, "{}", partial(_logged, line))  # an argument, so that braces in the text stay text
         for printer in _printers:
             printer.write(line)
@@ -79,7 +82,8 @@ class Printer:
         label = f"{line.role:<{WIDTH}}"
         first = self.styled(label + rows[0], style) if is_whole else self.styled(label, style) + rows[0]
         others = (" " * WIDTH + (self.styled(row, style) if is_whole else row) for row in rows[1:])
-        print("\n".join(row.rstrip() for row in (first, *others)), file=self.file, flush=True)
+        self.file.write("\n".join([*(row.rstrip() for row in (first, *others)), ""]))  # at once: threads may write
+        self.file.flush()
 
     def styled(self, text: str, style: str) -> str:
         """The text in a style ("bold green"), where colours are wanted."""

@@ -2,7 +2,8 @@
 
 It is shown where a kernel with IPython runs the program, for one run at a time (one inside of another's tool is part of
 that one), unless `log.show` prints the run anyhow or the environment says `AGENTKIT_PROGRESS=off`.  A thread draws it a
-few times a second, also when nothing happens; the run itself only puts down what happened.
+few times a second, also when nothing happens; the run itself only puts down what happened.  A run that is over before
+the first drawing leaves the cell as it is, and all runs of a cell share one place in it.
 """
 
 import os
@@ -41,11 +42,9 @@ def watched() -> Iterator[Listener]:
         yield lambda _: None
         return
     try:
-        view = View()
-        handle = display(_bundle("", ""), raw=True, display_id=True)
-        over = threading.Event()
+        view, place, over = View(), _place(display), threading.Event()
         painter = threading.Thread(
-            target=copy_context().run, args=(_paint, view, handle, over), name="agentkit-notebook", daemon=True
+            target=copy_context().run, args=(_paint, view, place, over), name="agentkit-notebook", daemon=True
         )
         painter.start()
         try:
@@ -53,7 +52,7 @@ def watched() -> Iterator[Listener]:
         finally:
             over.set()
             painter.join()
-            handle.update(_bundle("", ""), raw=True)
+            place.clear()
     finally:
         _one_at_a_time.release()
 
@@ -81,7 +80,7 @@ class View:
                 self._model = ""
                 self._usage += reply.usage
             case ToolStarted(bound) if not bound.is_answer:
-                self._calls[(*path, bound.call.id)] = written(bound.call), time.monotonic()
+                self._calls[(*path, bound.call.id)] = written(bound.as_written), time.monotonic()
             case ToolFinished(result):
                 self._calls.pop((*path, result.call.id), None)
 
@@ -95,18 +94,50 @@ class View:
         return happened, going_on, figures(self._usage, now - self._began)
 
 
-def _paint(view: View, handle: Any, over: threading.Event) -> None:
+class Place:
+    """Where in a cell something is shown; it is opened when there is something to show."""
+
+    def __init__(self, cell: object, display: Callable[..., Any]) -> None:
+        self.cell = cell
+        self._display = display
+        self._handle: Any = None
+
+    def show(self, html: str, plain: str) -> None:
+        """Show this in the place of what stands there."""
+        bundle = {"text/html": html, "text/plain": plain}
+        if self._handle is None:
+            self._handle = self._display(bundle, raw=True, display_id=True)
+        else:
+            self._handle.update(bundle, raw=True)
+
+    def clear(self) -> None:
+        """Show nothing more."""
+        if self._handle is not None:
+            self.show("", "")
+
+
+_last: list[Place] = []
+"""The place that was opened last."""
+
+
+def _place(display: Callable[..., Any]) -> Place:
+    """The place in the cell that is running; the one that it has, if it has one."""
+    kernel = sys.modules["IPython"].get_ipython().kernel
+    request = kernel.get_parent() if hasattr(kernel, "get_parent") else {}
+    cell = request.get("header", {}).get("msg_id")
+    if not (_last and cell and _last[0].cell == cell):
+        _last[:] = [Place(cell, display)]
+    return _last[0]
+
+
+def _paint(view: View, place: Place, over: threading.Event) -> None:
     last = None
     while not over.wait(PAUSE):
         if (shown := view.shown()) != last:
             last = shown
             happened, going_on, told = shown
             plain = [*(f"{role}: {text}" for role, text in happened), *going_on, told]
-            handle.update(_bundle(live_view(happened, going_on, told), "\n".join(plain)), raw=True)
-
-
-def _bundle(html: str, plain: str) -> dict[str, str]:
-    return {"text/html": html, "text/plain": plain}
+            place.show(live_view(happened, going_on, told), "\n".join(plain))
 
 
 def _display() -> Callable[..., Any] | None:

@@ -87,7 +87,8 @@ def _unmasked(event: Event) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     match value:
         case BoundCall():
-            return {**_plain(value.call), "repairs": [str(repair) for repair in value.repairs]}
+            wrote = {"raw": value.raw} if value.raw else {}
+            return {**_plain(value.call), **wrote, "repairs": [str(repair) for repair in value.repairs]}
         case ToolResult():
             told = {"content": value.content, "seconds": round(value.seconds, 4), "is_error": value.error is not None}
             return {**_plain(value.call), **told}

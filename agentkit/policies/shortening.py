@@ -1,7 +1,8 @@
 """A conversation made shorter for one reader: old results shrunk, old parts left out, valid all the same."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ..fences import within_fence
 from ..loop import text_of
@@ -11,6 +12,8 @@ from ..wire.sizes import RunningSize, characters
 KEPT = 500
 """Characters that stay of a result that is shrunk."""
 _CUT = "\n[... {:,} more characters of this result are left out: the conversation is too long ...]"
+_FRAME = 2 * len(_CUT)
+"""Characters that a result has beside its head when it is shrunk."""
 _NOTE = (
     "[{} earlier messages of this conversation are left out here, because it is too long. "
     "What was done in them is done.]\n\n"
@@ -40,19 +43,19 @@ class Kept:
 class Shortened:
     """What is sent of a conversation that grows at its end.
 
-    What stands before one place is left out, but for what is `kept`; results before another place are shrunk.  The
-    places move on when the rest is too long again, and stay meanwhile, so that providers' prompt caches keep their use.
+    What stands before one place is left out, but for what is `kept`; of some results only so many characters are sent.
+    Both change when the rest is too long again, and stay meanwhile, so that providers' prompt caches keep their use.
     """
 
     def __init__(self, kept: Kept) -> None:
         self._head, self._query = kept.head, kept.query
         self._from = self._head
-        self._shrunk_to = 0
+        self._kept: dict[int, int] = {}
         self._size = RunningSize(characters)
 
     def of(self, messages: Sequence[Message]) -> Sequence[Message]:
         """What is sent of `messages`; themselves, as long as nothing had to be shortened."""
-        if self._from == self._head and not self._shrunk_to:
+        if self._from == self._head and not self._kept:
             return messages
         sent = [self._sent(messages, place) for place in self._places(len(messages))]
         left_out = len(messages) - len(sent)
@@ -67,29 +70,41 @@ class Shortened:
 
     def shrunk(self, messages: Sequence[Message]) -> int:
         """How many of the results that are sent are shrunk."""
-        places = self._places(min(self._shrunk_to, len(messages)))
-        return sum(self._sent(messages, place) is not messages[place] for place in places)
+        return sum(place in self._kept for place in self._places(len(messages)))
 
     def shorten(self, messages: Sequence[Message], goal: float) -> None:
         """Send `goal` characters of `messages`, or as near to that as it goes."""
-        excess = self.length(messages) - goal
         starts = [place for place in self._starts(messages) if place > self._from]
-        excess = self._shrink(messages, starts[-1] if starts else self._from, excess)
+        last = starts[-1] if starts else self._from
+        excess = self._shrink(messages, range(self._from, last), KEPT, self.length(messages) - goal)
+        excess = self._shrink_last(messages, last, goal, excess)
         for start in starts:
             if excess <= 0:
                 return
             gone = (place for place in range(self._from, start) if place not in self._query)
             excess -= sum(characters(self._sent(messages, place)) for place in gone)
             self._from = start
-        self._shrink(messages, len(messages), excess)
+        self._shrink(messages, range(self._from, len(messages)), KEPT, excess)
 
-    def _shrink(self, messages: Sequence[Message], end: int, excess: float) -> float:
-        """Shrink results up to `end` until nothing is too much; returns what still is."""
-        self._shrunk_to = max(self._shrunk_to, self._from)
-        while excess > 0 and self._shrunk_to < end:
-            message = messages[self._shrunk_to]
-            excess -= characters(message) - characters(_shrunk(message))
-            self._shrunk_to += 1
+    def _shrink_last(self, messages: Sequence[Message], last: int, goal: float, excess: float) -> float:
+        """Shrink the results of the last step, if that cannot be sent whole: to what fits, but not below a third."""
+        always = [*range(self._head), *self._query, *range(max(last, self._query.stop), len(messages))]
+        results = [place for place in always if messages[place]["role"] == "tool" and place >= last]
+        if excess <= 0 or not results or sum(characters(self._sent(messages, place)) for place in always) <= goal:
+            return excess
+        room = sum(characters(self._sent(messages, place)) for place in results) - excess
+        share = int(max(room, goal / 3) / len(results)) - _FRAME
+        return self._shrink(messages, results, max(share, KEPT), excess)
+
+    def _shrink(self, messages: Sequence[Message], places: Iterable[int], kept: int, excess: float) -> float:
+        """Shrink results at these places until nothing is too much; returns what still is."""
+        for place in places:
+            if excess <= 0:
+                break
+            before, after = self._sent(messages, place), _shrunk(messages[place], kept)
+            if after is not messages[place] and characters(after) < characters(before):
+                self._kept[place] = kept
+                excess -= characters(before) - characters(after)
         return excess
 
     def _starts(self, messages: Sequence[Message]) -> Iterator[int]:
@@ -107,18 +122,19 @@ class Shortened:
         yield from range(self._from, end)
 
     def _sent(self, messages: Sequence[Message], place: int) -> Message:
-        return _shrunk(messages[place]) if place < self._shrunk_to else messages[place]
+        kept = self._kept.get(place)
+        return messages[place] if kept is None else _shrunk(messages[place], kept)
 
 
-def _shrunk(message: Message) -> Message:
-    """The message; a tool's long result with its head alone, and without its images."""
-    if message["role"] != "tool" or characters(message) < KEPT + 2 * len(_CUT):
+def _shrunk(message: Message, kept: int) -> Message:
+    """The message; a tool's long result with so many characters of its head, and without its images."""
+    if message["role"] != "tool" or characters(message) < kept + _FRAME:
         return message
-    return {**message, "content": within_fence(text_of(message), _head)}
+    return {**message, "content": within_fence(text_of(message), partial(_headed, kept))}
 
 
-def _head(text: str) -> str:
-    return text[:KEPT] + _CUT.format(len(text) - KEPT) if len(text) > KEPT else text
+def _headed(kept: int, text: str) -> str:
+    return text[:kept] + _CUT.format(len(text) - kept) if len(text) > kept else text
 
 
 def _noted(message: Message, note: str) -> Message:

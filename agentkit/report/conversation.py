@@ -99,7 +99,7 @@ class Conversation:
         )
 
     def _call(self, call: Data, result: Data | None, span: Data, anchor: str) -> Html:
-        name, arguments = call["function"]["name"], _parsed(call["function"]["arguments"])
+        name, arguments = call["function"]["name"], span.get("raw") or _parsed(call["function"]["arguments"])
         plain = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         is_short = len(plain) <= INLINE and "\n" not in plain
         failed = bool(span.get("error"))

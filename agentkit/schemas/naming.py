@@ -14,25 +14,25 @@ SUFFIX = re.compile(r"(?<=.)(Args|Arguments|Tool)$")
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-def check_name(name: str) -> None:
-    """Raise `DefinitionError` for a name that a provider would refuse, with one that none would."""
-    if not NAME.fullmatch(name):
-        text = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_-")[:64]
+def check_name(name: str, remedy: str = "@tool(name={!r})", prefix: str = "") -> None:
+    """Raise `DefinitionError` for a name that a provider would refuse, after `prefix`, with one that none would."""
+    if not NAME.fullmatch(whole := prefix + name):
+        text = re.sub(r"[^A-Za-z0-9_-]+", "_", whole).strip("_-")[:64]
         better = text if NAME.fullmatch(text) else f"tool_{text}"[:64]
         raise DefinitionError(
-            f"{name!r} cannot be a tool's name: providers take letters, digits, _ and -, not starting with a digit "
-            f"or -, at most 64 characters. Give another one: @tool(name={better!r})."
+            f"{whole!r} cannot be a tool's name: providers take letters, digits, _ and -, not starting with a digit "
+            f"or -, at most 64 characters. Give another one: {remedy.format(better.removeprefix(prefix))}."
         )
 
 
-def check_description(name: str, description: str) -> None:
+def check_description(name: str, description: str, remedy: str = "") -> None:
     """Raise `DefinitionError` for a tool that says nothing of itself, with what to write."""
     if not description.strip():
-        raise DefinitionError(
-            f"the tool {name!r} has no description, and a model must know what it is for. "
+        remedy = remedy or (
             f'Write a docstring under `def {name}(...)`, for example """Looks up ... and returns ...""", '
             'or give JsonTool(..., description="...").'
         )
+        raise DefinitionError(f"the tool {name!r} has no description, and a model must know what it is for. {remedy}")
 
 
 def snake_case(class_name: str) -> str:

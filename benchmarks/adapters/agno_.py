@@ -7,8 +7,8 @@ from typing import Any
 
 os.environ["AGNO_TELEMETRY"] = "false"
 
-from agno.agent import Agent as AgnoAgent  # noqa: E402
-from agno.models.openai.like import OpenAILike  # noqa: E402
+from agno.agent import Agent as AgnoAgent
+from agno.models.openai.like import OpenAILike
 
 
 class Agent:

@@ -4,7 +4,7 @@ import os
 
 os.environ.update(EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER="True", LITELLM_LOCAL_MODEL_COST_MAP="True")
 
-from adapters.litellm_raw import Raw, version  # noqa: E402
+from adapters.litellm_raw import Raw, version
 
 __all__ = ["Agent", "version"]
 

@@ -9,4 +9,7 @@ def schema_of(tool: Any) -> dict[str, Any]:
     properties = {name: {"type": "integer", "description": text} for name, text in zip("ab", texts, strict=True)}
     parameters = {"type": "object", "properties": properties, "required": ["a", "b"]}
     description = tool.__doc__.partition("\n")[0]
-    return {"type": "function", "function": {"name": tool.__name__, "description": description, "parameters": parameters}}
+    return {
+        "type": "function",
+        "function": {"name": tool.__name__, "description": description, "parameters": parameters},
+    }

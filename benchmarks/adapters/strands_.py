@@ -13,7 +13,9 @@ class Agent:
     def __init__(self, url: str, model: str, tools: list[Any]) -> None:
         backend = OpenAIModel(client_args={"base_url": url, "api_key": "none"}, model_id=model)
         given = [tool(one) for one in tools]
-        self.make = lambda: StrandsAgent(model=backend, tools=given, system_prompt="Use the tools.", callback_handler=None)
+        self.make = lambda: StrandsAgent(
+            model=backend, tools=given, system_prompt="Use the tools.", callback_handler=None
+        )
 
     def run(self, query: str) -> str:
         return str(self.make()(query))

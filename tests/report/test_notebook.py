@@ -49,6 +49,7 @@ def cell(monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython", fake)
     monkeypatch.delenv("AGENTKIT_PROGRESS", raising=False)
     monkeypatch.setattr(notebook, "PAUSE", 0.05)
+    monkeypatch.setattr(notebook, "_last", [])
     return cell
 
 
@@ -67,13 +68,13 @@ def agent(**settings):
 def test_a_run_is_shown_while_it_works_and_gone_afterwards(cell, world):
     assert world.run(agent(), "How is the weather?").answer == "sunny"
     (handle,) = cell.handles
-    assert handle.shown[0] == handle.shown[-1] == {"text/html": "", "text/plain": ""}
-    during = handle.shown[1]
+    assert handle.shown[-1] == {"text/html": "", "text/plain": ""}
+    during = handle.shown[0]
     assert "How is the weather?" in during["text/plain"]
     assert 'slow(city="<script>A</script>")' in during["text/plain"]
     assert 'slow(city="<script>A</script>")' in Page(during["text/html"]).text
     assert "1 request" in during["text/plain"]
-    pauses = [later - earlier for earlier, later in zip(handle.moments[1:-1], handle.moments[2:-1], strict=False)]
+    pauses = [later - earlier for earlier, later in zip(handle.moments[:-1], handle.moments[1:-1], strict=False)]
     assert all(pause >= 0.03 for pause in pauses)
     assert not [thread for thread in threading.enumerate() if thread.name == "agentkit-notebook"]
 
@@ -84,12 +85,30 @@ def test_the_call_works_like_run(cell):
 
 
 def test_a_failed_run_leaves_nothing_either(cell, world):
-    model = ScriptedModel(ModelError("no key", kind="authentication"))
+    failing = {"tool_calls": [{"name": "slow", "arguments": {"city": "A"}}]}, ModelError("no key", kind="authentication")
     with pytest.raises(RunError):
-        world.run(JsonAgent(slow, model=model), "x")
+        world.run(JsonAgent(slow, model=ScriptedModel(*failing)), "x")
     assert cell.handles[0].shown[-1] == {"text/html": "", "text/plain": ""}
     world.run(agent(), "again")
     assert len(cell.handles) == 2
+
+
+def test_quick_runs_leave_no_empty_outputs(cell, world, monkeypatch):
+    monkeypatch.setattr(notebook, "PAUSE", 5)
+    answer = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "x"}}]}
+    for _ in range(3):
+        world.run(JsonAgent(slow, model=ScriptedModel(answer)), "x")
+    assert cell.handles == []
+
+
+def test_all_runs_of_a_cell_share_one_place(cell, world):
+    kernel = SimpleNamespace(get_parent=lambda: {"header": {"msg_id": number}})
+    sys.modules["IPython"].get_ipython = lambda: SimpleNamespace(kernel=kernel)
+    for number in ("first", "first", "second"):
+        world.run(agent(), number)
+    first, second = cell.handles
+    assert first.shown[-1] == second.shown[-1] == {"text/html": "", "text/plain": ""}
+    assert sum(not shown["text/html"] for shown in first.shown) == 2
 
 
 def test_agents_inside_of_tools_are_shown_in_the_same_place(cell, world):
@@ -164,5 +183,5 @@ def test_a_real_kernel_shows_it_while_a_cell_runs():
     for index in (1, 2):
         shown = [text for place, text in seen if place == index]
         assert any("nap()" in text for text in shown), shown
-        assert shown[0] == shown[-1] == ""
+        assert shown[-1] == ""
     assert "rested" in notebook_node.cells[2].outputs[-1]["data"]["text/html"]
