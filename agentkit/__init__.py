@@ -7,8 +7,6 @@ here may be called like a public name, `tool` say: Python would put the module i
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from loguru import logger
-
 if TYPE_CHECKING:
     from .agent import JsonAgent as JsonAgent
     from .calls import ToolResult as ToolResult
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
     from .run import Result as Result
     from .schemas import annotate as annotate
     from .session import Session as Session
-
-logger.disable("agentkit")
 
 _HOMES = {
     "agent": ["JsonAgent"],

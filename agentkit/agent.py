@@ -34,7 +34,7 @@ from .report import agent_view
 from .run import Result, Run
 from .runs import aevents, aresult, events, result
 from .session import Session
-from .stack import INSTRUCTION, Choice, Settings, ToolMode, offered, stack
+from .stack import INSTRUCTION, Choice, Settings, ToolMode, offered, stack, told_apart
 
 T = TypeVar("T", default=str)
 
@@ -54,7 +54,8 @@ class JsonAgent(Generic[T]):
         max_steps: How many requests a run may make before it is asked for its final answer.
         limits: What a run may take: `Limits(tokens=, seconds=, dollars=, tool_calls=)`.
         retries: How often a request that failed in a passing way is made again.
-        request_timeout: Seconds that a reply may take; of a streamed one, each piece.
+        request_timeout: Seconds that a reply may take; of a streamed one, each piece.  A model that is given as an
+            object is told them with each request, for the whole reply.
         tool_timeout: Seconds that a call may take, where its tool does not say so itself; None for no end.
         fallback_models: The models to go on with, in this order, when the first cannot be had.
         max_concurrency: Requests to the model at a time, all agents of the process together.
@@ -106,8 +107,7 @@ class JsonAgent(Generic[T]):
         journal: Place = None,
         **options: Any,
     ) -> None:
-        more = (tools,) if isinstance(tools, JsonTool) else () if callable(tools) else tools
-        self._choose: Choice | None = tools if callable(tools) and not more else None
+        more, self._choose = told_apart(tools)
         self.handoffs = dict(handoffs or {})
         given = (functions, more, handoff_tools(self.handoffs))
         self.tools = ToolRegistry(*given, answer=answer_tool(answer), repair=repair)
@@ -117,10 +117,10 @@ class JsonAgent(Generic[T]):
         self.model, self.description, self.deps, self.journal = model, description, deps, journal
         self.session, self._fallbacks, self.listeners = Session(), tuple(fallback_models), (log, *listeners)
         self._settings = Settings(
-            max_steps=max_steps, limits=limits, retries=retries, tool_timeout=tool_timeout, sequential=sequential,
-            max_concurrency=max_concurrency, requests_per_minute=requests_per_minute, approve=approve,
-            checks=tuple(checks), tool_mode=tool_mode, max_result=max_result, handoffs=self.handoffs,
-            policies=tuple(policies),
+            max_steps=max_steps, limits=limits, retries=retries, request_timeout=request_timeout,
+            tool_timeout=tool_timeout, sequential=sequential, max_concurrency=max_concurrency,
+            requests_per_minute=requests_per_minute, approve=approve, checks=tuple(checks), tool_mode=tool_mode,
+            max_result=max_result, handoffs=self.handoffs, policies=tuple(policies),
         )  # fmt: skip
         self._backends = Backends(spelt(options, JsonAgent.__init__.__kwdefaults__ or ()), request_timeout)
         soon_asked(model)
@@ -173,10 +173,7 @@ class JsonAgent(Generic[T]):
         return result(twin, resumed(twin, branch(self, run_id, step, how), how))
 
     def replay(self, path: str | os.PathLike[str], **how: Unpack[Replaying]) -> Result[T]:
-        """Play a recorded run again, without model and network: it gives the same answer, or says where it differs.
-
-        See `Replaying`; raises `ReplayDiffers` at the first message, schema, call or answer that is another one.
-        """
+        """Play a recorded run again, without model and network; raises `ReplayDiffers` where it is another one."""
         return result(self, replayed(path, how))
 
     async def areplay(self, path: str | os.PathLike[str], **how: Unpack[Replaying]) -> Result[T]:

@@ -10,6 +10,7 @@ from .delegation import hand_over
 from .errors import DefinitionError
 from .flow import Policy
 from .handling import check_timeout
+from .json_tool import JsonTool
 from .model import Model
 from .policies.approve import Decide, approve
 from .policies.checks import Check, check_answers
@@ -21,6 +22,7 @@ from .policies.fallback import fallback
 from .policies.landing import landing
 from .policies.limits import limit
 from .policies.purse import Limits
+from .policies.reply_time import reply_time
 from .policies.retry import WAITS, retry
 from .policies.stuck import stuck
 from .policies.text_calls import text_calls
@@ -49,6 +51,7 @@ class Settings:
     max_steps: int
     limits: Limits | None
     retries: int
+    request_timeout: float | None
     tool_timeout: float | None
     sequential: bool
     max_concurrency: int | None
@@ -63,6 +66,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.max_steps < 1:
             raise DefinitionError(f"max_steps must be at least 1, not {self.max_steps}")
+        check_timeout(self.request_timeout, "request_timeout")
         check_timeout(self.tool_timeout, "tool_timeout")
 
 
@@ -98,6 +102,7 @@ def stack(
         unforced(),
         retry(waits),
         throttle(settings.max_concurrency, settings.requests_per_minute),
+        *([reply_time(settings.request_timeout)] if settings.request_timeout else []),
         limit(settings.limits, settings.max_steps),  # next to the model: it sees every request that is made
     )
 
@@ -105,6 +110,13 @@ def stack(
 def _decides_always(decide: Decide | Literal["ask"] | None) -> bool:
     """Whether it is asked about every call; a person is asked only about those that need it."""
     return callable(decide) and not isinstance(decide, Person)
+
+
+def told_apart(tools: Iterable[Any] | Choice) -> tuple[Iterable[Any], Choice | None]:
+    """The tools that are given, and the function that chooses more for each step, if that is what was given."""
+    if isinstance(tools, JsonTool):
+        return (tools,), None
+    return ((), tools) if callable(tools) else (tools, None)
 
 
 def offered(

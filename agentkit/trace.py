@@ -100,8 +100,8 @@ class Trace:
                 return  # what was repaired in it stands at the call
             case ToolFinished(result):
                 call = result.call
-                bound, start = self._calls.pop(call.id, (None, now - result.seconds))
-                error, repairs, raw = result.error, result.repairs, bound.raw if bound else ""
+                begun, start = self._calls.pop(call.id, (None, now - result.seconds))
+                error, repairs, raw = result.error, result.repairs, begun.raw if begun else ""
                 self.spans.append(Span("tool", call.name, start, now, call.id, error, repairs=repairs, raw=raw))
             case ModelAsked(model):
                 self._end_wait(now)

@@ -1,10 +1,11 @@
 """Which options go to which model: an account's key and address to nobody else."""
 
+import asyncio
 import inspect
 
 import pytest
 
-from agentkit import DefinitionError, JsonAgent, tool
+from agentkit import DefinitionError, JsonAgent, Limits, ModelError, tool
 from agentkit.litellm_model import _litellm
 from agentkit.models import Backends, spelt
 from agentkit.offline import OfflineModel
@@ -61,7 +62,9 @@ def test_each_backend_is_made_once():
     assert backends.backend(model) is model
 
 
-@pytest.mark.parametrize(("written", "meant"), [("max_setps", "max_steps"), ("listener", "listeners"), ("limit", "limits")])
+@pytest.mark.parametrize(
+    ("written", "meant"), [("max_setps", "max_steps"), ("listener", "listeners"), ("limit", "limits")]
+)
 def test_a_misspelt_parameter_is_told(written: str, meant: str) -> None:
     with pytest.raises(DefinitionError, match=f"'{written}' is no parameter of an agent; did you mean '{meant}'"):
         JsonAgent(len, **{written: 3})
@@ -71,3 +74,29 @@ def test_no_option_of_litellm_is_taken_for_a_misspelt_parameter() -> None:
     own = JsonAgent.__init__.__kwdefaults__
     known = dict.fromkeys(set(inspect.signature(_litellm().completion).parameters) - set(own))
     assert spelt(known, own) is known
+
+
+def test_a_model_object_is_told_how_long_a_reply_may_take_anew_with_each_try(world):
+    fails = ModelError("busy", kind="server", transient=True, retry_after=0.01)
+    model = ScriptedModel("no", fails, fails, "yes")
+    first = ScriptedModel(ModelError("down", kind="authentication"))
+    agent = JsonAgent(len, model=first, fallback_models=[model], request_timeout=7)
+    assert world.run(agent, "?").answer == "yes"
+    assert [request.timeout for request in [*first.requests, *model.requests]] == [7] * 5
+    within = JsonAgent(len, model=ScriptedModel("no", "yes"), request_timeout=7, limits=Limits(seconds=2))
+    world.run(within, "?")
+    assert all(request.timeout < 2 for request in within.model.requests), "the run's own end comes first"
+    with pytest.raises(DefinitionError, match="request_timeout is a number of seconds above 0"):
+        JsonAgent(len, model=model, request_timeout=0)
+
+
+def test_a_model_that_does_not_heed_it_is_left_on_an_event_loop():
+    class Deaf(ScriptedModel):
+        async def aask(self, request):
+            await asyncio.sleep(20)
+            yield
+
+    agent = JsonAgent(len, model=Deaf(), request_timeout=0.05, retries=1)
+    with pytest.raises(ModelError, match="no answer in time") as caught:
+        asyncio.run(agent.arun("?"))
+    assert caught.value.kind == "timeout"

@@ -301,3 +301,8 @@ class TestTheBar:
         assert "2/2 done, 1 failed" in capsys.readouterr().err
         run_all(world, agent(), ["a", "fail"], progress=None)
         assert capsys.readouterr().err == ""
+
+
+def test_a_wait_that_looks_up_waits_on(monkeypatch):
+    monkeypatch.setattr("agentkit.batch.LOOK_UP", 0.01)
+    assert [result.answer for result in agent().map(["a 0.1", "b"], progress=False)] == ["a 0.1", "b"]

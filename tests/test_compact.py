@@ -203,6 +203,19 @@ def test_a_window_can_be_given_for_servers_that_say_nothing(world):
     assert max(model.sizes[5:]) <= 3_000 * 6
 
 
+@pytest.mark.parametrize("results", [1, 3])
+def test_results_too_long_by_themselves_are_shrunk_before_steps_are_left_out(world, results):
+    turn = {"tool_calls": call(10_000)["tool_calls"] * results}
+    model = ScriptedModel(*[turn] * 4, END)
+    events = world.stream(agent(model, window=4_000), "Fetch.")
+    room = 0.7 * 3 * 4_000
+    assert [event.left_out for event in compacted(events)][:3] == [0, 0, 0]
+    assert all(0.8 * room < size_of(request) < room for request in model.requests[1:])
+    newest = [len(request.messages[-1]["content"]) for request in model.requests[1:]]
+    assert min(newest) > room / 3 / results - 200
+    assert newest == sorted(newest, reverse=True), "the heads of the older ones take their part"
+
+
 def test_images_of_old_results_are_left_out():
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     history = [system("s"), user("q")]

@@ -80,7 +80,9 @@ class TestAnAgentAsATool:
         assert shown["description"] == "Knows numbers."
         assert list(shown["parameters"]["properties"]) == ["query"]
         assert helper().as_tool("numbers", "Does sums.").description == "Does sums."
-        with pytest.raises(DefinitionError, match=r"'numbers' has no description.*for\. Give JsonAgent\(.*description="):
+        with pytest.raises(
+            DefinitionError, match=r"'numbers' has no description.*for\. Give JsonAgent\(.*description="
+        ):
             JsonAgent(add, model=ScriptedModel()).as_tool("numbers")
         with pytest.raises(DefinitionError, match=r"'my numbers'.*Give another one: agent\.as_tool\('my_numbers'\)"):
             helper().as_tool("my numbers")

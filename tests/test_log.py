@@ -370,3 +370,31 @@ def test_calls_are_written_as_one_writes_them():
 )
 def test_figures_tell_what_there_is_to_tell(usage, seconds, text):
     assert figures(usage, seconds) == text
+
+
+PROGRAM = """
+import sys
+{before}
+import agentkit
+assert "loguru" not in sys.modules or {before!r}
+{after}
+from loguru import logger
+logger.remove()
+logger.add(sys.stdout, format="{{message}}")
+{later}
+from agentkit.testing import ScriptedModel
+answer = {{"tool_calls": [{{"name": "final_answer", "arguments": {{"text": "3"}}}}]}}
+agentkit.JsonAgent(len, model=ScriptedModel([answer]))("What is the length of 'tea'?")
+"""
+ENABLE = "from loguru import logger; logger.enable('agentkit')"
+
+
+@pytest.mark.parametrize(
+    ("when", "is_heard"),
+    [({}, False), ({"before": ENABLE}, True), ({"after": ENABLE}, True), ({"later": ENABLE}, True)],
+)
+def test_the_log_is_silent_until_it_is_asked_for_whenever_that_is(when, is_heard):
+    program = PROGRAM.format(**{"before": "", "after": "", "later": "", **when})
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert bool(done.stdout) is is_heard

@@ -17,6 +17,7 @@ from agentkit.policies.tool_settings import tool_settings
 from agentkit.running import CallTools, ToolAbandoned, ToolFinished, ToolStarted
 from agentkit.testing import ScriptedModel
 from agentkit.threads import Turnstile, abandoned
+from agentkit.workers import run_coroutine
 
 ENDED = threading.Event()
 GATE = threading.Event()
@@ -691,3 +692,16 @@ def test_wherever_a_stream_is_left_the_history_is_valid_and_the_agent_goes_on(wo
         assert world.run(runner, "again").answer in ("the end", "once more")
         place += 1
     assert place > 20
+
+
+def test_waiting_for_a_coroutine_looks_up_and_gives_what_it_gives(monkeypatch):
+    async def late(error: Exception | None) -> int:
+        await asyncio.sleep(0.05)
+        if error is not None:
+            raise error
+        return 7
+
+    monkeypatch.setattr("agentkit.workers.LOOK_UP", 0.01)
+    assert run_coroutine(late(None)) == 7
+    with pytest.raises(TimeoutError, match="its own"):
+        run_coroutine(late(TimeoutError("its own")))

@@ -106,7 +106,9 @@ class Book:
     def _check_place(self, store: Store) -> None:
         conversation = self.conversation
         found = store.rows("SELECT count(*) FROM messages WHERE conversation = ?", conversation.key)[0][0]
-        if found != conversation.rows:
+        if not found and conversation.rows:  # it was deleted
+            self._begin_another()
+        elif found != conversation.rows:
             name = f" {conversation.name!r}" if conversation.name else ""
             raise JournalError(f"the conversation{name} went on elsewhere since it was opened: open it again")
 

@@ -8,7 +8,7 @@ import time
 from .conversation import INSERT_MESSAGE
 from .lease import is_leased
 from .saved import RUN, RunInfo, found, info, messages
-from .store import Journal, JournalError, Statement, Store, digest, encoded
+from .store import JournalError, Statement, Store, digest, encoded
 
 DAY = 86_400.0
 DEFAULT = "runs.db"
@@ -111,8 +111,3 @@ def _removal(run: str, key: int) -> list[Statement]:
         (f"DELETE FROM conversations WHERE id = ? AND {empty}", (key, key)),
         ("DELETE FROM setups WHERE id NOT IN (SELECT setup FROM runs WHERE setup IS NOT NULL)", ()),
     ]
-
-
-def journal_of(store: str | os.PathLike[str] | Journal | None) -> Journal:
-    """The journal that is meant, by default `runs.db` in the folder one stands in."""
-    return Journal.of(DEFAULT if store is None else store)

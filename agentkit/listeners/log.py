@@ -38,6 +38,9 @@ NARROWEST = 20
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 _MESSAGE_STYLES = {"system": "dim", "user": "bold", "assistant": "cyan", "tool": "green"}
 _lazily: Any = logger.opt(lazy=True)
+_asked_for = getattr(getattr(logger, "_core", None), "activation_list", ())
+if not any("agentkit.".startswith(name) for name, _ in _asked_for):
+    logger.disable("agentkit")  # unless the host has asked for the lines already, before there was anything to log
 
 
 def log(event: Event) -> None:

@@ -2,7 +2,8 @@
 
 The oldest tool results are shrunk first.  Then the oldest parts are left out: earlier turns of the conversation, then
 steps of this run, each from the assistant's message up to the next one, so that calls and results stay together.  The
-instruction, the current query and the last step always stay; of that, the results are shrunk when nothing else helps.
+instruction, the current query and the last step always stay.  The results of a last step that is too long by itself are
+shrunk before anything is left out, to what fits; where the window is not known, when nothing else helps.
 
 A window is learnt from the provider's refusal and kept, by the model's name, for the life of the process: later
 requests are shortened before they are sent.  As long as a model has refused nothing, this costs nothing.
@@ -137,7 +138,8 @@ class _Reader:
         """Shorten what is sent; returns whether it is shorter now."""
         request = effect.request
         messages, before = request.messages, self._length(request)
-        self.text.shorten(messages, goal - (before - self.text.length(messages)))
+        shorten = self.text.shorten if self._limit() is None else self.text.fit
+        shorten(messages, goal - (before - self.text.length(messages)))
         if (after := self._length(request)) >= before:
             return False
         left_out = len(messages) - len(self.text.of(messages))

@@ -72,48 +72,55 @@ class Shortened:
         """How many of the results that are sent are shrunk."""
         return sum(place in self._kept for place in self._places(len(messages)))
 
-    def shorten(self, messages: Sequence[Message], goal: float) -> None:
-        """Send `goal` characters of `messages`, or as near to that as it goes."""
-        starts = [place for place in self._starts(messages) if place > self._from]
-        last = starts[-1] if starts else self._from
-        excess = self._shrink(messages, range(self._from, last), KEPT, self.length(messages) - goal)
-        excess = self._shrink_last(messages, last, goal, excess)
-        for start in starts:
-            if excess <= 0:
-                return
-            gone = (place for place in range(self._from, start) if place not in self._query)
-            excess -= sum(characters(self._sent(messages, place)) for place in gone)
-            self._from = start
-        self._shrink(messages, range(self._from, len(messages)), KEPT, excess)
+    def fit(self, messages: Sequence[Message], room: float) -> None:
+        """`shorten` to a room that is known: of a last step that exceeds it by itself, as much is sent as fits in.
 
-    def _shrink_last(self, messages: Sequence[Message], last: int, goal: float, excess: float) -> float:
-        """Shrink the results of the last step, if that cannot be sent whole: to what fits, but not below a third."""
+        That is what the heads of the older results leave of the room, and a third of it at least.
+        """
+        excess, last = self._shrink_old(messages, room)
         always = [*range(self._head), *self._query, *range(max(last, self._query.stop), len(messages))]
         results = [place for place in always if messages[place]["role"] == "tool" and place >= last]
-        if excess <= 0 or not results or sum(characters(self._sent(messages, place)) for place in always) <= goal:
-            return excess
-        room = sum(characters(self._sent(messages, place)) for place in results) - excess
-        share = int(max(room, goal / 3) / len(results)) - _FRAME
-        return self._shrink(messages, results, max(share, KEPT), excess)
+        if results and excess > 0 and self._sum(messages, always) > room:
+            share = max(self._sum(messages, results) - excess, room / 3) / len(results)
+            self._shrink(messages, results, excess, max(int(share) - _FRAME, KEPT))
+        self.shorten(messages, room)
 
-    def _shrink(self, messages: Sequence[Message], places: Iterable[int], kept: int, excess: float) -> float:
+    def shorten(self, messages: Sequence[Message], goal: float) -> None:
+        """Send `goal` characters of `messages`, or as near to that as it goes."""
+        excess, _ = self._shrink_old(messages, goal)
+        for start in [*self._starts(messages)]:
+            if excess <= 0:
+                return
+            excess -= self._sum(messages, (place for place in range(self._from, start) if place not in self._query))
+            self._from = start
+        self._shrink(messages, range(self._from, len(messages)), excess)
+
+    def _shrink_old(self, messages: Sequence[Message], goal: float) -> tuple[float, int]:
+        """Shrink results before the last step; returns what still is too much, and where that step begins."""
+        last = max(self._starts(messages), default=self._from)
+        return self._shrink(messages, range(self._from, last), self.length(messages) - goal), last
+
+    def _shrink(self, messages: Sequence[Message], places: Iterable[int], excess: float, kept: int = KEPT) -> float:
         """Shrink results at these places until nothing is too much; returns what still is."""
         for place in places:
             if excess <= 0:
                 break
-            before, after = self._sent(messages, place), _shrunk(messages[place], kept)
-            if after is not messages[place] and characters(after) < characters(before):
+            before, after = characters(self._sent(messages, place)), characters(_shrunk(messages[place], kept))
+            if after < before:
                 self._kept[place] = kept
-                excess -= characters(before) - characters(after)
+                excess -= before - after
         return excess
 
     def _starts(self, messages: Sequence[Message]) -> Iterator[int]:
-        """Where what is sent may begin: a turn of the person, up to the query; after it, a step of the model."""
-        for place in range(self._head + 1, len(messages)):
+        """Where what is sent may begin next: a turn of the person, up to the query; after it, a step of the model."""
+        for place in range(self._from + 1, len(messages)):
             role = messages[place]["role"]
             is_turn = role == "user" and messages[place - 1]["role"] != "user" and place < self._query.stop
             if is_turn or (role == "assistant" and place >= self._query.stop):
                 yield place
+
+    def _sum(self, messages: Sequence[Message], places: Iterable[int]) -> int:
+        return sum(characters(self._sent(messages, place)) for place in places)
 
     def _places(self, end: int) -> Iterator[int]:
         """Where what is sent stands among the first `end` messages."""

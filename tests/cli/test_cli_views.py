@@ -18,6 +18,7 @@ from agentkit.model import ModelAsked, ModelReplied, Reply, Request, TextDelta, 
 from agentkit.policies.retry import Retrying
 from agentkit.registry import ToolRegistry
 from agentkit.run import SubRun
+from agentkit.running import ToolStarted
 from agentkit.testing import ScriptedModel
 
 KEY = "sk-abcdefghij0123456789ABCDEFGH"
@@ -244,6 +245,11 @@ class TestRecords:
         ]
         entries += recorder.records(ModelReplied(Reply({"role": "assistant", "content": "whole"})))
         assert [entry["text"] for entry in entries if entry["event"] == "TextDelta"] == ["whole"]
+
+    def test_what_a_model_wrote_in_place_of_an_object_is_told(self):
+        bound = ToolRegistry([add]).bind(ToolCall("c", "add", '{"a": 2'))
+        assert record(ToolStarted(bound))["call"]["raw"] == '{"a": 2'
+        assert "raw" not in record(ToolStarted(ToolRegistry([add]).bind(ToolCall("c", "add", "{}"))))["call"]
 
     def test_notices_are_told(self):
         assert record(Retrying(ModelError("busy"), 1.0))["notice"] == "busy; asking again in 1.0 s"

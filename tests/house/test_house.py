@@ -130,7 +130,7 @@ HEAVY = {"litellm", "openai", "httpx", "requests", "ddgs", "rich", "jsonref", "j
 
 
 def test_importing_agentkit_is_light():
-    assert not loaded_by("import agentkit") & (HEAVY | {"pydantic", "docstring_parser", "click"})
+    assert not loaded_by("import agentkit") & (HEAVY | {"pydantic", "docstring_parser", "click", "loguru"})
 
 
 def test_making_an_agent_and_running_it_offline_loads_no_litellm():

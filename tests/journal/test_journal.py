@@ -554,6 +554,42 @@ class TestLookingAfter:
         with pytest.raises(JournalError, match="after step 0 to 2, not 3"):
             fork(result.run_id, 3, store=path)
 
+    def test_a_branch_goes_on_with_other_tools_and_another_instruction(self, path):
+        def double(n: int) -> int:
+            """Doubles."""
+            return 2 * n
+
+        result = agent_of(path, ADD, final("3")).run("Go")
+        model = ScriptedModel(call("double", n=3), final("6"))
+        agent = agent_of(path)
+        branch = agent.fork(result.run_id, 1, tools=[double], instruction="Double it.", model=model)
+        assert branch.answer == "6"
+        assert sorted(model.requests[0].tools) == ["double", "final_answer"]
+        assert branch.messages[0]["content"] == "Double it."
+        assert agent.instruction != "Double it."
+        assert [*agent.tools] == ["final_answer", "add"]
+        assert branch.run_id != result.run_id
+
+    def test_many_queries_are_kept_each_as_a_run(self, path):
+        def reply(request):
+            return final(request.messages[-1]["content"])
+
+        agent = agent_of(path, *[reply] * 6)
+        assert [result.answer for result in agent.map(map(str, range(6)), concurrency=3)] == [*"012345"]
+        assert sorted(run.answer for run in runs(path)) == [*"012345"]
+
+    def test_an_agent_inside_a_tool_is_a_call_like_any(self, world, path):
+        def interrupt(_):
+            raise KeyboardInterrupt
+
+        inner = JsonAgent(add, model=ScriptedModel(ADD, interrupt), description="Adds.").as_tool("adder", "Adds.")
+        with pytest.raises(KeyboardInterrupt):
+            world.run(agent_of(path, call("adder", query="1 + 2"), tools=[inner]), "Go")
+        (run,) = runs(path)
+        assert run.last == "calling adder"
+        result = resumed(world, agent_of(path, final("?"), tools=[inner]), run.id)
+        assert result.messages[3]["content"].startswith("OutcomeUnknown")
+
     def test_an_unfinished_run_is_branched_with_what_was_done(self, world, path):
         run_id = stopped(world, path, ADD)
         branch = fork(run_id, 1, store=path)
@@ -668,6 +704,13 @@ class TestFailing:
         (failed,) = [event for event in events if isinstance(event, JournalFailed)]
         assert "attempt to write a readonly database" in failed.notice
         assert [run.answer for run in runs(path)] == ["3"]
+
+    def test_a_file_that_was_deleted_is_begun_anew(self, world, path):
+        agent = agent_of(path, final("3"), final("4"))
+        world.run(agent, "Go")
+        path.unlink()
+        result = world.run(agent, "Again")
+        assert show(result.run_id, store=path).messages == result.messages
 
     def test_what_json_does_not_have_is_named(self, world, path):
         odd = Reply({**assistant(None, [ToolCall("1", "add", '{"a": 1, "b": 2}')]), "extra": {1, 2}})

@@ -85,7 +85,10 @@ def test_the_call_works_like_run(cell):
 
 
 def test_a_failed_run_leaves_nothing_either(cell, world):
-    failing = {"tool_calls": [{"name": "slow", "arguments": {"city": "A"}}]}, ModelError("no key", kind="authentication")
+    failing = (
+        {"tool_calls": [{"name": "slow", "arguments": {"city": "A"}}]},
+        ModelError("no key", kind="authentication"),
+    )
     with pytest.raises(RunError):
         world.run(JsonAgent(slow, model=ScriptedModel(*failing)), "x")
     assert cell.handles[0].shown[-1] == {"text/html": "", "text/plain": ""}

@@ -186,3 +186,15 @@ def test_runs_at_the_same_time_have_traces_of_their_own():
 
     for name, result in zip("ab", asyncio.run(both()), strict=True):
         assert {span["name"] for span in spans_of(result, "model")} == {name}
+
+
+def test_what_the_model_wrote_in_place_of_an_object_stands_at_the_call(world):
+    cut = '{"seconds": 0.0'
+    script = ScriptedModel(
+        {"tool_calls": [{"name": "nap", "arguments": cut}]}, calling(("final_answer", {"text": "x"}))
+    )
+    result = world.run(JsonAgent(nap, model=script), "Sleep")
+    (span, _) = spans_of(result, "tool")
+    assert span["raw"] == cut
+    assert result.messages[2]["tool_calls"][0]["function"]["arguments"] == "{}"
+    assert f"<code>{cut}</code>" in result.to_html().replace("&quot;", '"')

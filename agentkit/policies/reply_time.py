@@ -1,0 +1,23 @@
+"""How long a reply may take, for models that are given as objects: each request to them says so."""
+
+from dataclasses import replace
+from typing import Any
+
+from ..flow import Effect, Flow, Policy, around, ask
+from ..litellm_model import LiteLLMModel
+from ..model import AskModel
+
+
+def reply_time(seconds: float) -> Policy:
+    """Give each request `seconds` as its timeout, or what it has if that is less; further out than what asks again.
+
+    A model of litellm's keeps its own, which for a streamed reply counts between the pieces.
+    """
+
+    def handle(effect: Effect[Any]) -> Flow[Any]:
+        if isinstance(effect, AskModel) and not isinstance(effect.model, LiteLLMModel):
+            timeout = min(seconds, seconds if effect.request.timeout is None else effect.request.timeout)
+            effect = replace(effect, request=replace(effect.request, timeout=timeout))
+        return (yield from ask(effect))
+
+    return around(handle)
