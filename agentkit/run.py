@@ -18,6 +18,7 @@ from .messages import Message, ToolCall, Usage
 from .model import ModelReplied
 from .policies.checks import AnswerDoubted
 from .policies.landing import Landing
+from .policies.purse import Purse
 from .repairs import Repair
 from .report import result_markdown, result_page, result_view, write_page
 from .results import render
@@ -155,7 +156,8 @@ class HandedOver(Event):
 class Run:
     """A run in progress: it is shown every event, keeps the figures, and passes the event on to the listeners.
 
-    `forming` tells of the answer as it forms, in runs that are streamed.
+    `purses` are those of the agents that have had it, the last one's first; `forming` tells of the answer as it forms,
+    in runs that are streamed.
     """
 
     model: str
@@ -168,6 +170,7 @@ class Run:
     doubts: list[str] = field(default_factory=list)
     handed: list[str] = field(default_factory=list)
     state: dict[str, Any] = field(default_factory=dict)
+    purses: list[Purse] = field(default_factory=list)
     forming: Forming | None = None
     trace: Trace = field(default_factory=Trace)
     run_id: str = ""

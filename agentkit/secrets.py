@@ -61,11 +61,6 @@ def hide_named(settings: Mapping[str, Any]) -> None:
             hide(last)  # of "Bearer abc", the second word
 
 
-def known_secrets() -> frozenset[str]:
-    """The values that are known to be secret: what was hidden, and those of the environment as it is now."""
-    return frozenset(_hidden) | {value for value in _of_environment() if _is_secret(value)}
-
-
 def mask(text: str) -> str:
     """`text` with stars for every known secret (as it is, in JSON or in a URL) and for what looks like a key."""
     return _masked(text, _known())

@@ -26,15 +26,23 @@ _UNITS = {"max_steps": "steps", "tool_calls": "tool calls"}
 Asked = TypeVar("Asked", Request, Turn)
 
 
-def limit(limits: Limits | None = None, max_steps: int = 50) -> Policy:
+def limit(limits: Limits | None = None, max_steps: int = 50, before: list[Purse] | None = None) -> Policy:
     """Let a run take what `limits` say; `max_steps` counts where they name no steps.
 
     Requests are given the time that is left as their timeout, and fewer `max_tokens` where the dollars that are left do
-    not pay for more.  A model that knows its prices has a method `worst_case(request)`.
+    not pay for more.  A model that knows its prices has a method `worst_case(request)`.  `before` are the purses of the
+    agents that had the run before this one: what is left in them is all there is; this one's is put in front of them.
     """
     limits = limits or Limits()
     own = replace(limits, steps=limits.steps or max_steps)
-    return lambda flow: interpret(flow, _Meter(Purse(own, PURSES.get())).handle)
+
+    def policy(flow: Flow[Any]) -> Flow[Any]:
+        earlier = [] if before is None else before
+        purse = Purse(own, (*earlier, *PURSES.get()))
+        earlier.insert(0, purse)
+        return interpret(flow, _Meter(purse).handle)
+
+    return policy
 
 
 class _Meter:

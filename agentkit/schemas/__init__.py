@@ -6,7 +6,7 @@ from .function import FunctionSchema, type_schema
 from .model import ModelSchema, is_arguments_model
 from .naming import check_description, check_name, snake_case
 from .overloads import Choice
-from .references import inline, is_recursive
+from .references import inline
 from .signature import docstring_of, name_of, plain_function
 from .walk import JsonSchema, children, rebuild
 
@@ -26,7 +26,6 @@ __all__ = [
     "docstring_of",
     "inline",
     "is_arguments_model",
-    "is_recursive",
     "name_of",
     "own_name",
     "own_text",

@@ -24,11 +24,6 @@ class _Sealed:
     value: Any
 
 
-def is_recursive(schema: JsonSchema) -> bool:
-    """Whether following the local references of `schema` ever comes back to where it was."""
-    return bool(_cyclic(collected(schema).get("$defs", {})))
-
-
 def check_references(schema: JsonSchema) -> None:
     """Raise `DefinitionError` for a reference that leads nowhere or out of the schema: nothing is ever fetched."""
     for reference in _references(schema):
