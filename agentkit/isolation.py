@@ -60,17 +60,15 @@ def isolated(tool: str, ready: Callable[[], Any]) -> Any:
     """
     request = _request(tool, ready)
     code = _CODE.format(path=sys.path, child=child.__file__)
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-    )
-    try:
-        with stopped_by(partial(_kill, process)):
-            answer = _exchange(process, request)
-    except BaseException:
-        _kill(process)
-        raise
-    finally:
-        process.wait()
+    ) as process:
+        try:
+            with stopped_by(partial(_kill, process)):
+                answer = _exchange(process, request)
+        except BaseException:
+            _kill(process)
+            raise
     if answer is None:
         raise ProcessEnded(f"{tool} ended its process without a result ({_ending(process.returncode)})")
     return _opened(tool, *pickle.loads(answer))
@@ -133,10 +131,9 @@ def _exchange(process: "subprocess.Popen[bytes]", request: bytes) -> bytes | Non
     with suppress(BrokenPipeError), process.stdin as requests:
         requests.write(child.LENGTH.pack(len(request)) + request)
         requests.flush()
-        with process.stdout as answers:
-            header = answers.read(child.LENGTH.size)
-            if len(header) == child.LENGTH.size:
-                return answers.read(child.LENGTH.unpack(header)[0])
+        header = process.stdout.read(child.LENGTH.size)
+        if len(header) == child.LENGTH.size:
+            return process.stdout.read(child.LENGTH.unpack(header)[0])
     return None
 
 

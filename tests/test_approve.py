@@ -342,6 +342,14 @@ class TestAskingThePerson:
         monkeypatch.setattr(builtins, "input", read)
         return shown
 
+    def test_arguments_that_were_put_right_are_not_complained_about(self, world, monkeypatch):
+        self.answers(monkeypatch, "{}", '{"path": "b"}')
+        both = calls(call("delete", path="a"), call("delete", path="c"))
+        with pytest.raises(Paused) as caught:
+            world.run(agent(both, approve="ask"), "go")
+        assert len(caught.value.calls) == 1
+        assert "not valid" not in str(caught.value)
+
     @pytest.mark.parametrize(
         ("said", "content"),
         [

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from agentkit import DefinitionError, JsonAgent, ModelError, Paused, RunError, Session, Usage, tool
+from agentkit import DefinitionError, JsonAgent, Limits, ModelError, Paused, RunError, Session, Usage, tool
 from agentkit.delegation import MOST_HANDOFFS
 from agentkit.histories import check_history
-from agentkit.messages import assistant
+from agentkit.messages import ToolCall, assistant
 from agentkit.model import ModelReplied, Reply, Request, TextDelta
 from agentkit.registry import ToolRegistry
 from agentkit.run import HandedOver, RunFinished, RunStarted, SubRun
@@ -324,6 +324,21 @@ class TestHandOff:
         triage.handoffs["billing"] = billing
         result = world.run(triage, "pay")
         assert (result.answer, result.model, result.handed) == ("It is paid.", "triage", ("billing", "triage"))
+
+    @pytest.mark.parametrize("reason", ["tool_calls", "tokens"])
+    def test_the_limits_of_who_hands_over_hold_for_the_rest_of_the_run(self, world, reason):
+        def spend(request):
+            if request.tool_choice != "auto":
+                return final("That is all.")
+            text = f"number {len(request.messages)}"
+            return Reply(assistant(None, [ToolCall("", "note", json.dumps({"text": text}))]), Usage(1, 8, 8))
+
+        billing = self.billing([spend] * 20)
+        limits = Limits(seconds=60, **{reason: {"tool_calls": 2, "tokens": 40}[reason]})
+        result = world.run(self.triage(billing, TRANSFER, limits=limits), "pay")
+        assert (result.answer, result.stopped) == ("That is all.", reason)
+        assert len(billing.model.requests) < 6
+        assert all(request.timeout < 60 for request in billing.model.requests)
 
     def test_not_for_ever(self, world):
         back = calls(("transfer_to_triage", {"reason": "Not mine."}))

@@ -14,7 +14,7 @@ from agentkit import DefinitionError, ExceptionInfo, JsonAgent, ModelError, Tool
 from agentkit.calls import BoundCall, ToolRetried
 from agentkit.context import Progress
 from agentkit.flow import Event, Trouble
-from agentkit.listeners.lines import Line, figures, lines, written
+from agentkit.listeners.lines import Line, conversation, figures, lines, written
 from agentkit.listeners.log import printer
 from agentkit.policies.approve import ApprovalAsked, ApprovalGiven
 from agentkit.policies.checks import AnswerDoubted
@@ -351,6 +351,34 @@ def test_a_line_is_written_at_once():
 def test_where_an_event_comes_from_is_said():
     (line,) = lines(SubRun("outer", CALL, SubRun("inner", CALL, RunStarted("query", "m"))))
     assert line.shown() == "[outer] [inner] query"
+
+
+def test_a_kept_conversation_has_the_lines_of_its_run(shown):
+    script = [{**SUM[0], "content": "I add."}, SUM[1]]
+    result = JsonAgent(add, model=ScriptedModel(script)).run("How much?")
+    said, ran = [*conversation(result.messages)], shown.getvalue().splitlines()
+    assert (said[0].role, [line.role for line in said[1:]]) == (
+        "system",
+        ["query", "model", "call", "result", "answer"],
+    )
+    assert [f"{line.role:<9}{line.shown()}" for line in said[1:]] == ran[:-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ('{"answer": {"item": "tea"}}', ("answer", '{"item":"tea"}')),
+        ('{"text": "two\\nlines"}', ("answer", "two\nlines")),
+        ('{"a": 1, "b": 2}', ("call", "final_answer(a=1, b=2)")),
+        ('{"text": "cu', ("call", 'final_answer({"text": "cu)')),
+    ],
+)
+def test_the_answer_of_a_kept_conversation_is_shown_as_such(arguments, line):
+    call = {"id": "1", "type": "function", "function": {"name": "final_answer", "arguments": arguments}}
+    refused = {"role": "tool", "tool_call_id": "1", "name": "final_answer", "content": "no"}
+    (first, second) = conversation([{"role": "assistant", "content": None, "tool_calls": [call]}, refused])
+    assert (first.role, first.text) == line
+    assert (second.role, second.text) == ("result", "final_answer: no")
 
 
 def test_calls_are_written_as_one_writes_them():

@@ -195,6 +195,9 @@ def test_the_oldest_text_is_forgotten_first():
         kept.read(ids[0], 0, 100)
     with pytest.raises(ToolError, match="offset must be below"):
         kept.read(ids[-1], 10_000, 100)
+    assert kept.keep("text 1") == ids[1], "cut again, it is the newest"
+    kept.keep("one more")
+    assert kept.read(ids[1], 0, 100).startswith("text 1")
 
 
 @given(st.text(min_size=1, max_size=300), st.integers(1, 50))

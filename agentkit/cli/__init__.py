@@ -48,7 +48,7 @@ def main(context: click.Context) -> None:
     """Agents from plain Python functions.
 
     Options may stand in environment variables (AGENTKIT_MODEL, AGENTKIT_TOOLS, AGENTKIT_DESCRIPTION,
-    AGENTKIT_MAX_STEPS) and in the table [tool.agentkit] of pyproject.toml.
+    AGENTKIT_MAX_STEPS, AGENTKIT_JOURNAL) and in the table [tool.agentkit] of pyproject.toml.
 
     \b
     Completion, in the start-up file of your shell:

@@ -1,11 +1,13 @@
 """The agent that a command line describes, and the conversation that it goes on with."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 import agentkit
@@ -65,6 +67,21 @@ SESSION = click.option(
 def agent_options(command: Command) -> Command:
     """Give a command the options that describe an agent; it passes them on to `agent_of`."""
     return reduce(lambda wrapped, option: option(wrapped), reversed(_OPTIONS), command)
+
+
+def as_given() -> str:
+    """The options of the command line that say which agent it is, to be written again; begins with a space."""
+    context, words = click.get_current_context(), []
+    for option in context.command.params:
+        if option.name in ("targets", "model", "description") and _is_on_command_line(context, option.name):
+            value = context.params[option.name]
+            for one in value if isinstance(value, tuple) else [value]:
+                words += [option.opts[-1], str(one)]
+    return f" {shlex.join(words)}" if words else ""
+
+
+def _is_on_command_line(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def agent_of(

@@ -12,16 +12,22 @@ import click
 import agentkit
 
 from .agents import SESSION, agent_of, agent_options, session_of
-from .output import answer, complain, remark
+from .output import answer, complain, conversation, remark
+from .providers import missing, needs
 from .reading import END, line, remember_lines
 from .views import view
 
 HELP = f"""\
-/tools         the tools there are        /model [NAME]  which model answers; another one from now on
-/history       what was said so far       /undo          take the last question and what followed back
-/save [FILE]   keep the conversation      /load FILE     go on with a kept one
-/clear         begin anew                 /quit          leave (also Ctrl-D)
-A line that ends in \\ goes on in the next; {END} begins and ends a text of many lines.
+/tools         the tools there are
+/model [NAME]  which model answers; another one from now on
+/history       what was said so far
+/undo          take the last question back
+/save [FILE]   keep the conversation
+/load FILE     go on with a kept one
+/clear         begin anew
+/quit          leave (also Ctrl-D)
+A line that ends in \\ goes on in the next.
+{END} begins and ends a text of many lines.
 Ctrl-C stops an answer, not the chat."""
 
 
@@ -100,12 +106,13 @@ class Chat:
                 click.echo(f"{tool.name}: {tool.description.splitlines()[0]}")
 
     def _history(self, _: str) -> None:
-        self.agent.show_history()
+        conversation(self.agent.history)
 
     def _model(self, name: str) -> None:
         self.model = name or self.model
         backend, note = self.agent.chosen_model(self.model)
-        click.echo(f"model: {backend.name}{f' ({note})' if note else ''}")
+        notes = [note, needs(missing(backend.name.partition("/")[0]) or [])]
+        click.echo(f"model: {backend.name}{''.join(f' ({told})' for told in notes if told)}")
 
     def _undo(self, _: str) -> None:
         question = take_back(self.agent.session)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from importlib import import_module
@@ -40,7 +41,7 @@ def map_(queries: Path, out: Path | None, concurrency: int, retry_failed: bool, 
     agent = agent_of(**settings)
     is_watched = out is not None or not sys.stdout.isatty()  # else the bar would stand among the answers
     bar = import_module("agentkit.listeners.progress").ProgressBar(len(wanted), None if is_watched else False)
-    failed = done = 0
+    failed, done, usage, began = 0, 0, agentkit.Usage(), time.monotonic()
     try:
         with (
             _opened(out) as file,
@@ -50,14 +51,24 @@ def map_(queries: Path, out: Path | None, concurrency: int, retry_failed: bool, 
             for place, outcome in arriving:
                 failed += isinstance(outcome, Exception)
                 done += 1
+                usage += getattr(outcome, "usage", agentkit.Usage())
                 _write(file, wanted[place], outcome)
                 bar.advance(failed=isinstance(outcome, Exception))
     except KeyboardInterrupt:
+        _total(usage, began)
         remark(f"agentkit: interrupted; {done} of {len(wanted)} are done, and the same command goes on with the rest")
         sys.exit(INTERRUPTED)
+    _total(usage, began)
     if failed:
         remark(f"agentkit: {failed} of {len(wanted)} queries failed; --retry-failed asks them again")
     sys.exit(failed > 0)
+
+
+def _total(usage: "agentkit.Usage", began: float) -> None:
+    """Say what the answers took, if there were any."""
+    if usage.requests:
+        told = import_module("agentkit.listeners.lines").figures(usage, time.monotonic() - began)
+        remark(f"{'total':<9}{told}")
 
 
 def _text(path: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .providers import PROVIDERS, missing
+from .providers import PROVIDERS, missing, needs
 
 STATES = {
     "offline": "ready: it matches words, it does not understand them",
@@ -31,7 +31,7 @@ def models(as_json: bool) -> None:
         click.echo(json.dumps({"default": chosen, "providers": entries}, indent=2))
         return
     origin = "AGENTKIT_MODEL" if os.environ.get("AGENTKIT_MODEL") else "AGENTKIT_MODEL is not set"
-    click.echo(f"default: {chosen} ({origin}) {_needs(absent or [])}".rstrip() + "\n")
+    click.echo(f"default: {chosen} ({origin}) {needs(absent or [])}".rstrip() + "\n")
     width = max(len(entry["model"]) for entry in entries) + 2
     for entry in entries:
         rows = textwrap.wrap(_state(entry), max(20, shutil.get_terminal_size().columns - width))
@@ -39,8 +39,4 @@ def models(as_json: bool) -> None:
 
 
 def _state(entry: dict[str, Any]) -> str:
-    return _needs(entry["missing"]) or STATES.get(entry["provider"], "ready")
-
-
-def _needs(variables: list[str]) -> str:
-    return f"set {', '.join(variables)}" if variables else ""
+    return needs(entry["missing"]) or STATES.get(entry["provider"], "ready")

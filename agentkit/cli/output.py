@@ -1,6 +1,9 @@
 """What the commands say: answers to standard output, everything else to standard error; and their exit codes."""
 
 import sys
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
 
 import click
 
@@ -16,6 +19,13 @@ FAILED, PAUSED, INTERRUPTED = 1, 3, 130
 def answer(text: str) -> None:
     """Print an answer; as it is for a program, without what would move the cursor for a terminal."""
     click.echo(_visible(text) if sys.stdout.isatty() else text)
+
+
+def conversation(messages: Iterable[dict[str, Any]]) -> None:
+    """Print what was said in a conversation, all of it, as runs are shown."""
+    out = import_module("agentkit.listeners.log").printer(sys.stdout, longest=None)
+    for line in import_module("agentkit.listeners.lines").conversation(messages):
+        out.write(line)
 
 
 def remark(text: str) -> None:

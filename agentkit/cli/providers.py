@@ -23,3 +23,8 @@ def missing(provider: str) -> list[str] | None:
     if provider not in PROVIDERS:
         return None
     return [variable for variable in PROVIDERS[provider][0] if not os.environ.get(variable)]
+
+
+def needs(variables: list[str]) -> str:
+    """What to do about variables that are missing."""
+    return f"set {', '.join(variables)}" if variables else ""

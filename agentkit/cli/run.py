@@ -15,7 +15,7 @@ import click
 import agentkit
 
 from ..secrets import mask_data
-from .agents import SESSION, agent_of, agent_options, session_of
+from .agents import SESSION, agent_of, agent_options, as_given, session_of
 from .output import answer, complain, exit_code, remark, told
 from .views import view
 
@@ -102,9 +102,9 @@ def _fail(
         complain(error)
     if session.kept is not None and session.kept.run:
         run_id, journal = session.kept.run, session.kept.journal.path
-        remark(f"agentkit: what was done is kept: agentkit resume {run_id} --journal {journal} goes on")
+        remark(f"agentkit: what was done is kept: agentkit resume {run_id} --journal {journal}{as_given()} goes on")
     elif any(message["role"] != "system" for message in session.messages):
-        remark(f"agentkit: what was done is kept: agentkit run --session {_kept(session, file)} goes on")
+        remark(f"agentkit: what was done is kept: agentkit run --session {_kept(session, file)}{as_given()} goes on")
     sys.exit(exit_code(error))
 
 

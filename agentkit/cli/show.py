@@ -10,6 +10,8 @@ import click
 
 import agentkit
 
+from .output import conversation
+
 
 @click.command(short_help="Show a kept run or conversation.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
@@ -26,8 +28,8 @@ def show(file: Path, page: Path | None) -> None:
     """
     kept = _read(file)
     if page is None:
-        agentkit.log.show_messages(kept["messages"])
-        click.echo(_figures(kept))
+        conversation(kept["messages"])
+        click.echo(f"{'total':<9}{_figures(kept)}")
         return
     report = import_module("agentkit.report")
     text = report.result_page(kept) if "answer" in kept else report.session_page(kept["messages"], kept["usage"])
@@ -53,8 +55,9 @@ def _read(file: Path) -> dict[str, Any]:
         kept = _last_result(data.splitlines()) if data.lstrip().startswith(b'{"event"') else json.loads(data)
         agentkit.Usage(**kept["usage"])
         if all(isinstance(message["role"], str) for message in kept["messages"]):
+            tuple(import_module("agentkit.listeners.lines").conversation(kept["messages"]))  # raises for what is none
             return dict(kept)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         pass
     except OSError as error:
         raise click.UsageError(f"{file}: cannot be read: {error.strerror}") from error

@@ -1,16 +1,18 @@
 """What the events of a run say to people, as lines: who speaks, and what.  Every view of a run is made of them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from ..answer import FINAL_ANSWER
 from ..asking import printable
+from ..calls import ANSWERED
 from ..context import Progress
 from ..fences import unfenced
 from ..flow import Event
 from ..loop import text_of
-from ..messages import ToolCall, Usage
+from ..messages import Message, ToolCall, Usage, calls_of
 from ..model import ModelAsked, ModelReplied
 from ..results import render
 from ..run import RunFinished, RunStarted, SubRun
@@ -21,6 +23,7 @@ Level: TypeAlias = Literal["DEBUG", "INFO", "WARNING"]
 LEVELS: tuple[Level, ...] = ("DEBUG", "INFO", "WARNING")
 LONGEST_SECRET = 5_000
 STYLES = {
+    "system": "dim",
     "query": "bold",
     "model": "cyan",
     "call": "blue",
@@ -87,6 +90,32 @@ def watched(event: Event) -> Iterator[Line]:
     for line in lines(event):
         if line.level != "DEBUG" and not (line.inside and line.role == "total"):
             yield line
+
+
+def conversation(messages: Iterable[Message]) -> Iterator[Line]:
+    """The lines of a conversation that was kept: what the run that it comes from said, but for figures and notes."""
+    answers: set[str] = set()
+    for message in messages:
+        text = unfenced(text_of(message))
+        match message["role"]:
+            case "tool":
+                if message.get("tool_call_id") not in answers or text != ANSWERED:
+                    yield Line("INFO", "result", f"{message.get('name') or 'a tool'}: {text}")
+            case role if text:
+                yield Line("INFO", {"user": "query", "assistant": "model"}.get(role, "system"), text)
+        for call in calls_of(message):
+            if call.name == FINAL_ANSWER:
+                answers.add(call.id)
+            yield _answer(call) if call.name == FINAL_ANSWER else Line("INFO", "call", written(call))
+
+
+def _answer(call: ToolCall) -> Line:
+    """The answer that a call gives: the one argument it has, else the call as it is."""
+    try:
+        (value,) = json.loads(call.arguments).values()
+    except (ValueError, RecursionError, AttributeError):
+        return Line("INFO", "call", written(call))
+    return Line("INFO", "answer", render(value))
 
 
 def _told(event: Event) -> Iterator[Line]:

@@ -137,6 +137,7 @@ class _Desk:
             done = self._applied(bound, decision)
             if done is not None:
                 decisions[identity] = decision
+                self.problems.pop(identity, None)
                 yield from ask(Emit(ApprovalGiven(bound.call, decision)))
                 return done
             if not isinstance(decide, Person):

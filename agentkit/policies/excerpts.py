@@ -34,6 +34,7 @@ class CutResults:
         """Keep `text`; returns its id."""
         identity = hashlib.blake2s(text.encode(errors="replace"), digest_size=3).hexdigest()
         with self._lock:
+            self.texts.pop(identity, None)  # cut again, it is the newest
             self.texts[identity] = text[:LONGEST]
             while len(self.texts) > KEPT:
                 del self.texts[next(iter(self.texts))]

@@ -32,7 +32,7 @@ class Origins:
     outside: set[str]
     outer: "Outer | None" = None
     _read: int = 0
-    _sources: dict[str, None] = field(default_factory=dict)
+    _sources: dict[str, list[str]] = field(default_factory=dict)
     _trusted: list[str] = field(default_factory=list)
     _clean: set[str] = field(default_factory=set)
 
@@ -76,7 +76,7 @@ class Origins:
     def _take(self, message: Message) -> None:
         text = text_of(message)
         if self.is_from_outside(message):
-            self._sources[str(message.get("name", "a tool"))] = None
+            self._sources.setdefault(str(message.get("name", "a tool")), []).append(_plain(unfenced(text)))
         elif message["role"] == "tool":
             if message["tool_call_id"] in self._clean and not text.startswith(_REFUSALS):
                 self._trusted.append(_plain(_ESCAPED_SPACE.sub(" ", text)))
@@ -93,10 +93,8 @@ class Origins:
         return _says(self._trusted, value) or (self.outer is not None and self.outer.origins._knows(value))
 
     def _origin(self, value: str | int | float) -> str:
-        for message in self.history:
-            if self.is_from_outside(message) and _says([_plain(unfenced(text_of(message)))], value):
-                return f"(from {message.get('name', 'a tool')})"
-        return "(written by the model)"
+        found = next((name for name, texts in self._sources.items() if _says(texts, value)), None)
+        return f"(from {found})" if found else "(written by the model)"
 
 
 @dataclass(frozen=True)

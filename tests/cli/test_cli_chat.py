@@ -1,5 +1,7 @@
 """`agentkit chat`: a conversation, line by line."""
 
+import time
+
 import pytest
 
 from agentkit import Session
@@ -27,6 +29,13 @@ def test_lines_go_on_after_a_backslash_and_between_quotes(chat):
     assert asked == ["Add 2 \nand 3", "Add 4\n\nand 3", "Add 1 and 1"]
 
 
+def test_a_model_whose_key_is_missing_says_so(chat, monkeypatch):
+    monkeypatch.delenv("GROQ_API_KEY", raising=False)
+    assert chat("/model groq/llama-3.1-8b-instant").stdout == "model: groq/llama-3.1-8b-instant (set GROQ_API_KEY)\n"
+    monkeypatch.setenv("GROQ_API_KEY", "gsk-x")
+    assert chat("/model groq/llama-3.1-8b-instant").stdout == "model: groq/llama-3.1-8b-instant\n"
+
+
 def test_the_commands_say_what_they_did(chat):
     said = chat(
         "/tools", "/help", "/model", "/undo", "/save", "/load", "/nope", "/model offline", "/quit", "Add 2 and 3"
@@ -47,7 +56,7 @@ def test_a_conversation_is_saved_loaded_and_forgotten(chat, folder):
         "Add 2 and 3", "/save kept.json", "/clear", "/history", "/load kept.json", "/history", "/load missing.json"
     )
     assert "saved: kept.json" in said.stdout
-    assert said.stdout.count("[USER]\nAdd 2 and 3") == 1
+    assert said.stdout.count("query    Add 2 and 3\n") == 1
     assert "6 messages" in said.stdout
     assert "agentkit: " in said.stderr.splitlines()[-1]
     assert "missing.json" in said.stderr
@@ -134,7 +143,10 @@ class TestAtATerminal:
         talk.ask("Add 2 and 3", "5\r\n")
         talk.ask("/history", "Cancelled: the run was stopped")
         talk.expect("> ")
-        talk.send("half a line\x03")
+        talk.send("half a line")
+        talk.expect("half a line")
+        time.sleep(0.1)  # readline does not hear of a Ctrl-C that comes before it waits for the next key
+        talk.send("\x03")
         talk.ask("Add 4 and 4", "8\r\n")
         talk.ask("/quit", "")
         assert talk.end() == 0

@@ -88,7 +88,7 @@ def test_an_interrupted_run_leaves_the_line_that_resumes_it(folder):
         terminal.close()
     (kept,) = runs("runs.db")
     text = " ".join(terminal.text.split())
-    assert f"agentkit resume {kept.id} --journal runs.db goes on" in text
+    assert f"agentkit resume {kept.id} --journal runs.db --tools more.py:wait_for goes on" in text
     assert kept.state == "interrupted"
     assert kept.last in ("calling wait_for", "offline had replied")
 

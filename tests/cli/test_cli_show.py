@@ -20,7 +20,13 @@ def kept(run, folder):
 def test_what_was_kept_is_shown_as_text_and_as_a_page(kept, run, name):
     shown = run("show", name)
     assert shown.exit_code == 0
-    for text in ("[USER]\nAdd 2 and 3", "[TOOL]\n5", "2 requests"):
+    for text in (
+        "query    Add 2 and 3\n",
+        "call     add(a=2, b=3)\n",
+        "result   add: 5\n",
+        "answer   5\n",
+        "total    2 requests",
+    ):
         assert text in shown.stdout
     assert ("stopped: answer" in shown.stdout) == (name == "result.json")
     assert "\033" not in shown.stdout
@@ -42,6 +48,8 @@ def test_what_was_kept_is_shown_as_text_and_as_a_page(kept, run, name):
         '{"messages": [1], "usage": {}}',
         '{"messages": [], "usage": {"x": 1}}',
         '{"event": "RunStarted"}',
+        '{"messages": [{"role": "assistant", "tool_calls": [{"name": "f"}]}], "usage": {}}',
+        '{"messages": [{"role": "assistant", "tool_calls": 3}], "usage": {}}',
     ],
 )
 def test_anything_else_is_wrong_usage(run, folder, text):
