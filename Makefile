@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs notebooks lint types pytest format clean
+.PHONY: demo test docs notebooks bench lint types pytest format clean
 
 demo: .venv/demo.stamp
 	$(BIN)/python examples/quickstart.py
@@ -15,6 +15,11 @@ docs: .venv/docs.stamp
 
 notebooks: .venv/dev.stamp
 	$(BIN)/python notebooks/refresh.py
+
+bench: .venv/dev.stamp
+	$(BIN)/python benchmarks/run.py $(if $(PEERS),--peers $(PEERS))
+	$(BIN)/python benchmarks/start.py
+	$(BIN)/python benchmarks/schema.py
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .

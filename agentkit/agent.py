@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
-from copy import copy
 from typing import Any, Generic, Literal, Unpack, cast
 
 from typing_extensions import TypeVar
 
 from .answer import answer_tool
-from .asked import Asked, Branching, How, Named, Replaying, Resuming, asked_of, branch, replayed, resumed
+from .asked import Asked, Branching, How, Named, Replaying, Resuming, asked_of, branched, replayed, resumed
 from .batch import Many, Outcome, afinished, amap_queries, finished, map_queries
 from .context import RunContext
 from .delegation import agent_tool, handoff_tools
@@ -16,7 +15,7 @@ from .errors import DefinitionError
 from .flow import Event, Flow, Listener, Policy, stacked
 from .forming import Forming
 from .handling import Repairing
-from .journal.store import Place
+from .journal.store import Errors, Place, placed
 from .json_tool import JsonTool
 from .listeners.log import log, show_messages
 from .loop import Answer, agent_loop
@@ -73,6 +72,7 @@ class JsonAgent(Generic[T]):
         policies: What becomes of effects; the first one sees an effect first.
         listeners: Functions that are shown every event.
         journal: A file that keeps every run, for `agent.resume`; or a `journal.Journal`, which says how.
+        journal_errors: "raise" to end a run that cannot be kept; without it, that is told, and the run goes on.
         options: Whatever else goes to the model's backend (temperature, api_key, api_base, max_tokens, ...).
 
     Raises:
@@ -105,16 +105,16 @@ class JsonAgent(Generic[T]):
         policies: Sequence[Policy] = (),
         listeners: Sequence[Listener] = (),
         journal: Place = None,
+        journal_errors: Errors | None = None,
         **options: Any,
     ) -> None:
         more, self._choose = told_apart(tools)
-        self.handoffs = dict(handoffs or {})
-        given = (functions, more, handoff_tools(self.handoffs))
-        self.tools = ToolRegistry(*given, answer=answer_tool(answer), repair=repair)
+        self.handoffs, form = dict(handoffs or {}), answer_tool(answer)
+        self.tools = ToolRegistry(functions, more, handoff_tools(self.handoffs), answer=form, repair=repair)
         if len(self.tools) == 1 and answer is str and self._choose is None:
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
         self.tools.check_injected(RunContext(deps))
-        self.model, self.description, self.deps, self.journal = model, description, deps, journal
+        self.model, self.deps, self.journal = model, deps, placed(journal, journal_errors)
         self.session, self._fallbacks, self.listeners = Session(), tuple(fallback_models), (log, *listeners)
         self._settings = Settings(
             max_steps=max_steps, limits=limits, retries=retries, request_timeout=request_timeout,
@@ -124,7 +124,7 @@ class JsonAgent(Generic[T]):
         )  # fmt: skip
         self._backends = Backends(spelt(options, JsonAgent.__init__.__kwdefaults__ or ()), request_timeout)
         soon_asked(model)
-        self._text_ends, self._noted, self._instruction = answer is str, False, ""
+        self._text_ends, self._noted, self.description, self._instruction = answer is str, False, description, ""
 
     def __call__(self, query: str | None = None, **how: Unpack[How]) -> T:
         """Answer `query` and return the answer; the conversation goes on from call to call.
@@ -166,11 +166,11 @@ class JsonAgent(Generic[T]):
 
     def fork(self, run_id: str, step: int, **how: Unpack[Branching]) -> Result[T]:
         """Branch a run of the journal after `step` replies, and go on from there with what is given; both are kept."""
-        twin = copy(self)
-        twin._instruction = how.get("instruction") or self._instruction
-        if (tools := how.get("tools")) is not None:
-            twin.tools, twin._choose = self.tools.filtered(lambda _: False).merged(tools), None
-        return result(twin, resumed(twin, branch(self, run_id, step, how), how))
+        return result(*branched(self, run_id, step, how))
+
+    async def afork(self, run_id: str, step: int, **how: Unpack[Branching]) -> Result[T]:
+        """`fork` on the running event loop."""
+        return await aresult(*branched(self, run_id, step, how))
 
     def replay(self, path: str | os.PathLike[str], **how: Unpack[Replaying]) -> Result[T]:
         """Play a recorded run again, without model and network; raises `ReplayDiffers` where it is another one."""

@@ -2,17 +2,19 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypedDict
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar
 
 from .errors import RunError
 from .flow import Policy
 from .journal.conversation import Changed, Uncertain
 from .journal.managing import DEFAULT, fork
-from .journal.store import Journal, Place
+from .journal.store import Errors, Journal, Place, placed
 from .model import Model
 from .policies.approve import Decision
 from .recordings import Recording, replaying
+from .registry import ToolRegistry
 from .session import Session
 
 Named: TypeAlias = str | Model | None
@@ -22,7 +24,7 @@ Named: TypeAlias = str | Model | None
 class Asked:
     """What a run is asked: a query (None to go on where the session stopped), and what is said with it.
 
-    `replay` is the policy that gives it what was recorded.
+    `replay` is the policy that gives it what was recorded, `decided` what was decided then.
     """
 
     query: str | None
@@ -33,6 +35,7 @@ class Asked:
     journal: Place = None
     record: str | os.PathLike[str] | None = None
     replay: Policy | None = None
+    decided: Mapping[str, Decision] = field(default_factory=dict)
 
 
 class How(TypedDict, total=False):
@@ -42,6 +45,7 @@ class How(TypedDict, total=False):
     session: Session | None
     approvals: Mapping[str, Decision] | None
     journal: Place
+    journal_errors: Errors | None
     record: str | os.PathLike[str] | None
 
 
@@ -71,7 +75,8 @@ class Branching(Resuming, total=False):
 class Replaying(TypedDict, total=False):
     """What can be said of a run that is replayed.
 
-    `execute` runs the tools for real; `any_model` lets another provider's model stand for the recorded one; `timed`
+    What was decided about calls holds again, and nobody is asked.  `execute` runs the tools for real, and asks about
+    them; `any_model` lets another provider's model stand for the recorded one; `timed`
     streams as slowly as the recorded run did.
     """
 
@@ -82,9 +87,14 @@ class Replaying(TypedDict, total=False):
 
 def asked_of(session: Session, query: str | None, how: How, *, stream: bool = False) -> Asked:
     """What `how` says, in the agent's own `session` if it names no other."""
-    session = how.get("session") or session
-    told = (how.get("approvals"), stream, how.get("model"), how.get("journal"), how.get("record"))
-    return Asked(query, session, *told)
+    _check_names(how, How.__optional_keys__)
+    session, journal = how.get("session") or session, placed(how.get("journal"), how.get("journal_errors"))
+    return Asked(query, session, how.get("approvals"), stream, how.get("model"), journal, how.get("record"))
+
+
+def _check_names(how: Mapping[str, Any], names: frozenset[str]) -> None:
+    if wrong := how.keys() - names:
+        raise TypeError(f"{min(wrong)!r} cannot be said of a run; what can: {', '.join(sorted(names))}")
 
 
 class Resumable(Protocol):
@@ -96,14 +106,30 @@ class Resumable(Protocol):
 
 def resumed(agent: Resumable, run_id: str, how: Resuming) -> Asked:
     """What goes on with a run of the journal, as the agent's own conversation."""
+    _check_names(how, Branching.__optional_keys__)
     changed = how.get("changed", "refuse")
     agent.session = Session.resumed(run_id, _place(agent, how), on_uncertain=how.get("on_uncertain"), changed=changed)
     return Asked(None, agent.session, how.get("approvals"), model=how.get("model"))
 
 
-def branch(agent: Resumable, run_id: str, step: int, how: Resuming) -> str:
-    """The id of a new branch of a run in the journal."""
-    return fork(run_id, step, store=_place(agent, how).path)
+class Branchable(Resumable, Protocol):
+    """What this file needs of an agent that goes on as another one."""
+
+    tools: ToolRegistry
+    _choose: Any
+    _instruction: str
+
+
+B = TypeVar("B", bound=Branchable)
+
+
+def branched(agent: B, run_id: str, step: int, how: Branching) -> tuple[B, Asked]:
+    """A new branch of a run in the journal: the agent that goes on with it, and what that is asked."""
+    twin = copy(agent)
+    twin._instruction = how.get("instruction") or agent._instruction
+    if (tools := how.get("tools")) is not None:
+        twin.tools, twin._choose = agent.tools.filtered(lambda _: False).merged(tools), None
+    return twin, resumed(twin, fork(run_id, step, store=_place(agent, how).path), how)
 
 
 def _place(agent: Resumable, how: Resuming) -> Journal:
@@ -117,4 +143,6 @@ def replayed(path: str | os.PathLike[str], how: Replaying) -> Asked:
     query = begin.get("query")
     if not query:
         raise RunError(f"{os.fspath(path)!r}: a run that went on without a query cannot be replayed")
-    return Asked(query, Session(begin["history"]), stream=begin["stream"], replay=replaying(recording, **how))
+    decided = {} if how.get("execute") else recording.decisions  # what is really done is decided anew
+    replay = replaying(recording, **how)
+    return Asked(query, Session(begin["history"]), stream=begin["stream"], replay=replay, decided=decided)

@@ -13,6 +13,7 @@ from .journal.conversation import Conversation
 from .journal.setup import Setup
 from .journal.store import Journal, Place
 from .policies.journal import journaled
+from .policies.purse import Spent
 from .recordings import Recorder
 from .registry import ToolRegistry
 from .run import Run
@@ -44,6 +45,7 @@ def kept(agent: Keepable, asked: Asked, run: Run) -> Iterator[tuple[Policy, ...]
         policies: list[Policy] = []
         if asked.replay is not None:
             policies.append(asked.replay)
+            asked.session.approvals.decisions.update(asked.decided)
         elif (conversation := _conversation(asked.journal or agent.journal, asked.session)) is not None:
             setup = Setup.of(agent.instruction, agent.tools)
             policies.append(stack.enter_context(_journal(conversation, asked, setup, run)))
@@ -63,6 +65,7 @@ def _journal(conversation: Conversation, asked: Asked, setup: Setup, run: Run) -
     book = Book(conversation, session.messages, session.state, session.cut.texts, setup)
     book.open(asked.query, run.model)
     run.usage, run.steps, run.run_id = book.prior, book.step, book.run
+    run.spent = Spent(book.step, book.calls, book.seconds, book.prior)
     book.usage = lambda: run.usage
     try:
         yield journaled(book, conversation.on_uncertain)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, closing, suppress
 from functools import cache
+from importlib import import_module
 from threading import Lock
 from typing import Any
 
@@ -64,6 +65,8 @@ def _litellm() -> Any:
         # What would be loaded in the first request, while the provider's time is measured.
         for name in ("encoding", "module_level_client"):
             getattr(litellm, name, None)
+        with suppress(ImportError):  # by the first failure, maybe in a forgotten thread: an exit just then would hang
+            import_module("litellm.proxy.guardrails.exception_utils")
         if "LITELLM_LOG" not in os.environ:
             for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
                 logging.getLogger(name).setLevel(logging.CRITICAL)

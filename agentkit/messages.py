@@ -5,7 +5,7 @@ runs the loop on it again goes on exactly there.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Message: TypeAlias = dict[str, Any]
@@ -45,7 +45,7 @@ class Usage:
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as a JSON object."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def system(text: str) -> Message:

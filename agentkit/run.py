@@ -18,7 +18,7 @@ from .messages import Message, ToolCall, Usage
 from .model import ModelReplied
 from .policies.checks import AnswerDoubted
 from .policies.landing import Landing
-from .policies.purse import Purse
+from .policies.purse import Purse, Spent
 from .repairs import Repair
 from .report import result_markdown, result_page, result_view, write_page
 from .results import render
@@ -156,7 +156,8 @@ class HandedOver(Event):
 class Run:
     """A run in progress: it is shown every event, keeps the figures, and passes the event on to the listeners.
 
-    `purses` are those of the agents that have had it, the last one's first; `forming` tells of the answer as it forms,
+    `purses` are those of the agents that have had it, the last one's first; `spent` is what it had taken before it went
+    on here; `forming` tells of the answer as it forms,
     in runs that are streamed.
     """
 
@@ -171,6 +172,7 @@ class Run:
     handed: list[str] = field(default_factory=list)
     state: dict[str, Any] = field(default_factory=dict)
     purses: list[Purse] = field(default_factory=list)
+    spent: Spent = field(default_factory=Spent)
     forming: Forming | None = None
     trace: Trace = field(default_factory=Trace)
     run_id: str = ""

@@ -103,7 +103,8 @@ def stack(
         retry(waits),
         throttle(settings.max_concurrency, settings.requests_per_minute),
         *([reply_time(settings.request_timeout)] if settings.request_timeout else []),
-        limit(settings.limits, settings.max_steps, run.purses),  # next to the model: it sees every request that is made
+        # next to the model: it sees every request that is made
+        limit(settings.limits, settings.max_steps, run.purses, run.spent),
     )
 
 

@@ -136,8 +136,8 @@ def main() -> None:
             if number == 0:  # to warm up
                 for one in contestants:
                     one.figures.clear()
-        print(table(contestants, rows))
     finally:
+        print(table(contestants, rows))
         for one in contestants:
             one.process.kill()
         server.kill()

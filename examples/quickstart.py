@@ -4,6 +4,7 @@ It runs without a key and without a network; AGENTKIT_MODEL="openai/gpt-4o-mini"
 """
 
 import sys
+from textwrap import indent
 
 import agentkit
 from agentkit import JsonAgent
@@ -19,4 +20,4 @@ for query in (
     "What is the weather in Kolkata?",
 ):
     answer = agent(query=query)
-    print(f"\n{query}\n    {answer}\n")
+    print(f"\n{query}\n{indent(answer, '    ')}\n")

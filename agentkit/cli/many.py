@@ -13,6 +13,7 @@ import click
 
 import agentkit
 
+from ..secrets import mask_data
 from .agents import agent_of, agent_options
 from .output import INTERRUPTED, remark, told
 
@@ -111,8 +112,8 @@ def _entries(out: Path) -> Iterator[dict[str, Any]]:
 
 def _write(file: TextIO, query: str, outcome: "agentkit.Result[str] | Exception") -> None:
     if isinstance(outcome, Exception):
-        entry: dict[str, Any] = {"query": query, "error": f"{type(outcome).__name__}: {told(outcome)}"}
+        entry: dict[str, Any] = {"error": f"{type(outcome).__name__}: {told(outcome)}"}
     else:
-        entry = {"query": query, "answer": outcome.answer, "stopped": outcome.stopped, "usage": outcome.usage.as_dict()}
-    file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+        entry = {"answer": outcome.answer, "stopped": outcome.stopped, "usage": outcome.usage.as_dict()}
+    file.write(json.dumps({"query": query, **mask_data(entry)}, ensure_ascii=False) + "\n")  # the query is looked up
     file.flush()

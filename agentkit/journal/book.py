@@ -17,8 +17,8 @@ from ..turns import NOT_BEGUN
 from .conversation import Conversation
 from .lease import lease
 from .setup import Setup
-from .steps import Begun, outcome_of, usage_of
-from .store import JournalError, Statement, Store, digest, encoded
+from .steps import Begun, outcome_of, time_and_calls, usage_of
+from .store import JournalError, Statement, Store, digest, encoded, store_at
 
 MOST = 1 << 62
 """Numbers below this fit into a column."""
@@ -40,7 +40,11 @@ class Book:
     run: str = ""
     usage: Callable[[], Usage] = Usage
     prior: Usage = field(default_factory=Usage)
-    """What a run that goes on took before."""
+    """What a run that goes on took before, ..."""
+    seconds: float = 0.0
+    """... how long something was under way in it, ..."""
+    calls: int = 0
+    """... and how many calls it made, without those that have no result yet."""
     step: int = 0
     """How many replies the run has by now."""
     known: dict[str, Begun] = field(default_factory=dict)
@@ -68,7 +72,7 @@ class Book:
             if self._store is not None:
                 self._check_place(self._store)
             if query is None and self.conversation.run:
-                self._go_on(self._store or Store(self.conversation.journal.path))
+                self._go_on(self._store or store_at(self.conversation.journal.path))
             else:
                 self._begin(query or "", model)
         except BaseException:
@@ -97,7 +101,7 @@ class Book:
     def _opened(self) -> Store | None:
         journal = self.conversation.journal
         try:
-            return Store(journal.path, journal.sync)
+            return store_at(journal.path, journal.sync)
         except JournalError:
             if journal.errors == "raise":
                 raise
@@ -144,6 +148,8 @@ class Book:
         self._begun = {call for call, begun in self.known.items() if begun.outcome is not None}
         self._ended = {*self._begun}
         self.prior = usage_of(store, self.run)
+        waiting = {call.id for call in pending_calls(self.messages)}
+        self.seconds, self.calls = time_and_calls(store, self.run, waiting)
         self._pending.append(("UPDATE runs SET status = 'open', ended = NULL WHERE id = ?", (self.run,)))
 
     def _check_setup(self, old: Setup) -> None:
@@ -221,7 +227,7 @@ class Book:
     def _flush(self) -> None:
         if self._pending and self.run:
             if self._store is None:
-                self._store = Store(self.conversation.journal.path, self.conversation.journal.sync)
+                self._store = store_at(self.conversation.journal.path, self.conversation.journal.sync)
             self._store.write(self._pending)
             self._pending.clear()
 

@@ -8,7 +8,7 @@ import time
 from .conversation import INSERT_MESSAGE
 from .lease import is_leased
 from .saved import RUN, RunInfo, found, info, messages
-from .store import JournalError, Statement, Store, digest, encoded
+from .store import JournalError, Statement, Store, digest, encoded, store_at
 
 DAY = 86_400.0
 DEFAULT = "runs.db"
@@ -21,7 +21,7 @@ def runs(store: str | os.PathLike[str] = DEFAULT, *, unfinished: bool = False) -
 
     A run that cannot be read has the state "damaged".
     """
-    with Store(store, must_exist=True) as opened:
+    with store_at(store, must_exist=True) as opened:
         listed = [_info(opened, identity) for (identity,) in opened.rows("SELECT id FROM runs")]
     listed.sort(key=lambda run: run.begun, reverse=True)
     return [run for run in listed if run.is_unfinished or not unfinished]
@@ -43,7 +43,7 @@ def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT) -> 
     The run itself stays as it is.  The branch is resumed like any run, by an agent with other tools or another
     instruction too.
     """
-    with Store(store, must_exist=True) as opened:
+    with store_at(store, must_exist=True) as opened:
         run = found(opened, run_id)
         listed = [message for message, _ in messages(opened, run.conversation)]
         replies = [place for place in range(run.first, len(listed)) if listed[place]["role"] == "assistant"]
@@ -83,7 +83,7 @@ def _row(key: int, place: int, message: dict[str, object]) -> tuple[int, int, st
 
 def delete(run_id: str, *, store: str | os.PathLike[str] = DEFAULT) -> None:
     """Remove a run; with the last run of a conversation all that was said in it."""
-    with Store(store, must_exist=True) as opened:
+    with store_at(store, must_exist=True) as opened:
         run = found(opened, run_id)
         if is_leased(opened.path, run.conversation):
             raise JournalError(f"run {run.id} is under way: it can be deleted when it has ended")
@@ -93,7 +93,7 @@ def delete(run_id: str, *, store: str | os.PathLike[str] = DEFAULT) -> None:
 
 def prune(days: float, *, store: str | os.PathLike[str] = DEFAULT) -> int:
     """Remove the runs, finished or not, that have written nothing for so many days; gives how many."""
-    with Store(store, must_exist=True) as opened:
+    with store_at(store, must_exist=True) as opened:
         listed = [_info(opened, identity) for (identity,) in opened.rows("SELECT id FROM runs")]
         old = [run for run in listed if run.state not in ("running", "damaged") and run.age > days * DAY]
         opened.write([statement for run in old for statement in _removal(run.id, run.conversation)])

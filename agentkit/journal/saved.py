@@ -11,7 +11,7 @@ from .book import MOST
 from .conversation import Conversation
 from .lease import is_leased
 from .steps import usage_of
-from .store import Journal, JournalError, Store, digest
+from .store import Journal, JournalError, Store, digest, store_at
 
 RUN = "SELECT id, conversation, query, model, first, begun, ended, status, outcome, origin FROM runs"
 
@@ -118,7 +118,7 @@ def conversation(store: Store, journal: Journal, key: int, run: str = "") -> tup
 
 def named(journal: Journal, name: str) -> tuple[Conversation, dict[str, Any]]:
     """The conversation of that name, a new one if there is none."""
-    with Store(journal.path, journal.sync) as store:
+    with store_at(journal.path, journal.sync) as store:
         key = Conversation(journal).key
         store.write([("INSERT OR IGNORE INTO conversations (id, name) VALUES (?, ?)", (key, name))])
         return conversation(store, journal, store.rows("SELECT id FROM conversations WHERE name = ?", name)[0][0])
@@ -126,7 +126,7 @@ def named(journal: Journal, name: str) -> tuple[Conversation, dict[str, Any]]:
 
 def to_resume(journal: Journal, run: str) -> tuple[Conversation, dict[str, Any]]:
     """The conversation of a run that goes on; of a finished one without the last turn, which gives the answer again."""
-    with Store(journal.path, journal.sync, must_exist=True) as store:
+    with store_at(journal.path, journal.sync, must_exist=True) as store:
         wanted = found(store, run)
         if wanted.state == "superseded":
             raise JournalError(

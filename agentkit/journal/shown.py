@@ -11,7 +11,7 @@ from ..report import result_markdown, result_page, result_view, write_page
 from ..secrets import mask
 from .managing import DEFAULT
 from .saved import RunInfo, found, messages
-from .store import JournalError, Store
+from .store import JournalError, store_at
 
 LONGEST = 500
 """Characters of a text in the terminal."""
@@ -61,7 +61,7 @@ def show(run_id: str, *, store: str | os.PathLike[str] = DEFAULT) -> Shown:
 
     Of a damaged one it has what stands before the damage.
     """
-    with Store(store, must_exist=True) as opened:
+    with store_at(store, must_exist=True) as opened:
         run = found(opened, run_id)
         later = opened.rows(
             "SELECT min(first) FROM runs WHERE conversation = ? AND first > ?", run.conversation, run.first

@@ -1,7 +1,7 @@
 """What a step of a run is in its journal: a request, or a call with what came of it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +21,32 @@ class Begun:
 
 
 def usage_of(store: Store, run: str) -> Usage:
-    """What a run took, as its last reply says."""
-    sql = "SELECT outcome FROM steps WHERE run = ? AND call = '' AND outcome IS NOT NULL ORDER BY step DESC LIMIT 1"
-    found = store.rows(sql, run)
-    return Usage(**json.loads(found[0][0])["usage"]) if found else Usage()
+    """What a run took: as its last reply says, and what agents inside the calls since then took."""
+    done = "call = '' AND outcome IS NOT NULL"
+    rows = store.rows(f"SELECT step, outcome FROM steps WHERE run = ? AND {done} ORDER BY step DESC LIMIT 1", run)
+    last, usage = (rows[0][0], Usage(**json.loads(rows[0][1])["usage"])) if rows else (0, Usage())
+    since = {call for (call,) in store.rows("SELECT call FROM steps WHERE run = ? AND step >= ?", run, last)}
+    for call, inner in inner_runs(store, run):
+        if call in since:
+            usage += usage_of(store, inner)
+    return usage
+
+
+def inner_runs(store: Store, run: str) -> list[tuple[str, str]]:
+    """The runs of agents inside the calls of a run: (the call's id, the run's), the oldest first."""
+    rows = store.rows("SELECT origin, id FROM runs WHERE origin GLOB ? || '/*' ORDER BY begun", run)
+    return [(origin.removeprefix(f"{run}/"), inner) for origin, inner in rows]
+
+
+def time_and_calls(store: Store, run: str, open_calls: Collection[str]) -> tuple[float, int]:
+    """The seconds of a run in which something was under way, and its calls without the `open_calls`."""
+    calls, seconds, latest = 0, 0.0, 0.0
+    for call, begun, ended in store.rows("SELECT call, begun, ended FROM steps WHERE run = ? ORDER BY begun", run):
+        calls += bool(call) and call not in open_calls
+        if ended is not None:
+            seconds += max(0.0, ended - max(begun, latest))
+            latest = max(latest, ended)
+    return seconds, calls
 
 
 def outcome_of(result: ToolResult) -> dict[str, Any]:

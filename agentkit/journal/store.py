@@ -11,36 +11,21 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ..errors import DefinitionError, RunError
+from .tables import APPLICATION, TABLES, VERSION
 
 Sync: TypeAlias = Literal["normal", "full"]
+Errors: TypeAlias = Literal["warn", "raise"]
 Statement: TypeAlias = tuple[str, Sequence[Any]]
 PATIENCE = 10.0
 """Seconds that a write waits for those of others."""
-APPLICATION, VERSION = 0x616B6A6C, 1
-"""What SQLite keeps in the file's head: whose it is, and the version of the tables."""
-TABLES = """
-CREATE TABLE conversations (id INTEGER PRIMARY KEY, name TEXT UNIQUE, state TEXT NOT NULL DEFAULT '{}');
-CREATE TABLE messages (
-    conversation INTEGER, place INTEGER, body TEXT NOT NULL, digest INTEGER NOT NULL, PRIMARY KEY (conversation, place)
-) WITHOUT ROWID;
-CREATE TABLE cut (conversation INTEGER, key TEXT, body TEXT NOT NULL, PRIMARY KEY (conversation, key)) WITHOUT ROWID;
-CREATE TABLE runs (
-    id TEXT PRIMARY KEY, conversation INTEGER, query TEXT, model TEXT, setup TEXT, first INTEGER, begun REAL,
-    ended REAL, status TEXT, outcome TEXT, origin TEXT
-);
-CREATE INDEX runs_of ON runs (conversation);
-CREATE TABLE setups (id TEXT PRIMARY KEY, body TEXT NOT NULL);
-CREATE TABLE steps (
-    run TEXT, step INTEGER, call TEXT, name TEXT, input INTEGER, arguments TEXT, begun REAL, ended REAL, outcome TEXT,
-    PRIMARY KEY (run, step, call)
-) WITHOUT ROWID;
-"""
+CHECKPOINT = 4_000
+"""Pages that are written before they are put in their places, for which the disk is waited for."""
 
 
 class JournalError(RunError):
@@ -58,7 +43,7 @@ class Journal:
 
     path: str | os.PathLike[str]
     sync: Sync = "normal"
-    errors: Literal["warn", "raise"] = "warn"
+    errors: Errors = "warn"
 
     def __post_init__(self) -> None:
         if self.sync not in ("normal", "full"):
@@ -76,11 +61,21 @@ Place: TypeAlias = str | os.PathLike[str] | Journal | None
 """Where runs are kept: the path of a journal, or a `Journal`, which says how."""
 
 
+def placed(place: Place, errors: Errors | None) -> Place:
+    """Where runs are kept, with what is to be done when nothing can be written, if that is said beside it."""
+    if errors is None:
+        return place
+    if place is None:
+        raise DefinitionError(f'journal_errors={errors!r} goes with a journal: give journal="runs.db", too')
+    return replace(Journal.of(place), errors=errors)
+
+
 class Store:
     """An open journal file; may be used from any thread.  Whatever goes wrong with it is a `JournalError`."""
 
     def __init__(self, path: str | os.PathLike[str], sync: Sync = "normal", *, must_exist: bool = False) -> None:
         self.path = Path(path)
+        self.users = 1
         self._lock = threading.Lock()
         self._process = os.getpid()
         if must_exist and not self.path.exists():
@@ -90,14 +85,18 @@ class Store:
         try:
             with self._told():
                 self._set_up(sync)
+            found = os.stat(self.path)
+            self._identity = found.st_dev, found.st_ino
         except BaseException:
             self._file.close()
             raise
 
     def _set_up(self, sync: Sync) -> None:
-        self._file.execute(f"PRAGMA synchronous={sync}")
         if self._number("application_id") != APPLICATION:
+            self._file.execute(f"PRAGMA synchronous={'off' if sync == 'normal' else sync}")  # nothing is in it to lose
             self._create()
+        self._file.execute(f"PRAGMA synchronous={sync}")
+        self._file.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT}")
         if (version := self._number("user_version")) != VERSION:
             raise JournalError(f"{self._named} is of version {version}, and this agentkit reads {VERSION}: update it")
 
@@ -148,9 +147,23 @@ class Store:
 
     def close(self) -> None:
         """Let go of the file; the last one to do so leaves a single file, without `-wal` and `-shm`."""
+        with _guard:
+            self.users -= 1
+            if self.users:
+                return
+            for place in [place for place, store in _open.items() if store is self]:
+                del _open[place]
         if self._process == os.getpid():  # SQLite's file of a parent process is not ours to close
             with self._lock, suppress(sqlite3.Error):
                 self._file.close()
+
+    def is_at(self, path: str | os.PathLike[str]) -> bool:
+        """Whether what is open is still the file of this path: it may have been deleted, or replaced."""
+        try:
+            found = os.stat(path)
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._identity
 
     def __enter__(self) -> "Store":
         return self
@@ -180,6 +193,35 @@ class Store:
             raise JournalError(f"{self._named}: {error}. {_remedy(error)}") from error
 
 
+_open: dict[tuple[str, Sync], Store] = {}
+_guard = threading.Lock()
+_inherited: list[Store] = []
+"""What the parent process has open; SQLite's files must not be closed, nor used, by another process."""
+
+
+def store_at(path: str | os.PathLike[str], sync: Sync = "normal", *, must_exist: bool = False) -> Store:
+    """The journal file, which all that use it at a time in this process share; each of them closes it once."""
+    place = (os.path.realpath(path), sync)
+    with _guard:
+        store = _open.get(place)
+        if store is None or not store.is_at(path):
+            _open[place] = Store(path, sync, must_exist=must_exist)
+            return _open[place]
+        store.users += 1
+        return store
+
+
+def _leave_to_parent() -> None:
+    global _guard
+    _guard = threading.Lock()
+    _inherited.extend(_open.values())
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
+
+
 def _remedy(error: sqlite3.Error) -> str:
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if code is not None else None
@@ -188,6 +230,9 @@ def _remedy(error: sqlite3.Error) -> str:
     if primary == sqlite3.SQLITE_FULL:
         return "Make room on the disk."
     return "Its folder must be there, and it and the file must be writable."
+
+
+_write_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def digest(place: object, text: str) -> int:
@@ -199,7 +244,7 @@ def digest(place: object, text: str) -> int:
 def encoded(value: Any) -> str:
     """`value` as JSON; raises `JournalError` for what JSON does not have."""
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=True)
+        text = _write_json(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise JournalError(f"a run is kept as JSON, and something in it is none: {error}") from error
     try:

@@ -97,6 +97,8 @@ def approve(decide: Decide | Literal["ask"] | None = None, approvals: Approvals 
         for bound in effect.calls:
             decided.append((yield from desk.decided(bound)))
         results = yield from ask(replace(effect, calls=desk.released(effect.calls, decided)))
+        for result in results:  # a run that is stopped meanwhile goes on with what was decided
+            desk.approvals.decisions.pop(result.call.id, None)
         return [desk.told(result) for result in results]
 
     return around(handle)
@@ -164,8 +166,6 @@ class _Desk:
         self.approvals.waiting[:] = [call.id for call in waiting]
         if waiting:
             raise paused(waiting, self.problems)
-        for asked in calls:
-            self.approvals.decisions.pop(asked.call.id, None)
         return tuple(bound.within(AUTHORITY, self.authority) for bound in decided if bound is not None)
 
     @property

@@ -17,7 +17,7 @@ from ..model import AskModel, Model, Reply, Request
 from ..running import CallTools
 from .landing import Landing
 from .prices import LEAST, LEAST_OF_LAST, PriceUnknown, price, shortened, unpriced
-from .purse import Limits, Purse
+from .purse import Limits, Purse, Spent
 from .throttle import Turn
 
 PURSES: ContextVar[tuple[Purse, ...]] = ContextVar("purses", default=())
@@ -26,19 +26,26 @@ _UNITS = {"max_steps": "steps", "tool_calls": "tool calls"}
 Asked = TypeVar("Asked", Request, Turn)
 
 
-def limit(limits: Limits | None = None, max_steps: int = 50, before: list[Purse] | None = None) -> Policy:
+def limit(
+    limits: Limits | None = None,
+    max_steps: int = 50,
+    before: list[Purse] | None = None,
+    spent: Spent | None = None,
+) -> Policy:
     """Let a run take what `limits` say; `max_steps` counts where they name no steps.
 
     Requests are given the time that is left as their timeout, and fewer `max_tokens` where the dollars that are left do
     not pay for more.  A model that knows its prices has a method `worst_case(request)`.  `before` are the purses of the
     agents that had the run before this one: what is left in them is all there is; this one's is put in front of them.
+    `spent` is what a run that goes on had taken before.
     """
     limits = limits or Limits()
     own = replace(limits, steps=limits.steps or max_steps)
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
         earlier = [] if before is None else before
-        purse = Purse(own, (*earlier, *PURSES.get()))
+        taken = spent if spent is not None and not earlier else Spent()
+        purse = Purse(own, (*earlier, *PURSES.get()), taken)
         earlier.insert(0, purse)
         return interpret(flow, _Meter(purse).handle)
 
@@ -50,7 +57,7 @@ class _Meter:
 
     def __init__(self, purse: Purse) -> None:
         self.purse = purse
-        self.steps = 0
+        self.steps = purse.before.steps
         self.is_last = False
         self.refused: int | None = None
         self.unpriced: set[str] = set()

@@ -51,18 +51,29 @@ class Limits:
             raise DefinitionError(f'Limits(unknown_price={self.unknown_price!r}): give "refuse" or "allow"')
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a run that goes on had taken before."""
+
+    steps: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+    usage: Usage = field(default_factory=Usage)
+
+
 @dataclass(eq=False)
 class Purse:
-    """What one run has spent; `outer` are the purses of the runs around it, the nearest first.
+    """What one run has spent, `before` included; `outer` are the purses of the runs around it, the nearest first.
 
     Runs may be side by side in several threads, so what is read and then changed is done under one lock.
     """
 
     limits: Limits
     outer: tuple["Purse", ...] = ()
-    tokens: int = 0
-    calls: int = 0
-    dollars: float = 0.0
+    before: Spent = field(default_factory=Spent)
+    tokens: int = field(init=False)
+    calls: int = field(init=False)
+    dollars: float = field(init=False)
     held: float = 0.0
     """Dollars set aside for requests that are under way, ..."""
     kept: float = 0.0
@@ -71,8 +82,12 @@ class Purse:
     """When the work must end, and when the run must (of `time.monotonic`)."""
 
     def __post_init__(self) -> None:
+        taken = self.before.usage
+        self.tokens, self.calls = taken.input_tokens + taken.output_tokens, self.before.calls
+        self.dollars = taken.cost or 0.0
         now = time.monotonic()
-        end = min([math.inf if self.limits.seconds is None else now + self.limits.seconds, *self._given_deadlines()])
+        left = math.inf if self.limits.seconds is None else self.limits.seconds - self.before.seconds
+        end = min([now + left, *self._given_deadlines()])
         self.deadlines = (math.inf, math.inf) if end == math.inf else (end - LANDING_SHARE * (end - now), end)
 
     def _given_deadlines(self) -> list[float]:

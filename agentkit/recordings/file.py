@@ -1,7 +1,8 @@
 """The file of a recorded run: one JSON object a line, in the order in which things happened, without secrets.
 
 `recording` says what was asked of whom, `request` what is new in a request (`messages` from place `from` on, and the
-tools if they changed), `reply` or `error` what came back, `result` what a call came to, `end` how the run ended.
+tools if they changed), `reply` or `error` what came back, `decision` what somebody decided about
+a call, `result` what it came to, `end` how the run ended.
 """
 
 import json
@@ -37,6 +38,8 @@ class Recording:
     exchanges: list[Exchange] = field(default_factory=list)
     results: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """The lines of what calls came to, by their ids."""
+    decisions: dict[str, Any] = field(default_factory=dict)
+    """What was decided about calls, by their ids."""
     end: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -67,6 +70,8 @@ def _whole(recording: Recording, lines: list[dict[str, Any]]) -> Recording:
             recording.exchanges[-1] = Exchange(last.line, last.model, last.messages, last.tools, last.tool_choice, line)
         elif kind == "result":
             recording.results[line["call"]] = line
+        elif kind == "decision":
+            recording.decisions[line["call"]] = line["decision"]
         elif kind == "end":
             recording.end = line
     return recording

@@ -16,12 +16,13 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from ..errors import ModelError, RunError
-from ..flow import Done, Effect, Event, Flow, ask, interpret
+from ..flow import Done, Effect, Emit, Event, Flow, ask, interpret
 from ..journal.setup import schemas_of
 from ..journal.steps import outcome_of
 from ..loop import Answer
 from ..messages import Message
 from ..model import AskModel, ModelReplied, TextDelta, ThinkingDelta, ToolCallDelta
+from ..policies.approve import ApprovalGiven
 from ..running import CallTools, ToolFinished
 from ..secrets import mask_data
 from .file import FORMAT
@@ -51,6 +52,9 @@ class Recorder:
                 return (yield from ask(Overheard(effect, self._note, lambda: self._request(effect))))
             if isinstance(effect, CallTools):
                 return (yield from ask(Overheard(effect, self._note)))
+            if isinstance(effect, Emit) and isinstance(event := effect.event, ApprovalGiven):
+                told = partial(self._write, "decision", call=event.call.id, name=event.call.name)
+                yield from ask(Write(partial(told, decision=event.decision)))
             return (yield from ask(effect))
 
         try:

@@ -16,6 +16,7 @@ from ..journal.steps import value_of
 from ..loop import Answer
 from ..messages import Usage
 from ..model import AskModel, Delta, Reply, Request, TextDelta, ThinkingDelta, ToolCallDelta
+from ..policies.approve import Consult
 from ..running import CallTools
 from ..secrets import mask, mask_data
 from .differences import ReplayDiffers, message_difference, tools_difference, value_difference
@@ -42,6 +43,8 @@ def replaying(recording: Recording, *, execute: bool = False, any_model: bool = 
             assert exchange is not None
             # not the effect itself: it may begin with calls while it streams
             return (yield from ask(AskModel(RecordedModel(exchange, timed=timed), effect.request)))
+        if isinstance(effect, Consult) and not execute:
+            return None  # what was decided stands with the conversation
         if isinstance(effect, CallTools) and not execute:
             effect = replace(effect, calls=tuple(_recorded(recording, number, bound) for bound in effect.calls))
         return None if isinstance(effect, Sleep) else (yield from ask(effect))

@@ -70,6 +70,15 @@ def test_queries_are_piped_in_and_answers_out(run):
     assert result.stderr.startswith("total    2 requests, ")
 
 
+def test_secrets_are_masked_but_for_the_query_itself(run, monkeypatch):
+    monkeypatch.setenv("MY_PASSWORD", "tr0ub4dor-and-3")
+    result = run("map", "-", "--tools", "mytools.py:greet", input="Greet tr0ub4dor-and-3\n")
+    entry = json.loads(result.stdout)
+    assert entry["query"] == "Greet tr0ub4dor-and-3"
+    assert "***" in entry["answer"]
+    assert "tr0ub4dor" not in entry["answer"]
+
+
 def test_a_place_that_cannot_be_written_is_wrong_usage(run):
     result = run("map", "-", "--out", "missing/a.jsonl", "--tools", "mytools.py", input="Add 2 and 3\n")
     assert result.exit_code == 2

@@ -5,11 +5,13 @@ import re
 import tomllib
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 from snippets import run_document
 
 import agentkit
+from agentkit.flow import Event
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -27,7 +29,7 @@ def ids(path):
 def test_the_snippets_of_a_page_run(path, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     try:
-        run_document(path, lambda: capsys.readouterr().out)
+        run_document(path, lambda: "".join(capsys.readouterr()))
     finally:
         agentkit.log.hide()
 
@@ -62,6 +64,22 @@ def test_the_reference_shows_all_that_is_public():
     missing = {f"agentkit.{name}" for name in agentkit.__all__} - shown - {"agentkit.log"}
     assert not missing
     assert "agentkit.listeners.log" in shown
+
+
+def test_every_event_is_told_of_and_shown():
+    for module in walk_packages(agentkit.__path__, "agentkit."):
+        if not re.search(r"\.(cli|__main__|pytest_plugin)\b", module.name):
+            import_module(module.name)
+    kinds = {kind.__name__ for kind in _below(Event) if kind.__module__.startswith("agentkit.")} - {"Trouble"}
+    guide = set(re.findall(r"`(\w+)`", (DOCS / "guides/streaming.md").read_text()))
+    shown = {name.rpartition(".")[2] for name in _SHOWN.findall((DOCS / "reference/events.md").read_text())}
+    assert len(kinds) > 20
+    assert kinds <= guide
+    assert kinds <= shown
+
+
+def _below(kind):
+    return {below for direct in kind.__subclasses__() for below in {direct, *_below(direct)}}
 
 
 @pytest.mark.parametrize("name", [name for path in PAGES for name in _SHOWN.findall(path.read_text())])

@@ -44,10 +44,12 @@ for name, path in {"openai/gpt-4o-mini": "/v1", "anthropic/claude-sonnet-4-5": "
     for asked in (wish, streamed):
         for answer in (lambda: list(model.ask(asked)), lambda: asyncio.run(gather(model, asked))):
             assert answer()[-1].message["content"] == "hello"
+            loaded = set(sys.modules)
             try:
                 answer()
             except ModelError as error:
                 assert error.kind == "server", error
+                assert set(sys.modules) == loaded, "a forgotten thread that imports keeps the process from ending"
             else:
                 raise AssertionError("no error")
 try:

@@ -1,0 +1,21 @@
+"""What stands in the file of a journal."""
+
+APPLICATION, VERSION = 0x616B6A6C, 1
+"""What SQLite keeps in the file's head: whose it is, and the version of the tables."""
+TABLES = """
+CREATE TABLE conversations (id INTEGER PRIMARY KEY, name TEXT UNIQUE, state TEXT NOT NULL DEFAULT '{}');
+CREATE TABLE messages (
+    conversation INTEGER, place INTEGER, body TEXT NOT NULL, digest INTEGER NOT NULL, PRIMARY KEY (conversation, place)
+) WITHOUT ROWID;
+CREATE TABLE cut (conversation INTEGER, key TEXT, body TEXT NOT NULL, PRIMARY KEY (conversation, key)) WITHOUT ROWID;
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY, conversation INTEGER, query TEXT, model TEXT, setup TEXT, first INTEGER, begun REAL,
+    ended REAL, status TEXT, outcome TEXT, origin TEXT
+);
+CREATE INDEX runs_of ON runs (conversation);
+CREATE TABLE setups (id TEXT PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE steps (
+    run TEXT, step INTEGER, call TEXT, name TEXT, input INTEGER, arguments TEXT, begun REAL, ended REAL, outcome TEXT,
+    PRIMARY KEY (run, step, call)
+) WITHOUT ROWID;
+"""
