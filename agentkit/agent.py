@@ -10,7 +10,7 @@ from .answer import answer_tool
 from .asked import Asked, Branching, How, Named, Replaying, Resuming, asked_of, branched, replayed, resumed
 from .batch import Many, Outcome, afinished, amap_queries, finished, map_queries
 from .context import RunContext
-from .delegation import agent_tool, handoff_tools
+from .delegation import agent_tool, by_name, handoff_tools
 from .errors import DefinitionError
 from .flow import Event, Flow, Listener, Policy, stacked
 from .forming import Forming
@@ -21,7 +21,7 @@ from .listeners.log import log, show_messages
 from .loop import Answer, agent_loop
 from .messages import Message
 from .model import Model
-from .models import Backends, chosen, soon_asked, spelt
+from .models import Backends, chosen, several, soon_asked, spelt
 from .policies.approve import Decide
 from .policies.checks import Check
 from .policies.excerpts import MAX_RESULT
@@ -32,6 +32,7 @@ from .registry import ToolRegistry
 from .report import agent_view
 from .run import Result, Run
 from .runs import aevents, aresult, events, result
+from .secrets import MaskedDict
 from .session import Session
 from .stack import INSTRUCTION, Choice, Settings, ToolMode, offered, stack, told_apart
 
@@ -109,13 +110,13 @@ class JsonAgent(Generic[T]):
         **options: Any,
     ) -> None:
         more, self._choose = told_apart(tools)
-        self.handoffs, form = dict(handoffs or {}), answer_tool(answer)
+        self.handoffs, form = by_name(handoffs), answer_tool(answer)
         self.tools = ToolRegistry(functions, more, handoff_tools(self.handoffs), answer=form, repair=repair)
         if len(self.tools) == 1 and answer is str and self._choose is None:
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
         self.tools.check_injected(RunContext(deps))
         self.model, self.deps, self.journal = model, deps, placed(journal, journal_errors)
-        self.session, self._fallbacks, self.listeners = Session(), tuple(fallback_models), (log, *listeners)
+        self.session, self._fallbacks, self.listeners = Session(), several(fallback_models), (log, *listeners)
         self._settings = Settings(
             max_steps=max_steps, limits=limits, retries=retries, request_timeout=request_timeout,
             tool_timeout=tool_timeout, sequential=sequential, max_concurrency=max_concurrency,
@@ -216,7 +217,7 @@ class JsonAgent(Generic[T]):
     @property
     def settings(self) -> Mapping[str, Any]:
         """What it was given that concerns its runs and its model; keys are masked where they are shown."""
-        return {**vars(self._settings), **self._backends.options}
+        return MaskedDict({**vars(self._settings), **self._backends.options})
 
     @property
     def history(self) -> list[Message]:

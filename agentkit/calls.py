@@ -139,7 +139,7 @@ class BoundCall:
         while True:
             try:
                 return self._result(await asettled(self.run(), MOST_ITEMS), start)
-            except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            except (KeyboardInterrupt, SystemExit):
                 raise
             except BaseException as error:
                 if isinstance(error, asyncio.CancelledError) and _is_cancelled():
@@ -184,7 +184,7 @@ class BoundCall:
     def _is_retried(self, failures: int, error: BaseException) -> bool:
         """Whether the call is made again after so many failures; if so, whoever watches the run is told."""
         retries = self.tool.retries if self.tool is not None else 0
-        if failures > retries or isinstance(error, ToolError) or is_given_up():
+        if failures > retries or isinstance(error, ToolError | GeneratorExit) or is_given_up():
             return False
         if self.context is not None:
             self.context.emit(ToolRetried(self.call, _told(error), failures))

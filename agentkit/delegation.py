@@ -11,12 +11,14 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from .calls import BoundCall, ToolResult
 from .context import INSIDE, RunContext
-from .errors import ExceptionInfo, Paused, RunError, ToolError
+from .errors import DefinitionError, ExceptionInfo, Paused, RunError, ToolError
 from .flow import Effect, Emit, Event, Flow, Policy, around, ask
+from .journal.around import AROUND
+from .journal.store import JournalError
 from .json_tool import JsonTool
 from .loop import Answer
 from .messages import system
-from .policies.approve import AUTHORITY, Decision, paused
+from .policies.approve import AUTHORITY, Approvals, Decision, paused
 from .run import HandedOver, Result, RunFinished, SubRun
 from .running import CallTools
 from .schemas import check_description, check_name
@@ -56,6 +58,8 @@ def agent_tool(start: Start, name: str, description: str) -> JsonTool[..., Any]:
                         result = event.result
         except Paused:
             raise _paused(run, session) from None
+        except JournalError as error:  # the call stays open, so that it can go on when that is put right
+            raise Paused(f"{name}: {error}") from error
         except RunError as error:
             partial = f" It had come this far: {error.partial}" if error.partial else ""
             raise ToolError(f"{name} came to no answer. {type(error).__name__}: {error}{partial}") from error
@@ -69,13 +73,28 @@ def agent_tool(start: Start, name: str, description: str) -> JsonTool[..., Any]:
 
 
 def _resumed(run: RunContext[Any]) -> tuple[Session, dict[str, Decision]]:
-    """The session in which this very call paused, with what was decided since; else a new one."""
+    """The session in which this very call paused or was stopped, with what was decided since; else a new one."""
     authority, identity = AUTHORITY.get(), run.call.id if run.call else ""
-    if authority is None or identity not in authority.approvals.nested:
-        return Session(), {}
-    approvals, prefix = authority.approvals, f"{identity}/"
+    approvals, prefix = authority.approvals if authority else Approvals(), f"{identity}/"
+    paused: Session | None = approvals.nested.pop(identity, None)
     keys = [key for key in approvals.decisions if key.startswith(prefix)]
-    return approvals.nested.pop(identity), {key.removeprefix(prefix): approvals.decisions.pop(key) for key in keys}
+    given = {key.removeprefix(prefix): approvals.decisions.pop(key) for key in keys}
+    return (paused if paused is not None and paused.kept is not None else _kept(identity, paused)), given
+
+
+def _kept(identity: str, paused: Session | None) -> Session:
+    """The session of a call as the journal of the run around it has it, if that is kept; else the one that paused."""
+    around = AROUND.get()
+    if around is not None and (inner := around.inner.pop(identity, None)):
+        outer = around.conversation
+        try:
+            return Session.resumed(inner, outer.journal, on_uncertain=outer.on_uncertain, changed=outer.changed)
+        except JournalError as error:
+            raise Paused(str(error)) from error
+    session = paused or Session()
+    if around is not None and not session.messages:
+        session.kept = around.within(identity)
+    return session
 
 
 def _paused(run: RunContext[Any], session: Session) -> Exception:
@@ -108,14 +127,22 @@ class Hand(Protocol):
 H = TypeVar("H", bound=Hand)
 
 
-def handoff_tools(handoffs: Mapping[str, Any]) -> list[JsonTool[..., Any]]:
-    """The tools `transfer_to_...`, by which a model hands the conversation on; `handoffs` are the agents by name.
+def by_name(handoffs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The agents that an agent was given to hand over to; raises `DefinitionError` for what cannot be that.
 
-    An agent that is not made yet stands there as a function that returns it: `{"triage": lambda: triage}`.  Raises
-    `DefinitionError` for a name that cannot be part of a tool's.
+    An agent that is not made yet stands there as a function that returns it: `{"triage": lambda: triage}`.
     """
-    for name in handoffs:
+    agents: Any = handoffs or {}
+    if not isinstance(agents, Mapping) or not all(map(callable, agents.values())):
+        text = 'agents by the names that the model reads, handoffs={"clerk": clerk}, or functions that return them'
+        raise DefinitionError(f"handoffs are {text}; not {handoffs!r:.80}")
+    for name in agents:
         check_name(name, "handoffs={{{!r}: ...}}", PREFIX)
+    return dict(agents)
+
+
+def handoff_tools(handoffs: Mapping[str, Any]) -> list[JsonTool[..., Any]]:
+    """The tools `transfer_to_...`, by which a model hands the conversation on; `handoffs` are the agents by name."""
     return [_handoff_tool(name, getattr(agent, "description", "")) for name, agent in handoffs.items()]
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from pydantic_core import from_json
 
+from .answer import WRAPPING
 from .flow import Event
 from .json_tool import JsonTool
 from .model import ModelAsked, ModelReplied, ToolCallDelta
@@ -41,9 +42,10 @@ class Forming:
         fields = list(tool.parameters["properties"].items())
         is_whole = len(fields) == 1 and not isinstance(tool.arguments, ModelSchema)
         self._key = fields[0][0] if is_whole else None
+        self._wrapping = None if is_whole or WRAPPING in dict(fields) else WRAPPING
         self._is_text = is_whole and fields[0][1].get("type") == "string"
         self._index: int | None = None
-        self._reader: _Text | _Data = _Data(None)
+        self._reader: _Text | _Data = _Data(None, None)
 
     def after(self, event: Event) -> Iterator[AnswerForming]:
         """What of the answer `event` brought."""
@@ -52,7 +54,7 @@ class Forming:
         elif isinstance(event, ToolCallDelta):
             if self._index is None and event.name == self._name:
                 self._index = event.index
-                self._reader = _Text() if self._is_text else _Data(self._key)
+                self._reader = _Text() if self._is_text else _Data(self._key, self._wrapping)
             if event.index == self._index:
                 yield from self._reader.take(event.arguments)
         elif isinstance(event, ModelReplied) and self._index is not None:
@@ -93,10 +95,14 @@ _CHARACTERS = re.compile(
 
 
 class _Data:
-    """Data: the text is read from its beginning, ever more seldom as it grows."""
+    """Data: the text is read from its beginning, ever more seldom as it grows.
 
-    def __init__(self, key: str | None) -> None:
+    They stand under `key`; or, without one, by themselves, which some models put under `wrapping` nevertheless.
+    """
+
+    def __init__(self, key: str | None, wrapping: str | None) -> None:
         self._key = key
+        self._wrapping = wrapping
         self._pieces: list[str] = []
         self._length = 0
         self._read = 0
@@ -119,6 +125,8 @@ class _Data:
             return
         if self._key is not None and isinstance(value, dict):
             value = value.get(self._key)
+        elif isinstance(value, dict) and [*value] == [self._wrapping]:
+            value = value[self._wrapping]
         if value is not None and value != self._last:
             self._last = value
             yield AnswerForming([value], 1)

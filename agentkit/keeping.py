@@ -71,7 +71,8 @@ def _journal(conversation: Conversation, asked: Asked, setup: Setup, run: Run) -
         yield journaled(book, conversation.on_uncertain)
     except (Exception, KeyboardInterrupt, SystemExit) as error:
         path = os.fspath(conversation.journal.path)
-        error.add_note(f"Go on with this run: agentkit resume {book.run} --journal {path}")
+        if not conversation.origin:
+            error.add_note(f"Go on with this run: agentkit resume {book.run} --journal {path}")
         raise
     finally:
         book.close()

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -66,6 +66,11 @@ def chosen(*models: str | Model | None) -> tuple[str | Model, str]:
     """The first of `models` that is one, else the environment's, else the embedded one; and what to say about it."""
     named = next((model for model in models if model), None) or os.environ.get(VARIABLE)
     return (named, "") if named else (OFFLINE, NO_MODEL)
+
+
+def several(models: str | Sequence[str | Model]) -> tuple[str | Model, ...]:
+    """The models, of which a single one may be given by its name alone."""
+    return (models,) if isinstance(models, str) else tuple(models)
 
 
 def soon_asked(model: str | Model | None) -> None:

@@ -1,8 +1,9 @@
 """What an agent is set to do, and the policies that do it, in their order."""
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from .asking import Person
 from .context import RunContext
@@ -44,6 +45,21 @@ Choice: TypeAlias = Callable[[RunContext[Any]], Iterable[Any]]
 """A function of the run that returns the tools for its next step."""
 
 
+def _counts_from(least: int) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: isinstance(value, int) and value >= least, f"a whole number from {least} on"
+
+
+_WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "max_steps": _counts_from(1),
+    "retries": _counts_from(0),
+    "max_result": _counts_from(1),
+    "limits": (lambda value: value is None or isinstance(value, Limits), "Limits(tokens=..., seconds=...) or None"),
+    "approve": (lambda value: value in (None, "ask") or callable(value), 'a function of the call, "ask" or None'),
+    "tool_mode": (lambda value: value in get_args(ToolMode), '"auto" or "text"'),
+}
+"""Which values a setting may have, and how that is said."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """What `JsonAgent` was given that concerns its runs; its docstring says what they mean."""
@@ -64,8 +80,9 @@ class Settings:
     handoffs: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        if self.max_steps < 1:
-            raise DefinitionError(f"max_steps must be at least 1, not {self.max_steps}")
+        for name, (holds, wanted) in _WANTED.items():
+            if not holds(value := getattr(self, name)):
+                raise DefinitionError(f"{name} is {wanted}, not {value!r:.80}")
         check_timeout(self.request_timeout, "request_timeout")
         check_timeout(self.tool_timeout, "tool_timeout")
 
@@ -117,7 +134,21 @@ def told_apart(tools: Iterable[Any] | Choice) -> tuple[Iterable[Any], Choice | N
     """The tools that are given, and the function that chooses more for each step, if that is what was given."""
     if isinstance(tools, JsonTool):
         return (tools,), None
-    return ((), tools) if callable(tools) else (tools, None)
+    if not callable(tools):
+        return tools, None
+    try:
+        inspect.signature(tools).bind(None)
+    except TypeError as error:
+        raise _no_choice(tools, str(error)) from None
+    return (), tools
+
+
+def _no_choice(function: Choice, why: str) -> DefinitionError:
+    name = getattr(function, "__name__", "it")
+    return DefinitionError(
+        f"tools={name}: a function is called with the run's RunContext before each step and returns a list of tools; "
+        f"this one does not: {why}. If it is a tool itself, write tools=[{name}]."
+    )
 
 
 def offered(
@@ -130,7 +161,10 @@ def offered(
 
     def now() -> ToolRegistry:
         nonlocal last
-        chosen = list(choose(context))
+        given = choose(context)
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise _no_choice(choose, f"it returned {given!r:.80}")
+        chosen = list(given)
         if chosen != last[0]:  # the same tools are the same registry, with its schemas
             last = chosen, tools.merged(chosen)
             last[1].check_injected(context)

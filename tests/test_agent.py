@@ -370,6 +370,39 @@ class TestBadInput:
         with pytest.raises(DefinitionError, match="max_steps"):
             JsonAgent(add, max_steps=0)
 
+    @pytest.mark.parametrize(
+        ("setting", "told"),
+        [
+            ({"retries": None}, "retries is a whole number from 0 on, not None"),
+            ({"max_result": 0}, "max_result is a whole number from 1 on, not 0"),
+            ({"limits": {"tokens": 1}}, r"limits is Limits\(tokens=\.\.\., seconds=\.\.\.\) or None, not {'tokens'"),
+            ({"approve": True}, 'approve is a function of the call, "ask" or None, not True'),
+            ({"tool_mode": "json"}, 'tool_mode is "auto" or "text", not \'json\''),
+            ({"handoffs": [1]}, r'handoffs are agents by the names .* handoffs=\{"clerk": clerk\}.*; not \[1\]'),
+            ({"handoffs": {"clerk": "agent"}}, r"handoffs are agents .*not \{'clerk': 'agent'\}"),
+            ({"tools": add}, r"tools=add: .*RunContext.*write tools=\[add\]"),
+        ],
+    )
+    def test_a_setting_that_cannot_be_meant_is_refused_at_once(self, setting, told):
+        with pytest.raises(DefinitionError, match=told):
+            JsonAgent(add, **setting)
+
+    def test_a_tool_that_is_given_as_the_choice_of_tools_is_told(self, world):
+        def weather(city: str) -> str:
+            """Gives the weather."""
+            return "sunny"
+
+        with pytest.raises(
+            DefinitionError, match=r"it returned 'sunny'\. If it is a tool itself, write tools=\[weather\]"
+        ):
+            world.run(JsonAgent(tools=weather, model=ScriptedModel()), "?")
+
+    def test_a_single_fallback_model_may_stand_by_its_name(self, world):
+        failing = ScriptedModel(ModelError("down", kind="authentication"))
+        result = world.run(JsonAgent(add, model=failing, fallback_models="offline"), "What is add of 1 and 2?")
+        assert result.model == failing.name
+        assert result.steps > 0
+
 
 class TestFromAnywhere:
     """One call, the same everywhere."""
@@ -422,3 +455,10 @@ class TestFromAnywhere:
             return [result.answer for result in await asyncio.gather(*runs)]
 
         assert asyncio.run(main()) == [f"query {number}" for number in range(20)]
+
+
+def test_the_settings_of_an_agent_show_no_key():
+    key = "sk-proj-4f9a8b7c6d5e4f3a2b1c"
+    settings = JsonAgent(add, model="openai/gpt-4o-mini", api_key=key, max_steps=7).settings
+    assert (settings["max_steps"], settings["api_key"]) == (7, key)
+    assert key not in f"{settings} {settings!r}"

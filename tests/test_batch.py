@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from children import interrupted
@@ -293,7 +294,8 @@ class TestTheBar:
     def test_is_for_terminals_and_notebooks_unless_it_is_wanted(self, monkeypatch):
         assert self.bar(8, None) == ""
         assert self.bar(8, False) == ""
-        monkeypatch.setitem(sys.modules, "ipykernel", sys)
+        shell = SimpleNamespace(kernel=object())
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
         assert self.bar(8, None) != ""
 
     def test_is_drawn_by_map(self, world, capsys):

@@ -318,10 +318,9 @@ class TestHandOff:
         assert world.run(triage, "pay", model=ScriptedModel(TRANSFER, name="named")).model == "billing"
 
     def test_agents_may_hand_back(self, world):
-        triage = self.triage(None, TRANSFER, final("It is paid."))
+        triage = self.triage(lambda: billing, TRANSFER, final("It is paid."))
         back = calls(("transfer_to_triage", {"reason": "Done."}))
         billing = self.billing(back, handoffs={"triage": lambda: triage})
-        triage.handoffs["billing"] = billing
         result = world.run(triage, "pay")
         assert (result.answer, result.model, result.handed) == ("It is paid.", "triage", ("billing", "triage"))
 
@@ -342,9 +341,8 @@ class TestHandOff:
 
     def test_not_for_ever(self, world):
         back = calls(("transfer_to_triage", {"reason": "Not mine."}))
-        triage = self.triage(None, *[TRANSFER] * 6, final("Mine, then."))
+        triage = self.triage(lambda: billing, *[TRANSFER] * 6, final("Mine, then."))
         billing = self.billing(*[back] * 6, handoffs={"triage": lambda: triage})
-        triage.handoffs["billing"] = billing
         result = world.run(triage, "pay")
         assert result.answer == "Mine, then."
         assert len(result.handed) == MOST_HANDOFFS

@@ -83,6 +83,7 @@ def test_a_text_may_stand_in_any_layout():
     ("type_", "answer", "value"),
     [
         (Report, {"title": "T", "points": [{"x": 1, "label": "one"}]}, {"title": "T", "points": [{"x": 1, "label": "one"}]}),
+        (Report, {"answer": {"title": "T", "points": []}}, {"title": "T", "points": []}),
         (Pair, {"left": 1, "right": 2}, {"left": 1, "right": 2}),
         (Single, {"answer": "a"}, {"answer": "a"}),
         (list[Point], {"answer": [{"x": 1}, {"x": 2}]}, [{"x": 1}, {"x": 2}]),

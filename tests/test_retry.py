@@ -95,6 +95,7 @@ def test_what_the_provider_asks_for_is_kept_to_up_to_a_limit(world, slept):
     with pytest.raises(ModelError) as caught:
         world.drive(retry()(asking(ScriptedModel(failure(retry_after=11.0)))))
     assert caught.value.retry_after == 11.0
+    assert caught.value.__notes__ == ["The provider asks to wait 11 seconds, and 10 is the most."]
     world.drive(retry(longest_wait=20)(asking(ScriptedModel(failure(retry_after=11.0), "hello"))))
     assert slept == [7.0, 0.0, 11.0]
 

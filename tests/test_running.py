@@ -280,6 +280,7 @@ RAISED = {
     "plain": (ValueError("no"), "ValueError: no"),
     "odd": (Odd(), "Odd"),
     "cancelled": (asyncio.CancelledError(), "CancelledError"),
+    "closing": (GeneratorExit(), "GeneratorExit"),
     "stop": (StopIteration("x"), None),
     "group": (
         ExceptionGroup("two failed", [ValueError("a"), ToolError("say b")]),

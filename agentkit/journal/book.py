@@ -17,7 +17,7 @@ from ..turns import NOT_BEGUN
 from .conversation import Conversation
 from .lease import lease
 from .setup import Setup
-from .steps import Begun, outcome_of, time_and_calls, usage_of
+from .steps import Begun, inner_runs, outcome_of, time_and_calls, usage_of
 from .store import JournalError, Statement, Store, digest, encoded, store_at
 
 MOST = 1 << 62
@@ -48,7 +48,9 @@ class Book:
     step: int = 0
     """How many replies the run has by now."""
     known: dict[str, Begun] = field(default_factory=dict)
-    """The calls of the last turn that a run which goes on had begun."""
+    """The calls of the last turn that a run which goes on had begun, ..."""
+    inner: dict[str, str] = field(default_factory=dict)
+    """... and the runs of agents inside of calls."""
     _first: int = 1
     _pending: list[Statement] = field(default_factory=list, repr=False)
     _begun: set[str] = field(default_factory=set, repr=False)
@@ -122,14 +124,14 @@ class Book:
         identity = f"{digest('', body):016x}"
         self._first = max(1, len(self.messages) - bool(query))
         sql = (
-            "INSERT INTO runs (id, conversation, query, model, setup, first, begun, status) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, 'open')"
+            "INSERT INTO runs (id, conversation, query, model, setup, first, begun, status, origin) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, 'open', ?)"
         )
         self._pending += [
             ("INSERT OR IGNORE INTO conversations (id, name) VALUES (?, ?)", (key, self.conversation.name)),
             ("UPDATE runs SET status = 'superseded' WHERE conversation = ? AND status != 'finished'", (key,)),
             ("INSERT OR IGNORE INTO setups VALUES (?, ?)", (identity, body)),
-            (sql, (self.run, key, query, model, identity, self._first, time.time())),
+            (sql, (self.run, key, query, model, identity, self._first, time.time(), self.conversation.origin or None)),
         ]
 
     def _go_on(self, store: Store) -> None:
@@ -147,7 +149,7 @@ class Book:
         }
         self._begun = {call for call, begun in self.known.items() if begun.outcome is not None}
         self._ended = {*self._begun}
-        self.prior = usage_of(store, self.run)
+        self.prior, self.inner = usage_of(store, self.run), dict(inner_runs(store, self.run))
         waiting = {call.id for call in pending_calls(self.messages)}
         self.seconds, self.calls = time_and_calls(store, self.run, waiting)
         self._pending.append(("UPDATE runs SET status = 'open', ended = NULL WHERE id = ?", (self.run,)))

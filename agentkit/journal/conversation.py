@@ -26,6 +26,8 @@ class Conversation:
     journal: Journal
     key: int = field(default_factory=lambda: secrets.randbits(60))
     name: str | None = None
+    origin: str = ""
+    """"run/call" of the run that it is part of, if it is that of an agent inside a tool."""
     run: str = ""
     on_uncertain: Uncertain = None
     changed: Changed = "refuse"

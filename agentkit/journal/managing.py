@@ -8,6 +8,7 @@ import time
 from .conversation import INSERT_MESSAGE
 from .lease import is_leased
 from .saved import RUN, RunInfo, found, info, messages
+from .steps import inner_runs
 from .store import JournalError, Statement, Store, digest, encoded, store_at
 
 DAY = 86_400.0
@@ -22,9 +23,15 @@ def runs(store: str | os.PathLike[str] = DEFAULT, *, unfinished: bool = False) -
     A run that cannot be read has the state "damaged".
     """
     with store_at(store, must_exist=True) as opened:
-        listed = [_info(opened, identity) for (identity,) in opened.rows("SELECT id FROM runs")]
+        listed = [_info(opened, identity) for identity in _outer(opened)]
     listed.sort(key=lambda run: run.begun, reverse=True)
     return [run for run in listed if run.is_unfinished or not unfinished]
+
+
+def _outer(store: Store) -> list[str]:
+    """The ids of all runs but those of agents inside of tools, which are part of others."""
+    inner = {run for (run,) in store.rows("SELECT id FROM runs WHERE origin GLOB '*/*' AND origin > ''")}
+    return [run for (run,) in store.rows("SELECT id FROM runs") if run not in inner]
 
 
 def _info(store: Store, identity: str) -> RunInfo:
@@ -87,24 +94,26 @@ def delete(run_id: str, *, store: str | os.PathLike[str] = DEFAULT) -> None:
         run = found(opened, run_id)
         if is_leased(opened.path, run.conversation):
             raise JournalError(f"run {run.id} is under way: it can be deleted when it has ended")
-        opened.write(_removal(run.id, run.conversation))
+        opened.write(_removal(opened, run.id, run.conversation))
         opened.vacuum()
 
 
 def prune(days: float, *, store: str | os.PathLike[str] = DEFAULT) -> int:
     """Remove the runs, finished or not, that have written nothing for so many days; gives how many."""
     with store_at(store, must_exist=True) as opened:
-        listed = [_info(opened, identity) for (identity,) in opened.rows("SELECT id FROM runs")]
+        listed = [_info(opened, identity) for identity in _outer(opened)]
         old = [run for run in listed if run.state not in ("running", "damaged") and run.age > days * DAY]
-        opened.write([statement for run in old for statement in _removal(run.id, run.conversation)])
+        opened.write([statement for run in old for statement in _removal(opened, run.id, run.conversation)])
         if old:
             opened.vacuum()
     return len(old)
 
 
-def _removal(run: str, key: int) -> list[Statement]:
+def _removal(store: Store, run: str, key: int) -> list[Statement]:
+    inner = [found(store, identity) for _, identity in inner_runs(store, run)]
     empty = "NOT EXISTS (SELECT 1 FROM runs WHERE runs.conversation = ?)"
     return [
+        *(statement for part in inner for statement in _removal(store, part.id, part.conversation)),
         ("DELETE FROM steps WHERE run = ?", (run,)),
         ("DELETE FROM runs WHERE id = ?", (run,)),
         *((f"DELETE FROM {table} WHERE conversation = ? AND {empty}", (key, key)) for table in ("messages", "cut")),

@@ -21,32 +21,31 @@ class Begun:
 
 
 def usage_of(store: Store, run: str) -> Usage:
-    """What a run took: as its last reply says, and what agents inside the calls since then took."""
+    """What a run took: as its last reply says, and what agents inside its calls took since then."""
     done = "call = '' AND outcome IS NOT NULL"
-    rows = store.rows(f"SELECT step, outcome FROM steps WHERE run = ? AND {done} ORDER BY step DESC LIMIT 1", run)
-    last, usage = (rows[0][0], Usage(**json.loads(rows[0][1])["usage"])) if rows else (0, Usage())
-    since = {call for (call,) in store.rows("SELECT call FROM steps WHERE run = ? AND step >= ?", run, last)}
-    for call, inner in inner_runs(store, run):
-        if call in since:
-            usage += usage_of(store, inner)
+    rows = store.rows(f"SELECT ended, outcome FROM steps WHERE run = ? AND {done} ORDER BY step DESC LIMIT 1", run)
+    last, usage = (rows[0][0], Usage(**json.loads(rows[0][1])["usage"])) if rows else (0.0, Usage())
+    for _, inner in inner_runs(store, run, last):
+        usage += usage_of(store, inner)
     return usage
 
 
-def inner_runs(store: Store, run: str) -> list[tuple[str, str]]:
-    """The runs of agents inside the calls of a run: (the call's id, the run's), the oldest first."""
-    rows = store.rows("SELECT origin, id FROM runs WHERE origin GLOB ? || '/*' ORDER BY begun", run)
+def inner_runs(store: Store, run: str, since: float = 0.0) -> list[tuple[str, str]]:
+    """The runs of agents inside the calls of a run: (the call's id, the run's), the oldest of a call first."""
+    sql = "SELECT origin, id FROM runs WHERE origin > ? AND origin < ? AND begun >= ? ORDER BY origin, begun"
+    rows = store.rows(sql, f"{run}/", f"{run}0", since)  # 0 is what follows upon /
     return [(origin.removeprefix(f"{run}/"), inner) for origin, inner in rows]
 
 
-def time_and_calls(store: Store, run: str, open_calls: Collection[str]) -> tuple[float, int]:
-    """The seconds of a run in which something was under way, and its calls without the `open_calls`."""
+def time_and_calls(store: Store, run: str, open_calls: Collection[str] = ()) -> tuple[float, int]:
+    """The seconds of a run in which something was under way, and the calls that it made, but for the `open_calls`."""
     calls, seconds, latest = 0, 0.0, 0.0
-    for call, begun, ended in store.rows("SELECT call, begun, ended FROM steps WHERE run = ? ORDER BY begun", run):
+    sql = "SELECT call, begun, ended FROM steps WHERE run = ? AND ended IS NOT NULL ORDER BY begun"
+    for call, begun, ended in store.rows(sql, run):
         calls += bool(call) and call not in open_calls
-        if ended is not None:
-            seconds += max(0.0, ended - max(begun, latest))
-            latest = max(latest, ended)
-    return seconds, calls
+        seconds += max(0.0, ended - max(begun, latest))
+        latest = max(latest, ended)
+    return seconds, calls + sum(time_and_calls(store, inner)[1] for _, inner in inner_runs(store, run))
 
 
 def outcome_of(result: ToolResult) -> dict[str, Any]:

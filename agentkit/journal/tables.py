@@ -13,6 +13,7 @@ CREATE TABLE runs (
     ended REAL, status TEXT, outcome TEXT, origin TEXT
 );
 CREATE INDEX runs_of ON runs (conversation);
+CREATE INDEX runs_from ON runs (origin, begun, id) WHERE origin IS NOT NULL;
 CREATE TABLE setups (id TEXT PRIMARY KEY, body TEXT NOT NULL);
 CREATE TABLE steps (
     run TEXT, step INTEGER, call TEXT, name TEXT, input INTEGER, arguments TEXT, begun REAL, ended REAL, outcome TEXT,

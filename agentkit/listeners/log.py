@@ -29,6 +29,7 @@ from ..messages import Message
 from ..run import SubRun
 from ..running import ToolFinished
 from ..secrets import mask
+from .kernel import kernel
 from .lines import LEVELS, STYLES, WIDTH, Level, Line, lines, presentable
 
 LONGEST = 1_000
@@ -139,10 +140,11 @@ def printer(
     file: TextIO | None = None, *, colour: bool | None = None, level: Level = "INFO", longest: int | None = LONGEST
 ) -> Printer:
     """The printer that suits `file`."""
-    in_notebook = "ipykernel" in sys.modules
+    in_notebook = kernel() is not None
     file = file or (sys.stdout if in_notebook else sys.stderr)
     if colour is None:
-        colour = (in_notebook or file.isatty()) and not os.environ.get("NO_COLOR")  # https://no-color.org
+        in_cell = in_notebook and file in (sys.stdout, sys.stderr)
+        colour = (in_cell or file.isatty()) and not os.environ.get("NO_COLOR")  # https://no-color.org
     return Printer(file, colour, level, longest)
 
 

@@ -22,6 +22,7 @@ from ..model import ModelAsked, ModelReplied
 from ..report import live_view
 from ..run import SubRun
 from ..running import ToolFinished, ToolStarted
+from .kernel import kernel
 from .lines import Line, figures, lines, presentable, written
 from .log import is_shown
 
@@ -122,8 +123,8 @@ _last: list[Place] = []
 
 def _place(display: Callable[..., Any]) -> Place:
     """The place in the cell that is running; the one that it has, if it has one."""
-    kernel = sys.modules["IPython"].get_ipython().kernel
-    request = kernel.get_parent() if hasattr(kernel, "get_parent") else {}
+    running = kernel()
+    request = running.get_parent() if hasattr(running, "get_parent") else {}
     cell = request.get("header", {}).get("msg_id")
     if not (_last and cell and _last[0].cell == cell):
         _last[:] = [Place(cell, display)]
@@ -142,9 +143,7 @@ def _paint(view: View, place: Place, over: threading.Event) -> None:
 
 def _display() -> Callable[..., Any] | None:
     """IPython's `display`, if a kernel's cell is to show the run."""
-    ipython = sys.modules.get("IPython")
-    if ipython is None or is_shown() or os.environ.get("AGENTKIT_PROGRESS", "").lower() in ("off", "0", "no", "false"):
+    if kernel() is None or is_shown() or os.environ.get("AGENTKIT_PROGRESS", "").lower() in ("off", "0", "no", "false"):
         return None
-    shell = ipython.get_ipython()
-    display: Callable[..., Any] | None = ipython.display.display if hasattr(shell, "kernel") else None
+    display: Callable[..., Any] = sys.modules["IPython"].display.display
     return display

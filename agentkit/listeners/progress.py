@@ -6,6 +6,8 @@ import threading
 import time
 from typing import TextIO
 
+from .kernel import kernel
+
 WIDTH = 30
 """Characters of the bar; of a narrow terminal's, a quarter of its columns."""
 PAUSE = 0.1
@@ -21,7 +23,7 @@ class ProgressBar:
     """
 
     def __init__(self, total: int | None, show: bool | None = None, file: TextIO | None = None) -> None:
-        in_notebook = "ipykernel" in sys.modules
+        in_notebook = kernel() is not None
         file = file or (sys.stdout if in_notebook else sys.stderr)
         self._file = file if show or (show is None and (in_notebook or file.isatty())) else None
         self._total = total

@@ -18,6 +18,7 @@ from ..calls import BoundCall, ToolResult
 from ..errors import ExceptionInfo, Paused
 from ..flow import Done, Effect, Event, Flow, Policy, Trouble, ask, interpret
 from ..handling import REPEATABLE
+from ..journal.around import AROUND, Around
 from ..journal.book import Book
 from ..journal.conversation import Uncertain
 from ..journal.steps import Begun, value_of
@@ -68,8 +69,12 @@ def journaled(book: Book, on_uncertain: Uncertain = None) -> Policy:
             if any(bound.tool is not None and bound.tool.turnstile is not None for bound in effect.calls):
                 yield from ask(Keep(book))
             calls = []
+            around = Around(book.conversation, book.run, book.inner)
             for bound in effect.calls:
-                calls.append((yield from _recalled(bound, book.known.pop(bound.call.id, None), on_uncertain)))
+                begun = book.known.pop(bound.call.id, None)
+                if begun is not None and (begun.outcome is not None or bound.call.id not in book.inner):
+                    bound = yield from _recalled(bound, begun, on_uncertain)
+                calls.append(bound.within(AROUND, around))
             effect = JournaledCalls(tuple(calls), effect.finished, effect.sequential, book=book)
         return (yield from ask(effect))
 
@@ -153,10 +158,8 @@ class JournaledCalls(CallTools):
                 self.book.called(result)
 
 
-def _recalled(bound: BoundCall, begun: Begun | None, on_uncertain: Uncertain) -> Flow[BoundCall]:
-    """The call as it is to be made now: one that was begun before gives what came of it, if that is known."""
-    if begun is None:
-        return bound
+def _recalled(bound: BoundCall, begun: Begun, on_uncertain: Uncertain) -> Flow[BoundCall]:
+    """The call that was begun before as it is to be made now: it gives what came of it, if that is known."""
     if begun.outcome is not None:
         return _known(bound, value_of(begun.outcome))
     if bound.tool is not None and bound.tool.effect in REPEATABLE:

@@ -56,6 +56,8 @@ def retry(waits: Sequence[float] = WAITS, *, longest_wait: float = LONGEST_WAIT,
                 error = caught
             seconds = wait * random.uniform(0.8, 1.2) if error.retry_after is None else error.retry_after
             if not error.transient or seconds > longest_wait or time.monotonic() + seconds >= latest:
+                if seconds > longest_wait:
+                    error.add_note(f"The provider asks to wait {seconds:g} seconds, and {longest_wait:g} is the most.")
                 raise _counted(error, tries)
             yield from ask(Emit(Retrying(error, seconds)))
             yield from ask(Sleep(seconds))

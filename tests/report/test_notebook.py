@@ -1,6 +1,7 @@
 """A run while it works, in a notebook's cell; a fake IPython stands in for the kernel's."""
 
 import asyncio
+import io
 import sys
 import threading
 import time
@@ -150,10 +151,17 @@ def test_it_stays_out_of_the_way(cell, monkeypatch, why):
     assert cell.handles == []
 
 
-def test_ipython_is_not_imported_for_it():
-    assert "IPython" not in sys.modules
+def test_ipython_is_not_imported_for_it(monkeypatch):
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
     agent()("x")
     assert "IPython" not in sys.modules
+
+
+def test_a_cell_is_coloured_and_a_file_is_not(cell, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert log.printer().file is sys.stdout
+    assert log.printer().colour
+    assert not log.printer(io.StringIO()).colour
 
 
 def test_secrets_are_masked(cell, world, monkeypatch):

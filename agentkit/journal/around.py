@@ -1,0 +1,22 @@
+"""The run around an agent that is a tool: one journal keeps both, so that both go on together."""
+
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from .conversation import Conversation
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """A run that is kept, as its calls see it; `inner` are the runs of agents in calls that it had begun before."""
+
+    conversation: Conversation
+    run: str
+    inner: dict[str, str] = field(default_factory=dict)
+
+    def within(self, call: str) -> Conversation:
+        """The conversation, in the same journal, of an agent that begins inside of a call."""
+        return Conversation(self.conversation.journal, origin=f"{self.run}/{call}")
+
+
+AROUND: ContextVar[Around | None] = ContextVar("around", default=None)
