@@ -16,8 +16,10 @@ from agentkit.fences import fence_id, fenced, is_fenced, unfenced, within_fence
 from agentkit.flow import around, ask, drive, stacked
 from agentkit.loop import agent_loop
 from agentkit.messages import ToolCall, assistant, system, tool_message, user
+from agentkit.policies import origins
 from agentkit.policies.approve import ApprovalAsked, approve
 from agentkit.policies.excerpts import CutResults, excerpts
+from agentkit.policies.origins import Origins
 from agentkit.policies.text_calls import text_calls
 from agentkit.policies.untrusted import untrusted
 from agentkit.running import CallTools, ToolFinished
@@ -493,3 +495,16 @@ def test_the_bundled_tools_say_what_they_are():
 def test_a_mark_that_does_not_exist_is_refused():
     with pytest.raises(DefinitionError, match="trust is one of 'trusted', 'untrusted', None, not 'maybe'"):
         tool(trust="maybe")(get_weather)  # type: ignore[arg-type]
+
+
+def test_a_text_from_outside_is_read_once_however_many_calls_are_doubted(monkeypatch):
+    read = []
+    plain = origins._plain
+    monkeypatch.setattr(origins, "_plain", lambda text: read.append(text) or plain(text))
+    page = ToolCall("p", "page", "{}")
+    said = Origins([assistant(None, [page]), tool_message(page, "outside " * 50)], {"page"})
+    save = JsonTool.from_schema(name="save", description="Saves.", parameters={"type": "object"}, call=print)
+    for number in range(20):
+        assert "(written by the model)" in said.doubt(json.dumps({"where": f"place {number}"}), save)
+    assert "(from page)" in said.doubt('{"where": "outside"}', save)
+    assert sum(len(text) > 100 for text in read) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentkit import JsonAgent, RunError, tool
-from agentkit.errors import LimitExceeded, ModelError
+from agentkit.errors import LimitExceeded, ModelError, Paused
 from agentkit.model import ToolCallDelta
 from agentkit.testing import ModelServer, Recording, ReplayDiffers, ScriptedModel
 
@@ -260,3 +260,59 @@ def test_other_files_are_refused(path):
 def test_a_folder_that_is_not_there_is_named(world, tmp_path):
     with pytest.raises(RunError, match=r"record=.*No such file"):
         world.run(agent_of(*REPLIES), "Go", record=tmp_path / "no" / "run.jsonl")
+
+
+class TestDecisions:
+    """What a person decided about dangerous calls is part of a recorded run."""
+
+    def recorded(self, world, path) -> list[str]:
+        made: list[str] = []
+
+        @tool(effect="danger")
+        def wipe(at: str) -> str:
+            """Wipes."""
+            made.append(at)
+            return f"wiped {at}"
+
+        def decide(call):
+            return {"a": True, "b": {"at": "c"}, "d": "not that"}[json.loads(call.arguments)["at"]]
+
+        self.wipe = wipe
+        turn = {"tool_calls": [{"name": "wipe", "arguments": {"at": at}} for at in "abd"]}
+        world.run(agent_of(turn, final("done"), tools=[wipe], approve=decide), "Go", record=path)
+        assert sorted(made) == ["a", "c"]
+        made.clear()
+        return made
+
+    def test_they_stand_in_the_file(self, world, path):
+        self.recorded(world, path)
+        told = [line["decision"] for line in lines(path) if line["kind"] == "decision"]
+        assert told == [True, {"at": "c"}, "not that"]
+
+    @pytest.mark.parametrize("approve", [None, "ask", lambda call: pytest.fail(f"asked about {call}")])
+    def test_nobody_is_asked_again(self, world, path, approve):
+        made = self.recorded(world, path)
+        again = replayed(world, agent_of(tools=[self.wipe], approve=approve), path)
+        assert (again.answer, made) == ("done", [])
+        told = [m["content"] for m in again.messages if m["role"] == "tool"]
+        assert told[0] == "wiped a"
+        assert told[1].endswith("wiped c")
+        assert told[2] == "Denied: not that"
+
+    def test_whoever_does_it_for_real_is_asked(self, world, path):
+        made, asked = self.recorded(world, path), []
+
+        def decide(call):
+            asked.append(call.name)
+            return {0: True, 1: {"at": "c"}, 2: "not that"}[len(asked) - 1]
+
+        replayed(world, agent_of(tools=[self.wipe], approve=decide), path, execute=True)
+        assert asked == ["wipe"] * 3
+        assert sorted(made) == ["a", "c"]
+
+    def test_a_run_that_paused_pauses_again(self, world, path):
+        self.recorded(world, path)
+        with pytest.raises(Paused):
+            world.run(agent_of(call("wipe", at="a"), tools=[self.wipe]), "Go", record=path)
+        with pytest.raises(Paused):
+            replayed(world, agent_of(tools=[self.wipe], approve=lambda call: True), path)

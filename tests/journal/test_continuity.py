@@ -1,0 +1,215 @@
+"""What goes on with a run beside its messages: what it took, what was decided, who shares the file."""
+
+import asyncio
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from agentkit import DefinitionError, JsonAgent, tool
+from agentkit.errors import LimitExceeded
+from agentkit.journal import Journal, JournalError, runs
+from agentkit.journal.steps import time_and_calls
+from agentkit.journal.store import _open, store_at
+from agentkit.messages import ToolCall, Usage, assistant
+from agentkit.model import Reply
+from agentkit.policies.purse import Limits, Purse, Spent
+from agentkit.testing import ScriptedModel
+
+
+def look(at: int) -> str:
+    """Looks."""
+    return f"saw {at}"
+
+
+def stop(_):
+    raise KeyboardInterrupt
+
+
+def looking(number: int) -> Reply:
+    return Reply(assistant(None, [ToolCall(f"c{number}", "look", json.dumps({"at": number}))]), Usage(1, 100, 10))
+
+
+FINAL = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "done"}}]}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+def resumed(world, agent: JsonAgent, run_id: str, **how):
+    return agent.resume(run_id, **how) if world.name == "sync" else asyncio.run(agent.aresume(run_id, **how))
+
+
+@pytest.fixture
+def run_id(world, path) -> str:
+    """A run that was stopped after three steps."""
+    with pytest.raises(KeyboardInterrupt):
+        world.run(JsonAgent(look, model=ScriptedModel(*map(looking, range(3)), stop), journal=path), "Go")
+    return runs(path)[0].id
+
+
+class TestLimits:
+    def test_steps_go_on(self, world, path, run_id):
+        agent = JsonAgent(look, model=ScriptedModel(looking(3), FINAL), journal=path, max_steps=4)
+        result = resumed(world, agent, run_id)
+        assert (result.steps, result.stopped) == (5, "max_steps")
+
+    @pytest.mark.parametrize(
+        ("limits", "reason"),
+        [(Limits(tokens=440), "tokens"), (Limits(tool_calls=3), "tool_calls"), (Limits(steps=4), "max_steps")],
+    )
+    def test_all_of_them_go_on(self, world, path, run_id, limits, reason):
+        agent = JsonAgent(look, model=ScriptedModel(looking(3), FINAL), journal=path, limits=limits)
+        assert resumed(world, agent, run_id).stopped == reason
+
+    def test_the_time_in_which_nobody_ran_it_does_not_count(self, path, run_id):
+        with store_at(path) as store:
+            before, calls = time_and_calls(store, run_id)
+            store.write([("UPDATE steps SET begun = begun + 1000, ended = ended + 1000 WHERE step = 3", ())])
+            after, _ = time_and_calls(store, run_id)
+        assert calls == 3
+        assert after == pytest.approx(before, abs=0.5)
+        purse = Purse(Limits(seconds=10), before=Spent(seconds=8))
+        assert 1 < purse.seconds_left(is_last=True) <= 2
+
+    def test_a_run_whose_time_was_over_has_none_when_it_goes_on(self, world, path, run_id):
+        with store_at(path) as store:
+            store.write([("UPDATE steps SET ended = begun + 100 WHERE step = 1", ())])
+        agent = JsonAgent(look, model=ScriptedModel(FINAL), journal=path, limits=Limits(seconds=50))
+        with pytest.raises(LimitExceeded):
+            resumed(world, agent, run_id)
+
+    def test_a_call_that_is_recalled_is_counted_once(self, world, path):
+        def boom(at: int) -> str:
+            """Looks."""
+            if at == 1 and not stopped:
+                stopped.append(at)
+                raise KeyboardInterrupt
+            return "saw"
+
+        stopped: list[int] = []
+        named = tool(name="look", effect="idempotent")(boom)
+        turn = Reply(assistant(None, [ToolCall(f"c{n}", "look", json.dumps({"at": n})) for n in range(3)]))
+        limits = Limits(tool_calls=3)
+        agent = JsonAgent(named, model=ScriptedModel(turn), journal=path, limits=limits, sequential=True)
+        with pytest.raises(KeyboardInterrupt):
+            world.run(agent, "Go")
+        agent = JsonAgent(named, model=ScriptedModel(FINAL), journal=path, limits=limits, sequential=True)
+        result = resumed(world, agent, runs(path)[0].id)
+        assert [m["content"] for m in result.messages if m["role"] == "tool"][:3] == ["saw"] * 3
+
+
+def test_what_was_decided_is_not_asked_again(world, path):
+    made: list[int] = []
+    asked: list[int] = []
+
+    @tool(effect="danger")
+    def wipe(at: int) -> str:
+        """Wipes."""
+        made.append(at)
+        if at == 1 and made.count(1) == 1:
+            raise KeyboardInterrupt
+        return "wiped"
+
+    def decide(call):
+        asked.append(json.loads(call.arguments)["at"])
+        return {0: "not this one", 3: {"at": 30}}.get(asked[-1], True)
+
+    turn = Reply(assistant(None, [ToolCall(f"c{n}", "wipe", json.dumps({"at": n})) for n in range(4)]))
+    with pytest.raises(KeyboardInterrupt):
+        world.run(JsonAgent(wipe, model=ScriptedModel(turn), journal=path, approve=decide), "Go")
+    assert asked == [0, 1, 2, 3]
+    agent = JsonAgent(wipe, model=ScriptedModel(FINAL), journal=path, approve=decide)
+    result = resumed(world, agent, runs(path)[0].id)
+    assert asked == [0, 1, 2, 3]
+    told = [m["content"] for m in result.messages if m["role"] == "tool"]
+    assert told[0] == "Denied: not this one"
+    assert told[1].startswith("OutcomeUnknown")
+    assert told[2] == "wiped"
+    assert told[3].endswith("wiped")
+    assert sorted(made) == [1, 2, 30]
+
+
+def test_a_branch_is_awaited_like_a_run(path, run_id):
+    agent = JsonAgent(look, model=ScriptedModel(FINAL), journal=path)
+    result = asyncio.run(agent.afork(run_id, 1, instruction="You are another."))
+    assert (result.answer, result.steps) == ("done", 2)
+    assert result.messages[0]["content"] == "You are another."
+    assert len(runs(path)) == 2
+
+
+class TestNames:
+    def test_what_becomes_of_a_run_that_cannot_be_kept_is_said_beside_the_journal(self, world, tmp_path):
+        place = tmp_path / "no" / "runs.db"
+        with pytest.raises(JournalError, match="must be writable"):
+            world.run(JsonAgent(look, model=ScriptedModel(FINAL), journal=place, journal_errors="raise"), "Go")
+        agent = JsonAgent(look, model=ScriptedModel(FINAL, FINAL))
+        assert world.run(agent, "Go", journal=place, journal_errors="warn").answer == "done"
+        with pytest.raises(JournalError, match="must be writable"):
+            world.run(agent, "Go", journal=Journal(place, sync="full"), journal_errors="raise")
+
+    def test_without_a_journal_it_says_nothing(self, world):
+        with pytest.raises(DefinitionError, match=r'give journal="runs.db", too'):
+            JsonAgent(look, model=ScriptedModel(), journal_errors="raise")
+        with pytest.raises(DefinitionError, match=r'give "warn" or "raise"'):
+            JsonAgent(look, model=ScriptedModel(), journal="runs.db", journal_errors="ignore")
+
+    def test_a_slip_of_the_pen_is_told(self, world, path, run_id):
+        agent = JsonAgent(look, model=ScriptedModel(FINAL))
+        with pytest.raises(TypeError, match="'journl' cannot be said of a run; what can: approvals, journal, "):
+            world.run(agent, "Go", journl=path)
+        with pytest.raises(TypeError, match="'uncertain'"):
+            resumed(world, agent, run_id, journal=path, uncertain="ask")
+
+
+class TestOneConnection:
+    def test_runs_at_a_time_share_it_and_the_last_one_closes_it(self, path):
+        inside, go_on, seen = threading.Barrier(4), threading.Event(), []
+
+        def wait() -> str:
+            """Waits."""
+            inside.wait(20)
+            go_on.wait(20)
+            return "waited"
+
+        turn = {"tool_calls": [{"name": "wait", "arguments": {}}]}
+        agents = [JsonAgent(wait, model=ScriptedModel(turn, FINAL), journal=path) for _ in range(3)]
+        threads = [threading.Thread(target=agent, args=["Go"]) for agent in agents]
+        for thread in threads:
+            thread.start()
+        inside.wait(20)
+        seen += [store.users for store in _open.values() if store.path == path]
+        go_on.set()
+        for thread in threads:
+            thread.join(20)
+        assert seen == [3]
+        assert not [store for store in _open.values() if store.path == path]
+        assert [name.name for name in path.parent.iterdir() if name.name.startswith("runs.db-")] == ["runs.db-lease"]
+        assert [run.state for run in runs(path)] == ["finished"] * 3
+
+    def test_a_file_that_was_replaced_is_another_one(self, path):
+        with store_at(path) as old:
+            path.unlink()
+            with store_at(path) as new:
+                assert new is not old
+                assert new.rows("SELECT count(*) FROM runs") == [(0,)]
+
+    @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+    def test_a_forked_process_opens_the_file_for_itself(self, path):
+        with store_at(path) as ours:
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    JsonAgent(look, model=ScriptedModel(FINAL), journal=path)("Go")
+                    with store_at(path) as theirs:
+                        status = 0 if theirs is not ours else 2
+                finally:
+                    os._exit(status)
+            assert os.waitpid(child, 0)[1] == 0
+            assert ours.rows("SELECT status FROM runs") == [("finished",)]

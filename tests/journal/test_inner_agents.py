@@ -1,0 +1,179 @@
+"""Agents inside tools of a run that is kept: their runs are part of it, and go on with it."""
+
+import json
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from agentkit import JsonAgent, Session, tool
+from agentkit.errors import Paused
+from agentkit.journal import delete, runs
+from agentkit.journal.store import Store, store_at
+from agentkit.messages import ToolCall, Usage, assistant
+from agentkit.model import Reply
+from agentkit.testing import ScriptedModel
+
+
+def reply(tokens: int, *calls: tuple[str, dict], at: str = "") -> Reply:
+    made = [ToolCall(f"{at}{place}", name, json.dumps(given)) for place, (name, given) in enumerate(calls)]
+    return Reply(assistant(None, made), Usage(1, tokens, cost=0.0))
+
+
+def final(tokens: int, text: str) -> Reply:
+    return reply(tokens, ("final_answer", {"text": text}), at=text)
+
+
+def clerk(pay, *replies) -> JsonAgent:
+    return JsonAgent(pay, model=ScriptedModel(*replies), description="Pays bills.")
+
+
+def outer(path, inner: JsonAgent, *replies) -> JsonAgent:
+    return JsonAgent(inner.as_tool("clerk"), model=ScriptedModel(*replies), journal=path)
+
+
+ASK = reply(1, ("clerk", {"query": "Pay a and b"}), at="ask")
+
+
+def stopped_in_b(world, path) -> list[str]:
+    """A run that was stopped in the second call of the agent inside of it; what was paid."""
+    paid: list[str] = []
+
+    def pay(bill: str) -> str:
+        """Pays."""
+        paid.append(bill)
+        if bill == "b":
+            raise KeyboardInterrupt
+        return f"paid {bill}"
+
+    inner = clerk(pay, reply(10, ("pay", {"bill": "a"}), at="a"), reply(100, ("pay", {"bill": "b"}), at="b"))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        world.run(outer(path, inner, ASK), "Go")
+    assert len(getattr(caught.value, "__notes__", ())) == 1
+    return paid
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+def pay(bill: str) -> str:
+    """Pays."""
+    raise AssertionError(f"{bill} is paid twice")
+
+
+def test_what_the_inner_agent_had_and_did_is_not_had_and_done_again(world, path):
+    paid = stopped_in_b(world, path)
+    (run,) = runs(path, unfinished=True)
+    assert (run.last, run.usage.input_tokens) == ("calling clerk", 111)
+    inner = clerk(pay, final(1000, "a is paid"))
+    result = world.run(outer(path, inner, final(10_000, "done")), None, session=Session.resumed(run.id, path))
+    assert (result.answer, result.run_id, paid) == ("done", run.id, ["a", "b"])
+    told = [m["content"] for m in inner.model.requests[0].messages if m["role"] == "tool"]
+    assert told[0] == "paid a"
+    assert told[1].startswith("OutcomeUnknown")
+    assert next(m["content"] for m in result.messages if m["role"] == "tool") == "a is paid"
+    assert result.usage.input_tokens == 11_111
+    assert [(run.state, run.usage) for run in runs(path)] == [("finished", result.usage)]
+    delete(run.id, store=path)
+    with store_at(path) as store:
+        assert (
+            store.rows("SELECT id FROM runs UNION SELECT conversation FROM messages UNION SELECT run FROM steps") == []
+        )
+
+
+def test_somebody_can_say_what_became_of_its_calls(world, path):
+    stopped_in_b(world, path)
+    inner = clerk(pay, final(0, "both are paid"))
+    asked: list[str] = []
+    session = Session.resumed(
+        runs(path)[0].id, path, on_uncertain=lambda call: asked.append(call.arguments) or "paid b"
+    )
+    assert world.run(outer(path, inner, final(0, "done")), None, session=session).answer == "done"
+    assert asked == ['{"bill": "b"}']
+    assert [m["content"] for m in inner.model.requests[0].messages if m["role"] == "tool"] == ["paid a", "paid b"]
+
+
+def test_a_changed_inner_agent_is_refused_until_somebody_decides(world, path):
+    def pay(bill: int) -> str:
+        """Pays."""
+        return "paid"
+
+    stopped_in_b(world, path)
+    (run,) = runs(path)
+    for _ in range(2):
+        with pytest.raises(
+            Paused, match=r"clerk: run \w+ began with another agent\. pay\.bill: type string -> integer"
+        ):
+            world.run(outer(path, clerk(pay)), None, session=Session.resumed(run.id, path))
+    session = Session.resumed(run.id, path, changed="go on")
+    assert world.run(outer(path, clerk(pay, final(0, "ok")), final(0, "done")), None, session=session).answer == "done"
+
+
+def test_a_paused_inner_agent_goes_on_in_another_process(world, path):
+    paid: list[str] = []
+
+    @tool(effect="danger")
+    def pay(bill: str) -> str:
+        """Pays."""
+        paid.append(bill)
+        return "paid"
+
+    with pytest.raises(Paused):
+        world.run(outer(path, clerk(pay, reply(10, ("pay", {"bill": "a"}), at="a")), ASK), "Go")
+    (run,) = runs(path)
+    assert (run.state, run.usage.input_tokens) == ("paused", 11)
+    session = Session.resumed(run.id, path)
+    agent = outer(path, clerk(pay, final(100, "ok")), final(1000, "done"))
+    result = world.run(agent, None, session=session, approvals={session.waiting[0].id: True})
+    assert (paid, result.usage.input_tokens) == (["a"], 1111)
+
+
+class Death(BaseException):
+    pass
+
+
+def test_at_whatever_write_it_dies_nothing_is_done_or_paid_twice(world, path):
+    write, did = Store.write, []
+
+    def act(what: str) -> str:
+        """Acts."""
+        did.append(what)
+        return f"{what} done"
+
+    turns = [reply(1, ("clerk", {"query": "x"}), ("act", {"what": "outer"}), at="o"), final(2, "done")]
+    inner_turns = [reply(10, ("act", {"what": "inner"}), at="i"), final(20, "inner")]
+
+    def agent(place):
+        def said(turns):
+            return lambda request: turns[sum(m["role"] == "assistant" for m in request.messages)]
+
+        inner = clerk(act, *[said(inner_turns)] * 2)
+        return JsonAgent(inner.as_tool("clerk"), act, model=ScriptedModel(*[said(turns)] * 2), journal=place)
+
+    for deadly in range(1, 40):
+        place, left = path.with_name(f"{deadly}.db"), [deadly]
+        did.clear()
+
+        def dying(store, statements, left=left):
+            left[0] -= 1
+            if left[0] < 0:
+                raise Death
+            write(store, statements)
+
+        with mock.patch.object(Store, "write", dying):
+            try:
+                world.run(agent(place), "Go")
+                break
+            except Death:
+                pass
+        (run,) = runs(place)
+        result = world.run(agent(place), None, session=Session.resumed(run.id, place))
+        told = [str(m["content"]) for m in result.messages if m["role"] == "tool"]
+        unknown = [text.startswith("OutcomeUnknown") for text in told]
+        assert result.answer == "done"
+        assert did.count("outer") == (not unknown[1]) or unknown[1]
+        assert did.count("inner") <= 1
+        assert result.usage.input_tokens == (3 if unknown[0] and "inner" not in did else 33), (deadly, told)
+    assert deadly > 8
