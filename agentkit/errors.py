@@ -6,7 +6,9 @@ AgentkitError
    ├─ ModelError        the provider failed after the policies gave up
    ├─ LimitExceeded     a limit was reached and no answer could be had in a last request
    ├─ NoAnswer          the model says nothing of use any more
-   └─ Paused            a person is needed; run the session again to go on
+   ├─ Paused            a person is needed; run the session again to go on
+   ├─ JournalError      a journal cannot be written or read, or does not hold what is wanted of it
+   └─ ReplayDiffers     a run that is replayed is not the recorded one
 ToolError               a tool raises it to say something to the model in its own words
 
 A model's mistake is none of these: it becomes an `ExceptionInfo`, a value that the model reads and learns from.

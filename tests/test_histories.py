@@ -42,8 +42,6 @@ VALID = {
     "at rest": [*ASKED, assistant("hello")],
     "results": ANSWERED,
     "several systems first": [system("a"), system("b"), user("q")],
-    "users in a row": [*ASKED, user("and?")],
-    "replies in a row": [*ASKED, assistant("one"), assistant("two")],
     "text beside calls": [*ASKED, assistant("let me see", [A]), tool_message(A, "")],
     "an id that is read back by litellm": [*ASKED, says(call_of(id="functions.add:0")), {"role": "tool", "tool_call_id": "functions.add:0", "content": "1"}],
     "parts": [user([]) | {"content": [{"type": "text", "text": "q"}, {"type": "image_url", "image_url": {"url": "data:"}}]}],
@@ -276,7 +274,8 @@ def test_calls_in_other_forms_are_written_in_ours(calls):
 def test_what_is_no_call_is_left_out():
     assert repair_history([*ASKED, assistant("hello") | {"tool_calls": ["add"]}]) == [*ASKED, assistant("hello")]
     assert repair_history([*ASKED, assistant() | {"tool_calls": "add"}]) == ASKED
-    assert repair_history([*ASKED, user("and?") | {"tool_calls": [None]}]) == [*ASKED, user("and?")]
+    history = [*ASKED, assistant("yes"), user("and?") | {"tool_calls": [None]}]
+    assert repair_history(history) == [*ASKED, assistant("yes"), user("and?")]
 
 
 def test_the_function_calls_of_old_are_tool_calls():
@@ -313,7 +312,7 @@ def test_messages_of_an_sdk_become_dicts_and_what_is_no_message_is_left_out():
      ("note", "user"), (None, "user"), (7, "user"), ({}, "user"), ("assistent", "user")],
 )  # fmt: skip
 def test_a_role_that_is_unknown_becomes_the_one_that_is_meant(said, role):
-    history = [{"role": said, "content": "x"}, user("q")]
+    history = [{"role": said, "content": "x"}, assistant("q") if role == "user" else user("q")]
     assert (0, "bad_role") in rules(history)
     assert repair_history(history)[-2] == {"role": role, "content": "x"}
 
@@ -327,9 +326,9 @@ def test_a_message_is_what_it_holds_whatever_its_role_says():
 @pytest.mark.parametrize("content", [None, "", " \n", [], [{"type": "text", "text": " "}], [""]])
 @pytest.mark.parametrize("role", ["system", "user", "assistant"])
 def test_messages_that_say_nothing_are_left_out(role, content):
-    history = [*ASKED, {"role": role, "content": content}, user("and?")]
-    assert (2, "empty_content") in rules(history)
-    assert repair_history(history) == [*ASKED, user("and?")]
+    history = [*ASKED, assistant("yes"), {"role": role, "content": content}, user("and?")]
+    assert (3, "empty_content") in rules(history)
+    assert repair_history(history) == [*ASKED, assistant("yes"), user("and?")]
 
 
 def test_blank_text_beside_calls_goes_and_empty_results_stay():
@@ -405,7 +404,30 @@ def test_names_of_people_that_openai_refuses():
 def test_system_messages_stand_first():
     history = [system("s"), user("q"), system("now in French"), assistant("oui")]
     assert rules(history) == [(2, "late_system")]
-    assert repair_history(history) == [system("s"), user("q"), user("now in French"), assistant("oui")]
+    assert repair_history(history) == [system("s"), user("q\n\nnow in French"), assistant("oui")]
+
+
+PICTURE = {"type": "image_url", "image_url": {"url": "data:"}}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "joined"),
+    [
+        (user("one"), user("two"), user("one\n\ntwo")),
+        (assistant("one"), assistant("two"), assistant("one\n\ntwo")),
+        (assistant("one"), assistant(None, [A]), assistant("one", [A])),
+        (assistant("one"), assistant("two", [A]), assistant("one\n\ntwo", [A])),
+        (user([PICTURE]), user("two"), user([PICTURE, {"type": "text", "text": "two"}])),
+    ],
+)
+def test_texts_of_one_role_in_a_row_become_one(first, second, joined):
+    end = [tool_message(A, "1")] if second.get("tool_calls") else []
+    history = [*ASKED[:1], *([user("q")] if first["role"] == "assistant" else []), first, second, *end]
+    place = history.index(second)
+    assert [rules(history, p) for p in PROVIDERS] == [[], [], *[[(place, "consecutive_roles")]] * 2]
+    assert repair_history(history) == [*history[: place - 1], joined, *end]
+    named = [*ASKED[:1], user("one") | {"name": "Ada"}, user("two")]
+    assert repair_history(named) is named, "who spoke would be lost"
 
 
 def test_the_user_speaks_first():

@@ -9,6 +9,7 @@ from typing import Literal
 from ..messages import Message, ToolCall, tool_message, user
 from .answers import Placed, Turn, answered_turns
 from .lone_messages import sound_message
+from .neighbours import in_turn
 from .thinking import note_lost_thinking
 from .tool_calls import CallIds
 from .violations import ANTHROPIC, BY_NAME, GEMINI, Findings, Violation, is_from_anthropic
@@ -39,8 +40,9 @@ def repair_history(messages: list[Message], *, pending: Literal["answer", "keep"
 
     Results are put behind their calls, in call order; calls without a result are told to be interrupted; ids are made
     unique; what cannot be read is made readable; a result whose call is nowhere is left out, and a message that says
-    nothing.  With `pending="keep"` the calls at the very end stay open: the conversation is that of a paused run.
-    Messages that are not amiss are the same objects, the list and the messages that came are never changed.
+    nothing; texts of one role in a row become one.  With `pending="keep"` the calls at the very end stay open: the
+    conversation is that of a paused run.  Messages that are not amiss are the same objects, the list and the messages
+    that came are never changed.
     """
     found = Findings()
     repaired = _repaired(messages, pending, found)
@@ -57,7 +59,7 @@ def _repaired(messages: Sequence[Message], pending: Literal["answer", "keep"], f
     last = turns.get(said[-1][0]) if said else None
     exchanges = _Exchanges(turns.values(), last, found, keep=pending == "keep")
     repaired: list[Message] = []
-    for place, message in _in_order(said, found):
+    for place, message in in_turn(_in_order(said, found), found):
         if (turn := turns.get(place)) is None:
             repaired.append(message)
         else:

@@ -27,6 +27,7 @@ Rule: TypeAlias = Literal[
     "late_system",
     "first_user",
     "split_reply",
+    "consecutive_roles",
     "lost_thinking",
 ]
 """A dangling call is one that the conversation went on without answering, a pending one stands at its very end."""
@@ -35,6 +36,8 @@ EVERYONE: Collection[str] = ()
 OPENAI = frozenset(["openai", "azure"])
 ANTHROPIC = frozenset(["anthropic", "bedrock"])
 GEMINI = frozenset(["gemini", "vertex_ai"])
+ALTERNATING = ANTHROPIC | GEMINI | {"mistral"}
+"""Who lets user and assistant speak in turn; some of them join what we send otherwise, others answer with an error."""
 BY_NAME = GEMINI | {"mistral"}
 """Who tells a function's results by its name."""
 
