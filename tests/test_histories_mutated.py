@@ -187,9 +187,9 @@ def test_a_repair_changes_what_is_wrong_and_nothing_else(history):
 
 def is_said(message: dict[str, Any], repaired: list[Any]) -> bool:
     """Whether what a message says is in one of another list, perhaps as a part of it."""
-    content = message["content"]
+    content = message.get("content")
     parts = content if isinstance(content, list) else [content]
-    return any(all(str(part) in str(other["content"]) for part in parts) for other in repaired)
+    return any(all(str(part) in str(other.get("content")) for part in parts) for other in repaired)
 
 
 def texts(history: list[Any]) -> list[str]:

@@ -7,24 +7,21 @@ import datetime
 import json
 import re
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, TypeAlias
 
 from ..answer import FINAL_ANSWER, WRAPPING
 from ..fences import unfenced
 from ..messages import Message, ToolCall, assistant, calls_of
 from ..model import Reply, Request
+from ..written.call import value_in
 from .fit import schema_at
 from .planning import TOLD, plan_calls, read_field
 from .text import concepts
 
 Path: TypeAlias = tuple[str | int, ...]
 
-LONGEST = 2000
-"""How many characters of one result an answer quotes."""
-
+LONGEST = 2000  # characters of one result that an answer quotes
 _ERROR = re.compile(r"[A-Z]\w*(?:Error|Exception|Timeout|Exceeded|Refused|Denied|Interrupt|Cancelled)\b(?:: |$)")
 _JSON_TYPES = {"integer": int, "number": int | float, "boolean": bool, "string": str}
 
@@ -59,8 +56,8 @@ class OfflineModel:
         tools = {tool["function"]["name"]: tool["function"] for tool in request.tools.schemas("openai")}
         shape = tools.pop(FINAL_ANSWER, {}).get("parameters") or {"properties": {"text": {"type": "string"}}}
         query, answered = _turn(request.messages)
-        offered = [] if request.tool_choice == FINAL_ANSWER else list(tools.values())
-        planned, lacking = plan_calls(query, offered, self._today())
+        asked = "" if request.tool_choice == FINAL_ANSWER else query
+        planned, lacking = plan_calls(asked, list(tools.values()), self._today())
         calls = [call for call in planned if call not in [(one.name, one.arguments) for one in answered]]
         if not calls:
             text, path = answer_text(answered, lacking, list(tools)), tuple(shape.get("properties", ()))
@@ -70,7 +67,7 @@ class OfflineModel:
                 return assistant(f"I cannot give the answer in the shape asked for. {text}")
             calls = [(FINAL_ANSWER, {path[0]: answer} if path else answer)]
         used = {call.id for message in request.messages for call in calls_of(message)}
-        free = (name for n in count(1) if (name := f"call_{n}") not in used)
+        free = (f"call_{n}" for n in range(1, len(used) + len(calls) + 1) if f"call_{n}" not in used)
         return assistant(calls=[ToolCall(next(free), name, json.dumps(a, ensure_ascii=False)) for name, a in calls])
 
 
@@ -92,21 +89,15 @@ def _turn(messages: Sequence[Message]) -> tuple[str, list[Answered]]:
     """The last query and its answered calls; a user message that names the answer tool is the loop's, not a query."""
     asked = [i for i, m in enumerate(messages) if m["role"] == "user" and FINAL_ANSWER not in _text(m)]
     turn = messages[asked[-1] :] if asked else []
-    calls = {call.id: call for message in turn for call in calls_of(message) if call.name != FINAL_ANSWER}
-    results = [(calls[m["tool_call_id"]], m) for m in turn if m["role"] == "tool" and m["tool_call_id"] in calls]
-    answered = [Answered(call.name, _parsed(call.arguments), unfenced(_text(m))) for call, m in results]
+    said = {m["tool_call_id"]: unfenced(_text(m)) for m in turn if m["role"] == "tool"}
+    calls = [call for m in turn for call in calls_of(m) if call.name != FINAL_ANSWER and call.id in said]
+    answered = [Answered(call.name, value_in(call.arguments), said[call.id]) for call in calls]
     return (_text(turn[0]) if turn else ""), [one for one in answered if isinstance(one.arguments, dict)]
 
 
 def _text(message: Message) -> str:
     content = message.get("content") or ""
     return content if isinstance(content, str) else " ".join(part.get("text", "") for part in content)
-
-
-def _parsed(text: str) -> Any:
-    with suppress(ValueError):
-        return json.loads(text)
-    return text
 
 
 def answer_text(answered: Sequence[Answered], lacking: Mapping[str, Sequence[str]], names: Sequence[str]) -> str:
@@ -128,10 +119,10 @@ def answer_value(schema: Mapping[str, Any], answered: Sequence[Answered], text: 
     good, shape = [one for one in answered if not one.failed], schema_at(schema, path)
     if shape["type"] == "string" and not shape.get("enum"):
         return text
-    data = [_parsed(one.content) for one in good]
-    if good and shape["type"] == "object":
-        told = [part for one, value in zip(good, data, strict=True) for part in (one.arguments, value)]
-        data = [{key: value for part in told if isinstance(part, dict) for key, value in part.items()}]
+    data = [value_in(one.content, one.content) for one in good]
+    if shape["type"] == "object":
+        parts = [part for one, value in zip(good, data, strict=True) for part in (one.arguments, value)]
+        data = [dict(pair for part in parts if isinstance(part, dict) for pair in part.items())]
     said = "\n".join(one.content for one in good)
     return _shaped(schema, path, data[0] if len(data) == 1 else data, said) if good else None
 

@@ -19,10 +19,10 @@ from .fit import Fit, Param, Tool, fits_of, known_fits, read_tool
 from .text import GENERIC, PATTERNS, STOP, Query, Span, in_one_list, read_query
 
 Call: TypeAlias = tuple[str, dict[str, Any]]
+Plan: TypeAlias = tuple[list[Call], dict[str, list[str]]]
 
+# What a value must score; what of it words must tell for an optional parameter; what a value from elsewhere loses.
 NEEDED, TOLD, OUTSIDE = 0.3, 0.55, 0.9
-"""The score a value needs; what of it words must tell for an optional parameter; what a value from outside the task
-loses."""
 
 
 def plan(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date | None = None) -> list[Call]:
@@ -30,9 +30,7 @@ def plan(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date | 
     return plan_calls(query, tools, today or datetime.date.today())[0]
 
 
-def plan_calls(
-    query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date
-) -> tuple[list[Call], dict[str, list[str]]]:
+def plan_calls(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date) -> Plan:
     """As `plan`, and for each fitting tool that cannot be called the arguments that the query lacks."""
     tasks = _tasks(read_query(query, today), *_offer(json.dumps(list(tools))))
     done = [(task.tool.name, *task.calls()) for task in tasks]
@@ -78,12 +76,10 @@ def _tasks(query: Query, tools: Sequence[Tool], rarity: Mapping[str, float]) -> 
             tasks.append(replace(task, tool=last.tool))
         else:
             tasks[-1] = replace(last, end=end)
-    for last, task in reversed(list(pairwise(tasks))):
-        if last.tool is task.tool and not task.filled():
-            tasks.remove(task)
-            tasks[tasks.index(last)] = replace(last, end=task.end)
-    whole = query.concepts(0, len(query.text))
-    return tasks if any(task.tool.is_meant(whole) for task in tasks) else []
+    tails = [task for last, task in pairwise(tasks) if last.tool is task.tool and not task.filled()]
+    pairs = pairwise([*tasks, *tasks[:1]])  # the first is no tail
+    tasks = [replace(task, end=after.end) if after in tails else task for task, after in pairs if task not in tails]
+    return tasks if any(task.tool.is_meant(query.concepts(0, len(query.text))) for task in tasks) else []
 
 
 def _clauses(query: Query) -> list[tuple[int, int]]:
@@ -91,9 +87,8 @@ def _clauses(query: Query) -> list[tuple[int, int]]:
     values = [value for value in query.values if value.kind != "phrase"]
     lists = [(a.start, b.end) for a, b in pairwise(values) if in_one_list(a, b, query.text)]
     whole = [*lists, *((value.start, value.end) for value in values)]
-    last = query.words[-1].end if query.words else 0
-    ends = [match.end() for match in PATTERNS["break"].finditer(query.text, 0, last)]
-    cuts = [end for end in ends if not any(first < end - 1 < behind for first, behind in whole)]
+    breaks = [match.end() for match in PATTERNS["break"].finditer(query.text)]
+    cuts = [end for end in breaks if not any(first < end - 1 < behind for first, behind in whole)]
     return list(pairwise([0, *cuts, len(query.text)]))
 
 
@@ -128,24 +123,18 @@ class Task:
     def _columns(self) -> dict[Param, list[Fit]]:
         """What each parameter gets, in order: the best fits, one to each, then what is left and stands beside them."""
         ranked = sorted(self.fits(), key=lambda fit: (-fit.score, fit.value.start))
-        columns: dict[Param, list[Fit]] = {}
-
-        def take(fit: Fit) -> None:
-            if not any(fit.value.overlaps(one.value) for column in columns.values() for one in column):
-                columns.setdefault(fit.param, []).append(fit)
-
-        for fit in ranked:
-            if fit.param not in columns:
-                take(fit)
-        left = [fit for fit in ranked if fit.param in columns]
-        for fit in sorted(left, key=lambda fit: abs(fit.value.start - columns[fit.param][0].value.start)):
-            if any(in_one_list(one.value, fit.value, self.query.text) for one in columns[fit.param]):
-                take(fit)
+        columns: dict[Param, list[Fit]] = {param: [] for param in self.tool.params}
+        for is_first in (True, False):
+            for fit in ranked:
+                column, text = columns[fit.param], self.query.text
+                is_next = not column if is_first else any(in_one_list(one.value, fit.value, text) for one in column)
+                if is_next and not any(fit.value.overlaps(one.value) for taken in columns.values() for one in taken):
+                    column.append(fit)
         for param, column in columns.items():
             column.sort(key=lambda fit: fit.value.start)
-            if param.is_list and column[0].value.kind != "array":
+            if column and param.is_list and column[0].value.kind != "array":
                 column[:] = [replace(column[0], argument=[fit.argument for fit in column])]
-        return {param: columns[param] for param in self.tool.params if param in columns}
+        return {param: column for param, column in columns.items() if column}
 
     def fits(self) -> Iterator[Fit]:
         """The fits that are good enough; those from outside the stretch, at a loss, for required parameters only."""
@@ -153,10 +142,9 @@ class Task:
         for param in self.tool.params:
             fits = (fit for value in values for fit in fits_of(param, value))
             for fit in (*fits, *known_fits(param, self.query, self.start, self.end)):
-                is_wanted = param.required or len(self.tool.params) == 1 or fit.cue >= TOLD
-                if not self._holds(fit):
-                    is_wanted, fit = param.required, replace(fit, score=fit.score - OUTSIDE)
-                if is_wanted and fit.score >= NEEDED:
+                is_inside, is_told = self._holds(fit), fit.cue >= TOLD or len(self.tool.params) == 1
+                fit = fit if is_inside else replace(fit, score=fit.score - OUTSIDE)
+                if fit.score >= NEEDED and (param.required or (is_inside and is_told)):
                     yield fit
 
     def _values(self) -> Iterator[Span]:
@@ -164,16 +152,16 @@ class Task:
         for value in self.query.values:
             words = self.query.said(value.start, value.end)
             others = [word for word in words if word.value not in self.tool.own]
-            if value.kind == "name" and [word.text for word in words[1:2]] == ["of"] and words[0] not in others:
+            if value.kind == "name" and words[0] not in others and [word.text for word in words[1:2]] == ["of"]:
                 yield self.query.span("name", words[2].start, value.end, value.context)
             elif value.kind == "phrase" and not GENERIC.issuperset(word.value for word in others):
                 yield self.query.span("phrase", others[0].start, others[-1].end, value.context)
             elif value.kind != "phrase" and (others or value.kind != "name"):
                 yield value
-        for word in self.query.said(self.start, self.end):
-            if word.text[0].isalnum() and word.text not in STOP and word.value not in self.tool.weights:
-                yield self.query.span("rest", word.start, len(self.query.text[: self.end].rstrip(" .?!,;")))
-                break
+        known = {*STOP, *self.tool.weights}
+        words = self.query.said(self.start, self.end)
+        if rest := [word for word in words if word.text[0].isalnum() and known.isdisjoint((word.text, word.value))]:
+            yield self.query.span("rest", rest[0].start, len(self.query.text[: self.end].rstrip(" .?!,;")))
 
     def _holds(self, fit: Fit) -> bool:
         return self.start <= fit.value.start < self.end

@@ -17,7 +17,7 @@ from agentkit.errors import ModelError, Paused
 from agentkit.histories import check_history
 from agentkit.journal import Journal, JournalError, delete, fork, prune, runs, show
 from agentkit.journal.lease import lease
-from agentkit.journal.store import Store
+from agentkit.journal.store import Store, store_at
 from agentkit.messages import ToolCall, assistant, pending_calls
 from agentkit.model import Reply
 from agentkit.policies.journal import JournalFailed
@@ -578,16 +578,19 @@ class TestLookingAfter:
         assert [result.answer for result in agent.map(map(str, range(6)), concurrency=3)] == [*"012345"]
         assert sorted(run.answer for run in runs(path)) == [*"012345"]
 
-    def test_an_agent_inside_a_tool_is_a_call_like_any(self, world, path):
+    def test_an_agent_that_a_function_asks_is_no_part_of_the_run(self, world, path):
         def interrupt(_):
             raise KeyboardInterrupt
 
-        inner = JsonAgent(add, model=ScriptedModel(ADD, interrupt), description="Adds.").as_tool("adder", "Adds.")
+        def ask_adder(query: str) -> str:
+            """Asks."""
+            return JsonAgent(add, model=ScriptedModel(ADD, interrupt))(query)
+
         with pytest.raises(KeyboardInterrupt):
-            world.run(agent_of(path, call("adder", query="1 + 2"), tools=[inner]), "Go")
+            world.run(agent_of(path, call("ask_adder", query="1 + 2"), tools=[ask_adder]), "Go")
         (run,) = runs(path)
-        assert run.last == "calling adder"
-        result = resumed(world, agent_of(path, final("?"), tools=[inner]), run.id)
+        assert run.last == "calling ask_adder"
+        result = resumed(world, agent_of(path, final("?"), tools=[ask_adder]), run.id)
         assert result.messages[3]["content"].startswith("OutcomeUnknown")
 
     def test_an_unfinished_run_is_branched_with_what_was_done(self, world, path):
@@ -613,7 +616,8 @@ class TestLookingAfter:
         assert prune(3, store=path) == 0
         assert prune(2, store=path) == 1
         assert runs(path) == []
-        assert Store(path).rows("SELECT count(*) FROM messages") == [(0,)]
+        with store_at(path) as store:
+            assert store.rows("SELECT count(*) FROM messages") == [(0,)]
 
     def test_the_file_grows_with_what_was_said(self, path):
         def size(turns):
