@@ -80,6 +80,12 @@ def as_given() -> str:
     return f" {shlex.join(words)}" if words else ""
 
 
+def resuming(session: "agentkit.Session") -> str:
+    """The command that goes on with the run that was stopped in a kept conversation; "" if there is none."""
+    kept = session.kept
+    return f"agentkit resume {kept.run} --journal {kept.journal.path}{as_given()}" if kept and kept.run else ""
+
+
 def _is_on_command_line(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 

@@ -11,7 +11,7 @@ import click
 
 import agentkit
 
-from .agents import SESSION, agent_of, agent_options, session_of
+from .agents import SESSION, agent_of, agent_options, resuming, session_of
 from .output import answer, complain, conversation, remark
 from .providers import missing, needs
 from .reading import END, line, remember_lines
@@ -51,7 +51,8 @@ def chat(file: Path | None, **settings: Any) -> None:
         except Exception as error:
             complain(error)
         except KeyboardInterrupt:
-            remark("\nstopped; what was done by then is kept")
+            command = resuming(talk.agent.session)
+            remark(f"\nstopped; what was done by then is kept{f': {command} goes on' if command else ''}")
 
 
 class Leave(Exception):

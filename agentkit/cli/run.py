@@ -15,7 +15,7 @@ import click
 import agentkit
 
 from ..secrets import mask_data
-from .agents import SESSION, agent_of, agent_options, as_given, session_of
+from .agents import SESSION, agent_of, agent_options, as_given, resuming, session_of
 from .output import answer, complain, exit_code, remark, told
 from .views import view
 
@@ -100,9 +100,8 @@ def _fail(
         remark("\nagentkit: interrupted")
     else:
         complain(error)
-    if session.kept is not None and session.kept.run:
-        run_id, journal = session.kept.run, session.kept.journal.path
-        remark(f"agentkit: what was done is kept: agentkit resume {run_id} --journal {journal}{as_given()} goes on")
+    if command := resuming(session):
+        remark(f"agentkit: what was done is kept: {command} goes on")
     elif any(message["role"] != "system" for message in session.messages):
         remark(f"agentkit: what was done is kept: agentkit run --session {_kept(session, file)}{as_given()} goes on")
     sys.exit(exit_code(error))

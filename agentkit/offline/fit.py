@@ -46,13 +46,14 @@ class Tool:
     """
 
     name: str
+    name_words: Sequence[str]
     params: Sequence[Param]
     weights: Mapping[str, float]
     own: frozenset[str]
 
     def is_meant(self, said: set[str]) -> bool:
-        """Whether some concepts tell enough of the tool to be meant for it."""
-        return sum(self.weights.get(word, 0) for word in said - GENERIC) >= ENOUGH
+        """Whether some concepts say the tool's name, or enough of its words, and so are meant for it."""
+        return said.issuperset(self.name_words) or sum(self.weights.get(word, 0) for word in said - GENERIC) >= ENOUGH
 
 
 def read_tool(definition: Mapping[str, Any]) -> Tool:
@@ -66,7 +67,7 @@ def read_tool(definition: Mapping[str, Any]) -> Tool:
     weights |= {f"<{kind}>": 2.0 for p in needed for kind, fit in p.fits.items() if fit >= 2 and kind != "quoted"}
     if len(needed) == 1 and "rest" in needed[0].fits and "web" in weights:
         weights["<question>"] = ENOUGH  # a search of the web serves any
-    return Tool(function["name"], params, weights, frozenset({*own, *name_words}))
+    return Tool(function["name"], name_words, params, weights, frozenset({*own, *name_words}))
 
 
 def schema_at(root: Mapping[str, Any], path: Sequence[str | int]) -> dict[str, Any]:

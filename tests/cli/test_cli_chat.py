@@ -135,6 +135,13 @@ class TestAtATerminal:
         again.send("\x1b[A\x1b[A\n")
         again.expect("6\r\n")
 
+    def test_an_interrupt_tells_how_to_go_on_with_what_is_kept(self, terminal):
+        talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py", "--journal", "runs.db")
+        talk.ask("Wait for 30 seconds", "wait_for(")
+        talk.send("\x03")
+        talk.expect("stopped; what was done by then is kept: agentkit resume ")
+        talk.expect(" --journal runs.db --tools mytools.py --tools more.py goes on")
+
     def test_an_interrupt_stops_the_answer_and_not_the_chat(self, terminal):
         talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py")
         talk.ask("Wait for 30 seconds", "wait_for(")
