@@ -137,7 +137,8 @@ def test_anthropic_s_thinking_survives_a_tool_turn_byte_for_byte(play: Play, str
         play(model, history)
         sent = server.requests[1].body["messages"]
     assert sent[1] == {"role": "assistant", "content": blocks}
-    assert sent[2]["content"] == [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "3"}]
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "3"}
+    assert sent[2]["content"] == [{**result, "cache_control": {"type": "ephemeral"}}]
     thoughts = "".join(delta.text for delta in deltas if isinstance(delta, ThinkingDelta))
     assert thoughts == ("one and two" if stream else "")
 
