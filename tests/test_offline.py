@@ -66,6 +66,7 @@ def only(query, *tools):
         (param("integer", "How many items"), "order 12 items", 12),
         (param("integer", "How many items"), "order twenty-five items", 25),
         (param("integer", "How many items"), "order 3 million items", 3_000_000),
+        (param("integer", "How many items"), "order a dozen items", 12),
         (param("integer", "How many items"), "order 5k items", 5000),
         (param("number", "Annual rate"), "order at a rate of 5%", 0.05),
         (param("number", "Annual rate in percent"), "order at a rate of 5%", 5),
@@ -208,6 +209,17 @@ def test_tasks_for_different_tools_are_told_apart():
 )
 def test_nothing_is_called_that_does_not_fit_or_cannot_be_filled(query, tool):
     assert plan(query, [tool]) == []
+
+
+def test_a_tool_of_which_only_common_words_are_known_is_meant_by_its_name():
+    tools = (
+        offer("find_room", "Finds a room", {"room": param("integer")}),
+        offer("describe_number", "", {"value": param("integer")}),
+    )
+    assert plan("Find room 7, and describe the number 41.", tools) == [
+        ("find_room", {"room": 7}),
+        ("describe_number", {"value": 41}),
+    ]
 
 
 def test_no_tools_no_calls():
