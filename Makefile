@@ -29,7 +29,7 @@ types: .venv/dev.stamp
 	$(BIN)/mypy
 
 pytest: .venv/dev.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 format: .venv/dev.stamp
 	$(BIN)/ruff check --fix .
