@@ -465,6 +465,7 @@ def test_an_interrupted_wait_for_a_coroutine_cancels_it():
     @tool
     async def work() -> str:
         """Works."""
+        await asyncio.sleep(0.1)  # until the caller waits
         os.kill(os.getpid(), signal.SIGINT)
         return await ahang()
 
