@@ -76,8 +76,8 @@ class Replaying(TypedDict, total=False):
     """What can be said of a run that is replayed.
 
     What was decided about calls holds again, and nobody is asked.  `execute` runs the tools for real, and asks about
-    them; `any_model` lets another provider's model stand for the recorded one; `timed`
-    streams as slowly as the recorded run did.
+    them; `any_model` lets another provider's model stand for the recorded one; `timed` streams as slowly as the
+    recorded run did.
     """
 
     execute: bool
@@ -106,7 +106,11 @@ class Resumable(Protocol):
 
 def resumed(agent: Resumable, run_id: str, how: Resuming) -> Asked:
     """What goes on with a run of the journal, as the agent's own conversation."""
-    _check_names(how, Branching.__optional_keys__)
+    _check_names(how, Resuming.__optional_keys__)
+    return _going_on(agent, run_id, how)
+
+
+def _going_on(agent: Resumable, run_id: str, how: Resuming) -> Asked:
     changed = how.get("changed", "refuse")
     agent.session = Session.resumed(run_id, _place(agent, how), on_uncertain=how.get("on_uncertain"), changed=changed)
     return Asked(None, agent.session, how.get("approvals"), model=how.get("model"))
@@ -125,11 +129,12 @@ B = TypeVar("B", bound=Branchable)
 
 def branched(agent: B, run_id: str, step: int, how: Branching) -> tuple[B, Asked]:
     """A new branch of a run in the journal: the agent that goes on with it, and what that is asked."""
+    _check_names(how, Branching.__optional_keys__)
     twin = copy(agent)
     twin._instruction = how.get("instruction") or agent._instruction
     if (tools := how.get("tools")) is not None:
         twin.tools, twin._choose = agent.tools.filtered(lambda _: False).merged(tools), None
-    return twin, resumed(twin, fork(run_id, step, store=_place(agent, how).path), how)
+    return twin, _going_on(twin, fork(run_id, step, store=_place(agent, how).path), how)
 
 
 def _place(agent: Resumable, how: Resuming) -> Journal:

@@ -14,6 +14,7 @@ from .context import INSIDE, RunContext
 from .errors import DefinitionError, ExceptionInfo, Paused, RunError, ToolError
 from .flow import Effect, Emit, Event, Flow, Policy, around, ask
 from .journal.around import AROUND
+from .journal.managing import HANDED
 from .journal.store import JournalError
 from .json_tool import JsonTool
 from .loop import Answer
@@ -198,7 +199,7 @@ def _marked(bound: BoundCall, chosen: BoundCall, names: set[str], handed: int) -
 def _told(result: ToolResult) -> ToolResult:
     if not isinstance(result.value, HandOff):
         return result
-    return replace(result, content=f"The conversation is handed over to {result.value.name}. {result.value.reason}")
+    return replace(result, content=f"{HANDED}{result.value.name}. {result.value.reason}")
 
 
 def with_handoffs(first: H, session: Session, flow_of: Callable[[H], Flow[Answer]]) -> Flow[Answer]:

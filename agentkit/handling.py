@@ -1,7 +1,7 @@
 """How a tool's calls are treated, beyond what its function says."""
 
 import math
-from typing import Any, Final, Literal, TypeAlias, TypedDict, cast
+from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
 
 from .errors import DefinitionError
 
@@ -49,11 +49,11 @@ REPEATABLE: Final = ("read", "idempotent")
 ORDERED: Final = ("idempotent", "write", "danger")
 """The effects of calls that run alone, in the order in which the model wrote them."""
 _CHOICES: Final[dict[str, tuple[Any, ...]]] = {
-    "repair": ("safe", "off"),
-    "on_error": ("tell", "raise"),
-    "effect": ("read", "idempotent", "write", "danger", None),
-    "isolate": ("process", None),
-    "trust": ("trusted", "untrusted", None),
+    "repair": get_args(Repairing),
+    "on_error": get_args(OnError),
+    "effect": (*get_args(ToolEffect), None),
+    "isolate": (*get_args(Isolation), None),
+    "trust": (*get_args(Trust), None),
 }
 
 

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from .errors import DefinitionError
+from .listeners.kernel import kernel
 from .litellm_model import LiteLLMModel, begin_import
 from .model import Model
 from .offline import OfflineModel
@@ -79,7 +80,7 @@ def soon_asked(model: str | Model | None) -> None:
     In a script, whose next line asks, nothing is won by that: the two share the interpreter.
     """
     named, _ = chosen(model)
-    if isinstance(named, str) and named != OFFLINE and (hasattr(sys, "ps1") or "ipykernel" in sys.modules):
+    if isinstance(named, str) and named != OFFLINE and (hasattr(sys, "ps1") or kernel() is not None):
         begin_import()
 
 

@@ -157,8 +157,7 @@ class Run:
     """A run in progress: it is shown every event, keeps the figures, and passes the event on to the listeners.
 
     `purses` are those of the agents that have had it, the last one's first; `spent` is what it had taken before it went
-    on here; `forming` tells of the answer as it forms,
-    in runs that are streamed.
+    on here; `forming` tells of the answer as it forms, in runs that are streamed.
     """
 
     model: str

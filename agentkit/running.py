@@ -20,8 +20,9 @@ from .errors import ToolError
 from .flow import Done, Event
 from .handling import ORDERED
 from .isolation import NotIsolable
+from .jobs import Group, Job
 from .threads import LOOK_UP, Stop, stopped_by
-from .turns import Group, Item, Job, ToolAbandoned, ToolFinished, ToolStarted, Turn
+from .turns import Item, ToolAbandoned, ToolFinished, ToolStarted, Turn
 from .workers import start_coroutine, start_thread
 
 __all__ = ["CallTools", "ToolAbandoned", "ToolFinished", "ToolStarted"]

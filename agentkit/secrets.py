@@ -18,6 +18,8 @@ from urllib.parse import quote
 
 SHORTEST = 8
 """Characters of a value that counts as secret by its name."""
+LONGEST_SECRET = 5_000
+"""Characters: so much of a text is masked beyond the place where it is cut, lest half a secret be left."""
 
 _NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_AUTHORIZATION")
 _WORD = re.compile(r"[A-Za-z][a-z]{,14}|[A-Z]{,15}")

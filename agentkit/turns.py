@@ -19,15 +19,13 @@ from .calls import BoundCall, ToolResult
 from .context import Progress
 from .errors import ExceptionInfo, RunError
 from .flow import Event, Trouble
-from .threads import Stop, Turnstile, abandoned
+from .jobs import Group, Job
+from .threads import Stop, abandoned
 
 MOST_WAITING = 10_000
 """How many events may wait to be seen; progress beyond that is dropped."""
 NOT_BEGUN = ExceptionInfo("Cancelled", "the run was stopped before this call began; it had no effect.")
 TOO_LATE = ExceptionInfo("TimedOut", "the run's time is over, so this call was not run.")
-
-Group: TypeAlias = tuple[BoundCall, ...]
-"""Calls that are run once for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,40 +63,6 @@ class ToolAbandoned(Trouble):
         return f"{self.call.call.name} goes on in vain; {self.threads} such threads are left"
 
 
-@dataclass(eq=False, slots=True)
-class Job:
-    """A group of calls that waits to begin, or is under way."""
-
-    group: Group
-    started: float = 0.0
-    deadline: float | None = None
-    turnstile: Turnstile | None = None
-    admitted: Stop | None = None
-    stop: Stop | None = None
-    """Gives it up; there is none before it has begun."""
-
-    @property
-    def bound(self) -> BoundCall:
-        """The call that is run for all."""
-        return self.group[0]
-
-    def is_late(self, now: float) -> bool:
-        """Whether its time is over; a call that stands in line has time as long as the line moves on."""
-        if self.stop is None and self.turnstile is not None and self.bound.timeout is not None:
-            self.deadline = max(self.started, self.turnstile.moved) + self.bound.timeout
-        return self.deadline is not None and self.deadline <= now
-
-    @property
-    def is_async(self) -> bool:
-        """Whether it runs on an event loop."""
-        return self.bound.tool is not None and self.bound.tool.is_async
-
-    @property
-    def is_threaded(self) -> bool:
-        """Whether it runs in a thread of this process, which cannot be stopped."""
-        return not self.is_async and (self.bound.tool is None or self.bound.tool.isolate is None)
-
-
 Item: TypeAlias = Event | BaseException | tuple[Job, ToolResult | BaseException | None] | None
 """An event; what ends the turn; a job with its outcome, or with None when it may begin; None when time has passed."""
 
@@ -132,8 +96,7 @@ class Turn(ABC):
                 yield from self._start(job)
             else:
                 self._set_deadline(job)
-                job.turnstile, job.admitted = tool.turnstile, partial(self.put, (job, None))
-                job.turnstile.enter(job.admitted)
+                job.line_up(tool.turnstile, partial(self.put, (job, None)))
 
     def take(self, item: Item) -> Iterator[Event]:
         """Act on what `wait` gave; yields what is to be seen of it.  Raises what ends the turn."""
@@ -210,8 +173,7 @@ class Turn(ABC):
         if isinstance(outcome, ToolResult) and job in self._jobs:
             self._note(job, outcome)
         self.put((job, outcome))
-        if job.turnstile is not None and job.admitted is not None:
-            job.turnstile.leave(job.admitted)
+        job.make_way()
 
     def _note(self, job: Job, result: ToolResult) -> bool:
         """Note the result of a job; false if it has one already."""
@@ -247,8 +209,8 @@ class Turn(ABC):
     def _give_up(self, job: Job) -> None:
         if job.stop is not None:
             job.stop()
-        elif job.turnstile is not None and job.admitted is not None:
-            job.turnstile.leave(job.admitted)
+        else:
+            job.make_way()
 
     def _show(self, event: Event) -> None:
         """Put in what a tool tells of its work; not of a call that has its result, and not more than can be seen."""

@@ -38,8 +38,8 @@ def answered(text):
 # %% [markdown]
 # ## Slips that are repaired
 #
-# What can only be meant in one way is run as it was meant, and each repair leaves a receipt: 🔧 in the log,
-# `result.repairs` afterwards. A valid value is never changed.
+# What can only be meant in one way is run as it was meant, and each repair leaves a receipt: a warning in the
+# log, `result.repairs` afterwards. A valid value is never changed.
 
 # %%
 slips = ScriptedModel(

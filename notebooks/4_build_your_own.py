@@ -156,8 +156,7 @@ class Stopwatch:
                 self.note(result.call.id, f"{result.call.name}({result.call.arguments})")
 
     def note(self, key, what):
-        took = time.perf_counter() - self.begun.pop(key)
-        self.lines.append(f"{'fast' if took < 0.2 else 'SLOW'}  {what}")
+        self.lines.append(f"{time.perf_counter() - self.begun.pop(key):.2f} s  {what}")
 
 
 def slow_area(width: float, height: float) -> float:

@@ -56,9 +56,9 @@ class World:
 
         return asyncio.run(collect())
 
-    def drive(self, flow) -> tuple[object, list[Event]]:
-        """The flow's value and its events."""
-        events: list[Event] = []
+    def drive(self, flow, events: list[Event] | None = None) -> tuple[object, list[Event]]:
+        """The flow's value and its events, which are put into `events` as they come."""
+        events = [] if events is None else events
         if self.name == "sync":
             driver = drive(flow)
             while True:

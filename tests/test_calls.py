@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from agentkit import ToolCall, ToolRegistry
+from agentkit import JsonTool, ToolCall, ToolRegistry
 from agentkit.flow import adrive, ask, drive
 from agentkit.running import CallTools, ToolFinished, ToolStarted
 
@@ -63,20 +63,41 @@ def batch(*calls: tuple[str, str]) -> CallTools:
 
 
 def run(world, *calls):
-    def flow():
-        return (yield from ask(batch(*calls)))
-
-    return world.drive(flow())
+    return world.drive(asked(batch(*calls)))
 
 
-@pytest.mark.parametrize("name", ["wait", "await_"])
-def test_the_calls_of_a_turn_overlap_and_results_stand_in_call_order(world, name):
-    start = time.perf_counter()
-    results, events = run(world, (name, '{"seconds": 0.2}'), (name, '{"seconds": 0.1}'), (name, '{"seconds": 0.15}'))
-    assert time.perf_counter() - start < 0.4, "one after another would take 0.45 s"
-    assert [result.call.id for result in results] == ["c0", "c1", "c2"]
-    finished = [event.result.call.id for event in events if isinstance(event, ToolFinished)]
-    assert finished == ["c1", "c2", "c0"], "each result is shown as it comes"
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_the_calls_of_a_turn_overlap_and_results_stand_in_call_order(world, kind):
+    begun, events = set(), []
+
+    def finished():
+        return [event.result.call.id for event in events if isinstance(event, ToolFinished)]
+
+    def may_end(place):
+        return begun == {0, 1, 2} and f"c{place}" in ["c1", "c2", "c0"][: len(finished()) + 1]
+
+    def meet(place: int) -> str:
+        """Waits for the others."""
+        begun.add(place)
+        end = time.monotonic() + 10
+        while not may_end(place) and time.monotonic() < end:
+            time.sleep(0.002)
+        return "met" if may_end(place) else "alone"
+
+    async def ameet(place: int) -> str:
+        """Waits for the others."""
+        begun.add(place)
+        end = time.monotonic() + 10
+        while not may_end(place) and time.monotonic() < end:
+            await asyncio.sleep(0.002)
+        return "met" if may_end(place) else "alone"
+
+    tools = ToolRegistry(JsonTool(meet if kind == "plain" else ameet, name="meet"))
+    calls = [tools.bind(ToolCall(f"c{place}", "meet", f'{{"place": {place}}}')) for place in range(3)]
+
+    results, _ = world.drive(asked(CallTools(tuple(calls))), events)
+    assert [(result.call.id, result.value) for result in results] == [("c0", "met"), ("c1", "met"), ("c2", "met")]
+    assert finished() == ["c1", "c2", "c0"], "each result is shown as it comes"
     assert sum(isinstance(event, ToolStarted) for event in events) == 3
 
 
@@ -109,35 +130,45 @@ def test_an_interrupt_in_a_tool_is_the_callers(world):
 
 
 def test_the_event_loop_is_free_while_a_plain_tool_works():
+    begun, free = threading.Event(), threading.Event()
+
+    def work() -> bool:
+        """Works until the loop lets it go."""
+        begun.set()
+        return free.wait(10)
+
+    async def tick():
+        while not begun.is_set():
+            await asyncio.sleep(0.005)
+        free.set()
+
     async def main():
-        ticks = 0
-
-        async def tick():
-            nonlocal ticks
-            while True:
-                await asyncio.sleep(0.01)
-                ticks += 1
-
         ticking = asyncio.create_task(tick())
-        async for _ in adrive(iter_flow(("wait", '{"seconds": 0.2}'))):
-            pass
-        ticking.cancel()
-        return ticks
+        effect = CallTools((ToolRegistry(work).bind(ToolCall("c0", "work")),))
+        async for event in adrive(asked(effect)):
+            if isinstance(event, ToolFinished):
+                assert event.result.value is True
+        await ticking
 
-    assert asyncio.run(main()) > 5
+    asyncio.run(main())
+    assert free.is_set()
 
 
 def test_what_is_finished_is_noted_while_the_rest_still_runs():
-    effect = batch(("wait", '{"seconds": 0}'), ("wait", '{"seconds": 5}'))
+    free = threading.Event()
 
-    def flow():
-        yield from ask(effect)
+    def hang() -> None:
+        """Hangs."""
+        free.wait(20)
 
-    driver = drive(flow())
+    tools = ToolRegistry(wait, hang)
+    effect = CallTools((tools.bind(ToolCall("c0", "wait", '{"seconds": 0}')), tools.bind(ToolCall("c1", "hang"))))
+    driver = drive(asked(effect))
     while not isinstance(next(driver), ToolFinished):
         pass
     driver.close()
     assert list(effect.finished) == ["c0"]
+    free.set()
 
 
 def test_a_blocking_call_inside_a_coroutine_does_not_wait_for_itself():
@@ -157,5 +188,5 @@ def test_async_tools_of_blocking_runs_share_one_loop():
     assert registry.execute("loop_id").value == registry.execute("loop_id").value
 
 
-def iter_flow(*calls):
-    return (yield from ask(batch(*calls)))
+def asked(effect):
+    return (yield from ask(effect))

@@ -15,7 +15,7 @@ from agentkit.messages import ToolCall, assistant
 from agentkit.model import ModelReplied, Reply, Request, TextDelta
 from agentkit.registry import ToolRegistry
 from agentkit.run import HandedOver, RunFinished, RunStarted, SubRun
-from agentkit.running import ToolFinished
+from agentkit.running import ToolFinished, ToolStarted
 from agentkit.testing import ScriptedModel
 
 DONE: list[str] = []
@@ -186,7 +186,8 @@ class TestAnAgentAsATool:
 
         inner = JsonAgent(hang, description="Hangs.", model=ScriptedModel(calls(("hang", {}))))
         for event in outer(inner, ASK).stream("go"):
-            if isinstance(event, SubRun) and begun.wait(0.2):
+            if isinstance(event, SubRun) and isinstance(event.event, ToolStarted):
+                assert begun.wait(5)
                 break
         assert ended.wait(5)
 

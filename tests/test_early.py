@@ -370,7 +370,7 @@ def test_a_stream_that_nobody_reads_on_leaves_nothing_behind(world, name):
         driver.close()
     else:
         asyncio.run(astop())
-    assert time.perf_counter() - start < 1
+    assert time.perf_counter() - start < 8
     if name == "aread_slowly":
         until(lambda: "cancelled" in RAN)
     else:

@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from clock import Clock
 
 from agentkit import DefinitionError, JsonAgent, JsonTool, RunContext, ToolCall, ToolError, ToolRegistry, tool
 from agentkit.calls import ToolRetried
@@ -15,17 +16,43 @@ from agentkit.testing import ScriptedModel
 
 DIARY: list[str] = []
 STEP = 0.03
+TOGETHER: set[str] = set()
+"""Calls none of which ends before all of them have begun."""
 
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch):
     DIARY.clear()
+    TOGETHER.clear()
     monkeypatch.setattr("agentkit.calls.FIRST_PAUSE", 0.001)
+
+
+def alone(name: str) -> bool:
+    """Whether others have not begun with which this one is to be under way."""
+    return name in TOGETHER and not {f"+{other}" for other in TOGETHER} <= set(DIARY)
+
+
+def until(condition, seconds=5.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.002)
 
 
 def entered(name: str) -> str:
     DIARY.append(f"+{name}")
     time.sleep(STEP)
+    until(lambda: not alone(name))
+    DIARY.append(f"-{name}")
+    return name
+
+
+async def aentered(name: str) -> str:
+    DIARY.append(f"+{name}")
+    await asyncio.sleep(STEP)
+    async with asyncio.timeout(5):
+        while alone(name):
+            await asyncio.sleep(0.002)
     DIARY.append(f"-{name}")
     return name
 
@@ -39,10 +66,7 @@ def read(name: str = "") -> str:
 @tool(effect="read")
 async def aread(name: str = "") -> str:
     """Reads."""
-    DIARY.append(f"+aread {name}")
-    await asyncio.sleep(STEP)
-    DIARY.append(f"-aread {name}")
-    return f"aread {name}"
+    return await aentered(f"aread {name}")
 
 
 @tool(effect="write")
@@ -54,10 +78,7 @@ def write(name: str = "") -> str:
 @tool(effect="write")
 async def awrite(name: str = "") -> str:
     """Writes."""
-    DIARY.append(f"+awrite {name}")
-    await asyncio.sleep(STEP)
-    DIARY.append(f"-awrite {name}")
-    return f"awrite {name}"
+    return await aentered(f"awrite {name}")
 
 
 @tool(effect="danger")
@@ -99,6 +120,7 @@ def named(tool_name, name):
 
 @pytest.mark.parametrize("names", [("read", "aread"), ("plain", "read"), ("plain", "plain")])
 def test_reads_and_calls_of_which_nothing_is_said_overlap(world, names):
+    TOGETHER.update({f"{names[0]} 1", f"{names[1]} 2"})
     results, _ = world.drive(turn(named(names[0], "1"), named(names[1], "2")))
     assert [entry[0] for entry in DIARY] == ["+", "+", "-", "-"]
     assert [result.value for result in results] == [f"{names[0]} 1", f"{names[1]} 2"]
@@ -107,6 +129,7 @@ def test_reads_and_calls_of_which_nothing_is_said_overlap(world, names):
 @pytest.mark.parametrize("name", ["write", "awrite", "danger", "put"])
 def test_a_call_that_changes_something_is_alone_and_in_the_models_order(world, name):
     calls = [named("read", "1"), named("plain", "2"), named(name, "3"), named(name, "4"), named("aread", "5")]
+    TOGETHER.update({"read 1", "plain 2"})
     results, events = world.drive(turn(*calls))
     assert set(DIARY[:2]) == {"+read 1", "+plain 2"}
     assert set(DIARY[2:4]) == {"-read 1", "-plain 2"}
@@ -117,6 +140,7 @@ def test_a_call_that_changes_something_is_alone_and_in_the_models_order(world, n
 
 
 def test_a_call_that_changes_something_and_is_not_valid_holds_nothing_up(world):
+    TOGETHER.update({"read 1", "read 2"})
     results, _ = world.drive(turn(named("read", "1"), ("write", '{"nome": 1}'), named("read", "2")))
     assert set(DIARY[:2]) == {"+read 1", "+read 2"}
     assert results[1].error.name == "ValidationError"
@@ -224,11 +248,11 @@ def test_what_a_tool_says_to_the_model_is_no_failure_to_retry(world, is_async):
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
 def test_retries_end_with_the_timeout(world, is_async, monkeypatch):
-    monkeypatch.setattr("agentkit.calls.FIRST_PAUSE", 0.08)
+    monkeypatch.setattr("agentkit.calls.FIRST_PAUSE", 0.3)
     tools = ToolRegistry(failing(9, "read", is_async=is_async))
     results, _ = world.drive(turn(("fails", "{}"), tools=tools, timeout=0.02))
     assert results[0].error.name == "TimedOut"
-    time.sleep(0.12)
+    time.sleep(0.35)
     assert len(DIARY) <= 2
 
 
@@ -348,11 +372,19 @@ def test_a_call_that_waits_in_vain_for_one_that_hangs_is_not_run(world):
     assert ran == ["a", "c"]
 
 
-def test_a_call_has_time_to_wait_as_long_as_those_before_it_come_to_an_end(world):
-    till, use = apart(False, 0.05)
-    results, _ = world.drive(turn(*[named("use", str(n)) for n in range(5)], tools=ToolRegistry(use), timeout=0.12))
+def test_a_call_has_time_to_wait_as_long_as_those_before_it_come_to_an_end(world, monkeypatch):
+    clock = Clock()
+    for module in ("turns", "threads"):
+        monkeypatch.setattr(f"agentkit.{module}.time", clock)
+
+    @tool(sequential=True)
+    def use(name: str) -> str:
+        """Uses it."""
+        clock.ahead += 50
+        return name
+
+    results, _ = world.drive(turn(*[named("use", str(n)) for n in range(5)], tools=ToolRegistry(use), timeout=120))
     assert [result.value for result in results] == ["0", "1", "2", "3", "4"]
-    assert till.most == 1
 
 
 def test_a_sequential_method_is_kept_apart_too():

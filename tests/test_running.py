@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import threading
 import time
 from contextlib import aclosing
@@ -14,7 +15,7 @@ from agentkit.context import Progress
 from agentkit.flow import adrive, ask, drive, stacked
 from agentkit.messages import pending_calls
 from agentkit.policies.tool_settings import tool_settings
-from agentkit.running import CallTools, ToolAbandoned, ToolFinished, ToolStarted
+from agentkit.running import CallTools, ToolAbandoned, ToolFinished
 from agentkit.testing import ScriptedModel
 from agentkit.threads import Turnstile, abandoned
 from agentkit.workers import run_coroutine
@@ -22,6 +23,9 @@ from agentkit.workers import run_coroutine
 ENDED = threading.Event()
 GATE = threading.Event()
 RUNS: list[str] = []
+LONG = 20.0
+"""Seconds that nobody waits for here, however busy the machine is."""
+SOON = 8.0
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +50,7 @@ def quick(name: str = "") -> str:
 def hang() -> str:
     """Hangs."""
     RUNS.append("hang")
-    GATE.wait(20)
+    GATE.wait(LONG)
     ENDED.set()
     return "too late"
 
@@ -55,7 +59,7 @@ async def ahang() -> str:
     """Hangs."""
     RUNS.append("ahang")
     try:
-        await asyncio.sleep(20)
+        await asyncio.sleep(LONG)
     except asyncio.CancelledError:
         RUNS.append("cancelled")
         raise
@@ -110,14 +114,15 @@ def until(condition, seconds=5.0):
 
 @pytest.mark.parametrize("name", ["hang", "ahang", "hang_inside"])
 def test_a_call_that_takes_too_long_is_told_and_the_others_are_as_they_were(world, name):
+    tools = ToolRegistry(tool(timeout=30)(quick), hang, ahang, hang_inside)
     start = time.perf_counter()
-    results, events = world.drive(turn(name, ("quick", '{"name": "x"}'), timeout=0.1))
-    assert time.perf_counter() - start < 0.5
+    results, events = world.drive(turn(name, ("quick", '{"name": "x"}'), tools=tools, timeout=0.1))
+    assert time.perf_counter() - start < SOON
     assert results[0].content == (
         f"TimedOut: {name} did not finish within 0.1 seconds and was abandoned; it is not known whether it had an "
         "effect. Find that out before it is called again."
     )
-    assert 0.1 <= results[0].seconds < 0.5
+    assert 0.1 <= results[0].seconds < SOON
     assert results[1].value == "done x"
     assert [type(event) for event in events if isinstance(event, ToolFinished)] == [ToolFinished] * 2
 
@@ -139,7 +144,9 @@ def test_a_coroutine_that_is_given_up_is_cancelled(world, name):
     async def both():
         async for _ in adrive(turn(name, timeout=0.05)):
             pass
-        await asyncio.sleep(0.1)
+        async with asyncio.timeout(SOON):
+            while "cancelled" not in RUNS:
+                await asyncio.sleep(0.002)
 
     if world.name == "sync":
         world.drive(turn(name, timeout=0.05))
@@ -220,7 +227,7 @@ def test_a_call_for_which_no_time_is_left_is_not_run(world):
 def test_a_coroutine_that_blocks_does_not_block_the_calls_of_later_runs():
     async def blocks() -> None:
         """Blocks."""
-        GATE.wait(20)
+        GATE.wait(LONG)
 
     async def fine() -> str:
         """Is fine."""
@@ -228,12 +235,12 @@ def test_a_coroutine_that_blocks_does_not_block_the_calls_of_later_runs():
 
     tools = ToolRegistry(blocks, fine)
 
-    def run(name):
-        driver = drive(turn(name, tools=tools, timeout=0.3))
+    def run(name, timeout):
+        driver = drive(turn(name, tools=tools, timeout=timeout))
         return next(event.result for event in driver if isinstance(event, ToolFinished))
 
-    assert run("blocks").error.name == "TimedOut"
-    assert run("fine").value == "fine"
+    assert run("blocks", 0.3).error.name == "TimedOut"
+    assert run("fine", SOON).value == "fine"
 
 
 def test_an_agent_inside_a_tool_that_is_given_up_stops_at_its_next_call(world):
@@ -246,18 +253,18 @@ def test_an_agent_inside_a_tool_that_is_given_up_stops_at_its_next_call(world):
         time.sleep(0.03)
         return steps
 
-    inner_script = [{"tool_calls": [{"name": "step", "arguments": {}}]}] * 40
+    inner_script = [{"tool_calls": [{"name": "step", "arguments": {}}]}] * 400
 
     def inner() -> str:
         """Runs an agent."""
-        return JsonAgent(step, model=ScriptedModel(inner_script), max_steps=60)("go")
+        return JsonAgent(step, model=ScriptedModel(inner_script), max_steps=500)("go")
 
     results, _ = world.drive(turn("inner", tools=ToolRegistry(inner), timeout=0.1))
     assert results[0].error.name == "TimedOut"
     until(lambda: abandoned() == 0)
     taken = steps
     time.sleep(0.1)
-    assert steps == taken < 20
+    assert steps == taken < 400
 
 
 @pytest.mark.parametrize("timeout", [0, -1, True, "soon", float("inf"), float("nan")])
@@ -341,7 +348,7 @@ def test_an_interrupt_or_exit_of_a_tool_stops_the_run_with_a_valid_history(world
     start = time.perf_counter()
     with pytest.raises(error):
         world.run(runner, "go")
-    assert time.perf_counter() - start < 0.5
+    assert time.perf_counter() - start < SOON
     said = answers(runner.history)
     assert said["c1"] == "done"
     assert said["c0"].startswith("Cancelled")
@@ -395,22 +402,22 @@ def test_events_of_ones_own_are_told_as_they_are(world):
 def test_what_is_told_too_late_or_outside_a_turn_is_dropped(world):
     told = threading.Event()
 
+    @tool(timeout=0.05)
     def work(run: RunContext) -> None:
         """Works."""
-        run.state["run"] = run
-        GATE.wait(20)
+        GATE.wait(LONG)
         run.emit("late")
         told.set()
 
     def next_(run: RunContext) -> str:
         """Waits for the other one."""
         GATE.set()
-        told.wait(5)
+        told.wait(SOON)
         run.emit("mine")
         return "ok"
 
     after = [{"tool_calls": [{"id": "n", "name": "next_", "arguments": {}}]}]
-    events = world.stream(agent(work, next_, calls=["work"], after=after, timeout=0.05), "go")
+    events = world.stream(agent(work, next_, calls=["work"], after=after), "go")
     assert [event.value for event in events if isinstance(event, Progress)] == ["mine"]
 
 
@@ -434,38 +441,41 @@ def test_a_flood_of_progress_does_not_fill_the_memory(world, monkeypatch):
     assert 0 < len(slow) < 5_000
 
 
-def test_a_flood_of_progress_neither_outlives_the_timeout_nor_stops_the_event_loop(world):
-    def work(run: RunContext) -> None:
-        """Works."""
-        while not GATE.is_set():
-            run.emit("on")
+def flood(run: RunContext) -> str:
+    """Tells without end."""
+    while not GATE.is_set():
+        run.emit("on")
+    return "let go"
 
-    beats = []
 
-    async def watched():
-        async def beat():
-            while True:
-                await asyncio.sleep(0.01)
-                beats.append(1)
-
-        beating = asyncio.create_task(beat())
-        result = await agent(work, calls=["work"], timeout=0.5).arun("go")
-        beating.cancel()
-        return result
-
-    quiet = world.name == "sync"
-    result = agent(work, calls=["work"], timeout=0.5).run("go") if quiet else asyncio.run(watched())
+def test_a_flood_of_progress_does_not_outlive_the_timeout(world):
+    result = world.run(agent(flood, calls=["flood"], timeout=0.3), "go")
     GATE.set()
     assert result.calls[0].content.startswith("TimedOut")
-    assert result.calls[0].seconds < 3
-    assert quiet or len(beats) > 3
+    assert result.calls[0].seconds < SOON
+
+
+def test_a_flood_of_progress_does_not_stop_the_event_loop():
+    async def main():
+        async def beat():
+            for _ in range(5):
+                await asyncio.sleep(0.01)
+            GATE.set()
+
+        result, _ = await asyncio.gather(agent(flood, calls=["flood"], timeout=LONG).arun("go"), beat())
+        return result
+
+    assert asyncio.run(main()).calls[0].content == "let go"
 
 
 def test_an_interrupted_wait_for_a_coroutine_cancels_it():
+    caller = threading.get_ident()
+
     @tool
     async def work() -> str:
         """Works."""
-        await asyncio.sleep(0.1)  # until the caller waits
+        while sys._current_frames()[caller].f_code is not threading.Condition.wait.__code__:
+            await asyncio.sleep(0.002)
         os.kill(os.getpid(), signal.SIGINT)
         return await ahang()
 
@@ -480,24 +490,36 @@ def test_an_interrupted_wait_for_a_coroutine_cancels_it():
 # Runs that are stopped half-way
 
 
+def noting(done):
+    """A listener that notes which calls have their results."""
+    return lambda event: done.append(event.result.call.name) if isinstance(event, ToolFinished) else None
+
+
 @pytest.mark.parametrize("name", ["hang", "ahang"])
 @pytest.mark.parametrize("how", ["cancel", "timeout"])
 def test_a_cancelled_task_keeps_what_is_done_and_the_agent_works_at_once(name, how):
-    runner = agent(hang, ahang, quick, calls=["quick", name])
+    done = []
+    runner = agent(hang, ahang, quick, calls=["quick", name], listeners=[noting(done)])
+
+    async def run():
+        async with asyncio.timeout(None) as limit:
+            limits.append(limit)
+            await runner.arun("go")
+
+    limits: list[asyncio.Timeout] = []
 
     async def main():
+        task = asyncio.create_task(run())
+        while not (done and name in RUNS):
+            await asyncio.sleep(0.002)
         start = time.perf_counter()
         if how == "timeout":
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.1):
-                    await runner.arun("go")
+            limits[0].reschedule(asyncio.get_running_loop().time())
         else:
-            task = asyncio.create_task(runner.arun("go"))
-            await asyncio.sleep(0.1)
             task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        assert time.perf_counter() - start < 0.5
+        with pytest.raises(TimeoutError if how == "timeout" else asyncio.CancelledError):
+            await task
+        assert time.perf_counter() - start < SOON
         said = answers(runner.history)
         assert said["c0"] == "done"
         assert said["c1"].startswith("Cancelled")
@@ -525,7 +547,7 @@ def test_a_stream_that_nobody_reads_on_keeps_what_is_done(world):
         stream.close()
     else:
         asyncio.run(astop())
-    assert time.perf_counter() - start < 0.5
+    assert time.perf_counter() - start < SOON
     said = answers(runner.history)
     assert said["c0"] == "done"
     assert said["c1"].startswith("Cancelled")
@@ -534,10 +556,11 @@ def test_a_stream_that_nobody_reads_on_keeps_what_is_done(world):
 
 @pytest.mark.parametrize("name", ["hang", "ahang"])
 def test_ctrl_c_keeps_what_is_done(world, name):
-    runner = agent(hang, ahang, quick, calls=["quick", name])
+    done = []
+    runner = agent(hang, ahang, quick, calls=["quick", name], listeners=[noting(done)])
 
     def press():
-        until(lambda: name in RUNS and "quick" in RUNS)
+        until(lambda: done and name in RUNS)
         time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -545,7 +568,7 @@ def test_ctrl_c_keeps_what_is_done(world, name):
     start = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
         world.run(runner, "go")
-    assert time.perf_counter() - start < 1.0
+    assert time.perf_counter() - start < SOON
     said = answers(runner.history)
     assert said["c0"] == "done"
     assert said["c1"].startswith("Cancelled")
@@ -584,7 +607,7 @@ def test_calls_that_had_not_begun_are_known_to_have_had_no_effect(world):
     def first() -> None:
         """Writes."""
         RUNS.append("first")
-        GATE.wait(20)
+        GATE.wait(LONG)
 
     @tool(effect="write")
     def second() -> None:
@@ -592,6 +615,11 @@ def test_calls_that_had_not_begun_are_known_to_have_had_no_effect(world):
         RUNS.append("second")
 
     runner = agent(first, second, calls=["first", "second"])
+
+    def press():
+        until(lambda: RUNS)
+        time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
 
     async def acancel():
         task = asyncio.create_task(runner.arun("go"))
@@ -601,11 +629,9 @@ def test_calls_that_had_not_begun_are_known_to_have_had_no_effect(world):
         await asyncio.wait([task])
 
     if world.name == "sync":
-        stream = runner.stream("go")
-        next(event for event in stream if isinstance(event, ToolStarted))
-        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+        threading.Thread(target=press).start()
         with pytest.raises(KeyboardInterrupt):
-            next(stream)
+            runner.run("go")
     else:
         asyncio.run(acancel())
     said = answers(runner.history)

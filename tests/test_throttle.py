@@ -3,11 +3,12 @@
 import asyncio
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, ModelError
-from agentkit.flow import Done, adrive, ask, drive
+from agentkit.flow import Done, Emit, adrive, around, ask, drive
 from agentkit.messages import assistant, user
 from agentkit.model import AskModel, Reply, Request
 from agentkit.policies import throttle as policy
@@ -104,22 +105,19 @@ def test_a_gate_is_shared_between_loops_and_threads():
 
 
 def test_waiting_does_not_block_the_event_loop():
-    model = Slow(seconds=0.1)
-    ticks = 0
-
-    async def tick():
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0.005)
-            ticks += 1
+    model, gate = Slow(), gate_of("slow", 1)
+    holder = gate.enter()
 
     async def crowd():
-        ticking = asyncio.ensure_future(tick())
-        await asyncio.gather(*(adone(throttle(1)(asking(model))) for _ in range(3)))
-        ticking.cancel()
+        waiting = [asyncio.ensure_future(adone(throttle()(asking(model, timeout=10)))) for _ in range(3)]
+        for _ in range(5):
+            await asyncio.sleep(0.005)
+        assert (model.asked, [task.done() for task in waiting]) == (0, [False] * 3)
+        gate.leave(holder)
+        await asyncio.gather(*waiting)
 
     asyncio.run(crowd())
-    assert ticks > 5
+    assert (model.most, model.asked) == (1, 3)
 
 
 def test_models_of_other_names_have_gates_of_their_own():
@@ -134,13 +132,44 @@ def test_models_of_other_names_have_gates_of_their_own():
     assert not both.broken
 
 
+class Clock:
+    """Time that passes when somebody waits for it; stands for the module `time`, and makes timers."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.timers = []
+
+    def monotonic(self):
+        return self.now
+
+    def timer(self, seconds, function):
+        self.timers.append((self.now + seconds, function))
+        return SimpleNamespace(start=lambda: None)
+
+    def pass_by(self):
+        self.now, ring = self.timers.pop()
+        ring()
+
+
+def when_throttled(act):
+    """A policy that does so whenever a request begins to wait."""
+
+    def handle(effect):
+        if isinstance(effect, Emit) and isinstance(effect.event, Throttled):
+            act()
+        return (yield from ask(effect))
+
+    return around(handle)
+
+
 def test_requests_of_a_minute_are_counted(world, monkeypatch):
-    monkeypatch.setattr(policy, "MINUTE", 1.0)
-    begun = []
-    model = ScriptedModel([lambda _: begun.append(time.monotonic()) or "hello"] * 5, name="slow")
-    _, events = world.drive(throttle(None, 2)(asking(model, 5)))
-    assert all(later - earlier > 0.9 for earlier, later in zip(begun, begun[2:], strict=False))
-    assert 1 <= events.count(Throttled("slow")) <= 2
+    clock, begun = Clock(), []
+    monkeypatch.setattr(policy, "time", clock)
+    monkeypatch.setattr(policy.threading, "Timer", clock.timer)
+    model = ScriptedModel([lambda _: begun.append(clock.now) or "hello"] * 5, name="slow")
+    _, events = world.drive(when_throttled(clock.pass_by)(throttle(None, 2)(asking(model, 5))))
+    assert begun == [100, 100, 160, 160, 220]
+    assert events.count(Throttled("slow")) == 2
 
 
 def test_who_waits_for_time_does_not_need_somebody_to_leave(monkeypatch):
@@ -246,10 +275,14 @@ def test_waiting_counts_towards_the_time_of_the_request(world):
 def test_what_is_left_of_the_time_is_the_model_s(world):
     gate = gate_of("scripted", 1)
     holder = gate.enter()
-    threading.Timer(0.1, gate.leave, [holder]).start()
     timeouts: list[float] = []
     model = ScriptedModel(lambda request: timeouts.append(request.timeout) or "hello")
-    world.drive(throttle()(asking(model, timeout=60)))
+
+    def make_way():
+        time.sleep(0.06)
+        gate.leave(holder)
+
+    world.drive(when_throttled(make_way)(throttle()(asking(model, timeout=60))))
     assert 30 < timeouts[0] <= 59.95
 
 

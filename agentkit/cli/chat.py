@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from .agents import SESSION, agent_of, agent_options, resuming, session_of
 from .output import answer, complain, conversation, remark
 from .providers import missing, needs
 from .reading import END, line, remember_lines
-from .views import view
+from .views import followed, view
 
 HELP = f"""\
 /tools         the tools there are
@@ -85,14 +84,12 @@ class Chat:
             self._ask(said)
 
     def _ask(self, question: str) -> None:
-        last: Any = None
         try:
-            with self._view, closing(self.agent.stream(question, model=self.model)) as events:
-                for last in events:
-                    self._view(last)
+            with self._view:
+                result = followed(self.agent.stream(question, model=self.model), self._view)
         finally:
             self._keep()
-        answer(last.result.text)
+        answer(result.text)
 
     def _keep(self) -> None:
         if self.file is not None:
@@ -112,7 +109,7 @@ class Chat:
     def _model(self, name: str) -> None:
         self.model = name or self.model
         backend, note = self.agent.chosen_model(self.model)
-        notes = [note, needs(missing(backend.name.partition("/")[0]) or [])]
+        notes = [note, needs(missing(backend.name.partition("/")[0]))]
         click.echo(f"model: {backend.name}{''.join(f' ({told})' for told in notes if told)}")
 
     def _undo(self, _: str) -> None:

@@ -1,7 +1,5 @@
 """`agentkit runs`: what a journal holds; `agentkit resume`: go on with a run that was stopped."""
 
-import json
-from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,8 @@ import agentkit
 from ..asking import printable
 from ..secrets import mask
 from .agents import agent_of, agent_options
-from .output import answer, remark
-from .views import view
+from .output import answer, json_text, remark
+from .views import followed, view
 
 DEFAULT = Path("runs.db")
 FIELDS = ("id", "state", "query", "model", "steps", "last", "error", "origin", "begun", "seen")
@@ -33,55 +31,55 @@ def resume(run_id: str | None, go_on: bool, quiet: bool, journal: Path | None, *
 
     Exit codes: those of `agentkit run`.
     """
+    journal = journal or DEFAULT
     if run_id is None:
-        _list(_runs(journal, unfinished=True), "no run waits to go on")
+        _list(import_module("agentkit.journal").runs(journal, unfinished=True), "no run waits to go on")
         return
     changed: Any = "go on" if go_on else "refuse"
-    session = agentkit.Session.resumed(run_id, journal or DEFAULT, on_uncertain="ask", changed=changed)
+    session = agentkit.Session.resumed(run_id, journal, on_uncertain="ask", changed=changed)
     shown = view(quiet=quiet)
-    agent = agent_of(**settings, journal=journal or DEFAULT, read=shown.read)
-    with shown, closing(agent.stream(session=session)) as events:
-        last: Any = None
-        for last in events:
-            shown(last)
-    answer(last.result.text)
+    agent = agent_of(**settings, journal=journal, read=shown.read)
+    with shown:
+        result = followed(agent.stream(session=session), shown)
+    answer(result.text)
 
 
 @click.command(short_help="List, show and remove kept runs.")
 @click.argument("run_id", required=False)
-@click.option("--journal", type=click.Path(dir_okay=False, path_type=Path), help="The journal, by default runs.db.")
+@click.option(
+    "--journal",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=DEFAULT,
+    show_default=True,
+    help="The journal.",
+)
 @click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), help="Write the run as a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list, or the run, as JSON.")
 @click.option("--delete", is_flag=True, help="Remove the run.")
 @click.option("--prune", type=float, metavar="DAYS", help="Remove all runs that have done nothing for so many days.")
 def runs(
-    run_id: str | None, journal: Path | None, page: Path | None, as_json: bool, delete: bool, prune: float | None
+    run_id: str | None, journal: Path, page: Path | None, as_json: bool, delete: bool, prune: float | None
 ) -> None:
     """List the runs of a journal, the newest first; or show the run RUN_ID."""
-    kept, place = import_module("agentkit.journal"), journal or DEFAULT
+    kept = import_module("agentkit.journal")
     if prune is not None:
-        click.echo(f"{kept.prune(prune, store=place)} runs are removed")
+        click.echo(f"{kept.prune(prune, store=journal)} runs are removed")
     elif run_id is None:
-        listed = _runs(journal)
+        listed = kept.runs(journal)
         if as_json:
-            click.echo(json.dumps([{name: getattr(run, name) for name in FIELDS} for run in listed], indent=2))
+            click.echo(json_text([{name: getattr(run, name) for name in FIELDS} for run in listed], indent=2))
         else:
             _list(listed, "the journal holds no run")
     elif delete:
-        kept.delete(run_id, store=place)
+        kept.delete(run_id, store=journal)
     else:
-        shown = kept.show(run_id, store=place)
+        shown = kept.show(run_id, store=journal)
         if page is not None:
             shown.to_html(page)
         elif as_json:
-            click.echo(json.dumps(import_module("agentkit.secrets").mask_data(shown.as_dict()), indent=2))
+            click.echo(json_text(shown.as_dict(), indent=2))
         else:
             answer(str(shown))
-
-
-def _runs(journal: Path | None, *, unfinished: bool = False) -> list[Any]:
-    listed: list[Any] = import_module("agentkit.journal").runs(journal or DEFAULT, unfinished=unfinished)
-    return listed
 
 
 def _list(listed: list[Any], nothing: str) -> None:

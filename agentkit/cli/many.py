@@ -3,7 +3,6 @@
 import json
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from importlib import import_module
 from pathlib import Path
@@ -91,7 +90,7 @@ def _answered(out: Path, retry_failed: bool) -> set[str]:
     return {entry["query"] for entry in _entries(out) if "answer" in entry or not retry_failed}
 
 
-def _entries(out: Path) -> Iterator[dict[str, Any]]:
+def _entries(out: Path) -> list[dict[str, Any]]:
     data = out.read_bytes()
     whole = data[: data.rfind(b"\n") + 1]
     entries = []
@@ -107,7 +106,7 @@ def _entries(out: Path) -> Iterator[dict[str, Any]]:
             raise click.UsageError(f"{out}: line 1 is no answer of agentkit map")
         with out.open("r+b") as file:
             file.truncate(len(whole))
-    yield from entries
+    return entries
 
 
 def _write(file: TextIO, query: str, outcome: "agentkit.Result[str] | Exception") -> None:

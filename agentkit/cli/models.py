@@ -24,14 +24,14 @@ def models(as_json: bool) -> None:
     Any other model that litellm knows works the same: https://docs.litellm.ai/docs/providers
     """
     chosen = os.environ.get("AGENTKIT_MODEL") or "offline"
-    absent = missing(chosen.partition("/")[0])
     entries: list[dict[str, Any]] = [{"provider": "offline", "missing": [], "model": "offline"}]
     entries += [{"provider": name, "missing": missing(name), "model": PROVIDERS[name][1]} for name in PROVIDERS]
     if as_json:
         click.echo(json.dumps({"default": chosen, "providers": entries}, indent=2))
         return
     origin = "AGENTKIT_MODEL" if os.environ.get("AGENTKIT_MODEL") else "AGENTKIT_MODEL is not set"
-    click.echo(f"default: {chosen} ({origin}) {needs(absent or [])}".rstrip() + "\n")
+    absent = missing(chosen.partition("/")[0])
+    click.echo(f"default: {chosen} ({origin}) {needs(absent)}".rstrip() + "\n")
     width = max(len(entry["model"]) for entry in entries) + 2
     for entry in entries:
         rows = textwrap.wrap(_state(entry), max(20, shutil.get_terminal_size().columns - width))

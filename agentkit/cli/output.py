@@ -1,5 +1,6 @@
 """What the commands say: answers to standard output, everything else to standard error; and their exit codes."""
 
+import json
 import sys
 from collections.abc import Iterable
 from importlib import import_module
@@ -10,7 +11,7 @@ import click
 import agentkit
 
 from ..asking import printable
-from ..secrets import mask
+from ..secrets import mask, mask_data
 
 FAILED, PAUSED, INTERRUPTED = 1, 3, 130
 """The exit codes besides 0, and besides 2, which click has for wrong usage."""
@@ -26,6 +27,11 @@ def conversation(messages: Iterable[dict[str, Any]]) -> None:
     out = import_module("agentkit.listeners.log").printer(sys.stdout, longest=None)
     for line in import_module("agentkit.listeners.lines").conversation(messages):
         out.write(line)
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """Data as JSON, without secrets."""
+    return json.dumps(mask_data(value), ensure_ascii=False, indent=indent)
 
 
 def remark(text: str) -> None:
@@ -51,11 +57,9 @@ def told(error: BaseException) -> str:
 
 def exit_code(error: BaseException) -> int:
     """The exit code for what ended a run."""
-    return INTERRUPTED if isinstance(error, KeyboardInterrupt) else PAUSED if _is_pause(error) else FAILED
-
-
-def _is_pause(error: BaseException) -> bool:
-    return isinstance(error, agentkit.Paused)
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    return PAUSED if isinstance(error, agentkit.Paused) else FAILED
 
 
 def _visible(text: str) -> str:

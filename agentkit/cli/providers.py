@@ -18,11 +18,10 @@ PROVIDERS = {
 EXAMPLES = ["offline", *(example for _, example in PROVIDERS.values())]
 
 
-def missing(provider: str) -> list[str] | None:
-    """The variables that a provider needs and the environment has not; None for a provider that is not listed."""
-    if provider not in PROVIDERS:
-        return None
-    return [variable for variable in PROVIDERS[provider][0] if not os.environ.get(variable)]
+def missing(provider: str) -> list[str]:
+    """The variables that a provider needs and the environment has not; none for a provider that is not listed."""
+    variables, _ = PROVIDERS.get(provider, ((), ""))
+    return [variable for variable in variables if not os.environ.get(variable)]
 
 
 def needs(variables: list[str]) -> str:

@@ -1,6 +1,5 @@
 """`agentkit replay`: a recorded run played again."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +7,8 @@ import click
 
 import agentkit
 
-from ..secrets import mask_data
 from .agents import agent_of, agent_options
-from .output import answer
+from .output import answer, json_text
 from .views import view
 
 
@@ -38,6 +36,6 @@ def replay(
         agent: agentkit.JsonAgent[str] = agent_of(**settings, listeners=[shown])
         result = agent.replay(file, execute=execute, any_model=any_model, timed=timed)
     if as_json:
-        click.echo(json.dumps(mask_data(result.as_dict()), ensure_ascii=False, indent=2))
+        click.echo(json_text(result.as_dict(), indent=2))
     else:
         answer(result.text)

@@ -1,11 +1,9 @@
 """`agentkit run`: one question, one answer."""
 
-import json
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,10 +12,9 @@ import click
 
 import agentkit
 
-from ..secrets import mask_data
 from .agents import SESSION, agent_of, agent_options, as_given, resuming, session_of
-from .output import answer, complain, exit_code, remark, told
-from .views import view
+from .output import answer, complain, exit_code, json_text, remark, told
+from .views import followed, view
 
 
 @click.command(short_help="Answer a question with tools.")
@@ -53,18 +50,14 @@ def run(
     agent = agent_of(**settings, read=shown.read)
     listeners = [shown, *([_printing()] if as_events else [])]
     try:
-        with shown, closing(agent.stream(query or None, session=session, record=record)) as events:
-            last: Any = None
-            for last in events:
-                for listen in listeners:
-                    listen(last)
-        result = last.result
+        with shown:
+            result = followed(agent.stream(query or None, session=session, record=record), *listeners)
     except (Exception, KeyboardInterrupt) as error:
         _fail(error, session, file, as_json=as_json, as_events=as_events)
     if file is not None:
         session.save(file)
     if as_json:
-        click.echo(_json(result.as_dict(), indent=2))
+        click.echo(json_text(result.as_dict(), indent=2))
     elif not as_events:
         answer(result.text)
 
@@ -81,7 +74,7 @@ def _printing() -> Callable[[Any], None]:
 
     def listen(event: Any) -> None:
         for entry in recorder.records(event):
-            click.echo(_json(entry))
+            click.echo(json_text(entry))
 
     return listen
 
@@ -93,9 +86,9 @@ def _fail(
     failure = {"type": type(error).__name__, "message": told(error)}
     usage = session.usage.as_dict()
     if as_json:
-        click.echo(_json({"error": failure, "usage": usage, "messages": session.messages}, indent=2))
+        click.echo(json_text({"error": failure, "usage": usage, "messages": session.messages}, indent=2))
     if as_events:
-        click.echo(_json({"event": "RunFailed", **failure, "usage": usage}))
+        click.echo(json_text({"event": "RunFailed", **failure, "usage": usage}))
     if isinstance(error, KeyboardInterrupt):
         remark("\nagentkit: interrupted")
     else:
@@ -115,7 +108,3 @@ def _kept(session: "agentkit.Session", file: Path | None) -> Path:
         file = Path(name)
     session.save(file)
     return file
-
-
-def _json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(mask_data(value), ensure_ascii=False, indent=indent)

@@ -2,9 +2,21 @@
 
 import os
 import sys
+from collections.abc import Callable, Generator
+from contextlib import closing
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
+
+
+def followed(events: Generator[Any, None, None], *listeners: Callable[[Any], None]) -> Any:
+    """Show all events of a streamed run to `listeners`; returns the result, which the last one brings."""
+    last: Any = None
+    with closing(events):
+        for last in events:
+            for listen in listeners:
+                listen(last)
+    return last.result
 
 
 def view(*, quiet: bool = False) -> Any:

@@ -1,7 +1,7 @@
 """The run around an agent that is a tool: one journal keeps both, so that both go on together."""
 
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .conversation import Conversation
 
@@ -12,7 +12,7 @@ class Around:
 
     conversation: Conversation
     run: str
-    inner: dict[str, str] = field(default_factory=dict)
+    inner: dict[str, str]
 
     def within(self, call: str) -> Conversation:
         """The conversation, in the same journal, of an agent that begins inside of a call."""

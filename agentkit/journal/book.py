@@ -70,11 +70,9 @@ class Book:
             self._take_lease()
             if not self.conversation.is_continued_by(self.messages):
                 self._begin_another()
-            self._store = self._opened()
-            if self._store is not None:
-                self._check_place(self._store)
+            self._check_place()
             if query is None and self.conversation.run:
-                self._go_on(self._store or store_at(self.conversation.journal.path))
+                self._go_on(self._opened())
             else:
                 self._begin(query or "", model)
         except BaseException:
@@ -100,17 +98,19 @@ class Book:
         self.conversation.begin_anew()
         self._take_lease()
 
-    def _opened(self) -> Store | None:
-        journal = self.conversation.journal
-        try:
-            return store_at(journal.path, journal.sync)
-        except JournalError:
-            if journal.errors == "raise":
-                raise
-            return None  # the first write will tell
+    def _opened(self) -> Store:
+        if self._store is None:
+            self._store = store_at(self.conversation.journal.path, self.conversation.journal.sync)
+        return self._store
 
-    def _check_place(self, store: Store) -> None:
+    def _check_place(self) -> None:
         conversation = self.conversation
+        try:
+            store = self._opened()
+        except JournalError:
+            if conversation.journal.errors == "raise":
+                raise
+            return  # the first write will tell
         found = store.rows("SELECT count(*) FROM messages WHERE conversation = ?", conversation.key)[0][0]
         if not found and conversation.rows:  # it was deleted
             self._begin_another()
@@ -228,9 +228,7 @@ class Book:
 
     def _flush(self) -> None:
         if self._pending and self.run:
-            if self._store is None:
-                self._store = store_at(self.conversation.journal.path, self.conversation.journal.sync)
-            self._store.write(self._pending)
+            self._opened().write(self._pending)
             self._pending.clear()
 
     def _note_conversation(self) -> None:

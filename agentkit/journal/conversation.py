@@ -15,6 +15,12 @@ Changed: TypeAlias = Literal["refuse", "go on"]
 INSERT_MESSAGE = "INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?)"
 
 
+def message_row(key: int, place: int, message: Message) -> tuple[int, int, str, int]:
+    """What `INSERT_MESSAGE` writes: the conversation, the message's place and text, and their digest."""
+    body = encoded(message)
+    return key, place, body, digest(place, body)
+
+
 @dataclass(eq=False)
 class Conversation:
     """One conversation in a journal; `run` is the one in it that can go on, "" if none can.
@@ -79,11 +85,11 @@ class Conversation:
 
     def statement(self, place: int, message: Message) -> Statement:
         """What writes one message."""
-        body = encoded(message)
-        number = digest(place, body)
+        row = message_row(self.key, place, message)
+        number = row[-1]
         self.total += (number - self.digests[place]) if place else 0
         self.digests[place] = number
-        return INSERT_MESSAGE, (self.key, place, body, number)
+        return INSERT_MESSAGE, row
 
     def shortened(self, messages: Sequence[Message]) -> Iterator[Statement]:
         """What takes the end of the conversation away, if `messages` have become fewer."""

@@ -5,16 +5,17 @@ import os
 import secrets
 import time
 
-from .conversation import INSERT_MESSAGE
+from .conversation import INSERT_MESSAGE, message_row
 from .lease import is_leased
 from .saved import RUN, RunInfo, found, info, messages
 from .steps import inner_runs
-from .store import JournalError, Statement, Store, digest, encoded, store_at
+from .store import JournalError, Statement, Store, encoded, store_at
 
 DAY = 86_400.0
 DEFAULT = "runs.db"
 """The journal of those who name none."""
 HANDED = "The conversation is handed over to "
+"""What the result of a hand-off begins with, by which those in a branch are counted."""
 
 
 def runs(store: str | os.PathLike[str] = DEFAULT, *, unfinished: bool = False) -> list[RunInfo]:
@@ -23,15 +24,18 @@ def runs(store: str | os.PathLike[str] = DEFAULT, *, unfinished: bool = False) -
     A run that cannot be read has the state "damaged".
     """
     with store_at(store, must_exist=True) as opened:
-        listed = [_info(opened, identity) for identity in _outer(opened)]
+        listed = _listed(opened)
     listed.sort(key=lambda run: run.begun, reverse=True)
     return [run for run in listed if run.is_unfinished or not unfinished]
 
 
-def _outer(store: Store) -> list[str]:
-    """The ids of all runs but those of agents inside of tools, which are part of others."""
+def _listed(store: Store) -> list[RunInfo]:
+    """All runs but those of agents inside of tools, which are part of others.
+
+    Both queries are answered by an index alone, so a run is listed though its row be damaged.
+    """
     inner = {run for (run,) in store.rows("SELECT id FROM runs WHERE origin GLOB '*/*' AND origin > ''")}
-    return [run for (run,) in store.rows("SELECT id FROM runs") if run not in inner]
+    return [_info(store, run) for (run,) in store.rows("SELECT id FROM runs") if run not in inner]
 
 
 def _info(store: Store, identity: str) -> RunInfo:
@@ -66,7 +70,7 @@ def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT) -> 
         opened.write(
             [
                 ("INSERT INTO conversations (id, state) VALUES (?, ?)", (key, encoded(state))),
-                *((INSERT_MESSAGE, _row(key, place, listed[place])) for place in range(end)),
+                *((INSERT_MESSAGE, message_row(key, place, listed[place])) for place in range(end)),
                 ("INSERT INTO cut SELECT ?, key, body FROM cut WHERE conversation = ?", (key, run.conversation)),
                 (
                     "INSERT INTO runs SELECT ?, ?, query, model, NULL, first, ?, NULL, 'open', NULL, ? FROM runs "
@@ -83,11 +87,6 @@ def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT) -> 
     return branch
 
 
-def _row(key: int, place: int, message: dict[str, object]) -> tuple[int, int, str, int]:
-    body = encoded(message)
-    return key, place, body, digest(place, body)
-
-
 def delete(run_id: str, *, store: str | os.PathLike[str] = DEFAULT) -> None:
     """Remove a run; with the last run of a conversation all that was said in it."""
     with store_at(store, must_exist=True) as opened:
@@ -101,8 +100,7 @@ def delete(run_id: str, *, store: str | os.PathLike[str] = DEFAULT) -> None:
 def prune(days: float, *, store: str | os.PathLike[str] = DEFAULT) -> int:
     """Remove the runs, finished or not, that have written nothing for so many days; gives how many."""
     with store_at(store, must_exist=True) as opened:
-        listed = [_info(opened, identity) for identity in _outer(opened)]
-        old = [run for run in listed if run.state not in ("running", "damaged") and run.age > days * DAY]
+        old = [run for run in _listed(opened) if run.state not in ("running", "damaged") and run.age > days * DAY]
         opened.write([statement for run in old for statement in _removal(opened, run.id, run.conversation)])
         if old:
             opened.vacuum()

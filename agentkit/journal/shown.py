@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -75,7 +75,7 @@ def show(run_id: str, *, store: str | os.PathLike[str] = DEFAULT) -> Shown:
         sql = "SELECT call, name, begun, ended, outcome FROM steps WHERE run = ? ORDER BY begun"
         steps = opened.rows(sql, run.id)
     if error:
-        run = RunInfo(**{**vars(run), "state": "damaged", "error": error})
+        run = replace(run, state="damaged", error=error)
     spans = [_span(run, *step) for step in steps]
     return Shown(run, said, {"spans": spans})
 

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ..calls import ToolResult
+from ..calls import BoundCall, ToolResult
 from ..errors import ExceptionInfo
 from ..messages import Usage
 from ..results import Rendering, rendering
@@ -63,3 +63,8 @@ def value_of(outcome: Mapping[str, Any]) -> Any:
         return ExceptionInfo(*error)
     images = outcome.get("images")
     return Rendering(outcome["text"], images) if images else outcome["text"]
+
+
+def giving(bound: BoundCall, value: Any) -> BoundCall:
+    """The call that does nothing but give `value`."""
+    return replace(bound, run=lambda: value, problem=value if isinstance(value, ExceptionInfo) else None)

@@ -17,11 +17,10 @@ from ..model import ModelAsked, ModelReplied
 from ..results import render
 from ..run import RunFinished, RunStarted, SubRun
 from ..running import ToolFinished, ToolStarted
-from ..secrets import mask
+from ..secrets import LONGEST_SECRET, mask
 
 Level: TypeAlias = Literal["DEBUG", "INFO", "WARNING"]
 LEVELS: tuple[Level, ...] = ("DEBUG", "INFO", "WARNING")
-LONGEST_SECRET = 5_000
 STYLES = {
     "system": "dim",
     "query": "bold",

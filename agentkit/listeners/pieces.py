@@ -2,10 +2,10 @@
 
 import string
 
-from ..secrets import mask
+from ..secrets import LONGEST_SECRET, mask
 
-MOST_HELD = 5_000
-"""Characters that are held back at most; no secret is longer."""
+MOST_HELD = LONGEST_SECRET
+"""Characters that are held back at most."""
 _OF_KEYS = string.ascii_letters + string.digits + string.punctuation
 
 

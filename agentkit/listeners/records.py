@@ -44,7 +44,7 @@ class Recorder:
         if isinstance(event, SubRun):
             inner = self._inner.setdefault((event.name, event.call.id if event.call else ""), Recorder())
             for entry in inner.records(event.event):
-                yield {"event": "SubRun", "name": event.name, "call": event.call and event.call.id, "inner": entry}
+                yield _inside(event, entry)
             return
         key = PIECES.get(type(event))
         entry = _unmasked(event)
@@ -72,8 +72,7 @@ def _unmasked(event: Event) -> dict[str, Any]:
     if isinstance(event, AnswerForming):  # what is new of a text: all of it each time would be quadratic
         return {"event": "AnswerForming", **({"added": event.added} if event.added else {"value": event.value})}
     if isinstance(event, SubRun):
-        call = event.call and event.call.id
-        return {"event": "SubRun", "name": event.name, "call": call, "inner": _unmasked(event.event)}
+        return _inside(event, _unmasked(event.event))
     if isinstance(event, ModelAsked):  # the messages themselves were told of when they came
         request = event.request
         counts = {"messages": len(request.messages), "tools": list(request.tools)}
@@ -82,6 +81,10 @@ def _unmasked(event: Event) -> dict[str, Any]:
     held = {entry.name: _plain(getattr(event, entry.name)) for entry in fields(event)}
     noted = {"notice": event.notice} if event.notice else {}
     return {"event": type(event).__name__, **held, **noted}
+
+
+def _inside(event: SubRun, inner: dict[str, Any]) -> dict[str, Any]:
+    return {"event": "SubRun", "name": event.name, "call": event.call and event.call.id, "inner": inner}
 
 
 def _plain(value: Any) -> Any:

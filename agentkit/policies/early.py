@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from pydantic_core import from_json
-
 from ..asking import Person
 from ..calls import BoundCall
 from ..context import RunContext, wants_run
@@ -23,6 +21,7 @@ from ..json_tool import JsonTool
 from ..messages import ToolCall
 from ..model import AskModel, Reply, ToolCallDelta
 from ..registry import ToolRegistry
+from ..repairs import is_sound
 from ..running import CallTools, is_ordered, same_read
 from ..threads import stopped_by
 from ..workers import MOST_ITEMS, asettled, settled, start_coroutine, start_thread
@@ -203,7 +202,7 @@ class _Forming:
         if self._depth == 0 and delta.arguments.rstrip().endswith("}") and self._tries:
             self._tries -= 1
             text = "".join(self._pieces)
-            if _is_json(text):
+            if is_sound(text):
                 self._end(text)
 
     def _end(self, text: str) -> None:
@@ -229,11 +228,3 @@ def _is_asked_first() -> bool:
 def _may_begin(tool: JsonTool[..., Any]) -> bool:
     is_free = tool.turnstile is None and tool.isolate is None and not wants_run(tool.arguments.injected.values())
     return is_free and tool.effect == "read"
-
-
-def _is_json(text: str) -> bool:
-    try:
-        from_json(text)
-    except ValueError:
-        return False
-    return True

@@ -7,7 +7,7 @@ model is told that nobody knows.
 
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..handling import REPEATABLE
 from ..journal.around import AROUND, Around
 from ..journal.book import Book
 from ..journal.conversation import Uncertain
-from ..journal.steps import Begun, value_of
+from ..journal.steps import Begun, giving, value_of
 from ..journal.store import JournalError
 from ..loop import Answer
 from ..messages import ToolCall, Usage
@@ -161,7 +161,7 @@ class JournaledCalls(CallTools):
 def _recalled(bound: BoundCall, begun: Begun, on_uncertain: Uncertain) -> Flow[BoundCall]:
     """The call that was begun before as it is to be made now: it gives what came of it, if that is known."""
     if begun.outcome is not None:
-        return _known(bound, value_of(begun.outcome))
+        return giving(bound, value_of(begun.outcome))
     if bound.tool is not None and bound.tool.effect in REPEATABLE:
         return bound
     said: Any = None
@@ -169,12 +169,7 @@ def _recalled(bound: BoundCall, begun: Begun, on_uncertain: Uncertain) -> Flow[B
         said = yield from ask(Consult(_person if on_uncertain == "ask" else on_uncertain, bound.call))
     if said is True:
         return bound
-    return _known(bound, UNKNOWN if said is None or said is False else said)
-
-
-def _known(bound: BoundCall, value: Any) -> BoundCall:
-    """The call that does nothing but give `value`."""
-    return replace(bound, run=lambda: value, problem=value if isinstance(value, ExceptionInfo) else None)
+    return giving(bound, UNKNOWN if said is None or said is False else said)
 
 
 def _person(call: ToolCall) -> Any:

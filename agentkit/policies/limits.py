@@ -23,7 +23,7 @@ from .throttle import Turn
 PURSES: ContextVar[tuple[Purse, ...]] = ContextVar("purses", default=())
 """The purses of the runs that this code runs inside of, the nearest first."""
 _UNITS = {"max_steps": "steps", "tool_calls": "tool calls"}
-Asked = TypeVar("Asked", Request, Turn)
+Timed = TypeVar("Timed", Request, Turn, BoundCall)
 
 
 def limit(
@@ -66,7 +66,7 @@ class _Meter:
         if isinstance(effect, AskModel):
             return (yield from self._ask(effect))
         if isinstance(effect, Turn):
-            return (yield from self._in_time(_timed(effect, self._seconds_left())))
+            return (yield from self._in_time(timed(effect, self._seconds_left())))
         if isinstance(effect, CallTools):
             effect = replace(effect, calls=tuple(map(self._allowed, effect.calls)))
         elif isinstance(effect, Sleep):
@@ -77,7 +77,7 @@ class _Meter:
 
     def _ask(self, effect: AskModel) -> Flow[Reply]:
         self._check()
-        request = _timed(effect.request, self._seconds_left())
+        request = timed(effect.request, self._seconds_left())
         request, held = yield from self._afforded(effect.model, request)
         usage = Usage()
         try:
@@ -124,11 +124,7 @@ class _Meter:
             self.refused = most
             text = f"Not run: the run's limit of {most} tool calls is reached."
             return BoundCall.impossible(bound.call, ExceptionInfo(ToolError.__name__, text), bound.tool, bound.repairs)
-        bound = bound.within(PURSES, self.purse.all)
-        seconds = self._seconds_left()
-        if seconds == math.inf:
-            return bound
-        return replace(bound, timeout=max(0.0, seconds if bound.timeout is None else min(seconds, bound.timeout)))
+        return timed(bound.within(PURSES, self.purse.all), self._seconds_left())
 
     def _afforded(self, model: Model, request: Request) -> Flow[tuple[Request, float]]:
         """The request as there is money for it, and the dollars that are set aside for it."""
@@ -150,8 +146,8 @@ class _Meter:
         return (request if held >= wanted else shortened(model, request, held, tokens)), held
 
 
-def _timed(asked: Asked, seconds: float) -> Asked:
+def timed(asked: Timed, seconds: float) -> Timed:
+    """The same with at most so many seconds as its timeout; its own stays if that is less."""
     if seconds == math.inf:
         return asked
-    seconds = max(0.0, seconds if asked.timeout is None else min(seconds, asked.timeout))
-    return replace(asked, timeout=seconds)
+    return replace(asked, timeout=max(0.0, seconds if asked.timeout is None else min(seconds, asked.timeout)))

@@ -12,6 +12,7 @@ from ..fences import is_fenced, unfenced
 from ..json_tool import JsonTool
 from ..loop import text_of
 from ..messages import Message, calls_of
+from ..repairs import clipped
 
 SHOWN = 80
 """Characters of an argument in a reason."""
@@ -185,5 +186,4 @@ def _plain(text: str) -> str:
 
 
 def _shown(value: str | int | float) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return clipped(json.dumps(value, ensure_ascii=False), SHOWN)

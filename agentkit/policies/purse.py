@@ -87,11 +87,8 @@ class Purse:
         self.dollars = taken.cost or 0.0
         now = time.monotonic()
         left = math.inf if self.limits.seconds is None else self.limits.seconds - self.before.seconds
-        end = min([now + left, *self._given_deadlines()])
+        end = min([now + left, *(purse.deadlines[0] for purse in self.outer)])
         self.deadlines = (math.inf, math.inf) if end == math.inf else (end - LANDING_SHARE * (end - now), end)
-
-    def _given_deadlines(self) -> list[float]:
-        return [purse.deadlines[0] for purse in self.outer]
 
     @property
     def all(self) -> tuple["Purse", ...]:

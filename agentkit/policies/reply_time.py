@@ -6,6 +6,7 @@ from typing import Any
 from ..flow import Effect, Flow, Policy, around, ask
 from ..litellm_model import LiteLLMModel
 from ..model import AskModel
+from .limits import timed
 
 
 def reply_time(seconds: float) -> Policy:
@@ -16,8 +17,7 @@ def reply_time(seconds: float) -> Policy:
 
     def handle(effect: Effect[Any]) -> Flow[Any]:
         if isinstance(effect, AskModel) and not isinstance(effect.model, LiteLLMModel):
-            timeout = min(seconds, seconds if effect.request.timeout is None else effect.request.timeout)
-            effect = replace(effect, request=replace(effect.request, timeout=timeout))
+            effect = replace(effect, request=timed(effect.request, seconds))
         return (yield from ask(effect))
 
     return around(handle)

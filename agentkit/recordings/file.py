@@ -1,14 +1,14 @@
 """The file of a recorded run: one JSON object a line, in the order in which things happened, without secrets.
 
 `recording` says what was asked of whom, `request` what is new in a request (`messages` from place `from` on, and the
-tools if they changed), `reply` or `error` what came back, `decision` what somebody decided about
-a call, `result` what it came to, `end` how the run ended.
+tools if they changed), `reply` or `error` what came back, `decision` what somebody decided about a call, `result` what
+it came to, `end` how the run ended.
 """
 
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ class Exchange:
     messages: list[dict[str, Any]]
     tools: Mapping[str, Any]
     tool_choice: str
-    outcome: Mapping[str, Any] | None
+    outcome: Mapping[str, Any] | None = None
 
 
 @dataclass(eq=False)
@@ -63,11 +63,9 @@ def _whole(recording: Recording, lines: list[dict[str, Any]]) -> Recording:
         if kind == "request":
             messages = [*messages[: line["from"]], *line["messages"]]
             tools = line.get("tools", tools)
-            asked = Exchange(number, line["model"], messages, tools, line["tool_choice"], None)
-            recording.exchanges.append(asked)
+            recording.exchanges.append(Exchange(number, line["model"], messages, tools, line["tool_choice"]))
         elif kind in ("reply", "error"):
-            last = recording.exchanges[-1]
-            recording.exchanges[-1] = Exchange(last.line, last.model, last.messages, last.tools, last.tool_choice, line)
+            recording.exchanges[-1] = replace(recording.exchanges[-1], outcome=line)
         elif kind == "result":
             recording.results[line["call"]] = line
         elif kind == "decision":

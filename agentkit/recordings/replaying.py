@@ -9,10 +9,10 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from ..calls import BoundCall
-from ..errors import ExceptionInfo, ModelError
+from ..errors import ModelError
 from ..flow import Effect, Flow, Policy, Sleep, ask, interpret
 from ..journal.setup import schemas_of
-from ..journal.steps import value_of
+from ..journal.steps import giving, value_of
 from ..loop import Answer
 from ..messages import Usage
 from ..model import AskModel, Delta, Reply, Request, TextDelta, ThinkingDelta, ToolCallDelta
@@ -91,9 +91,9 @@ class RecordedModel:
             await asyncio.sleep(wait)
             yield piece
 
-    def worst_case(self, request: Request) -> float:
-        """Nothing: a replay costs nothing."""
-        return 0.0 * len(request.messages)
+    def worst_case(self, _: Request) -> float:
+        """What a request can cost: nothing."""
+        return 0.0
 
     def _pieces(self, request: Request) -> Iterator[tuple[float, Delta | Reply]]:
         """The pieces of the reply, each with the seconds to wait for it."""
@@ -139,8 +139,7 @@ def _recorded(recording: Recording, number: int, bound: BoundCall) -> BoundCall:
         raise ReplayDiffers(f"{where} has no recorded result")
     if (line["name"], line["arguments"]) != (bound.call.name, mask(bound.call.arguments)):
         raise ReplayDiffers(f"{where}, recorded was {line['name']}({line['arguments']})")
-    value = value_of(line)
-    return replace(bound, run=lambda: value, problem=value if isinstance(value, ExceptionInfo) else None)
+    return giving(bound, value_of(line))
 
 
 def _provider(model: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .catalogue import Tool, folded
-from .figures import dollars, figures, tokens
+from .figures import figures, spent
 from .markup import Html, block, tag, view
 
 
@@ -12,9 +12,6 @@ def agent_view(
     model: str, instruction: str, tools: Mapping[str, Tool], messages: Sequence[Any], usage: Mapping[str, Any]
 ) -> Html:
     """The view of an agent; `messages` and `usage` are those of its own conversation."""
-    told = figures({
-        "model": model, "tools": len(tools), "messages so far": len(messages), "requests": usage.get("requests"),
-        "tokens": tokens(usage).replace("tokens ", ""), "cost": dollars(usage),
-    })  # fmt: skip
+    told = figures({"model": model, "tools": len(tools), "messages so far": len(messages), **spent(usage)})
     said = tag("details", tag("summary", "the instruction"), block(instruction, folded=False))
     return view(told, said, *folded(tools))

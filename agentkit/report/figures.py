@@ -38,6 +38,11 @@ def tokens(usage: Mapping[str, Any]) -> str:
     )
 
 
+def spent(usage: Mapping[str, Any]) -> dict[str, Any]:
+    """What requests took, as `figures` shows it."""
+    return {"requests": usage.get("requests"), "tokens": tokens(usage).replace("tokens ", ""), "cost": dollars(usage)}
+
+
 def counted(number: int, what: str) -> str:
     """ "1 call", "2 calls"."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -11,11 +11,10 @@ from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
-from ..secrets import mask
+from ..secrets import LONGEST_SECRET, mask
 
 SHORT, FEW = 400, 8
 """Characters and lines of a block that stands open; a longer one is folded up."""
-LONGEST_SECRET = 5_000
 DEEPEST = 12
 """Levels of data that are shown in lines of their own."""
 LEAST = 400

@@ -7,7 +7,7 @@ from zlib import crc32
 
 from ..messages import Usage
 from .conversation import Conversation, content_of, longest
-from .figures import counted, dollars, duration, figures, tokens
+from .figures import counted, duration, figures, spent
 from .markup import Html, block, cut, joined, page, tag, view
 from .timeline import timeline
 
@@ -54,7 +54,7 @@ def _session(messages: Sequence[Data], usage: Data, most: int, anchor: str = "m"
     said = sum(message["role"] == "user" for message in messages)
     called = sum(len(message.get("tool_calls") or ()) for message in messages)
     yield figures(
-        {"": f"{counted(len(messages), 'message')}, {said} of them from the user", "calls": called, **_spent(usage)}
+        {"": f"{counted(len(messages), 'message')}, {said} of them from the user", "calls": called, **spent(usage)}
     )
     yield from Conversation(messages, {}, most, anchor).html()
 
@@ -93,10 +93,6 @@ def _query(conversation: Conversation) -> str:
     return next((content_of(message) for message in messages if message["role"] == "user"), "a run")
 
 
-def _spent(usage: Data) -> dict[str, Any]:
-    return {"requests": usage.get("requests"), "tokens": tokens(usage).replace("tokens ", ""), "cost": dollars(usage)}
-
-
 def _figures(result: Data, trace: Data) -> Html:
     spans = trace.get("spans", ())
     calls = [span for span in spans if span["kind"] == "tool"]
@@ -104,7 +100,7 @@ def _figures(result: Data, trace: Data) -> Html:
         "model": result.get("model"),
         "stopped": result.get("stopped"),
         "time": duration(result.get("seconds", 0.0)),
-        **_spent(result.get("usage") or {}),
+        **spent(result.get("usage") or {}),
         "calls": len(calls),
         "failed calls": sum(bool(span.get("error")) for span in calls),
         "repairs": sum(len(span.get("repairs", ())) for span in calls),

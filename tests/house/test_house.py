@@ -20,7 +20,7 @@ FLOORS = [
     ["schemas", "formats"],
     [
         "handling", "repairs", "arguments", "data", "results", "executor", "report", "json_tool", "decorator", "functions", "calls",
-        "registry", "turns", "running", "written", "linter", "lockfile", "model", "answer", "forming",
+        "registry", "jobs", "turns", "running", "written", "linter", "lockfile", "model", "answer", "forming",
     ],
     [
         "wire", "litellm_model", "offline", "loop", "checking", "journal", "policies", "recordings", "saving", "trace", "run", "session", "listeners",

@@ -165,6 +165,19 @@ class TestNames:
         with pytest.raises(TypeError, match="'uncertain'"):
             resumed(world, agent, run_id, journal=path, uncertain="ask")
 
+    @pytest.mark.parametrize("how", [{"tools": [look]}, {"instruction": "You are another."}])
+    def test_a_run_that_goes_on_takes_nothing_that_is_for_a_branch(self, world, path, run_id, how):
+        agent = JsonAgent(look, model=ScriptedModel(FINAL), journal=path)
+        with pytest.raises(TypeError, match=f"{next(iter(how))!r} cannot be said of a run; what can: approvals, "):
+            resumed(world, agent, run_id, **how)
+        assert [run.state for run in runs(path)] == ["interrupted"]
+
+    def test_a_slip_of_the_pen_leaves_no_branch(self, path, run_id):
+        agent = JsonAgent(look, model=ScriptedModel(FINAL), journal=path)
+        with pytest.raises(TypeError, match=r"'tool' cannot be said of a run; what can: .*instruction.*tools"):
+            agent.fork(run_id, 1, tool=[look])
+        assert [run.id for run in runs(path)] == [run_id]
+
 
 class TestOneConnection:
     def test_runs_at_a_time_share_it_and_the_last_one_closes_it(self, path):

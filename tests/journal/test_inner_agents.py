@@ -1,12 +1,14 @@
 """Agents inside tools of a run that is kept: their runs are part of it, and go on with it."""
 
+import asyncio
 import json
+import time
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
-from agentkit import JsonAgent, Session, tool
+from agentkit import JsonAgent, Session, threads, tool, workers
 from agentkit.errors import Paused
 from agentkit.journal import delete, runs
 from agentkit.journal.store import Store, store_at
@@ -134,6 +136,12 @@ class Death(BaseException):
     pass
 
 
+def until_nothing_is_under_way() -> None:
+    """Wait for what a death in one thread leaves to the others, which the death of a process ends."""
+    while threads.abandoned() or any(map(asyncio.all_tasks, workers._loops.values())):
+        time.sleep(0.01)
+
+
 def test_at_whatever_write_it_dies_nothing_is_done_or_paid_twice(world, path):
     write, did = Store.write, []
 
@@ -167,7 +175,7 @@ def test_at_whatever_write_it_dies_nothing_is_done_or_paid_twice(world, path):
                 world.run(agent(place), "Go")
                 break
             except Death:
-                pass
+                until_nothing_is_under_way()
         (run,) = runs(place)
         result = world.run(agent(place), None, session=Session.resumed(run.id, place))
         told = [str(m["content"]) for m in result.messages if m["role"] == "tool"]

@@ -519,6 +519,17 @@ class TestSessions:
         assert (result.answer, result.handed) == ("3", ("other",))
         assert result.messages[0]["content"].startswith("You are the other.")
 
+    @pytest.mark.parametrize(("step", "handed"), [(0, ()), (1, ("other",))])
+    def test_a_branch_goes_on_with_whoever_had_the_conversation_by_then(self, world, path, step, handed):
+        def team(first, *replies):
+            other = JsonAgent(add, model=ScriptedModel(*replies))
+            return JsonAgent(add, model=ScriptedModel(first), handoffs={"other": other}, journal=path)
+
+        run_id = world.run(team(call("transfer_to_other", reason="sums"), ADD, final("3")), "Go").run_id
+        branch = fork(run_id, step, store=path)
+        result = resumed(world, team(final("first"), final("other")), branch)
+        assert (result.answer, result.handed) == (handed[0] if handed else "first", handed)
+
 
 class TestLookingAfter:
     def test_a_run_is_shown(self, path):

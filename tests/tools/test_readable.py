@@ -73,9 +73,9 @@ def test_a_layout_of_nested_tables_keeps_its_rows():
     "piece", ["<a ", "<a x='", "<!--", "<script>", "<![x[", "</", "a<b>", "<pre>", "<td>", "&#x", "<svg>"], ids=repr
 )
 def test_a_page_made_to_take_long_does_not(piece):
-    began = time.monotonic()
+    began = time.thread_time()
     readable_text(piece * (400_000 // len(piece)))
-    assert time.monotonic() - began < 3
+    assert time.thread_time() - began < 3
 
 
 def test_a_tag_that_does_not_end_within_reason_ends_the_reading(monkeypatch):

@@ -84,13 +84,18 @@ agent = JsonAgent(len, model={model!r})
 time.sleep(0.2)
 print("litellm" in sys.modules)
 """
+IPYTHON = """
+from types import SimpleNamespace
+sys.modules["IPython"] = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel={kernel}))
+"""
 
 
 @pytest.mark.parametrize(
     ("prompt", "model", "begun"),
     [
         ("sys.ps1 = '>>> '", "openai/gpt-4o-mini", True),
-        ("sys.modules['ipykernel'] = sys", "groq/llama-3.1-8b-instant", True),
+        (IPYTHON.format(kernel="sys"), "groq/llama-3.1-8b-instant", True),
+        (IPYTHON.format(kernel="None"), "groq/llama-3.1-8b-instant", False),
         ("", "openai/gpt-4o-mini", False),
         ("sys.ps1 = '>>> '", "offline", False),
     ],
