@@ -105,6 +105,11 @@ class BoundCall:
         """The call that cannot be made; invoking it results in `problem`."""
         return cls(call, lambda: problem, tool, problem, repairs=repairs, raw=raw)
 
+    def refused(self, text: str) -> "BoundCall":
+        """The same call, not made; the model is told `text`."""
+        problem = ExceptionInfo(ToolError.__name__, text)
+        return BoundCall.impossible(self.call, problem, self.tool, self.repairs, self.raw)
+
     def within(self, variable: ContextVar[T], value: T) -> "BoundCall":
         """The same call, run with a context variable set."""
 

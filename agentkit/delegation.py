@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from .calls import BoundCall, ToolResult
 from .context import INSIDE, RunContext
-from .errors import DefinitionError, ExceptionInfo, Paused, RunError, ToolError
+from .errors import DefinitionError, Paused, RunError, ToolError
 from .flow import Effect, Emit, Event, Flow, Policy, around, ask
 from .journal.around import AROUND
 from .journal.managing import HANDED
@@ -193,7 +193,7 @@ def _marked(bound: BoundCall, chosen: BoundCall, names: set[str], handed: int) -
         text = f"Not run: {chosen.call.name} was called in the same turn."
     else:
         return bound
-    return BoundCall.impossible(bound.call, ExceptionInfo(ToolError.__name__, text), bound.tool)
+    return bound.refused(text)
 
 
 def _told(result: ToolResult) -> ToolResult:

@@ -45,14 +45,19 @@ Choice: TypeAlias = Callable[[RunContext[Any]], Iterable[Any]]
 """A function of the run that returns the tools for its next step."""
 
 
-def _counts_from(least: int) -> tuple[Callable[[Any], bool], str]:
-    return lambda value: isinstance(value, int) and value >= least, f"a whole number from {least} on"
+def _counts_from(least: int, *, or_none: bool = False) -> tuple[Callable[[Any], bool], str]:
+    def holds(value: Any) -> bool:
+        return (isinstance(value, int) and value >= least) or (or_none and value is None)
+
+    return holds, f"a whole number from {least} on{', or None' if or_none else ''}"
 
 
 _WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "max_steps": _counts_from(1),
     "retries": _counts_from(0),
     "max_result": _counts_from(1),
+    "max_concurrency": _counts_from(1, or_none=True),
+    "requests_per_minute": _counts_from(1, or_none=True),
     "limits": (lambda value: value is None or isinstance(value, Limits), "Limits(tokens=..., seconds=...) or None"),
     "approve": (lambda value: value in (None, "ask") or callable(value), 'a function of the call, "ask" or None'),
     "tool_mode": (lambda value: value in get_args(ToolMode), '"auto" or "text"'),

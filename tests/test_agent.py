@@ -375,6 +375,8 @@ class TestBadInput:
         [
             ({"retries": None}, "retries is a whole number from 0 on, not None"),
             ({"max_result": 0}, "max_result is a whole number from 1 on, not 0"),
+            ({"max_concurrency": 0}, "max_concurrency is a whole number from 1 on, or None, not 0"),
+            ({"requests_per_minute": "5"}, "requests_per_minute is a whole number from 1 on, or None, not '5'"),
             ({"limits": {"tokens": 1}}, r"limits is Limits\(tokens=\.\.\., seconds=\.\.\.\) or None, not {'tokens'"),
             ({"approve": True}, 'approve is a function of the call, "ask" or None, not True'),
             ({"tool_mode": "json"}, 'tool_mode is "auto" or "text", not \'json\''),

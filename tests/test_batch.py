@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import re
 import sys
 import threading
 import time
@@ -26,7 +27,7 @@ def add(a: int, b: int) -> int:
 
 
 class Echo:
-    """Answers with the query, after as many seconds as it says; counts how many it is asked at once."""
+    """Answers with the query, after as many seconds as it says (or when let go); counts how many it is asked at once."""
 
     name = "echo"
 
@@ -34,11 +35,12 @@ class Echo:
         self.now = self.most = 0
         self.asked: list[str] = []
         self.lock = threading.Lock()
+        self.free = threading.Event()
 
     def ask(self, request):
         seconds = self.begin(request)
         try:
-            time.sleep(seconds)
+            self.free.wait(seconds)
         finally:
             self.now -= 1
         yield self.reply(request)
@@ -98,10 +100,8 @@ def test_one_that_fails_does_not_stop_the_others_and_stands_in_its_place(world):
 
 def test_so_many_are_answered_at_a_time_and_no_more(world):
     settled = agent()
-    start = time.perf_counter()
     run_all(world, settled, [f"q{number} 0.05" for number in range(12)], concurrency=4)
     assert settled.model.most == 4
-    assert time.perf_counter() - start < 0.5
 
 
 def test_no_queries_are_no_results(world):
@@ -198,14 +198,15 @@ def test_an_interrupt_in_a_tool_stops_all(world):
         run_all(world, JsonAgent(interrupt, model=model), (f"q{number} 0.01" for number in range(1000)))
     asked = len(model.asked)
     time.sleep(0.05)
-    assert len(model.asked) == asked < 50
+    assert len(model.asked) == asked < 500
 
 
 def test_a_cancelled_task_stops_all_and_waits_for_their_ends():
-    ended = []
+    begun, ended = [], []
 
     async def hang() -> None:
         """Hangs."""
+        begun.append(1)
         try:
             await asyncio.sleep(30)
         finally:
@@ -218,7 +219,8 @@ def test_a_cancelled_task_stops_all_and_waits_for_their_ends():
 
     async def main() -> None:
         task = asyncio.create_task(JsonAgent(hang, model=Calls()).amap(["a", "b", "c"], progress=False))
-        await asyncio.sleep(0.1)
+        while len(begun) < 3:
+            await asyncio.sleep(0.005)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -270,6 +272,7 @@ def test_a_map_inside_of_a_tool_that_is_given_up_ends():
         if isinstance(event, Progress):
             break
     assert ended.wait(5)
+    inner.model.free.set()
 
 
 class TestTheBar:
@@ -283,7 +286,7 @@ class TestTheBar:
     def test_shows_how_far_it_is(self):
         shown = self.bar(8)
         assert shown.startswith("\r[------------------------------] 0/8 done")
-        assert "\r[###############---------------] 4/8 done, 1 failed, 0 s" in shown
+        assert re.search(r"\r\[#{15}-{15}\] 4/8 done, 1 failed, \d+ s", shown)
         assert shown.endswith("\n")
         assert all(len(line) <= 80 for line in shown.split("\r"))
 

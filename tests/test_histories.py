@@ -493,9 +493,9 @@ def long_history(turns: int) -> list[dict[str, Any]]:
 
 def test_a_long_conversation_is_looked_through_in_no_time():
     def seconds(work):
-        start = time.process_time()
+        start = time.thread_time()
         work()
-        return time.process_time() - start
+        return time.thread_time() - start
 
     history = long_history(666)
     assert min(seconds(lambda: repair_history(history)) for _ in range(5)) < 0.05

@@ -423,9 +423,9 @@ def test_a_search_of_the_web_serves_a_question_that_no_other_tool_fits(query, ca
     "text", ["a" * 6000, "(" * 6000, "Aa " * 3000, "1, " * 2500, "2**" * 2000, "weather in Rome? " * 500]
 )
 def test_odd_long_text_is_read_in_bounded_time(text):
-    started = time.perf_counter()
+    started = time.thread_time()
     plan(text, [WEATHER, CLOCK, WEB])
-    assert time.perf_counter() - started < 0.5
+    assert time.thread_time() - started < 1
 
 
 def test_arithmetic_in_words_goes_to_the_tool_that_takes_a_formula():

@@ -10,7 +10,7 @@ from typing import Any
 from ..answer import as_call
 from ..calls import BoundCall
 from ..context import RunContext
-from ..errors import ExceptionInfo, LimitExceeded, NoAnswer, RunError, StopReason, ToolError
+from ..errors import LimitExceeded, NoAnswer, RunError, StopReason
 from ..flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
 from ..loop import text_of
 from ..messages import ToolCall, assistant, user
@@ -103,7 +103,7 @@ class _Landing:
         if bound.tool is not None and bound.tool is self.tools.answer:
             self.partial = bound.call.arguments
             return bound
-        return BoundCall.impossible(bound.call, ExceptionInfo(ToolError.__name__, NOT_RUN), bound.tool)
+        return bound.refused(NOT_RUN)
 
     def _failed(self, ending: LimitExceeded | NoAnswer, said: str = "") -> RunError:
         ending.partial = said or self.partial or ending.partial

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..calls import BoundCall
-from ..errors import ExceptionInfo, LimitExceeded, ModelError, StopReason, ToolError
+from ..errors import LimitExceeded, ModelError, StopReason
 from ..flow import Effect, Emit, Flow, Policy, Sleep, ask, interpret
 from ..messages import Usage
 from ..model import AskModel, Model, Reply, Request
@@ -123,7 +123,7 @@ class _Meter:
         if bound.problem is None and not bound.is_answer and (most := self.purse.take_call()):
             self.refused = most
             text = f"Not run: the run's limit of {most} tool calls is reached."
-            return BoundCall.impossible(bound.call, ExceptionInfo(ToolError.__name__, text), bound.tool, bound.repairs)
+            return bound.refused(text)
         return timed(bound.within(PURSES, self.purse.all), self._seconds_left())
 
     def _afforded(self, model: Model, request: Request) -> Flow[tuple[Request, float]]:

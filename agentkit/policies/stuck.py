@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..calls import BoundCall, ToolResult
-from ..errors import ExceptionInfo, LimitExceeded, NoAnswer, ToolError
+from ..errors import LimitExceeded, NoAnswer
 from ..flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
 from ..json_tool import JsonTool
 from ..model import AskModel, Model, Reply
@@ -113,7 +113,7 @@ class _Watch:
         if bound.tool is None or bound.tool.name not in self.withdrawn:
             return bound
         text = f"Not run: {bound.tool.name} is withdrawn, for its calls brought nothing new. {_INSTEAD}"
-        return BoundCall.impossible(bound.call, ExceptionInfo(ToolError.__name__, text), bound.tool)
+        return bound.refused(text)
 
     def judged(self, calls: tuple[BoundCall, ...], results: list[ToolResult]) -> list[ToolResult]:
         """The results of a turn, with what the model should be told of it."""

@@ -18,6 +18,7 @@ from agentkit.messages import pending_calls
 from agentkit.testing import ModelServer, ScriptedModel
 
 SLOW = calls(call("wait"))
+SOON = 10.0
 
 
 def echo(text: str) -> str:
@@ -62,7 +63,7 @@ def test_a_second_run_on_one_session_is_refused(play: Play, scenario: str):
     def wait() -> str:
         """Waits."""
         entered.set()
-        leave.wait(5)
+        leave.wait(20)
         return "waited"
 
     with ModelServer(SLOW, final("first")) as server:
@@ -105,16 +106,16 @@ def test_cancel_in_tool(slept: Sleeps, streamed: str, kind: str):
     def wait() -> None:
         """Waits."""
         ready.set()
-        leave.wait(10)
+        leave.wait(20)
 
     async def await_it() -> None:
         ready.set()
-        await asyncio.sleep(10)
+        await asyncio.sleep(20)
 
     await_it.__name__, await_it.__doc__ = "wait", "Waits."
     with ModelServer(calls(call("wait"), TEA)) as server:
         agent = play.agent(server, [wait if kind == "plain" else await_it, price_of])
-        assert asyncio.run(cancelled(agent, play, ready)) < 1
+        assert asyncio.run(cancelled(agent, play, ready)) < SOON
         leave.set()
         assert pending_calls(agent.history) == []
         play.again(server, agent)
@@ -131,7 +132,7 @@ def test_cancel_in_request(slept: Sleeps, streamed: str):
 
     with ModelServer(calls(TEA), silent) as server:
         agent = play.agent(server, [price_of])
-        assert asyncio.run(cancelled(agent, play, ready)) < 1
+        assert asyncio.run(cancelled(agent, play, ready)) < SOON
         play.again(server, agent)
 
 
@@ -143,7 +144,7 @@ def test_interrupt_ctrl_c(play: Play, where: str):
     def wait() -> None:
         """Waits."""
         ready.set()
-        leave.wait(10)
+        leave.wait(20)
 
     def silent(body: Any) -> Any:
         ready.set()
@@ -162,7 +163,7 @@ def test_interrupt_ctrl_c(play: Play, where: str):
             start = time.perf_counter()
             with pytest.raises(KeyboardInterrupt):
                 play.run(agent, "Go")
-            assert time.perf_counter() - start < 4
+            assert time.perf_counter() - start < 15
             leave.set()
             assert pending_calls(agent.history) == []
             play.again(server, agent)
