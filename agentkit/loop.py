@@ -24,7 +24,7 @@ from .context import RunContext
 from .errors import NoAnswer, Paused
 from .flow import Flow, ask
 from .histories import admit
-from .messages import Message, ToolCall, calls_of, pending_calls, settle, sort_results, tool_message, user
+from .messages import Message, ToolCall, calls_of, pending_calls, settle, sort_results, text_of, tool_message, user
 from .model import AskModel, Model, Request
 from .registry import ToolRegistry
 from .running import CallTools
@@ -121,14 +121,6 @@ def _batches(bound: Sequence[BoundCall]) -> Iterator[tuple[BoundCall, ...]]:
     for entry in bound:
         if entry.is_answer:
             yield (entry,)
-
-
-def text_of(message: Message) -> str:
-    """The text of a message, without what surrounds it; parts that are not text are passed over."""
-    content = message.get("content") or ""
-    if isinstance(content, list):
-        content = "".join(part.get("text", "") for part in content if part.get("type") == "text")
-    return str(content).strip()
 
 
 def is_open(messages: Sequence[Message]) -> bool:

@@ -83,6 +83,14 @@ def calls_of(message: Message) -> list[ToolCall]:
     ]
 
 
+def text_of(message: Message) -> str:
+    """The text of a message, without what surrounds it; parts that are not text are passed over."""
+    content = message.get("content") or ""
+    if isinstance(content, list):
+        content = "".join(part.get("text", "") for part in content if part.get("type") == "text")
+    return str(content).strip()
+
+
 def pending_calls(history: Sequence[Message]) -> list[ToolCall]:
     """The calls at the end of `history` that have no answer yet, in call order; only the last turn is looked at."""
     answered: set[str] = set()

@@ -5,14 +5,17 @@ import dataclasses
 import datetime
 import json
 import time
+from typing import Any, Literal
 
 import pytest
+from pydantic import BaseModel, Field
 
 from agentkit import JsonAgent, NoAnswer
+from agentkit.answer import answer_tool
 from agentkit.messages import ToolCall, assistant, calls_of, system, tool_message, user
 from agentkit.model import Reply, Request
 from agentkit.offline import OfflineModel, plan
-from agentkit.offline.model import Answered, answer_text, answer_value
+from agentkit.offline.model import Answered, answer_arguments, answer_text
 from agentkit.registry import ToolRegistry, as_tool
 
 WEDNESDAY = datetime.date(2024, 5, 15)
@@ -284,7 +287,8 @@ def test_a_later_query_is_planned_anew():
     history = [*QUERY[:1], user("Weather in Rome?"), assistant(calls=[ROME]), tool_message(ROME, "sunny")]
     history += [assistant(calls=[finished]), tool_message(finished, "sunny"), user("Weather in Rome?")]
     (call,) = calls_of(ask(*history))
-    assert (call.name, call.id) == ("get_weather", "call_2")
+    assert call.name == "get_weather"
+    assert call.id not in ("", "call_1", "call_3")
 
 
 def test_a_reminder_of_the_loop_is_not_a_query():
@@ -310,34 +314,75 @@ def test_a_long_result_is_cut_at_a_word():
     assert text.endswith("word ...")
 
 
+@dataclasses.dataclass
+class Weather:
+    city: str
+    temperature: float
+    wind: float | None = None
+
+
+class Page(BaseModel):
+    pageTitle: str
+    words: int = Field(ge=0)
+
+
+class Site(BaseModel):
+    pages: list[Page]
+
+
+PAGE = {"pageTitle": "The 3 winding roads", "words": 120}
+WRITTEN = '{"page_title": "The 3 winding roads", "words": 120, "read": true}'
+
+
 @pytest.mark.parametrize(
-    ("schema", "content", "value"),
+    ("type_", "contents", "value"),
     [
-        ({"type": "integer"}, "42", 42),
-        ({"type": "number"}, "It is 21.5 degrees.", 21.5),
-        ({"type": "boolean"}, "true", True),
-        ({"type": "array", "items": {"type": "string"}}, '["a", "b"]', ["a", "b"]),
-        ({"enum": ["low", "high"], "type": "string"}, "The risk is high.", "high"),
-        (
-            {"type": "object", "properties": {"cityName": {"type": "string"}, "temp": {"type": "number"}}},
-            '{"city_name": "Rome", "temp": 20}',
-            {"cityName": "Rome", "temp": 20},
-        ),
-        (
-            {"type": "object", "properties": {"city": {"type": "string"}, "temperature": {"type": "number"}}},
-            "a temperature of 21.5 degrees",
-            {"city": "Rome", "temperature": 21.5},
-        ),
-        ({"type": "number"}, '{"item": "tea", "euros": 3.5}', 3.5),
-        ({"type": "array", "items": {"type": "number"}}, '["3.5", "4 euros"]', [3.5, 4]),
-        ({"type": "integer"}, "no numbers here", None),
-        ({"type": "integer"}, "either 3 or 4", None),
-        ({"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]}, "sunny", None),
-        ({"type": "integer"}, "ValueError: 3 is wrong", None),
+        (int, ["42"], 42),
+        (float, ["It is 21.5 degrees."], 21.5),
+        (bool, ["true"], True),
+        (list[str], ['["a", "b"]'], ["a", "b"]),
+        (list[str], ["a b", "c"], ["a b", "c"]),
+        (list[str], ["a b"], ["a b"]),
+        (list[int], ["The numbers are 4, 5 and 6."], [4, 5, 6]),
+        (Literal["low", "high"], ["The risk is high."], "high"),
+        (datetime.date, ["It was on May 3rd, 2024."], "2024-05-03"),
+        (int | str, ["seven"], "seven"),
+        (Any, ['{"a": 1}'], {"a": 1}),
+        (dict[str, float], ['{"a": 1.5}'], {"a": 1.5}),
+        (str | None, ["rain", "sun"], "said so"),
+        (float, ['{"item": "tea", "euros": 3.5}'], 3.5),
+        (list[float], ['["3.5", "4 euros"]'], [3.5, 4]),
+        (list[float], ["3.5", "ValueError: boom", "4"], [3.5, 4]),
+        (list[Page], [WRITTEN], [PAGE]),
+        (list[Page], [f"[{WRITTEN}]"], [PAGE]),
+        (int, ["no numbers here"], None),
+        (int, ["either 3 or 4"], None),
+        (int, ["A has 3. The other one, B, has 4."], None),
+        (int, ["ValueError: 3 is wrong"], None),
+        (list[str], ["ValueError: 3 is wrong"], None),
     ],
 )
-def test_a_typed_answer_is_taken_from_the_results_or_not_given(schema, content, value):
-    assert answer_value(schema, [Answered("tool", {"city": "Rome"}, content)], content) == value
+def test_a_typed_answer_is_taken_from_the_results_or_not_given(type_, contents, value):
+    answered = [Answered("tool", {"city": "Rome"}, content) for content in contents]
+    found = answer_arguments(answer_tool(type_), answered, "said so")
+    assert found == (None if value is None else {"answer": value})
+
+
+@pytest.mark.parametrize(
+    ("type_", "content", "fields"),
+    [
+        (Weather, "a temperature of 21.5 degrees", {"city": "Rome", "temperature": 21.5}),
+        (Weather, "temperature 21.5, wind 12 km/h", {"city": "Rome", "temperature": 21.5, "wind": 12}),
+        (Weather, '{"temperature": "21.5 C", "wind": null}', {"city": "Rome", "temperature": 21.5}),
+        (Page, WRITTEN, PAGE),
+        (Site, f'{{"pages": [{WRITTEN}]}}', {"pages": [PAGE]}),
+        (Page, '{"pageTitle": "Roads", "words": -1}', None),
+        (Page, "sunny, 3 degrees", None),
+        (Weather, "ConnectionError: temperature 3", None),
+    ],
+)
+def test_the_fields_of_an_answer_are_what_results_arguments_and_texts_say_of_them(type_, content, fields):
+    assert answer_arguments(answer_tool(type_), [Answered("tool", {"city": "Rome"}, content)], content) == fields
 
 
 def test_a_typed_answer_that_cannot_be_given_is_refused_in_text():
@@ -423,9 +468,9 @@ def test_a_search_of_the_web_serves_a_question_that_no_other_tool_fits(query, ca
     "text", ["a" * 6000, "(" * 6000, "Aa " * 3000, "1, " * 2500, "2**" * 2000, "weather in Rome? " * 500]
 )
 def test_odd_long_text_is_read_in_bounded_time(text):
-    started = time.thread_time()
+    started = time.perf_counter()
     plan(text, [WEATHER, CLOCK, WEB])
-    assert time.thread_time() - started < 1
+    assert time.perf_counter() - started < 0.5
 
 
 def test_arithmetic_in_words_goes_to_the_tool_that_takes_a_formula():

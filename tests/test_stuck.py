@@ -6,8 +6,7 @@ import pytest
 from stacked_runs import Endless, call, final, run
 
 from agentkit import LimitExceeded, NoAnswer, ToolError
-from agentkit.loop import text_of
-from agentkit.messages import pending_calls, user
+from agentkit.messages import pending_calls, text_of, user
 from agentkit.policies.stuck import LANDED, TOLD, TURNS, WITHDRAWN
 from agentkit.running import ToolFinished
 from agentkit.testing import ScriptedModel

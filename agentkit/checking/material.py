@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..fences import unfenced
-from ..loop import REMINDER, text_of
-from ..messages import Message
+from ..loop import REMINDER
+from ..messages import Message, text_of
 
 
 @dataclass(frozen=True, slots=True)

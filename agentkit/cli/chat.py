@@ -143,10 +143,10 @@ class Chat:
 
 def take_back(session: "agentkit.Session") -> str | None:
     """Take the last question, and all that followed it, out of a conversation; returns it, None if there is none."""
-    loop = import_module("agentkit.loop")
+    loop, messages = import_module("agentkit.loop"), import_module("agentkit.messages")
     for place in reversed(range(len(session.messages))):
         message = session.messages[place]
-        text: str = loop.text_of(message)
+        text: str = messages.text_of(message)
         if message["role"] == "user" and text != loop.REMINDER:
             del session.messages[place:]
             return text

@@ -11,8 +11,7 @@ from ..calls import ANSWERED
 from ..context import Progress
 from ..fences import unfenced
 from ..flow import Event
-from ..loop import text_of
-from ..messages import Message, ToolCall, Usage, calls_of
+from ..messages import Message, ToolCall, Usage, calls_of, text_of
 from ..model import ModelAsked, ModelReplied
 from ..results import render
 from ..run import RunFinished, RunStarted, SubRun

@@ -24,8 +24,7 @@ from loguru import logger
 from ..context import INSIDE
 from ..errors import DefinitionError
 from ..flow import Event
-from ..loop import text_of
-from ..messages import Message
+from ..messages import Message, text_of
 from ..run import SubRun
 from ..running import ToolFinished
 from ..secrets import mask

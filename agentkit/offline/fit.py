@@ -9,7 +9,7 @@ import datetime
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..repairs import at, types
 from .text import GENERIC, LEXICON, PATTERNS, Query, Span, concepts
@@ -23,7 +23,7 @@ _DEEPEST, ENOUGH = 5, 1.2  # levels of a schema, which may contain itself; what 
 class Param:
     """A parameter: its path, its type (a list's: the type of its items), and the words that announce it.
 
-    `names` are the concepts of its name, `hints` those of its description; `fits` says how well each kind of value
+    `cues` says how much each concept of its name and its description tells of it, `fits` how well each kind of value
     suits it; `known` are the values that the schema names, by their words: all there are if no other fits.
     """
 
@@ -32,8 +32,7 @@ class Param:
     is_list: bool
     required: bool
     description: str
-    names: frozenset[str]
-    hints: frozenset[str]
+    cues: Mapping[str, float]
     fits: Mapping[str, float]
     known: Sequence[tuple[Sequence[str], Any]]
 
@@ -46,28 +45,29 @@ class Tool:
     """
 
     name: str
-    name_words: Sequence[str]
     params: Sequence[Param]
     weights: Mapping[str, float]
     own: frozenset[str]
 
     def is_meant(self, said: set[str]) -> bool:
         """Whether some concepts say the tool's name, or enough of its words, and so are meant for it."""
-        return said.issuperset(self.name_words) or sum(self.weights.get(word, 0) for word in said - GENERIC) >= ENOUGH
+        told = sum(self.weights.get(word, 0) for word in said - GENERIC)
+        return told >= ENOUGH or said.issuperset(concepts(self.name))
 
 
 def read_tool(definition: Mapping[str, Any]) -> Tool:
     """The tool that an OpenAI tool dict (or its bare `function`) declares."""
     function = definition.get("function", definition)
-    params, name_words = list(_params(function.get("parameters") or {}, (), True)), concepts(function["name"])
+    params, words = list(_params(function.get("parameters") or {}, (), True)), concepts(function["name"])
     needed = [param for param in params if param.required]
-    own = {c for p in params for c in (*p.names, *(c for words, _ in p.known if not p.fits for c in words))}
-    weights = dict.fromkeys(own.union(*(param.hints for param in params)), 0.8)
-    weights |= dict.fromkeys(concepts(function.get("description") or ""), 1.2) | dict.fromkeys(name_words, 2.0)
+    options = (option for param in params if not param.fits for option, _ in param.known)
+    own = {*words}.union(*(concepts(param.path[-1]) for param in params), *options)
+    weights = dict.fromkeys(own.union(*(param.cues for param in params)), 0.8)
+    weights |= dict.fromkeys(concepts(function.get("description") or ""), 1.2) | dict.fromkeys(words, 2.0)
     weights |= {f"<{kind}>": 2.0 for p in needed for kind, fit in p.fits.items() if fit >= 2 and kind != "quoted"}
     if len(needed) == 1 and "rest" in needed[0].fits and "web" in weights:
         weights["<question>"] = ENOUGH  # a search of the web serves any
-    return Tool(function["name"], name_words, params, weights, frozenset({*own, *name_words}))
+    return Tool(function["name"], params, weights, frozenset(own))
 
 
 def schema_at(root: Mapping[str, Any], path: Sequence[str | int]) -> dict[str, Any]:
@@ -86,9 +86,10 @@ def _params(root: Mapping[str, Any], path: Sequence[str], required: bool) -> Ite
         return
     is_list, text, words = schema["type"] == "array", str(schema.get("description") or ""), concepts(path[-1])
     one = {**schema, **schema_at(root, (*path, 0))} if is_list else schema
-    names, hints = frozenset(words), frozenset(concepts(f"{text} {schema.get('format', '')}")) - {*words} - GENERIC
+    hints = [c for c in concepts(f"{text} {schema.get('format', '')}") if c not in GENERIC.union(words)]
+    cues = dict.fromkeys(words, max(len(words), 1) ** -0.5) | dict.fromkeys(hints, 0.25)
     *rows, (_, other) = _FITS.get(one["type"], [(set(), {})])
-    fits = next((fits for said in (names, hints) for known, fits in rows if not known.isdisjoint(said)), other)
+    fits = next((fits for said in (words, hints) for known, fits in rows if not known.isdisjoint(said)), other)
     options = one.get("enum") or ()
     fits = {} if options else {**fits, "array": 2.5} if is_list else fits
     listed = (re.split(r",\s*(?:or |and )?|\sor\s", a or b.strip()) for a, b in PATTERNS["examples"].findall(text))
@@ -96,11 +97,10 @@ def _params(root: Mapping[str, Any], path: Sequence[str], required: bool) -> Ite
     known: list[tuple[Sequence[str], Any]] = [(concepts(str(value)), value) for value in values]
     if one["type"] == "boolean":
         known = [(tuple(c for c in words if c not in GENERIC) or words, True)]
-    yield Param(path, one["type"], is_list, required, text, names, hints, fits, known)
+    yield Param(path, one["type"], is_list, required, text, cues, fits, known)
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(NamedTuple):
     """A value as the argument of a parameter: how well it fits, and how much of that the words around it tell."""
 
     param: Param
@@ -110,11 +110,11 @@ class Fit:
     cue: float
 
 
-def known_fits(param: Param, query: Query, start: int, end: int) -> Iterator[Fit]:
-    """The values named by the schema that are said with all their words; a flag is False after a negation."""
-    words = [word for word in query.said(start, end) if word.text[0].isalnum()]
+def known_fits(param: Param, words: Sequence[Span], query: Query) -> Iterator[Fit]:
+    """The values named by the schema that the words say in full; a flag is False after a negation."""
     for known, argument in param.known:
-        for said in zip(*(words[skip:] for skip in range(len(known))), strict=False):
+        spoken = [word for word in words if word.text[0].isalnum()]
+        for said in zip(*(spoken[skip:] for skip in range(len(known))), strict=False):
             if [word.value for word in said] == [*known]:
                 place = query.span("name" if param.fits else "known", said[0].start, said[-1].end)
                 score = 1.0 + (not param.fits) + (place.text.lower() == str(argument).lower()) + 0.1 * len(known)
@@ -122,32 +122,28 @@ def known_fits(param: Param, query: Query, start: int, end: int) -> Iterator[Fit
                 yield Fit(param, place, False if argument is True and denied else argument, score, 1.0)
 
 
-def fits_of(param: Param, value: Span) -> Iterator[Fit]:
-    """The value for the parameter, if it can be it, scored by its kind and by the words around it."""
-    score = param.fits.get(value.kind, 0.0)
-    argument = _argument(param, value) if score else None
-    if argument is not None:
-        named, hinted = (sum(value.context.get(word, 0) for word in words) for words in (param.names, param.hints))
-        cue = named / len(param.names) ** 0.5 + 0.25 * hinted
-        cue -= 0.1 * (value.kind in ("name", "phrase") and "<lead>" not in value.context)
-        yield Fit(param, value, argument, score + cue, cue + (score >= 1.3 and value.kind != "rest"))
+def fits_of(param: Param, values: Sequence[Span]) -> Iterator[Fit]:
+    """The values that the parameter can have, scored by their kinds and by the words around them."""
+    for value in values:
+        if value.kind in param.fits and (argument := _argument(param, value)) is not None:
+            score, cue = param.fits[value.kind], sum(value.context.get(c, 0) * told for c, told in param.cues.items())
+            cue -= 0.1 * (value.kind in ("name", "phrase") and "<lead>" not in value.context)
+            yield Fit(param, value, argument, score + cue, cue + (score >= 1.3 and value.kind != "rest"))
 
 
 def _argument(param: Param, value: Span) -> Any:
     """The value as the parameter's type and description want it written; None where it cannot be."""
     given, told = value.value, param.description
     match param.type, given:
-        case _, list() | dict():
-            return given
-        case "integer", _:
-            return int(given) if given == int(given) else None
-        case "number", _ if PATTERNS["share"].search(value.text) and not PATTERNS["share"].search(told):
+        case "integer", float():
+            return None
+        case "number", int() | float() if PATTERNS["share"].search(value.text) and not PATTERNS["share"].search(told):
             return round(given / 100, 10)
         case "string", datetime.date() if re.search("(?i)date|YY", told) or not value.text.endswith("day"):
             form = re.findall(r"(?:YYYY|MM|DD)(?:[-/.]?(?:YYYY|MM|DD)){2}", f"{told.upper()} YYYY-MM-DD")[0]
             return given.strftime(form.replace("YYYY", "%Y").replace("MM", "%m").replace("DD", "%d"))
         case "string", datetime.time() if re.search(r"HH:MM|24", told):
             return given.strftime("%H:%M:%S" if "SS" in told else "%H:%M")
-        case "string", _ if value.kind != "quoted":
+        case "string", _ if value.kind not in ("quoted", "array", "object"):
             return value.text.strip(" $€£")
     return given

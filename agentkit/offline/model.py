@@ -1,29 +1,30 @@
 """The embedded model as a backend: it plans the calls, and when they are answered it composes the final answer.
 
-The answer is what the tools said: as readable text, or in the shape that a schema asks for.
+The answer is what the tools said: as readable text, or as valid arguments of an answer tool that asks for more.
 """
 
 import datetime
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from ..answer import FINAL_ANSWER, WRAPPING
+from ..answer import FINAL_ANSWER, WRAPPING, takes_text
+from ..arguments import bound
 from ..fences import unfenced
-from ..messages import Message, ToolCall, assistant, calls_of
+from ..histories import admit
+from ..json_tool import JsonTool
+from ..messages import Message, ToolCall, assistant, calls_of, text_of
 from ..model import Reply, Request
+from ..repairs import at
+from ..repairs.places import properties
+from ..schemas import JsonSchema
 from ..written.call import value_in
-from .fit import schema_at
-from .planning import TOLD, plan_calls, read_field
+from .planning import plan_calls, read_fields
 from .text import concepts
-
-Path: TypeAlias = tuple[str | int, ...]
 
 LONGEST = 2000  # characters of one result that an answer quotes
 _ERROR = re.compile(r"[A-Z]\w*(?:Error|Exception|Timeout|Exceeded|Refused|Denied|Interrupt|Cancelled)\b(?:: |$)")
-_JSON_TYPES = {"integer": int, "number": int | float, "boolean": bool, "string": str}
 
 
 class OfflineModel:
@@ -49,99 +50,89 @@ class OfflineModel:
 
     async def aask(self, request: Request) -> AsyncGenerator[Reply, None]:
         """Answer `request`; it takes no time, so nothing is awaited."""
-        for reply in self.ask(request):
-            yield reply
+        yield next(self.ask(request))
 
     def _message(self, request: Request) -> Message:
-        tools = {tool["function"]["name"]: tool["function"] for tool in request.tools.schemas("openai")}
-        shape = tools.pop(FINAL_ANSWER, {}).get("parameters") or {"properties": {"text": {"type": "string"}}}
+        answer, offered = request.tools.answer, request.tools.schemas("openai")
+        tools = [tool for tool in offered if tool["function"]["name"] != FINAL_ANSWER]
         query, answered = _turn(request.messages)
         asked = "" if request.tool_choice == FINAL_ANSWER else query
-        planned, lacking = plan_calls(asked, list(tools.values()), self._today())
-        calls = [call for call in planned if call not in [(one.name, one.arguments) for one in answered]]
+        planned, lacking = plan_calls(asked, tools, self._today())
+        calls = [call for call in planned if call not in [one[:2] for one in answered]]
         if not calls:
-            text, path = answer_text(answered, lacking, list(tools)), tuple(shape.get("properties", ()))
-            path = path if path in (("text",), (WRAPPING,)) else ()  # else the fields make up the answer
-            answer = answer_value(shape, answered, text, path)
-            if answer is None:
+            text = answer_text(answered, lacking, [tool["function"]["name"] for tool in tools])
+            given = answer_arguments(answer, answered, text) if answer else {"text": text}
+            if given is None:
                 return assistant(f"I cannot give the answer in the shape asked for. {text}")
-            calls = [(FINAL_ANSWER, {path[0]: answer} if path else answer)]
+            calls = [(FINAL_ANSWER, given)]
         used = {call.id for message in request.messages for call in calls_of(message)}
-        free = (f"call_{n}" for n in range(1, len(used) + len(calls) + 1) if f"call_{n}" not in used)
-        return assistant(calls=[ToolCall(next(free), name, json.dumps(a, ensure_ascii=False)) for name, a in calls])
+        written = [ToolCall("", name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls]
+        return admit(assistant(calls=written), used)
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """A call that has its answer: the tool's name, the arguments, and the text that came back."""
 
     name: str
-    arguments: Mapping[str, Any]
+    arguments: dict[str, Any]
     content: str
-
-    @property
-    def failed(self) -> bool:
-        """Whether the text tells of an error."""
-        return bool(_ERROR.match(self.content))
 
 
 def _turn(messages: Sequence[Message]) -> tuple[str, list[Answered]]:
     """The last query and its answered calls; a user message that names the answer tool is the loop's, not a query."""
-    asked = [i for i, m in enumerate(messages) if m["role"] == "user" and FINAL_ANSWER not in _text(m)]
+    asked = [i for i, m in enumerate(messages) if m["role"] == "user" and FINAL_ANSWER not in text_of(m)]
     turn = messages[asked[-1] :] if asked else []
-    said = {m["tool_call_id"]: unfenced(_text(m)) for m in turn if m["role"] == "tool"}
+    said = {m["tool_call_id"]: unfenced(text_of(m)) for m in turn if m["role"] == "tool"}
     calls = [call for m in turn for call in calls_of(m) if call.name != FINAL_ANSWER and call.id in said]
     answered = [Answered(call.name, value_in(call.arguments), said[call.id]) for call in calls]
-    return (_text(turn[0]) if turn else ""), [one for one in answered if isinstance(one.arguments, dict)]
-
-
-def _text(message: Message) -> str:
-    content = message.get("content") or ""
-    return content if isinstance(content, str) else " ".join(part.get("text", "") for part in content)
+    return (text_of(turn[0]) if turn else ""), [one for one in answered if isinstance(one.arguments, dict)]
 
 
 def answer_text(answered: Sequence[Answered], lacking: Mapping[str, Sequence[str]], names: Sequence[str]) -> str:
     """The answer in words: the results, one line each when there are several; without any, why no tool was called."""
     lines = []
-    for one in answered:
-        content = one.content if len(one.content) <= LONGEST else one.content[:LONGEST].rsplit(" ", 1)[0] + " ..."
-        about = ", ".join(map(str, one.arguments.values()))
-        if one.failed:
-            content = f"{one.name} could not answer{about and f' for {about}'}: {content}"
-        lines.append(content if one.failed or len(answered) == 1 else f"{one.name}{about and f' ({about})'}: {content}")
+    for name, arguments, content in answered:
+        about = ", ".join(map(str, arguments.values()))
+        told = content if len(content) <= LONGEST else content[:LONGEST].rsplit(" ", 1)[0] + " ..."
+        if _ERROR.match(content):
+            lines.append(f"{name} could not answer{about and f' for {about}'}: {told}")
+        else:
+            lines.append(f"{name}{about and f' ({about})'}: {told}" if len(answered) > 1 else told)
     lines += [f"I could not call {name}: the query does not say {', '.join(told)}." for name, told in lacking.items()]
     known = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     return "\n".join(lines) or f"I found no tool that fits this query. The tools I have: {known or 'none'}."
 
 
-def answer_value(schema: Mapping[str, Any], answered: Sequence[Answered], text: str, path: Path = ()) -> Any:
-    """A value in the shape of the schema at `path`, taken from the results; None where they do not hold it."""
-    good, shape = [one for one in answered if not one.failed], schema_at(schema, path)
-    if shape["type"] == "string" and not shape.get("enum"):
-        return text
-    data = [value_in(one.content, one.content) for one in good]
-    if shape["type"] == "object":
-        parts = [part for one, value in zip(good, data, strict=True) for part in (one.arguments, value)]
-        data = [dict(pair for part in parts if isinstance(part, dict) for pair in part.items())]
-    said = "\n".join(one.content for one in good)
-    return _shaped(schema, path, data[0] if len(data) == 1 else data, said) if good else None
+def answer_arguments(answer: JsonTool[..., Any], answered: Sequence[Answered], text: str) -> dict[str, Any] | None:
+    """The arguments of the answer tool: the text, or the first valid ones that the results may mean; None without."""
+    if takes_text(answer):
+        return {"text": text}
+    for given in _guesses(answer.parameters, [one for one in answered if not _ERROR.match(one.content)], text):
+        done = bound(answer.arguments, given, name=FINAL_ANSWER)
+        if given and callable(done.ready):
+            return dict(json.loads(done.arguments))
+    return None
 
 
-def _shaped(root: Mapping[str, Any], path: Path, data: Any, said: str) -> Any:
-    """`data` as a value of the schema at `path`, or None; what an object lacks is read from what was `said`."""
-    shape, name = schema_at(root, path), str(path[-1] if path else WRAPPING)
-    kind, options, fields = shape["type"], shape.get("enum"), shape.get("properties")
-    if data is None:
-        return read_field(name, shape, said, TOLD)
-    if kind == "array":
-        items = [_shaped(root, (*path, 0), one, said) for one in (data if isinstance(data, list) else [data])]
-        return None if None in items else items
-    if kind == "object" and fields and isinstance(data, dict):
-        given = {concepts(key): value for key, value in data.items()}
-        found = {key: _shaped(root, (*path, key), given.get(concepts(key)), said) for key in fields}
-        held = {key: value for key, value in found.items() if value is not None}
-        return held if held and held.keys() >= {*shape.get("required", ())} else None
-    if data in options if options else isinstance(data, _JSON_TYPES.get(kind, object)):
+def _guesses(schema: JsonSchema, good: Sequence[Answered], text: str) -> Iterator[dict[str, Any]]:
+    """What may be meant for an object: all of the results, what they hold under its names, what their text tells."""
+    values = [value_in(one.content, one.content) for one in good]
+    parts = [part for part in (*(one.arguments for one in good), *values) if isinstance(part, dict)]
+    merged = {key: value for part in parts for key, value in part.items()}
+    said = re.sub(r'[][{}"]', " ", "\n".join(one.content for one in good))
+    whole = [*values, values, text] if len(values) == 1 else [values or text, text]
+    held = [_shaped(schema, (), {**merged, WRAPPING: one}) for n, one in enumerate(whole) if one not in whole[:n]]
+    yield from (named for named in held if len(named) == len(schema["properties"]))
+    told = read_fields(schema, said)
+    yield from (told | held[0], held[0] | told)
+
+
+def _shaped(schema: JsonSchema, path: tuple[str | int, ...], data: Any) -> Any:
+    """`data` with the keys that the schema has at `path`, as the schema writes them, and no others."""
+    nodes = at(schema, path)
+    if isinstance(data, list) and nodes:
+        return [_shaped(schema, (*path, 0), one) for one in data]
+    if not isinstance(data, dict) or not (names := properties(nodes)):
         return data
-    text = data if isinstance(data, str) else re.sub(r'[][{}"]', " ", json.dumps(data, ensure_ascii=False))
-    return text if kind == "string" and not options else read_field(name, shape, text)
+    given = {concepts(key): value for key, value in data.items() if value is not None}
+    return {name: _shaped(schema, (*path, name), given[concepts(name)]) for name in names if concepts(name) in given}

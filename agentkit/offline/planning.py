@@ -9,6 +9,7 @@
 import datetime
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
@@ -39,23 +40,21 @@ def plan_calls(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.d
     return [call for n, call in enumerate(calls) if call not in calls[:n]], lacking
 
 
-def read_field(name: str, schema: Any, text: str, told: float = 0) -> Any:
-    """The value of a field that a text tells; None where it tells none, or several that fit as well.
-
-    `told` is how much of that the words around the value must tell.
-    """
-    tool = read_tool({"name": name, "parameters": {"properties": {name: schema}}})
-    fits = [fit for fit in Task(tool, read_query(text, datetime.date.today()), 0, len(text)).fits() if fit.cue >= told]
-    best = max((fit.score for fit in fits), default=0)
-    found = [fit.argument for fit in fits if fit.score == best]
-    return found[0] if len(found) == 1 else None
+def read_fields(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """The properties of an object schema that a text tells; none where several values fit one of them as well."""
+    tool = read_tool({"name": "", "parameters": {**schema, "required": ()}})
+    task = Task(tool, read_query(text, datetime.date.today()), 0, len(text))
+    fits, (calls, _) = sorted(task.fits(), key=lambda fit: fit.score), task.calls()
+    best = {fit.param: fit for fit in fits}
+    rivals = [fit for fit in fits if not fit.param.is_list and fit.score == best[fit.param].score]
+    return calls[0] if len(calls) == 1 and all(fit.argument == best[fit.param].argument for fit in rivals) else {}
 
 
 @lru_cache(maxsize=64)
 def _offer(definitions: str) -> tuple[Sequence[Tool], Mapping[str, float]]:
     """The tools on offer, and how rare each concept is among them."""
     tools = [read_tool(definition) for definition in json.loads(definitions)]
-    counts = {word: sum(word in tool.weights for tool in tools) for tool in tools for word in tool.weights}
+    counts = Counter(word for tool in tools for word in tool.weights)
     return tools, {w: math.log(1 + len(tools) / n) * (0.2 if w in GENERIC else 1.0) for w, n in counts.items()}
 
 
@@ -64,7 +63,7 @@ def _tasks(query: Query, tools: Sequence[Tool], rarity: Mapping[str, float]) -> 
     tasks: list[Task] = []
 
     def relevance(tool: Tool, said: set[str]) -> float:
-        return sum(tool.weights.get(word, 0) * rarity.get(word, 0) for word in said)
+        return math.fsum(tool.weights.get(word, 0) * rarity.get(word, 0) for word in said)
 
     for start, end in _clauses(query) if tools else ():
         said = query.concepts(start, end)
@@ -85,10 +84,9 @@ def _tasks(query: Query, tools: Sequence[Tool], rarity: Mapping[str, float]) -> 
 def _clauses(query: Query) -> list[tuple[int, int]]:
     """The clauses of a query, as (start, end); quotations and lists of values are not cut."""
     values = [value for value in query.values if value.kind != "phrase"]
-    lists = [(a.start, b.end) for a, b in pairwise(values) if in_one_list(a, b, query.text)]
-    whole = [*lists, *((value.start, value.end) for value in values)]
-    breaks = [match.end() for match in PATTERNS["break"].finditer(query.text)]
-    cuts = [end for end in breaks if not any(first < end - 1 < behind for first, behind in whole)]
+    whole = [*zip(values, values, strict=True), *(two for two in pairwise(values) if in_one_list(*two, query.text))]
+    breaks = (match.end() for match in PATTERNS["break"].finditer(query.text))
+    cuts = [end for end in breaks if not any(first.start < end - 1 < last.end for first, last in whole)]
     return list(pairwise([0, *cuts, len(query.text)]))
 
 
@@ -112,38 +110,37 @@ class Task:
         columns = self._columns()
         if lacking := [".".join(p.path) for p in self.tool.params if p.required and p not in columns]:
             return [], lacking
-        calls: list[dict[str, Any]] = [{} for _ in range(max(map(len, columns.values()), default=1))]
+        spread = {p: column for p, column in columns.items() if not p.is_list or column[0].value.kind == "array"}
+        calls: list[dict[str, Any]] = [{} for _ in range(max(map(len, spread.values()), default=1))]
         for index, call in enumerate(calls):
             for param, column in columns.items():
                 *above, name = param.path
                 place = reduce(lambda place, step: place.setdefault(step, {}), above, call)
-                place[name] = column[min(index, len(column) - 1)].argument
+                arguments = [fit.argument for fit in column]
+                place[name] = arguments[min(index, len(column) - 1)] if param in spread else arguments
         return calls, []
 
     def _columns(self) -> dict[Param, list[Fit]]:
         """What each parameter gets, in order: the best fits, one to each, then what is left and stands beside them."""
         ranked = sorted(self.fits(), key=lambda fit: (-fit.score, fit.value.start))
         columns: dict[Param, list[Fit]] = {param: [] for param in self.tool.params}
+        taken: set[int] = set()
         for is_first in (True, False):
             for fit in ranked:
-                column, text = columns[fit.param], self.query.text
+                column, places, text = columns[fit.param], range(fit.value.start, fit.value.end), self.query.text
                 is_next = not column if is_first else any(in_one_list(one.value, fit.value, text) for one in column)
-                if is_next and not any(fit.value.overlaps(one.value) for taken in columns.values() for one in taken):
+                if is_next and taken.isdisjoint(places):
                     column.append(fit)
-        for param, column in columns.items():
-            column.sort(key=lambda fit: fit.value.start)
-            if column and param.is_list and column[0].value.kind != "array":
-                column[:] = [replace(column[0], argument=[fit.argument for fit in column])]
-        return {param: column for param, column in columns.items() if column}
+                    taken.update(places)
+        return {param: sorted(fits, key=lambda fit: fit.value.start) for param, fits in columns.items() if fits}
 
     def fits(self) -> Iterator[Fit]:
         """The fits that are good enough; those from outside the stretch, at a loss, for required parameters only."""
-        values = list(self._values())
+        values, words = list(self._values()), self.query.said(self.start, self.end)
         for param in self.tool.params:
-            fits = (fit for value in values for fit in fits_of(param, value))
-            for fit in (*fits, *known_fits(param, self.query, self.start, self.end)):
+            for fit in (*fits_of(param, values), *known_fits(param, words, self.query)):
                 is_inside, is_told = self._holds(fit), fit.cue >= TOLD or len(self.tool.params) == 1
-                fit = fit if is_inside else replace(fit, score=fit.score - OUTSIDE)
+                fit = fit if is_inside else fit._replace(score=fit.score - OUTSIDE)
                 if fit.score >= NEEDED and (param.required or (is_inside and is_told)):
                     yield fit
 

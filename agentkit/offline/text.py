@@ -9,13 +9,12 @@ they mean.
 import datetime
 import re
 import tomllib
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files
-from itertools import dropwhile, groupby, takewhile
+from itertools import dropwhile, takewhile
 from typing import Any
 
 from ..repairs import read
@@ -67,10 +66,6 @@ class Span:
     end: int
     context: Mapping[str, float] = field(default_factory=dict)
 
-    def overlaps(self, other: "Span") -> bool:
-        """Whether only one of the two can be taken."""
-        return self.start < other.end and other.start < self.end
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
@@ -82,8 +77,7 @@ class Query:
 
     def said(self, start: int, end: int) -> Sequence[Span]:
         """The words of a stretch of the text."""
-        first, last = (bisect_left(self.words, place, key=lambda word: word.start) for place in (start, end))
-        return self.words[first:last]
+        return [word for word in self.words if start <= word.start < end]
 
     def concepts(self, start: int, end: int) -> set[str]:
         """The concepts of a stretch's words, numbers aside, and the `<kinds>` of its values."""
@@ -95,12 +89,13 @@ class Query:
         return Span(kind, self.text[start:end], self.text[start:end], start, end, context=context or {})
 
 
+@lru_cache(maxsize=64)
 def read_query(text: str, today: datetime.date) -> Query:
     """The words and values of `text`; "tomorrow" is counted from `today`."""
     text = text[:LONGEST]
     words = [Span("word", concept(m[0]), m[0].lower(), *m.span()) for m in PATTERNS["token"].finditer(text)]
-    query, found, values, barrier = Query(text, words), list(_values(text, today)), list[Span](), 0
-    for value in sorted([*found, *_phrases(query, found)], key=lambda value: value.start)[:VALUES]:
+    query, values, barrier = Query(text, words), list[Span](), 0
+    for value in sorted(_values(text, today), key=lambda value: value.start)[:VALUES]:
         context = _context(value, query, barrier)
         if values and in_one_list(values[-1], value, text):  # members share what is said of the first
             context = {**values[-1].context, **context}
@@ -113,15 +108,6 @@ def in_one_list(one: Span, other: Span, text: str) -> bool:
     """Whether two values stand side by side, as in "1, 2 and 3"."""
     start, end = min(one.end, other.end), max(one.start, other.start)
     return one.kind == other.kind and 0 <= end - start < 15 and bool(PATTERNS["beside"].fullmatch(text, start, end))
-
-
-def _phrases(query: Query, values: Sequence[Span]) -> Iterator[Span]:
-    """The runs of words that are neither values nor function words."""
-    taken = {place for value in values for place in range(value.start, value.end)}
-    plain = {word for word in query.words if word.text.isalpha() and word.text not in STOP and word.start not in taken}
-    for is_plain, (*words,) in groupby(query.words, plain.__contains__):
-        if is_plain:
-            yield query.span("phrase", words[0].start, words[-1].end)
 
 
 def _context(value: Span, query: Query, barrier: int) -> dict[str, float]:
@@ -156,13 +142,9 @@ def _pattern(pattern: str) -> str:
     return re.sub(r"\{([a-z]+)\}", lambda m: _pattern(_PIECES[m[1]]), pattern)
 
 
-_PIECES: dict[str, str] = {"count": "|".join(LEXICON["counts"]), **LEXICON["pieces"]}
+_PIECES: dict[str, str] = {"count": "|".join(LEXICON["counts"]), "stop": "|".join(STOP), **LEXICON["pieces"]}
 _WRITTEN = [(kind, re.compile(_pattern(pattern)), "".join(proof)) for kind, pattern, *proof in LEXICON["values"]]
 _MONTHS, _WEEKDAYS = _PIECES["months"].lower().split("|"), _PIECES["weekdays"].split("|")
-
-
-def _literal(match: re.Match[str], _: datetime.date) -> Any:
-    return read(match[0]).value
 
 
 def _date(match: re.Match[str], today: datetime.date) -> datetime.date | str:
@@ -199,5 +181,6 @@ def _name(match: re.Match[str], _: datetime.date) -> str:
     return " ".join(dropwhile(lambda word: word.lower().strip(",") in opening, match[0].split(" ")))
 
 
-_READERS: dict[str, Callable[[re.Match[str], datetime.date], Any]] = dict.fromkeys(("object", "array"), _literal)
-_READERS |= {"date": _date, "time": _time, "year": _number, "number": _number, "name": _name}
+_READERS: dict[str, Callable[[re.Match[str], datetime.date], Any]] = dict.fromkeys(("year", "number"), _number)
+_READERS |= dict.fromkeys(("object", "array"), lambda match, _: read(match[0]).value)
+_READERS |= {"date": _date, "time": _time, "name": _name}

@@ -11,8 +11,7 @@ from ..calls import BoundCall
 from ..checking.material import Material
 from ..errors import ExceptionInfo, ToolError
 from ..flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
-from ..loop import text_of
-from ..messages import Message, assistant
+from ..messages import Message, assistant, text_of
 from ..model import AskModel, Reply
 from ..running import CallTools
 from ..workers import in_thread, settled

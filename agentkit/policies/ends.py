@@ -9,8 +9,8 @@ from typing import Any
 
 from ..errors import ModelError, NoAnswer
 from ..flow import Effect, Emit, Flow, Policy, Trouble, around, ask, interpret
-from ..loop import REMINDER, text_of
-from ..messages import assistant, user
+from ..loop import REMINDER
+from ..messages import assistant, text_of, user
 from ..model import AskModel, Reply
 from .landing import Landing
 

@@ -12,8 +12,7 @@ from ..calls import BoundCall
 from ..context import RunContext
 from ..errors import LimitExceeded, NoAnswer, RunError, StopReason
 from ..flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
-from ..loop import text_of
-from ..messages import ToolCall, assistant, user
+from ..messages import ToolCall, assistant, text_of, user
 from ..model import AskModel, Reply
 from ..registry import ToolRegistry
 from ..running import CallTools

@@ -10,8 +10,7 @@ from typing import Any
 
 from ..fences import is_fenced, unfenced
 from ..json_tool import JsonTool
-from ..loop import text_of
-from ..messages import Message, calls_of
+from ..messages import Message, calls_of, text_of
 from ..repairs import clipped
 
 SHOWN = 80

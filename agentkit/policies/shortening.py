@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..fences import within_fence
-from ..loop import text_of
-from ..messages import Message
+from ..messages import Message, text_of
 from ..wire.sizes import RunningSize, characters
 
 KEPT = 500

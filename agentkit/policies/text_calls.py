@@ -6,8 +6,7 @@ from typing import Any
 
 from ..context import RunContext
 from ..flow import Effect, Emit, Flow, Policy, Trouble, around, ask
-from ..loop import text_of
-from ..messages import Message, ToolCall, assistant
+from ..messages import Message, ToolCall, assistant, text_of
 from ..model import AskModel, Reply, Request
 from ..written import Written, written_calls
 

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..flow import Effect, Flow, Policy, around, ask
-from ..loop import text_of
-from ..messages import Message, ToolCall, assistant, calls_of, system
+from ..messages import Message, ToolCall, assistant, calls_of, system, text_of
 from ..model import AskModel, Reply, Request
 from ..registry import ToolRegistry
 from ..written import calls_in_code, without_thoughts

@@ -19,8 +19,7 @@ from typing import Any
 from ..calls import BoundCall
 from ..fences import fence_id, fenced
 from ..flow import Effect, Flow, Policy, ask, interpret
-from ..loop import text_of
-from ..messages import Message
+from ..messages import Message, text_of
 from ..model import AskModel
 from ..registry import ToolRegistry
 from ..running import CallTools

@@ -1,13 +1,13 @@
 """A model that plays a script: tests of agents need no key, no network and no luck."""
 
 import json
-import re
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ..messages import Message, ToolCall, Usage, assistant
 from ..model import Delta, Reply, Request, TextDelta, ToolCallDelta
+from .wires.reply import words
 
 
 class ScriptedModel:
@@ -86,13 +86,8 @@ def _message(entry: Any, place: int) -> Message:
 
 def deltas(message: Message) -> Iterator[Delta]:
     """The pieces in which a message is streamed."""
-    for word in _words(message["content"] or ""):
+    for word in words(message["content"] or ""):
         yield TextDelta(word)
     for index, call in enumerate(message.get("tool_calls") or ()):
-        for piece in _words(call["function"]["arguments"]) or [""]:
+        for piece in words(call["function"]["arguments"]) or [""]:
             yield ToolCallDelta(index, call["function"]["name"], piece)
-
-
-def _words(text: str) -> list[str]:
-    """`text`, cut before the space in front of each word."""
-    return re.findall(r"\s*\S+\s*$|\s*\S+", text)
