@@ -222,7 +222,7 @@ def test_what_runs_is_what_was_meant(case, values, syntax):
 def test_each_slip_by_itself_is_repaired_most_of_the_time(slip, is_value):
     repaired = []
 
-    @QUICK
+    @settings(QUICK, max_examples=60)
     @given(tools(TO_SLIP_IN.get(slip, of(*KINDS))))
     def check(case):
         tool, hints, optional, meant = case

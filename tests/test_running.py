@@ -33,12 +33,10 @@ def _fresh():
     GATE.clear()
     ENDED.clear()
     RUNS.clear()
+    until(lambda: abandoned() == 0)  # of the tests before this one
     yield
     GATE.set()
-    deadline = time.monotonic() + 5
-    while abandoned() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert abandoned() == 0, "a thread of this test still runs"
+    until(lambda: abandoned() == 0)
 
 
 def quick(name: str = "") -> str:
@@ -102,7 +100,7 @@ def answers(history):
     return {message["tool_call_id"]: message["content"] for message in history if message["role"] == "tool"}
 
 
-def until(condition, seconds=5.0):
+def until(condition, seconds=SOON):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it never happened"

@@ -1,7 +1,6 @@
 """Threads, event loops, interrupts and long runs."""
 
 import asyncio
-import os
 import re
 import resource
 import signal
@@ -153,7 +152,7 @@ def test_interrupt_ctrl_c(play: Play, where: str):
     def interrupt() -> None:
         ready.wait(10)
         time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # which takes it even if it was held up
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

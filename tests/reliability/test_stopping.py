@@ -1,7 +1,6 @@
 """Runs that are stopped, in whatever phase they are: soon over, the history valid, the agent as good as new."""
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -88,7 +87,7 @@ class Scene:
         self.ready.wait(20)
         time.sleep(0.15)
         self.stopped = time.perf_counter()
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # which takes it even if it was held up
 
     async def _astop(self, agent: Any, way: str) -> None:
         task = asyncio.create_task(self._run(agent, way))

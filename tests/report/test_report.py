@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 import time
 
 import pytest
@@ -87,20 +88,29 @@ def test_what_is_saved_shows_the_same(eventful):
 
 
 def test_parallel_calls_stand_side_by_side_and_to_scale(world):
+    together = threading.Barrier(3, timeout=10)
+
     def nap(seconds: float) -> str:
         """Sleeps."""
+        together.wait()
         time.sleep(seconds)
         return "slept"
 
     model = ScriptedModel(
         calling(("nap", {"seconds": 0.1}), ("nap", {"seconds": 0.1}), ("nap", {"seconds": 0.05})), answering("x")
     )
-    html = world.run(JsonAgent(nap, model=model), "Sleep").to_html()
+    result = world.run(JsonAgent(nap, model=model), "Sleep")
+    html = result.to_html()
     lanes = re.findall(r'<div class="lane">(.*?)</div>', html.partition("What was said")[0])
     tools = [re.findall(r'class="bar tool" style="left:([\d.]+)%;width:([\d.]+)%"', lane) for lane in lanes]
     widths = sorted(float(lane[0][1]) for lane in tools if lane)
     assert len(widths) == 3
-    assert widths[0] < 0.8 * widths[1]
+    spans = [span for span in result.as_dict()["trace"]["spans"] if span["name"] == "nap"]
+    lengths = sorted(span["end"] - span["start"] for span in spans)
+    assert [width / widths[2] for width in widths] == pytest.approx(
+        [length / lengths[2] for length in lengths], abs=0.01
+    )
+    assert widths[0] < widths[1]
     assert all(float(left) + float(width) <= 100.01 for lane in tools for left, width in lane)
 
 

@@ -207,5 +207,5 @@ def test_a_lookup_that_hangs_is_not_waited_for(monkeypatch):
     began = time.monotonic()
     with pytest.raises(TimeoutError):
         endpoints(read_url("http://slow.example/"), timeout=0.1)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 8
     release.set()

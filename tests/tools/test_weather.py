@@ -192,7 +192,7 @@ def test_a_reply_that_drips_is_a_timeout(open_meteo, monkeypatch):
     began = time.monotonic()
     with pytest.raises(ToolError, match=r"did not answer within 0\.3 seconds"):
         get_weather("Kolkata")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 8
 
 
 def test_a_huge_reply_is_not_read_to_its_end(open_meteo):

@@ -107,7 +107,7 @@ def test_a_search_has_one_time_limit(monkeypatch):
     began = time.monotonic()
     with pytest.raises(ToolError, match="did not answer in time"):
         search_text("cats")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 8
     release.set()
 
 

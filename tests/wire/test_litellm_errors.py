@@ -125,7 +125,7 @@ def test_a_body_cut_short_is_a_fault_of_the_connection(provider: Provider, play:
 
 
 def test_an_unanswered_request_times_out(provider: Provider, play: Play, stream: bool) -> None:
-    with ModelServer({"delay": 0.6}) as server:
+    with ModelServer({"delay": 20}) as server:
         error = failure(play, provider.at(server, timeout=0.1), stream=stream)
     assert (error.kind, error.transient) == ("timeout", True)
 

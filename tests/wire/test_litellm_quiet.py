@@ -81,7 +81,9 @@ import sys, time
 {prompt}
 from agentkit import JsonAgent
 agent = JsonAgent(len, model={model!r})
-time.sleep(0.2)
+end = time.monotonic() + {seconds}
+while "litellm" not in sys.modules and time.monotonic() < end:
+    time.sleep(0.01)
 print("litellm" in sys.modules)
 """
 IPYTHON = """
@@ -101,6 +103,6 @@ sys.modules["IPython"] = SimpleNamespace(get_ipython=lambda: SimpleNamespace(ker
     ],
 )
 def test_litellm_is_loaded_while_a_person_types(prompt: str, model: str, begun: bool) -> None:
-    program = WAITING_FOR_A_PERSON.format(prompt=prompt, model=model)
+    program = WAITING_FOR_A_PERSON.format(prompt=prompt, model=model, seconds=20 if begun else 0.2)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{begun}\n", "")

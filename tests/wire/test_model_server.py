@@ -178,7 +178,7 @@ def test_it_can_be_silent_for_a_while_but_not_when_the_test_is_over() -> None:
 
 
 def test_connections_are_refused_until_it_opens() -> None:
-    with ModelServer("hello", opens_after=0.3) as server:
+    with ModelServer("hello", opens_after=1.5) as server:
         with pytest.raises(httpx.ConnectError):
             post(server, CHAT)
         for _ in range(100):

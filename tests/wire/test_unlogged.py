@@ -88,7 +88,7 @@ def test_whoever_listens_to_litellm_hears_of_the_reply(
         with ModelServer("3") as server:
             async for _ in Provider("openai").at(server).aask(request):
                 pass
-        for _ in range(100):
+        for _ in range(500):
             if told:
                 return
             await asyncio.sleep(0.02)
@@ -97,7 +97,7 @@ def test_whoever_listens_to_litellm_hears_of_the_reply(
     if setting == "success_callback":
         with ModelServer("3") as server:
             list(Provider("openai").at(server).ask(request))
-        for _ in range(100):
+        for _ in range(500):
             if told:
                 break
             time.sleep(0.02)
