@@ -24,10 +24,11 @@ from .wire.errors import model_error
 from .wire.overheard import Overheard
 from .wire.prices import prices_of
 from .wire.replies import Route, whole_reply
-from .wire.requests import account_headers, conversation, tool_parameters
+from .wire.requests import account_headers, conversation
 from .wire.sizes import TokenBounds
 from .wire.streams import Source, TimedClient
 from .wire.thinking import compatible
+from .wire.tools import PreparedTools
 from .wire.unlogged import is_observed, unlogged
 from .wire.waiting import Clock, Sign, awithin, within
 from .workers import start_thread
@@ -96,7 +97,7 @@ class LiteLLMModel:
     def __init__(self, name: str, /, *, timeout: float = 120.0, strict: bool = False, **options: Any) -> None:
         self._name = name
         self._timeout = timeout
-        self._strict = strict
+        self._tools = PreparedTools(strict=strict)
         self._options = MaskedDict(options)
         self._known_route: Route | None = None
         self._bounds = TokenBounds()
@@ -199,14 +200,13 @@ class LiteLLMModel:
     def _arguments(self, request: Request, heard: Overheard, *, awaited: bool) -> dict[str, Any]:
         """What litellm is asked; raises `ModelError` where it is certain that no provider can answer that."""
         route = self._route()
-        account = account_headers(self._options) if route.provider == "openai" else {}
         streaming = {"stream": True, "stream_options": {"include_usage": True}} if request.stream else {}
         length = self._length(request)
         request, options = compatible(request, self._options, route.provider, route.model, *length.values())
         asked = {
             **options,
-            **account,
-            **tool_parameters(request, route.provider, route.model, strict=self._strict),
+            **(account_headers(self._options) if route.provider == "openai" else {}),
+            **self._tools.parameters(request, route.provider, route.model),
             **streaming,
             **length,
             "model": route.shown,

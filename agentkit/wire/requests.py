@@ -1,4 +1,4 @@
-"""What goes out: a conversation and its tools as one provider takes them.
+"""What goes out: a conversation as one provider takes it.
 
 The history holds every assistant message as it came, with what only its writer understands: thinking blocks,
 signatures, provider-specific fields.  Its key `provider` says who that was; these extras go back to the writer, which
@@ -6,7 +6,6 @@ may insist on them, and to nobody else, because OpenAI-compatible servers refuse
 The history itself is never changed, nothing is copied deeply, and a message that may go out as it is, does.
 """
 
-import copy
 import hashlib
 import json
 import os
@@ -18,7 +17,6 @@ from typing import Any
 
 from ..histories import groups, object_text
 from ..messages import Message, assistant
-from ..model import Request
 
 Json = dict[str, Any]
 
@@ -52,12 +50,6 @@ _IDS = {
 _ID = re.compile(r"\S{1,40}")
 """What the id of a call may look like, by provider; where nothing is known, as OpenAI wants it, whom many copy."""
 
-_SHARING = {"openai", "anthropic", "groq", "ollama_chat"}
-"""Routes that are known to leave the caller's tool dicts alone; litellm's Gemini route rewrites them in place."""
-
-_HOLD_TO_SCHEMAS = {"openai", "azure"}
-"""Who takes strict tools through litellm; for Anthropic and Gemini it drops the mark, the others ignore it."""
-
 _ACCOUNT_HEADERS = {
     "OpenAI-Organization": ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID"),
     "OpenAI-Project": ("OPENAI_PROJECT_ID",),
@@ -69,6 +61,7 @@ _WORD_BETWEEN = "Understood."
 _LONG = 1_000
 _PLAIN_KEYS = {"role", "content", "name", "cache_control"}
 _TOOL_KEYS = {"role", "content", "tool_call_id", "cache_control"}
+_NAMED_KEYS = _TOOL_KEYS | {"name"}
 
 
 def conversation(messages: Sequence[Message], provider: str) -> list[Message]:
@@ -79,33 +72,6 @@ def conversation(messages: Sequence[Message], provider: str) -> list[Message]:
     if provider == "mistral":
         return list(_with_a_word_between(sent))
     return list(_without_twins(sent)) if provider in ("gemini", "vertex_ai") else sent
-
-
-def tool_parameters(request: Request, provider: str, model: str, *, strict: bool = False) -> Json:
-    """litellm's `tools` and `tool_choice` for the request; nothing where there are no tools.
-
-    `strict` asks OpenAI for arguments that are sure to fit the schemas.
-    """
-    if not (shared := request.tools.schemas("openai_strict" if strict and provider in _HOLD_TO_SCHEMAS else "openai")):
-        return {}
-    choice = request.tool_choice
-    parameters: Json = {"tools": shared if provider in _SHARING else copy.deepcopy(shared)}
-    if provider == "gemini" or (provider == "vertex_ai" and "gemini" in model):
-        declarations = copy.deepcopy(request.tools.schemas("gemini"))
-        parameters["tools"] = [{"type": "function", "function": declaration} for declaration in declarations]
-    elif provider == "anthropic":
-        parameters["tools"] = [_wrapped(tool) for tool in request.tools.schemas("anthropic")]
-    if choice in ("required", "none"):
-        parameters["tool_choice"] = choice
-    elif choice != "auto":
-        parameters["tool_choice"] = {"type": "function", "function": {"name": choice}}
-    return parameters
-
-
-def _wrapped(tool: Json) -> Json:
-    """An Anthropic tool in OpenAI's wrapping, the only one that litellm takes on every route."""
-    function = {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}
-    return {"type": "function", "function": function}
 
 
 def _with_cache_marks(messages: list[Message]) -> list[Message]:
@@ -167,7 +133,7 @@ def _sent(message: Message, provider: str) -> Message | None:
     if message["role"] != "tool":
         keys = _PLAIN_KEYS
     else:
-        keys = _TOOL_KEYS | {"name"} if provider in _ANSWERED_BY_NAME else _TOOL_KEYS
+        keys = _NAMED_KEYS if provider in _ANSWERED_BY_NAME else _TOOL_KEYS
         if (identity := call_id(message["tool_call_id"], provider)) != message["tool_call_id"]:
             message = {**message, "tool_call_id": identity}
     return message if message.keys() <= keys else {key: message[key] for key in message if key in keys}
@@ -182,22 +148,28 @@ def _sent_assistant(message: Message, provider: str) -> Message | None:
     if calls:
         with_extras = "provider_specific_fields" in returned
         sent["tool_calls"] = [_sent_call(call, provider, with_extras) for call in calls]
-    sent.update((key, message[key]) for key in returned if key in message)
+    for key in returned:
+        if key in message:
+            sent[key] = message[key]
     return sent
 
 
 def _sent_call(call: Json, provider: str, with_extras: bool) -> Json:
     function = call["function"]
+    identity, arguments = call_id(call["id"], provider), _object_text(function["arguments"])
+    if len(call) == 3 and len(function) == 2 and identity == call["id"] and arguments == function["arguments"]:
+        return call
     sent: Json = {
-        "id": call_id(call["id"], provider),
+        "id": identity,
         "type": "function",
-        "function": {"name": function["name"], "arguments": _object_text(function["arguments"])},
+        "function": {"name": function["name"], "arguments": arguments},
     }
     if with_extras and "provider_specific_fields" in call:
         sent["provider_specific_fields"] = call["provider_specific_fields"]
     return sent
 
 
+@lru_cache(4096)
 def call_id(identity: str, provider: str) -> str:
     """The id of a call as `provider` takes it: itself, or always the same other one."""
     if _IDS.get(provider, _ID).fullmatch(identity):

@@ -22,6 +22,7 @@ _WATCHERS = (
     "post_call_rules",
     "max_budget",
     "cache",
+    "custom_provider_map",
 )
 """litellm's settings of what may want to know of a reply; each is empty, or else its bookkeeping is left as it is."""
 _OPTIONS = frozenset(

@@ -19,7 +19,6 @@ from agentkit.wire.requests import conversation
 
 CALLS = {"content": "let me see", "tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "now"}]}
 ADD = {
-    "additionalProperties": False,
     "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
     "required": ["a", "b"],
     "type": "object",
@@ -108,7 +107,7 @@ def test_gemini_is_sent_the_documented_second_turn(play: Play) -> None:
         ("now", {"content": "noon"}),
     ]
     declaration = body["tools"][0]["function_declarations"][0]
-    assert declaration["parameters"] == {key: ADD[key] for key in ("type", "properties", "required")}
+    assert declaration["parameters"] == ADD
     assert body["toolConfig"] == {"functionCallingConfig": {"mode": "ANY"}}
     assert body.keys() == {"contents", "system_instruction", "tools", "toolConfig"}
 
