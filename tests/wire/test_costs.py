@@ -10,7 +10,7 @@ from wire_providers import MODELS, Provider
 
 from agentkit import JsonAgent
 from agentkit.json_tool import JsonTool
-from agentkit.litellm_model import _litellm
+from agentkit.litellm_model import LiteLLMModel, _litellm
 from agentkit.testing.server import ModelServer
 
 TURNS = 6
@@ -72,3 +72,68 @@ def test_schemas_are_made_once_and_the_same_list_is_handed_over(monkeypatch: pyt
     assert len(handed) == 2 * (TURNS + 1)
     assert all(tools is handed[0] for tools in handed)
     assert sorted(made) == ["add", "final_answer"]
+
+
+def price(item: str, shop: str, number: int = 1) -> float:
+    """Looks up what an item costs.
+
+    Args:
+        item: Its name, as on the label.
+        shop: The town of the shop.
+        number: How many.
+    """
+    return 1.0 * number
+
+
+def written_by_hand(name: str, description: str, required: list[str], **properties: Any) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": properties, "required": required}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+@pytest.mark.parametrize("name", ["openai", "groq"])
+def test_a_request_is_no_longer_than_one_written_by_hand(name: str) -> None:
+    number = {"type": "integer", "description": "How many.", "default": 1}
+    item = {"type": "string", "description": "Its name, as on the label."}
+    shop = {"type": "string", "description": "The town of the shop."}
+    answer = {"type": "string", "description": "The whole answer, as the person should read it."}
+    with ModelServer(DONE) as server:
+        agent = JsonAgent(price, model=MODELS[name], api_base=server.api_base(name), api_key="k")
+        agent.run("What is a tea in Rome?")
+        body: dict[str, Any] = server.requests[0].body
+    about = {tool["function"]["name"]: tool["function"]["description"] for tool in body["tools"]}
+    by_hand = {
+        "model": MODELS[name].partition("/")[2],
+        "messages": [
+            {"role": "system", "content": agent.instruction},
+            {"role": "user", "content": "What is a tea in Rome?"},
+        ],
+        "tools": [
+            written_by_hand("price", about["price"], ["item", "shop"], item=item, shop=shop, number=number),
+            written_by_hand("final_answer", about["final_answer"], ["text"], text=answer),
+        ],
+    }
+    assert len(json.dumps(body)) <= len(json.dumps(by_hand))
+
+
+def test_strict_tools_keep_what_strict_mode_wants() -> None:
+    with ModelServer(DONE) as server:
+        url = server.api_base("openai")
+        JsonAgent(add, model=LiteLLMModel(MODELS["openai"], api_base=url, api_key="k", strict=True)).run("?")
+    sealed = [tool["function"]["parameters"]["additionalProperties"] for tool in server.requests[0].body["tools"]]
+    assert sealed == [False, False]
+
+
+def test_tools_that_litellm_rewrites_are_copied_for_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    litellm, handed = _litellm(), []
+    complete = litellm.completion
+
+    def noted(**asked: Any) -> Any:
+        handed.append(json.dumps(asked["tools"]))
+        asked["tools"][0]["function"]["parameters"].clear()
+        return complete(**asked)
+
+    monkeypatch.setattr(litellm, "completion", noted)
+    with ModelServer(*SCRIPT, DONE) as server:
+        agent_at(server, Provider("gemini")).run("?")
+    assert len(handed) == TURNS + 1
+    assert set(handed) == {handed[0]}
