@@ -3,6 +3,8 @@
 import inspect
 import json
 from collections.abc import Callable
+from copy import copy
+from functools import cache
 from typing import Any
 
 from pydantic import RootModel
@@ -28,7 +30,7 @@ def answer_tool(answer: Any = str) -> JsonTool[..., Any]:
     raises goes back to the model.  Any other type is that of the one parameter `answer`; a `str` is called `text`.
     """
     if answer is str:
-        return JsonTool(_text, name=FINAL_ANSWER, description=DESCRIPTION)
+        return copy(_text_tool())
     if is_arguments_model(answer) and not issubclass(answer, RootModel):
         description = _described(texts_of(answer).description)
         return JsonTool.from_model(answer, _itself, name=FINAL_ANSWER, description=description)
@@ -47,6 +49,12 @@ def takes_text(tool: JsonTool[..., Any]) -> bool:
 def as_call(text: str, tool: JsonTool[..., Any]) -> ToolCall:
     """The call of an answer tool that a reply stands for: its text is the answer, or the arguments of one."""
     return ToolCall("", tool.name, json.dumps({"text": text}, ensure_ascii=False) if takes_text(tool) else text)
+
+
+@cache
+def _text_tool() -> JsonTool[..., Any]:
+    """The usual answer tool, made once: almost every agent has a copy."""
+    return JsonTool(_text, name=FINAL_ANSWER, description=DESCRIPTION)
 
 
 def _described(text: str) -> str:

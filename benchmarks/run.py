@@ -43,9 +43,9 @@ MEASURES = [
     Measure("20 turns, 20 tools", _turns(20, times=3, tools=20, world="async"), 63, "ms"),
     Measure("20 turns, 200 tools", _turns(20, times=3, tools=200, world="async"), 63, "ms"),
     Measure("20 turns at INFO", _turns(20, times=5, shown=True), 105, "ms", only="agentkit_"),
-    Measure(
-        "8 parallel calls of 50 ms, the run", {"do": "run", "model": "turns=1,calls=8", "tools": 0}, 1, "ms", "wall"
-    ),
+    Measure("8 calls of 50 ms at once", {"do": "parallel", "world": "sync", "tools": "slow"}, 1, "ms", "beyond"),
+    Measure("... on an event loop", {"do": "parallel", "world": "async", "tools": "slow"}, 1, "ms", "beyond"),
+    Measure("... coroutines", {"do": "parallel", "world": "async", "tools": "async"}, 1, "ms", "beyond"),
     Measure(
         "100 agents x 5 turns, 20 ms latency",
         {"do": "crowd", "model": "turns=4,latency=0.02", "agents": 100},

@@ -28,8 +28,8 @@ def tools_of(number: int) -> list[Any]:
     return [space[f"add{name}"] for name in names]
 
 
-def sleeping_tools() -> list[Any]:
-    """`add` that takes 50 ms."""
+def sleeping_tools(*, coroutine: bool = False) -> list[Any]:
+    """`add` that takes 50 ms, in a thread or on the event loop."""
 
     def add(a: int, b: int) -> int:
         """Adds two numbers, slowly.
@@ -41,7 +41,12 @@ def sleeping_tools() -> list[Any]:
         time.sleep(0.05)
         return a + b
 
-    return [add]
+    async def add_meanwhile(a: int, b: int) -> int:
+        await asyncio.sleep(0.05)
+        return a + b
+
+    add_meanwhile.__name__, add_meanwhile.__doc__ = add.__name__, add.__doc__
+    return [add_meanwhile if coroutine else add]
 
 
 class Worker:
@@ -52,15 +57,15 @@ class Worker:
         self.url = url
         self.made: dict[tuple[Any, ...], Any] = {}
 
-    def agent(self, model: str, tools: int = 1, **options: Any) -> Any:
-        """The agent for a model and a number of tools (0: one slow tool), made once."""
+    def agent(self, model: str, tools: int | str = 1, **options: Any) -> Any:
+        """The agent for a model and a number of tools ("slow", "async": one slow tool), made once."""
         key = (model, tools, *options.items())
         if key not in self.made:
-            given = tools_of(tools) if tools else sleeping_tools()
+            given = tools_of(tools) if isinstance(tools, int) else sleeping_tools(coroutine=tools == "async")
             self.made[key] = self.adapter.Agent(self.url + "/v1", model, given, **options)
         return self.made[key]
 
-    def run(self, *, model: str, tools: int = 1, world: str = "sync", times: int = 1, **options: Any) -> None:
+    def run(self, *, model: str, tools: int | str = 1, world: str = "sync", times: int = 1, **options: Any) -> None:
         """A run, `times` times, one after the other."""
         agent = self.agent(model, tools, **options)
         if world == "sync":
@@ -73,6 +78,17 @@ class Worker:
                 await agent.arun("Go on.")
 
         asyncio.run(all_of_them())
+
+    def parallel(self, *, world: str, tools: str) -> dict[str, Any]:
+        """How much longer a run of two model turns takes with eight slow calls at once than with a quick one."""
+        plain, slow = {"model": "turns=1"}, {"model": "turns=1,calls=8", "tools": tools}
+        took: list[list[float]] = [[], []]
+        for _ in range(6):
+            for seconds, what in zip(took, (plain, slow), strict=True):
+                begun = time.perf_counter()
+                self.run(world=world, **what)
+                seconds.append(time.perf_counter() - begun)
+        return {"beyond": min(took[1]) - min(took[0])}
 
     def crowd(self, *, model: str, agents: int) -> None:
         """Many agents at once on one event loop."""

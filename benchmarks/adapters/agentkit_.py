@@ -11,11 +11,15 @@ from agentkit import JsonAgent, Session, log
 class Agent:
     def __init__(self, url: str, model: str, tools: list[Any], *, shown: bool = False) -> None:
         self.agent = JsonAgent(tools, model=f"openai/{model}", api_base=url, api_key="none", max_steps=1000)
-        if shown:
-            log.show(io.StringIO(), colour=True)
+        self.shown = shown
 
     def run(self, query: str) -> str:
-        return self.agent.run(query, session=Session()).answer
+        if self.shown:
+            log.show(io.StringIO(), colour=True)
+        try:
+            return self.agent.run(query, session=Session()).answer
+        finally:
+            log.hide()
 
     async def arun(self, query: str) -> str:
         return (await self.agent.arun(query, session=Session())).answer
