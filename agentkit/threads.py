@@ -29,9 +29,8 @@ class Work:
     def __init__(self, function: Callable[[], object]) -> None:
         self.given_up = False
         self._over = False
-        self._function = function
         self._stops: list[Stop] = []
-        _free_thread().put((contextvars.copy_context(), self))
+        _free_thread().put((contextvars.copy_context(), self, function))
 
     def give_up(self) -> None:
         """Wait for it no longer; may be called from any thread, at any time."""
@@ -44,10 +43,10 @@ class Work:
         for stop in stops:
             stop()
 
-    def _run(self) -> None:
+    def _run(self, function: Callable[[], object]) -> None:
         _current.set(self)
         try:
-            self._function()
+            function()
         finally:
             with _lock:
                 self._over = True
@@ -124,7 +123,7 @@ class Turnstile:
         admitted()
 
 
-_Inbox: TypeAlias = SimpleQueue[tuple[contextvars.Context, Work]]
+_Inbox: TypeAlias = SimpleQueue[tuple[contextvars.Context, Work, Callable[[], object]]]
 _current: contextvars.ContextVar[Work | None] = contextvars.ContextVar("work", default=None)
 _lock = threading.Lock()
 _abandoned: set[Work] = set()
@@ -144,15 +143,15 @@ def _free_thread() -> _Inbox:
 def _serve(inbox: _Inbox) -> None:
     while True:
         try:
-            context, work = inbox.get(timeout=IDLE)
+            context, work, function = inbox.get(timeout=IDLE)
         except Empty:
             with _lock:
                 if inbox in _idle:  # else somebody has just taken it, to put work in
                     _idle.remove(inbox)
                     return
             continue
-        context.run(work._run)
-        del context, work  # what they hold is not kept until the next work comes
+        context.run(work._run, function)
+        del context, work, function  # what they hold is not kept until the next work comes
         with _lock:
             _idle.append(inbox)
 
