@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from .calls import BoundCall, ToolResult
 from .context import INSIDE, RunContext
 from .errors import DefinitionError, Paused, RunError, ToolError
-from .flow import Effect, Emit, Event, Flow, Policy, around, ask
+from .flow import Emit, Event, Flow, Policy, around, ask
 from .journal.around import AROUND
 from .journal.managing import HANDED
 from .journal.store import JournalError
@@ -167,9 +167,7 @@ def hand_over(handoffs: Mapping[str, Any], session: Session) -> Policy:
     """
     names = {f"{PREFIX}{name}" for name in handoffs}
 
-    def handle(effect: Effect[Any]) -> Flow[Any]:
-        if not names or not isinstance(effect, CallTools):
-            return (yield from ask(effect))
+    def handle(effect: CallTools) -> Flow[Any]:
         chosen = next((bound for bound in effect.calls if _is_transfer(bound, names)), None)
         if chosen is None:
             return (yield from ask(effect))
@@ -177,7 +175,7 @@ def hand_over(handoffs: Mapping[str, Any], session: Session) -> Policy:
         results = yield from ask(replace(effect, calls=calls))
         return [_told(result) for result in results]
 
-    return around(handle)
+    return around(handle, CallTools)
 
 
 def _is_transfer(bound: BoundCall, names: set[str]) -> bool:

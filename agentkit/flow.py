@@ -8,12 +8,13 @@ repeat, refuse or answer it, and is itself a generator, so it is written once fo
 This file knows nothing of models or tools.
 """
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -86,24 +87,32 @@ def ask(effect: Effect[T]) -> Generator[Effect[Any], Any, T]:
 
 
 def interpret(
-    flow: Generator[Wish, Any, T], handle: Callable[[Wish], Generator[Shown, Any, Any]]
+    flow: Generator[Wish, Any, T],
+    handle: Callable[[Any], Generator[Shown, Any, Any]],
+    only: type | None = None,
 ) -> Generator[Shown, Any, T]:
     """Run `flow`, turning each of its wishes into an outcome or an exception by the generator `handle`.
 
-    Whatever ends this generator closes the flow: an interrupt, a cancelled task, a stream that nobody reads on.
+    With `only`, `handle` sees the wishes of this type alone, and all others go on as they are.  Whatever ends this
+    generator closes the flow: an interrupt, a cancelled task, a stream that nobody reads on.
     """
-    step: Callable[[], Wish] = partial(next, flow)
+    outcome: Any = None
+    error: Exception | None = None
     try:
         while True:
             try:
-                wish = step()
+                wish: Any = flow.send(outcome) if error is None else flow.throw(error)
             except StopIteration as stop:
                 value: T = stop.value
                 return value
+            outcome = error = None
             try:
-                step = partial(flow.send, (yield from handle(wish)))
-            except Exception as error:
-                step = partial(flow.throw, error)
+                if only is None or isinstance(wish, only):
+                    outcome = yield from handle(wish)
+                else:
+                    outcome = yield wish
+            except Exception as caught:
+                error = caught
     finally:
         flow.close()
 
@@ -119,32 +128,35 @@ def _perform(effect: Effect[T]) -> Generator[Event, None, T]:
 
 async def adrive(flow: Flow[T]) -> AsyncGenerator[Event | Done[T], None]:
     """Perform a flow's effects, awaiting; yields the events and, last, the flow's value as `Done`."""
-    step: Callable[[], Effect[Any]] = partial(next, flow)
+    outcome: Any = None
+    error: Exception | None = None
     try:
         while True:
             try:
-                effect = step()
+                effect = flow.send(outcome) if error is None else flow.throw(error)
             except StopIteration as stop:
                 yield Done(stop.value)
                 return
+            outcome = error = None
             try:
-                outcome: Any = None
                 async with aclosing(effect.aperform()) as events:
                     async for event in events:
                         if isinstance(event, Done):
                             outcome = event.value
                         else:
                             yield event
-                step = partial(flow.send, outcome)
-            except Exception as error:
-                step = partial(flow.throw, error)
+            except Exception as caught:
+                error = caught
     finally:
         flow.close()
 
 
-def around(handle: Callable[[Effect[Any]], Flow[Any]]) -> Policy:
-    """The policy that hands every effect of a flow to the generator `handle` and gives the flow what it returns."""
-    return lambda flow: interpret(flow, handle)
+def around(handle: Callable[[Any], Flow[Any]], only: type | None = None) -> Policy:
+    """The policy that hands every effect of a flow to the generator `handle` and gives the flow what it returns.
+
+    With `only`, it hands over the effects of this type alone.
+    """
+    return lambda flow: interpret(flow, handle, only)
 
 
 def stacked(flow: Flow[T], policies: tuple[Policy, ...]) -> Flow[T]:

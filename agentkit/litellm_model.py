@@ -5,7 +5,6 @@ and when to ask again is for the policies, who need to know each failure.
 """
 
 import asyncio
-import gc
 import logging
 import os
 import sys
@@ -21,6 +20,7 @@ from .model import Delta, Reply, Request
 from .secrets import MaskedDict
 from .wire.assembler import Assembler
 from .wire.errors import model_error
+from .wire.loading import uncollected
 from .wire.overheard import Overheard
 from .wire.prices import prices_of
 from .wire.replies import Route, whole_reply
@@ -54,13 +54,8 @@ def _litellm() -> Any:
     with _importing:
         for name, value in _QUIET_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        collecting = gc.isenabled()
-        gc.disable()  # 2,600 modules: without collections in between a third faster
-        try:
+        with uncollected():
             import litellm
-        finally:
-            if collecting:
-                gc.enable()
         litellm.suppress_debug_info = True  # advertisements on stdout
         litellm.disable_hf_tokenizer_download = True  # else streams of Llama models wait for Hugging Face
         # What would be loaded in the first request, while the provider's time is measured.

@@ -114,7 +114,8 @@ def stack(
         approve(settings.approve, session.approvals),  # nobody is asked about a call that will not be run
         # after the landing, for there an answer is taken as it is
         *([check_answers(settings.checks, run.history)] if settings.checks else []),
-        hand_over(settings.handoffs, session),  # outside of the checks, for a hand-off is no answer
+        # outside of the checks, for a hand-off is no answer
+        *([hand_over(settings.handoffs, session)] if settings.handoffs else []),
         text_calls(context),
         *([text_mode()] if settings.tool_mode == "text" else []),
         whole_replies(),

@@ -4,6 +4,8 @@ A turn runs as a whole: as long as one of its calls is undecided, none of them i
 What was decided by then is kept with the conversation, and so are the paused agents inside its tools.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar

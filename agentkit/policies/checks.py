@@ -1,5 +1,7 @@
 """The answer is looked at before it counts: whoever finds fault with it sends it back to the model with the reason."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

@@ -9,12 +9,14 @@ A window is learnt from the provider's refusal and kept, by the model's name, fo
 requests are shortened before they are sent.  As long as a model has refused nothing, this costs nothing.
 """
 
+from __future__ import annotations
+
 import json
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import ModelError
-from ..flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
+from ..flow import Emit, Flow, Policy, Trouble, ask, interpret
 from ..model import AskModel, Reply, Request
 from ..wire.windows import window_told
 from .shortening import Kept, Shortened
@@ -73,17 +75,15 @@ def compact(window: int | None = None) -> Policy:
         readers: dict[str, _Reader] = {}
         kept: Kept | None = None
 
-        def handle(effect: Effect[Any]) -> Flow[Any]:
+        def handle(effect: AskModel) -> Flow[Any]:
             nonlocal kept
-            if not isinstance(effect, AskModel):
-                return (yield from ask(effect))
             kept = kept or Kept.of(effect.request.messages)
             name = effect.model.name
             if name not in readers:
                 readers[name] = _Reader(_models.setdefault(name, _Known()), window, Shortened(kept))
             return (yield from readers[name].asked(effect))
 
-        return interpret(flow, handle)
+        return interpret(flow, handle, AskModel)
 
     return policy
 

@@ -4,6 +4,8 @@ Nothing is seen of it but the time that is saved.  When the turn's calls are run
 what no call asks for after all (the reply was withdrawn, a limit, no approval) is dropped.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -65,7 +67,7 @@ def early_reads(context: RunContext[Any] | None = None) -> Policy:
 class WatchedAsk(AskModel):
     """`AskModel` that shows `begun` each piece of a call."""
 
-    begun: "_Begun" = field(kw_only=True)
+    begun: _Begun = field(kw_only=True)
 
     def perform(self) -> Generator[Event, None, Reply]:
         seen = self.begun.watch(self, None)

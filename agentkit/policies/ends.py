@@ -4,6 +4,8 @@ The model is asked again, a bounded number of times; what is said to it then sta
 used of its replies never reaches the history.  Outside of whatever reads calls in texts, which then sees whole ones.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -124,13 +126,12 @@ def _written(reply: Reply) -> str:
 def refusals() -> Policy:
     """Raise `ModelError` of the kind "refused", in the provider's words, for a reply that it did not want to write."""
 
-    def handle(effect: Effect[Any]) -> Flow[Any]:
-        outcome = yield from ask(effect)
-        if isinstance(effect, AskModel):
-            _require_wanted(effect, outcome)
-        return outcome
+    def handle(effect: AskModel) -> Flow[Reply]:
+        reply: Reply = yield from ask(effect)
+        _require_wanted(effect, reply)
+        return reply
 
-    return around(handle)
+    return around(handle, AskModel)
 
 
 def _require_wanted(effect: AskModel, reply: Reply) -> None:

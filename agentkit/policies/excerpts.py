@@ -1,5 +1,7 @@
 """Long results are cut to their head and tail; the model can read on with a tool that is there only then."""
 
+from __future__ import annotations
+
 import hashlib
 from dataclasses import dataclass, field, replace
 from functools import cache, partial

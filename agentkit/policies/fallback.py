@@ -1,11 +1,13 @@
 """Other models to go on with when one cannot be had."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from ..errors import ModelError, ModelErrorKind
-from ..flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
+from ..flow import Emit, Flow, Policy, Trouble, ask, interpret
 from ..model import AskModel, Model
 
 KINDS: frozenset[ModelErrorKind] = frozenset(get_args(ModelErrorKind)) - {"refused"}
@@ -39,10 +41,8 @@ def fallback(models: Sequence[Model], *, kinds: Collection[ModelErrorKind] = KIN
     def policy(flow: Flow[Any]) -> Flow[Any]:
         place = 0
 
-        def handle(effect: Effect[Any]) -> Flow[Any]:
+        def handle(effect: AskModel) -> Flow[Any]:
             nonlocal place
-            if not isinstance(effect, AskModel):
-                return (yield from ask(effect))
             known = (effect.model, *models)
             failed: list[ModelError] = []
             while True:
@@ -56,7 +56,7 @@ def fallback(models: Sequence[Model], *, kinds: Collection[ModelErrorKind] = KIN
                 place = (place + 1) % len(known)
                 yield from ask(Emit(FallenBack(last, known[place].name)))
 
-        return interpret(flow, handle)
+        return interpret(flow, handle, AskModel)
 
     return policy
 

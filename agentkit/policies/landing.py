@@ -4,6 +4,8 @@ Whoever wants a run ended raises `LimitExceeded` or `NoAnswer` where the loop as
 loop, catches it, and raises it in the end if the last request brings no valid answer.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -4,6 +4,8 @@ The outermost policy, next to the model, so that it sees each request that is re
 Dollars and seconds are hard: the last request is paid from them.  At the others it comes on top.
 """
 
+from __future__ import annotations
+
 import math
 from contextvars import ContextVar
 from dataclasses import replace

@@ -1,9 +1,11 @@
 """How long a reply may take, for models that are given as objects: each request to them says so."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 
-from ..flow import Effect, Flow, Policy, around, ask
+from ..flow import Flow, Policy, around, ask
 from ..litellm_model import LiteLLMModel
 from ..model import AskModel
 from .limits import timed
@@ -15,9 +17,9 @@ def reply_time(seconds: float) -> Policy:
     A model of litellm's keeps its own, which for a streamed reply counts between the pieces.
     """
 
-    def handle(effect: Effect[Any]) -> Flow[Any]:
-        if isinstance(effect, AskModel) and not isinstance(effect.model, LiteLLMModel):
+    def handle(effect: AskModel) -> Flow[Any]:
+        if not isinstance(effect.model, LiteLLMModel):
             effect = replace(effect, request=timed(effect.request, seconds))
         return (yield from ask(effect))
 
-    return around(handle)
+    return around(handle, AskModel)

@@ -3,6 +3,8 @@
 Only the request to the model is made again: the conversation is what it was, and no tool runs a second time.
 """
 
+from __future__ import annotations
+
 import random
 import time
 from collections.abc import Sequence
@@ -10,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import ModelError
-from ..flow import Effect, Emit, Flow, Policy, Sleep, Trouble, around, ask
+from ..flow import Emit, Flow, Policy, Sleep, Trouble, around, ask
 from ..model import AskModel
 
 WAITS = (0.5, 1.0, 2.0, 4.0)
@@ -43,9 +45,7 @@ def retry(waits: Sequence[float] = WAITS, *, longest_wait: float = LONGEST_WAIT,
     raised instead.
     """
 
-    def handle(effect: Effect[Any]) -> Flow[Any]:
-        if not isinstance(effect, AskModel):
-            return (yield from ask(effect))
+    def handle(effect: AskModel) -> Flow[Any]:
         begun, timeout = time.monotonic(), effect.request.timeout
         end = None if timeout is None else begun + timeout
         latest = begun + (budget if timeout is None else min(budget, timeout))
@@ -67,7 +67,7 @@ def retry(waits: Sequence[float] = WAITS, *, longest_wait: float = LONGEST_WAIT,
             error = caught
         raise _counted(error, len(waits) + 1)
 
-    return around(handle)
+    return around(handle, AskModel)
 
 
 def _until(effect: AskModel, end: float | None) -> AskModel:

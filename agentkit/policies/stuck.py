@@ -10,6 +10,8 @@ So one call, or two or three by turns, made over and over are found; whatever br
 it is called.  Only useless turns in a row count.
 """
 
+from __future__ import annotations
+
 import json
 from collections import deque
 from collections.abc import Iterable

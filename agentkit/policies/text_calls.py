@@ -1,11 +1,13 @@
 """Calls that a model wrote as text instead of making them are made: small models often do not know better."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..context import RunContext
-from ..flow import Effect, Emit, Flow, Policy, Trouble, around, ask
+from ..flow import Emit, Flow, Policy, Trouble, around, ask
 from ..messages import Message, ToolCall, assistant, text_of
 from ..model import AskModel, Reply, Request
 from ..written import Written, written_calls
@@ -31,15 +33,15 @@ def text_calls(context: RunContext[Any] | None = None) -> Policy:
     quotes a call is left alone, as is a call that stands in the output of a tool: that is data.
     """
 
-    def handle(effect: Effect[Any]) -> Flow[Any]:
+    def handle(effect: AskModel) -> Flow[Any]:
         reply = yield from ask(effect)
-        if not isinstance(effect, AskModel) or (found := _calls_in(reply, effect.request, context)) is None:
+        if (found := _calls_in(reply, effect.request, context)) is None:
             return reply
         calls = [ToolCall("", call.name, call.arguments) for call in found.calls]  # the loop numbers them
         yield from ask(Emit(TextCallFound(tuple(calls))))
         return replace(reply, message={**reply.message, **assistant(found.lead or None, calls)})
 
-    return around(handle)
+    return around(handle, AskModel)
 
 
 def _calls_in(reply: Reply, request: Request, context: RunContext[Any] | None) -> Written | None:

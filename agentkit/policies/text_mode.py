@@ -4,13 +4,15 @@ Only the requests are rewritten: the history holds calls and results in their us
 take the conversation over.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..flow import Effect, Flow, Policy, around, ask
+from ..flow import Flow, Policy, around, ask
 from ..messages import Message, ToolCall, assistant, calls_of, system, text_of
 from ..model import AskModel, Reply, Request
 from ..registry import ToolRegistry
@@ -41,16 +43,14 @@ def text_mode() -> Policy:
     Calls in other forms are `text_calls`' affair, which sees the reply next.
     """
 
-    def handle(effect: Effect[Any]) -> Flow[Any]:
-        if not isinstance(effect, AskModel):
-            return (yield from ask(effect))
+    def handle(effect: AskModel) -> Flow[Any]:
         request = effect.request
         reply: Reply = yield from ask(replace(effect, request=_in_text(request)))
         if reply.finish_reason == "length" or reply.message.get("tool_calls"):
             return reply
         return replace(reply, message=_with_calls(reply.message, request))
 
-    return around(handle)
+    return around(handle, AskModel)
 
 
 def _in_text(request: Request) -> Request:

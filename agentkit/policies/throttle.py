@@ -4,6 +4,8 @@ There is one gate for a model's name in the process, and all agents pass it, whe
 two name different limits for one model, the smaller one holds, from then on.
 """
 
+from __future__ import annotations
+
 import asyncio
 import threading
 import time
@@ -14,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from ..errors import DefinitionError, ModelError
-from ..flow import Done, Effect, Emit, Event, Flow, Policy, around, ask
+from ..flow import Done, Emit, Event, Flow, Policy, around, ask
 from ..model import AskModel
 
 MINUTE = 60.0
@@ -151,9 +153,7 @@ def throttle(max_concurrency: int | None = None, requests_per_minute: int | None
     limits = (max_concurrency, requests_per_minute)
     _check(*limits)
 
-    def handle(effect: Effect[Any]) -> Flow[Any]:
-        if not isinstance(effect, AskModel):
-            return (yield from ask(effect))
+    def handle(effect: AskModel) -> Flow[Any]:
         name = effect.model.name
         gate = _gates.get(name) if limits == (None, None) else gate_of(name, *limits)
         if gate is None:
@@ -172,7 +172,7 @@ def throttle(max_concurrency: int | None = None, requests_per_minute: int | None
         finally:
             gate.leave(ticket)
 
-    return around(handle)
+    return around(handle, AskModel)
 
 
 def _check(max_concurrency: int | None, requests_per_minute: int | None) -> None:

@@ -1,11 +1,13 @@
 """How long calls may take and whether they overlap, where a tool does not say so itself."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 
 from ..calls import BoundCall
 from ..child import check_main
-from ..flow import Effect, Flow, Policy, ask, interpret
+from ..flow import Flow, Policy, ask, interpret
 from ..running import CallTools
 
 TOOL_TIMEOUT = 60.0
@@ -25,14 +27,12 @@ def tool_settings(timeout: float | None = TOOL_TIMEOUT, *, sequential: bool = Fa
         seconds = own if own != "agent" else None if bound.is_answer else timeout
         return bound if seconds is None else replace(bound, timeout=seconds)
 
-    def handle(effect: Effect[Any]) -> Flow[Any]:
-        if isinstance(effect, CallTools):
-            calls = tuple(limited(bound) for bound in effect.calls)
-            effect = replace(effect, calls=calls, sequential=sequential or effect.sequential)
-        return (yield from ask(effect))
+    def handle(effect: CallTools) -> Flow[Any]:
+        calls = tuple(limited(bound) for bound in effect.calls)
+        return (yield from ask(replace(effect, calls=calls, sequential=sequential or effect.sequential)))
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
         check_main()
-        return interpret(flow, handle)
+        return interpret(flow, handle, CallTools)
 
     return policy

@@ -3,11 +3,13 @@
 Some servers know no `tool_choice` but "auto", and of some models the thinking ones do not.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 
 from ..errors import ModelError
-from ..flow import Effect, Emit, Flow, Policy, around, ask
+from ..flow import Emit, Flow, Policy, around, ask
 from ..model import AskModel
 from .retry import Retrying
 
@@ -15,17 +17,17 @@ from .retry import Retrying
 def unforced() -> Policy:
     """Ask once more, with `tool_choice="auto"`, when a request that forces a call is refused as it stands."""
 
-    def handle(effect: Effect[Any]) -> Flow[Any]:
+    def handle(effect: AskModel) -> Flow[Any]:
         try:
             return (yield from ask(effect))
         except ModelError as caught:
             error = caught
-        if not isinstance(effect, AskModel) or not _may_be_force(effect.request.tool_choice, error):
+        if not _may_be_force(effect.request.tool_choice, error):
             raise error
         yield from ask(Emit(Retrying(error, 0.0)))
         return (yield from ask(replace(effect, request=replace(effect.request, tool_choice="auto"))))
 
-    return around(handle)
+    return around(handle, AskModel)
 
 
 def _may_be_force(tool_choice: str, error: ModelError) -> bool:

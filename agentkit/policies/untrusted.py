@@ -11,6 +11,8 @@ among values that the user did give; a wrong answer.  A fence is a hint that mod
 depend on it.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

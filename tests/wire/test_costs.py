@@ -3,6 +3,8 @@
 import asyncio
 import itertools
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -137,3 +139,17 @@ def test_tools_that_litellm_rewrites_are_copied_for_each_request(monkeypatch: py
         agent_at(server, Provider("gemini")).run("?")
     assert len(handed) == TURNS + 1
     assert set(handed) == {handed[0]}
+
+
+@pytest.mark.parametrize(("own", "is_frozen"), [(0, True), (2_000_000, False)])
+def test_what_litellm_loads_is_looked_through_no_more_where_it_is_most_of_all(own: int, is_frozen: bool) -> None:
+    program = f"""
+import gc
+held = [[] for _ in range({own})]
+from agentkit.litellm_model import _litellm
+_litellm()
+assert gc.isenabled()
+print(gc.get_freeze_count() > 100_000)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(is_frozen)
