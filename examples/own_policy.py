@@ -16,8 +16,6 @@ from agentkit.testing import ScriptedModel
 
 def discreet(effect):
     """Hides e-mail addresses from the model; the conversation itself, and what the tools get, keep them."""
-    if not isinstance(effect, AskModel):
-        return (yield from ask(effect))
     hidden = json.loads(re.sub(r"[\w.+-]+@[\w.-]+\w", "<address>", json.dumps(list(effect.request.messages))))
     return (yield from ask(replace(effect, request=replace(effect.request, messages=hidden))))
 
@@ -26,8 +24,6 @@ def remembered(known):
     """Gives the reply to a request that was made before; `known` may be any mapping, one on disk for example."""
 
     def handle(effect):
-        if not isinstance(effect, AskModel):
-            return (yield from ask(effect))
         key = json.dumps([effect.model.name, list(effect.request.messages), effect.request.tool_choice])
         if key in known:
             print("  (this reply was known)")
@@ -35,7 +31,7 @@ def remembered(known):
             known[key] = yield from ask(effect)
         return known[key]
 
-    return around(handle)
+    return around(handle, AskModel)
 
 
 def customer(name: str) -> str:
@@ -48,7 +44,7 @@ model = ScriptedModel(
     {"tool_calls": [{"name": "final_answer", "arguments": {"text": "Ada has been a customer since 2019."}}]},
 )
 agent = JsonAgent(
-    [customer], model=os.environ.get("AGENTKIT_MODEL") or model, policies=[around(discreet), remembered({})]
+    [customer], model=os.environ.get("AGENTKIT_MODEL") or model, policies=[around(discreet, AskModel), remembered({})]
 )
 for time in ("first", "second"):
     result = agent.run("Since when is Ada a customer?", session=Session())

@@ -99,13 +99,12 @@ def customer(name: str) -> str:
 
 
 def discreet(effect):
-    if not isinstance(effect, AskModel):
-        return (yield from ask(effect))
     hidden = json.loads(re.sub(r"[\w.+-]+@[\w.-]+\w", "<address>", json.dumps(list(effect.request.messages))))
     return (yield from ask(replace(effect, request=replace(effect.request, messages=hidden))))
 
 
-agent = JsonAgent(customer, model="offline", policies=[around(discreet)])  # the embedded model repeats what it reads
+embedded = "offline"  # it repeats what it reads
+agent = JsonAgent(customer, model=embedded, policies=[around(discreet, AskModel)])
 result = agent.run('Look up the customer "Ada".')
 print("the model said:", result.answer)
 print("the tool said: ", result.calls[0].content)
@@ -117,14 +116,12 @@ print("the tool said: ", result.calls[0].content)
 # %%
 def remembered(known):
     def handle(effect):
-        if not isinstance(effect, AskModel):
-            return (yield from ask(effect))
         key = json.dumps([effect.model.name, list(effect.request.messages)])
         if key not in known:
             known[key] = yield from ask(effect)
         return known[key]
 
-    return around(handle)
+    return around(handle, AskModel)
 
 
 known = {}
