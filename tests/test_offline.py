@@ -493,3 +493,109 @@ def test_an_answer_with_fields_of_its_own_is_filled_from_the_results():
     assert JsonAgent(price_of, answer=Offer)("What is the price of tea?") == Offer("tea", 3.5)
     with pytest.raises(NoAnswer):
         JsonAgent(price_of, answer=Offer)("Sing a song")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "query", "value"),
+    [
+        ("serial", "order 0417 please", "0417"),
+        ("serial", "order the one with number 318-77", "318-77"),
+        ("train", "order a seat on RE 4711", "RE 4711"),
+        ("zone", "order for Asia/Tokyo", "Asia/Tokyo"),
+        ("repository", "order acme/website", "acme/website"),
+        ("mask", "order what matches C?T*", "C?T*"),
+        ("vitamin", "order some vitamin C", "vitamin C"),
+        ("dish", "order which soup goes with dumplings", "dumplings"),
+        ("task", "remind Ann to feed the cat at 7:00 and order it", "feed the cat"),
+        ("message", "order this and tell Ann Bell that we are late.", "we are late"),
+    ],
+)
+def test_codes_signs_and_sentences_are_values(parameter, query, value):
+    assert only(query, offer("order", "Order something", {parameter: param("string")})) == {parameter: value}
+
+
+def test_a_number_belongs_to_the_words_that_it_counts():
+    tool = offer("plan_garden", "Plan a garden", {"rows": param("integer"), "depth": param("integer", "Depth in cm")})
+    assert only("Plan a garden with 12 rows 30 cm deep", tool) == {"rows": 12, "depth": 30}
+    stock = offer("add_stock", "Add stock", {"item": param("string"), "quantity": param("integer")}, ["item"])
+    assert plan("Add stock: 4 lemons, 2 jars of honey and 9 limes", [stock]) == [
+        ("add_stock", {"item": item, "quantity": count}) for item, count in (("lemons", 4), ("honey", 2), ("limes", 9))
+    ]
+
+
+def test_the_unit_that_a_description_names_tells_of_an_optional_parameter():
+    tool = offer(
+        "toast_bread", "Toast bread", {"slices": param("integer"), "power": param("integer", "In kW")}, ["slices"]
+    )
+    assert only("Toast 2 slices of bread at 3 kW", tool) == {"slices": 2, "power": 3}
+
+
+def test_one_option_for_two_parameters_goes_where_its_preposition_points():
+    scale = param("string", enum=["acre", "hectare"])
+    tool = offer("convert_area", "Convert an area", {"area": param("number"), "from_unit": scale, "to_unit": scale})
+    assert only("Convert 7 hectares to acres", tool) == {"area": 7, "from_unit": "hectare", "to_unit": "acre"}
+
+
+@pytest.mark.parametrize(
+    ("description", "query", "value"),
+    [
+        ("Code of the currency", "pay in Swiss francs", "CHF"),
+        ("Language code", "pay in Portuguese", "pt"),
+        ("Two-letter code of the country", "pay in Norway", "NO"),
+        ("Name of the country", "pay in Norway", "Norway"),
+    ],
+)
+def test_a_parameter_that_asks_for_a_code_gets_the_code_of_what_is_said(description, query, value):
+    assert only(query, offer("pay_bill", "Pay a bill", {"with": param("string", description)})) == {"with": value}
+
+
+ROUTE = offer(
+    "route_length",
+    "Length of a route",
+    {"start": param("string"), "end": param("string"), "unit": param("string", enum=["km", "miles"])},
+    ["start", "end"],
+)
+
+
+def test_what_is_said_at_the_end_holds_for_all_calls():
+    expected = [
+        ("route_length", {"start": start, "end": end, "unit": "miles"})
+        for start, end in (("Bern", "Basel"), ("Graz", "Linz"))
+    ]
+    assert plan("Length of the route from Bern to Basel, and from Graz to Linz, in miles", [ROUTE]) == expected
+    assert plan("Route length from Bern to Basel and from Graz to Linz? In miles please.", [ROUTE]) == expected
+
+
+def test_a_clause_that_gives_parameters_anew_makes_a_call():
+    lamp = offer("dim_lamp", "Dim a lamp", {"place": param("string"), "level": param("integer")})
+    assert plan("Dim the lamp in the attic to 20 and the cellar to 35", [lamp]) == [
+        ("dim_lamp", {"place": "attic", "level": 20}),
+        ("dim_lamp", {"place": "cellar", "level": 35}),
+    ]
+    assert plan("Write 8 as a roman numeral, and another one for 12", [ROMAN]) == [
+        ("text.roman_numeral", {"number": n}) for n in (8, 12)
+    ]
+
+
+def test_a_pronoun_stands_for_a_value_of_another_task():
+    born = offer("birth_year", "Year in which a painter was born", {"painter": param("string")})
+    museum = offer("find_works", "Find the works of a painter", {"painter": param("string")})
+    assert plan("In which year was the painter Frida Kahlo born, and find her works", [born, museum]) == [
+        ("birth_year", {"painter": "Frida Kahlo"}),
+        ("find_works", {"painter": "Frida Kahlo"}),
+    ]
+
+
+def test_words_of_a_quotation_ask_for_nothing():
+    close = offer("close_window", "Close a window", {"window": param("string")})
+    post = offer("post_letter", "Post a letter", {"subject": param("string"), "body": param("string")})
+    query = "Post a letter with the subject 'Cold' and the body 'Close the window'"
+    assert plan(query, [close, post]) == [("post_letter", {"subject": "Cold", "body": "Close the window"})]
+
+
+def test_a_value_that_a_preposition_leads_to_is_not_lost():
+    tool = offer("hire_clown", "Hire a clown", {"date": param("string"), "venue": param("string")}, ["date"])
+    assert only("Hire a clown for 2024-07-01 under the tent of Rosalba", tool) == {
+        "date": "2024-07-01",
+        "venue": "Rosalba",
+    }

@@ -56,8 +56,7 @@ class OfflineModel:
         answer, offered = request.tools.answer, request.tools.schemas("openai")
         tools = [tool for tool in offered if tool["function"]["name"] != FINAL_ANSWER]
         query, answered = _turn(request.messages)
-        asked = "" if request.tool_choice == FINAL_ANSWER else query
-        planned, lacking = plan_calls(asked, tools, self._today())
+        planned, lacking = plan_calls("" if request.tool_choice == FINAL_ANSWER else query, tools, self._today())
         calls = [call for call in planned if call not in [one[:2] for one in answered]]
         if not calls:
             text = answer_text(answered, lacking, [tool["function"]["name"] for tool in tools])
@@ -94,10 +93,8 @@ def answer_text(answered: Sequence[Answered], lacking: Mapping[str, Sequence[str
     for name, arguments, content in answered:
         about = ", ".join(map(str, arguments.values()))
         told = content if len(content) <= LONGEST else content[:LONGEST].rsplit(" ", 1)[0] + " ..."
-        if _ERROR.match(content):
-            lines.append(f"{name} could not answer{about and f' for {about}'}: {told}")
-        else:
-            lines.append(f"{name}{about and f' ({about})'}: {told}" if len(answered) > 1 else told)
+        found = f"{name}{about and f' ({about})'}: {told}" if len(answered) > 1 else told
+        lines.append(f"{name} could not answer{about and f' for {about}'}: {told}" if _ERROR.match(content) else found)
     lines += [f"I could not call {name}: the query does not say {', '.join(told)}." for name, told in lacking.items()]
     known = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     return "\n".join(lines) or f"I found no tool that fits this query. The tools I have: {known or 'none'}."
@@ -119,11 +116,10 @@ def _guesses(schema: JsonSchema, good: Sequence[Answered], text: str) -> Iterato
     values = [value_in(one.content, one.content) for one in good]
     parts = [part for part in (*(one.arguments for one in good), *values) if isinstance(part, dict)]
     merged = {key: value for part in parts for key, value in part.items()}
-    said = re.sub(r'[][{}"]', " ", "\n".join(one.content for one in good))
     whole = [*values, values, text] if len(values) == 1 else [values or text, text]
     held = [_shaped(schema, (), {**merged, WRAPPING: one}) for n, one in enumerate(whole) if one not in whole[:n]]
     yield from (named for named in held if len(named) == len(schema["properties"]))
-    told = read_fields(schema, said)
+    told = read_fields(schema, re.sub(r'[][{}"]', " ", "\n".join(one.content for one in good)))
     yield from (told | held[0], held[0] | told)
 
 

@@ -1,9 +1,11 @@
 """The planner: from a query and the tools on offer to the calls that the query asks for.
 
 1. The query is cut into clauses, and for each the tool is chosen whose words it says best.  Clauses in a row that ask
-   for the same tool, or for nothing clearly, are one task.
+   for the same tool, or for nothing clearly, are one task, until one gives parameters anew.  A clause that gives none
+   anew is shared with the earlier tasks of the tool ("..., *in miles*").
 2. For each task the parameters of its tool get the values that fit them (`fit`), the best fit first, one value each.
-3. A value left over that stands beside one already taken ("Rome and *Paris*") makes one more call.
+3. A value left over that stands beside one already taken ("Rome and *Paris*") makes one more call; another one to which
+   a preposition leads goes to an optional parameter of which nothing is said.
 """
 
 import datetime
@@ -11,19 +13,19 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from .fit import Fit, Param, Tool, fits_of, known_fits, read_tool
+from .fit import Fit, Param, Tool, fits_of, read_tool
 from .text import GENERIC, PATTERNS, STOP, Query, Span, in_one_list, read_query
 
 Call: TypeAlias = tuple[str, dict[str, Any]]
 Plan: TypeAlias = tuple[list[Call], dict[str, list[str]]]
 
-# What a value must score; what of it words must tell for an optional parameter; what a value from elsewhere loses.
-NEEDED, TOLD, OUTSIDE = 0.3, 0.55, 0.9
+# The clauses that a query is cut into, at most; what a value must score, and a good one; what of it words must tell for
+# an optional parameter; what a value from elsewhere loses, and one that a pronoun may refer to.
+CLAUSES, NEEDED, GOOD, TOLD, OUTSIDE, REFERRED = 30, 0.3, 0.7, 0.55, 0.9, 0.4
 
 
 def plan(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date | None = None) -> list[Call]:
@@ -33,11 +35,11 @@ def plan(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date | 
 
 def plan_calls(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date) -> Plan:
     """As `plan`, and for each fitting tool that cannot be called the arguments that the query lacks."""
-    tasks = _tasks(read_query(query, today), *_offer(json.dumps(list(tools))))
-    done = [(task.tool.name, *task.calls()) for task in tasks]
+    offer = _offer(json.dumps(list(tools)))
+    done = [(task.tool.name, *task.calls()) for task in _tasks(read_query(query, today), *offer)]
     calls = [(name, arguments) for name, found, _ in done for arguments in found]
-    lacking = {name: missing for name, _, missing in done if missing}
-    return [call for n, call in enumerate(calls) if call not in calls[:n]], lacking
+    calls = [call for n, call in enumerate(calls) if call not in calls[:n]]
+    return calls, {name: missing for name, _, missing in done if missing}
 
 
 def read_fields(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -54,30 +56,25 @@ def read_fields(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
 def _offer(definitions: str) -> tuple[Sequence[Tool], Mapping[str, float]]:
     """The tools on offer, and how rare each concept is among them."""
     tools = [read_tool(definition) for definition in json.loads(definitions)]
-    counts = Counter(word for tool in tools for word in tool.weights)
-    return tools, {w: math.log(1 + len(tools) / n) * (0.2 if w in GENERIC else 1.0) for w, n in counts.items()}
+    counts = Counter(word for tool in tools for word in tool.weights).items()
+    return tools, {word: math.log(1 + len(tools) / count) for word, count in counts}
 
 
 def _tasks(query: Query, tools: Sequence[Tool], rarity: Mapping[str, float]) -> list["Task"]:
     """The stretches of the query, each with the tool it asks for; none when no tool fits."""
     tasks: list[Task] = []
-
-    def relevance(tool: Tool, said: set[str]) -> float:
-        return math.fsum(tool.weights.get(word, 0) * rarity.get(word, 0) for word in said)
-
     for start, end in _clauses(query) if tools else ():
         said = query.concepts(start, end)
-        task = Task(max(tools, key=lambda tool: relevance(tool, said)), query, start, end)
-        last = tasks[-1] if tasks else task
-        if not tasks or (task.tool.is_meant(said) and relevance(task.tool, said) > relevance(last.tool, said)):
+        told = [math.fsum(tool.weights.get(word, 0) * rarity.get(word, 0) for word in said) for tool in tools]
+        best = tools[told.index(max(told))]
+        last = tasks[-1] if tasks else None
+        if not last or (best.is_meant(said) and max(told) > told[tools.index(last.tool)]):
+            tasks.append(Task(best, query, start, end))
+        elif (task := Task(last.tool, query, start, end)).is_next(last, "another" in said or last.tool.is_meant(said)):
             tasks.append(task)
-        elif last.filled() > 1:
-            tasks.append(replace(task, tool=last.tool))
         else:
-            tasks[-1] = replace(last, end=end)
-    tails = [task for last, task in pairwise(tasks) if last.tool is task.tool and not task.filled()]
-    pairs = pairwise([*tasks, *tasks[:1]])  # the first is no tail
-    tasks = [replace(task, end=after.end) if after in tails else task for task, after in pairs if task not in tails]
+            tasks[-1] = last._replace(end=end)
+            tasks[:-1] = [t._replace(tails=[*t.tails, task]) if t.tool is last.tool else t for t in tasks[:-1]]
     return tasks if any(task.tool.is_meant(query.concepts(0, len(query.text))) for task in tasks) else []
 
 
@@ -85,25 +82,28 @@ def _clauses(query: Query) -> list[tuple[int, int]]:
     """The clauses of a query, as (start, end); quotations and lists of values are not cut."""
     values = [value for value in query.values if value.kind != "phrase"]
     whole = [*zip(values, values, strict=True), *(two for two in pairwise(values) if in_one_list(*two, query.text))]
-    breaks = (match.end() for match in PATTERNS["break"].finditer(query.text))
-    cuts = [end for end in breaks if not any(first.start < end - 1 < last.end for first, last in whole)]
-    return list(pairwise([0, *cuts, len(query.text)]))
+    cuts = [match.end() for match in PATTERNS["break"].finditer(query.text)]
+    cuts = [cut for cut in cuts if not any(first.start < cut - 1 < last.end for first, last in whole)]
+    return list(pairwise([0, *cuts[:CLAUSES], len(query.text)]))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Task:
+class Task(NamedTuple):
     """A stretch of a query, and the tool that it asks for."""
 
     tool: Tool
     query: Query
     start: int
     end: int
+    tails: Sequence["Task"] = ()
 
-    def filled(self) -> int:
-        """How many arguments the stretch by itself gives, when it says all that a call needs; else none."""
-        columns = self._columns()
-        whole = all(param in columns for param in self.tool.params if param.required)
-        return len(columns) if whole and all(self._holds(column[0]) for column in columns.values()) else 0
+    def is_next(self, last: "Task", is_told: bool) -> bool:
+        """Whether the stretch asks for one more call of the tool of the last, which it may say that it does."""
+        again = [param for param in self._given(GOOD) & last._given(GOOD) if is_told or not param.is_list]
+        needed = {param for param in self.tool.params if param.required}
+        return len(again) > 1 or (len(again) == 1 and needed <= last._given(NEEDED))
+
+    def _given(self, least: float) -> set[Param]:
+        return {p for p, (fit, *_) in self._columns().items() if self._holds(fit) and fit.score >= least}
 
     def calls(self) -> tuple[list[dict[str, Any]], list[str]]:
         """The arguments of each call that the stretch asks for, or the required names it lacks."""
@@ -114,21 +114,21 @@ class Task:
         calls: list[dict[str, Any]] = [{} for _ in range(max(map(len, spread.values()), default=1))]
         for index, call in enumerate(calls):
             for param, column in columns.items():
-                *above, name = param.path
-                place = reduce(lambda place, step: place.setdefault(step, {}), above, call)
+                place = reduce(lambda place, step: place.setdefault(step, {}), param.path[:-1], call)
                 arguments = [fit.argument for fit in column]
-                place[name] = arguments[min(index, len(column) - 1)] if param in spread else arguments
+                place[param.path[-1]] = arguments[min(index, len(column) - 1)] if param in spread else arguments
         return calls, []
 
     def _columns(self) -> dict[Param, list[Fit]]:
         """What each parameter gets, in order: the best fits, one to each, then what is left and stands beside them."""
-        ranked = sorted(self.fits(), key=lambda fit: (-fit.score, fit.value.start))
+        ranked = sorted(self.fits(), key=lambda fit: (not self._holds(fit), -fit.score, fit.value.start))
         columns: dict[Param, list[Fit]] = {param: [] for param in self.tool.params}
         taken: set[int] = set()
         for is_first in (True, False):
             for fit in ranked:
                 column, places, text = columns[fit.param], range(fit.value.start, fit.value.end), self.query.text
-                is_next = not column if is_first else any(in_one_list(one.value, fit.value, text) for one in column)
+                is_listed = any(in_one_list(one.value, fit.value, text) for one in column)
+                is_next = is_listed and not is_first if column else is_first != self._is_loose(fit)
                 if is_next and taken.isdisjoint(places):
                     column.append(fit)
                     taken.update(places)
@@ -136,28 +136,30 @@ class Task:
 
     def fits(self) -> Iterator[Fit]:
         """The fits that are good enough; those from outside the stretch, at a loss, for required parameters only."""
-        values, words = list(self._values()), self.query.said(self.start, self.end)
+        loss = REFERRED if PATTERNS["pronoun"].search(self.query.text, self.start, self.end) else OUTSIDE
+        values = list(self._values())
         for param in self.tool.params:
-            for fit in (*fits_of(param, values), *known_fits(param, words, self.query)):
-                is_inside, is_told = self._holds(fit), fit.cue >= TOLD or len(self.tool.params) == 1
-                fit = fit if is_inside else fit._replace(score=fit.score - OUTSIDE)
-                if fit.score >= NEEDED and (param.required or (is_inside and is_told)):
+            for fit in fits_of(param, values, self.query):
+                is_inside = self._holds(fit) or any(tail._holds(fit) for tail in self.tails)
+                fit = fit if is_inside else fit._replace(score=fit.score - loss)
+                if fit.score >= NEEDED and (param.required or (is_inside and (fit.cue >= TOLD or self._is_loose(fit)))):
                     yield fit
+
+    def _is_loose(self, fit: Fit) -> bool:
+        """Whether a preposition leads to a value, but nothing tells that it is for this optional parameter."""
+        is_good = "<lead>" in fit.value.context and fit.param.fits.get(fit.value.kind, 0) >= GOOD
+        return (is_good or len(self.tool.params) == 1) and fit.cue < TOLD and not fit.param.required
 
     def _values(self) -> Iterator[Span]:
         """The values and phrases of the query, without the tool's own words, and the rest of what the stretch says."""
         for value in self.query.values:
-            words = self.query.said(value.start, value.end)
-            others = [word for word in words if word.value not in self.tool.own]
-            if value.kind == "name" and words[0] not in others and [word.text for word in words[1:2]] == ["of"]:
-                yield self.query.span("name", words[2].start, value.end, value.context)
-            elif value.kind == "phrase" and not GENERIC.issuperset(word.value for word in others):
+            others = [w for w in self.query.said(value.start, value.end) if w.value not in self.tool.own]
+            if value.kind == "phrase" and not GENERIC.issuperset(word.value for word in others):
                 yield self.query.span("phrase", others[0].start, others[-1].end, value.context)
             elif value.kind != "phrase" and (others or value.kind != "name"):
                 yield value
-        known = {*STOP, *self.tool.weights}
-        words = self.query.said(self.start, self.end)
-        if rest := [word for word in words if word.text[0].isalnum() and known.isdisjoint((word.text, word.value))]:
+        words = [word for word in self.query.said(self.start, self.end) if word.text[0].isalnum()]
+        if rest := [word for word in words if word.text not in STOP and word.value not in self.tool.weights]:
             yield self.query.span("rest", rest[0].start, len(self.query.text[: self.end].rstrip(" .?!,;")))
 
     def _holds(self, fit: Fit) -> bool:

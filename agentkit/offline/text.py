@@ -11,11 +11,10 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files
 from itertools import dropwhile, takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..repairs import read
 
@@ -31,29 +30,30 @@ def stem(word: str) -> str:
     return re.sub(r"([^aeiou])\1$", r"\1", PATTERNS["ending"].sub("", word.lower()))[:6]
 
 
-_SYNONYMS = {stem(word): stem(group.split()[0]) for group in LEXICON["synonyms"].split(",") for word in group.split()}
+_GROUPS = [group.split() for group in LEXICON["synonyms"].split(",")]
+_SYNONYMS = {key: stem(group[0]) for group in _GROUPS for word in group for key in (stem(word), word)}
 
 
 def concept(word: str) -> str:
-    """The stem of a word, or the one that stands for all its synonyms."""
-    return _SYNONYMS.get(stem(word), stem(word))
+    """The stem of a word, or the one that stands for all its synonyms; none is taken for a stop word that it is not."""
+    word, cut = word.lower(), stem(word)
+    return _SYNONYMS.get(word) or _SYNONYMS.get(cut) or (cut if STOP.isdisjoint((word, cut)) else word)
 
 
 @lru_cache(maxsize=2048)
 def concepts(text: str) -> tuple[str, ...]:
     """The concepts of a name or a description, without doubles; `snake_case`, `camelCase` and `dots` are split."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", text)
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z]{2})|(?<=[a-z0-9]{2})(?=[A-Z])|_", " ", text)
     return tuple(dict.fromkeys(concept(word) for word in PATTERNS["token"].findall(spaced) if word[0].isalnum()))
 
 
 # What says too little to choose a tool or a parameter by; what words before a value, and units, say about it.
-GENERIC = {*concepts(LEXICON["generic"]), *(stem(word) for word in STOP if stem(word) not in _SYNONYMS)}
+GENERIC = {*concepts(LEXICON["generic"]), *(word for word in STOP if concept(word) == word)}
 _LEADS = {word: ("<lead>", *concepts(hints)) for words, hints in LEXICON["leads"].items() for word in words.split()}
 _UNITS = {concept(unit): concepts(hints) for units, hints in LEXICON["units"].items() for unit in units.split()}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Span:
+class Span(NamedTuple):
     """A stretch of a text: a word or sign (its value is the concept), or a value of some kind.
 
     `context` are the concepts near a value, and how much each says about it.
@@ -64,11 +64,13 @@ class Span:
     text: str
     start: int
     end: int
-    context: Mapping[str, float] = field(default_factory=dict)
+    context: Mapping[str, float] = {}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Query:
+START = Span("", "", "", 0, 0)
+
+
+class Query(NamedTuple):
     """A text with its words and signs, and its values and phrases, in order."""
 
     text: str
@@ -80,9 +82,11 @@ class Query:
         return [word for word in self.words if start <= word.start < end]
 
     def concepts(self, start: int, end: int) -> set[str]:
-        """The concepts of a stretch's words, numbers aside, and the `<kinds>` of its values."""
-        kinds = {f"<{value.kind}>" for value in self.values if start <= value.start < end}
-        return kinds.union(word.value for word in self.said(start, end) if word.text[0].isalpha())
+        """The concepts of a stretch's words, numbers and quotations aside, and the `<kinds>` of its values."""
+        values = [value for value in self.values if start <= value.start < end]
+        quoted = {n for value in values if value.kind == "quoted" for n in range(value.start, value.end)}
+        words = {word.value for word in self.said(start, end) if word.text[0].isalpha() and word.start not in quoted}
+        return words.union(f"<{value.kind}>" for value in values)
 
     def span(self, kind: str, start: int, end: int, context: Mapping[str, float] | None = None) -> Span:
         """A stretch of the text as a value."""
@@ -94,14 +98,14 @@ def read_query(text: str, today: datetime.date) -> Query:
     """The words and values of `text`; "tomorrow" is counted from `today`."""
     text = text[:LONGEST]
     words = [Span("word", concept(m[0]), m[0].lower(), *m.span()) for m in PATTERNS["token"].finditer(text)]
-    query, values, barrier = Query(text, words), list[Span](), 0
+    query, values, last = Query(text, words), list[Span](), START
     for value in sorted(_values(text, today), key=lambda value: value.start)[:VALUES]:
-        context = _context(value, query, barrier)
+        value = in_context(value, query, last)
         if values and in_one_list(values[-1], value, text):  # members share what is said of the first
-            context = {**values[-1].context, **context}
-        values.append(replace(value, context=context))
-        barrier = barrier if value.kind == "phrase" else value.end
-    return replace(query, values=values)
+            value = value._replace(context={**values[-1].context, **value.context})
+        values.append(value)
+        last = last if value.kind in ("name", "phrase") else value
+    return query._replace(values=values)
 
 
 def in_one_list(one: Span, other: Span, text: str) -> bool:
@@ -110,19 +114,21 @@ def in_one_list(one: Span, other: Span, text: str) -> bool:
     return one.kind == other.kind and 0 <= end - start < 15 and bool(PATTERNS["beside"].fullmatch(text, start, end))
 
 
-def _context(value: Span, query: Query, barrier: int) -> dict[str, float]:
-    """What the words before a value, back to the barrier, and after it say about it: the nearer, the more."""
-    inside, after = query.said(value.start, value.end), query.said(value.end, len(query.text))[:3]
-    units = (*inside, *after[:1]) if value.kind == "number" else ()
-    before = list(takewhile(lambda word: word.text not in {*".?!;,", "and"}, query.said(barrier, value.start)[:-10:-1]))
-    after = list(takewhile(lambda word: word.text not in STOP and word.text[0].isalnum(), after))
-    leads = (_LEADS.get(f"{value.kind}_{word.text}", _LEADS.get(word.text, ())) for word in before)
-    context = {hint: 0.6 for word in units for hint in _UNITS.get(word.value, ())}
-    context |= dict.fromkeys(next(filter(None, leads), ()), 0.7)
-    for away, word in (*enumerate(before), *enumerate(after)):
-        if word.text not in STOP:
-            context[word.value] = max(context.get(word.value, 0), 1.1 / (1 + 0.25 * away))
-    return context
+def in_context(value: Span, query: Query, last: Span = START) -> Span:
+    """The value with what is said about it by the words before it, back to the last value, in it and after it."""
+    inside, between = query.said(value.start, value.end), query.said(last.end, value.start)
+    is_unit = last.kind == "number" and len(between) > 1 and between[0].text not in STOP  # what belongs to the last
+    before = list(takewhile(lambda word: word.text not in {*".?!;,", "and"}, between[is_unit:][:-10:-1]))
+    after = list(takewhile(lambda w: w.text not in STOP and w.text[0].isalnum(), query.said(value.end, LONGEST)[:3]))
+    heads = ("from" if word.text[0].isdigit() else word.text for word in before)
+    leads = (_LEADS.get(f"{value.kind}_{head}", _LEADS.get(head, ())) for head in heads)
+    units = [_UNITS[w.value] for w in (*inside, *after[:1]) if w.value in _UNITS] or [_UNITS["other"]][: len(after)]
+    near = {hint: 0.6 for hints in units if value.kind == "number" for hint in hints}
+    near |= dict.fromkeys(next(filter(None, leads), ()), 0.7)
+    for words in (before, inside if value.kind in ("name", "phrase") else (), after):
+        for away, word in enumerate(word for word in words if word.text not in STOP):
+            near[word.value] = max(near.get(word.value, 0), 1.1 / (1 + 0.25 * away))
+    return value._replace(context=near)
 
 
 def _values(text: str, today: datetime.date) -> Iterator[Span]:
@@ -131,7 +137,8 @@ def _values(text: str, today: datetime.date) -> Iterator[Span]:
         for match in pattern.finditer(text):
             with suppress(ValueError):  # what only looks like such a value
                 value = _READERS[kind](match, today) if kind in _READERS else match[match.lastindex or 0]
-                start, end = match.end() - len(value) if kind == "name" else match.start(), match.end()
+                said = value if isinstance(value, str) and match[0].endswith(value) else match[0]
+                start, end = match.end() - len(said), match.end()
                 if re.search(proof, match.string[start:end]):
                     yield Span(kind, value, match.string[start:end], start, end)
                     text = text[:start] + "\0" * (end - start) + text[end:]
@@ -167,20 +174,18 @@ def _time(match: re.Match[str], _: datetime.date) -> datetime.time:
 
 def _number(match: re.Match[str], _: datetime.date) -> float:
     number = 0.0
-    for word in re.findall(r"[\d.]+(?:e-?\d+)?|[a-z]+", match["number"].replace(",", "").lower()):
+    for word in re.findall(r"-?[\d.]+(?:e-?\d+)?|[a-z]+", match["number"].replace(",", "").lower()):
         times = LEXICON["magnitudes"].get(word)
-        number = round(max(number, 1.0) * times, 6) if times else number + float(LEXICON["counts"].get(word, word))
-    number = -number if match["sign"] else number
+        number = round((number or 1.0) * times, 6) if times else number + float(LEXICON["counts"].get(word, word))
     return int(number) if number.is_integer() else number
 
 
 def _name(match: re.Match[str], _: datetime.date) -> str:
     """A capitalised span without the words that are capitalised only because they open a sentence or a request."""
-    before = match.string[: match.start()].rstrip(" \"'(*-")
-    opening = STOP | COMMANDS if not before or before[-1] in ".?!;:\n\0" else STOP
+    opening = STOP | COMMANDS if PATTERNS["opening"].search(match.string[: match.start()]) else STOP
     return " ".join(dropwhile(lambda word: word.lower().strip(",") in opening, match[0].split(" ")))
 
 
 _READERS: dict[str, Callable[[re.Match[str], datetime.date], Any]] = dict.fromkeys(("year", "number"), _number)
 _READERS |= dict.fromkeys(("object", "array"), lambda match, _: read(match[0]).value)
-_READERS |= {"date": _date, "time": _time, "name": _name}
+_READERS |= {"date": _date, "time": _time, "name": _name, "phrase": _name}
