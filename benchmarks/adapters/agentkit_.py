@@ -26,7 +26,8 @@ class Agent:
 
     async def astream(self, query: str) -> AsyncIterator[Any]:
         async for event in self.agent.astream(query, session=Session()):
-            yield event
+            if event.is_piece:
+                yield event
 
 
 def version() -> str:
