@@ -19,6 +19,7 @@ from .errors import ModelError
 from .model import Delta, Reply, Request
 from .secrets import MaskedDict
 from .wire.assembler import Assembler
+from .wire.direct import acompletion
 from .wire.errors import model_error
 from .wire.loading import uncollected
 from .wire.overheard import Overheard
@@ -150,7 +151,8 @@ class LiteLLMModel:
     async def _apieces(self, request: Request) -> AsyncGenerator[Delta | Reply | Sign, None]:
         outer, answer, heard = sys.exception(), None, Overheard()
         try:
-            answer = await _litellm().acompletion(**self._arguments(request, heard, awaited=True))
+            provider = self._route().provider
+            answer = await acompletion(_litellm(), self._arguments(request, heard, awaited=True), provider)
             if not request.stream:
                 yield whole_reply(answer, self._route(), heard.body)
                 return

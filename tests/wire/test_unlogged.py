@@ -14,6 +14,7 @@ from agentkit.messages import user
 from agentkit.model import Request
 from agentkit.registry import ToolRegistry
 from agentkit.testing.server import ModelServer
+from agentkit.wire.unlogged import _WATCHERS
 
 HI = [user("What is 1 + 2?")]
 CALL = {"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}]}
@@ -83,8 +84,9 @@ def test_whoever_listens_to_litellm_hears_of_the_reply(
             self.log_success_event(kwargs, response_obj, start_time, end_time)
 
     litellm = _litellm()
-    for name in ("callbacks", "success_callback", "_async_success_callback", "failure_callback", "input_callback"):
-        monkeypatch.setattr(litellm, name, [Listener()] if name == setting else [])
+    for name in _WATCHERS:  # litellm adds to several of them by itself
+        if isinstance(getattr(litellm, name, None), list):
+            monkeypatch.setattr(litellm, name, [Listener()] if name == setting else [])
 
     async def heard() -> None:
         with ModelServer("3") as server:

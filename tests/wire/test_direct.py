@@ -1,0 +1,76 @@
+"""The short way to litellm's coroutine gives what its `acompletion` gives, and is taken only where that is known."""
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+from wire_providers import Provider
+
+from agentkit import ModelError
+from agentkit.litellm_model import _litellm
+from agentkit.messages import user
+from agentkit.model import Request
+from agentkit.registry import ToolRegistry
+from agentkit.testing.server import ModelServer
+from agentkit.wire import direct
+
+CALL = {"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}]}
+REPLIES = [CALL, "three", {"status": 429, "retry_after": 7}, {"status": 401}, {"status": 500}]
+
+
+@pytest.fixture
+def detours(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The models for which litellm's own `acompletion` was called."""
+    litellm, called = _litellm(), []
+    real = litellm.acompletion
+
+    async def noted(**asked: Any) -> Any:
+        called.append(asked["model"])
+        return await real(**asked)
+
+    monkeypatch.setattr(litellm, "acompletion", noted)
+    monkeypatch.setattr(direct, "_loaded", set())
+    return called
+
+
+def asked(model: Any, *, stream: bool) -> Any:
+    request = Request([user("What is 1 + 2?")], ToolRegistry(), stream=stream)
+
+    async def heard() -> list[Any]:
+        return [piece async for piece in model.aask(request)]
+
+    try:
+        return asyncio.run(heard())
+    except ModelError as error:
+        return str(error), error.kind, error.status, error.transient, error.retry_after
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_replies_and_errors_are_the_same(provider: Provider, stream: bool, detours: list[str]) -> None:
+    told = []
+    for _ in range(2):
+        with ModelServer(*REPLIES, strict=False) as server:
+            model = provider.at(server)
+            said = [asked(model, stream=stream) for _ in REPLIES]
+            told.append((said, [(sent.path, sent.body) for sent in server.requests]))
+    ids = re.compile(r"'id': '[^']*'")  # litellm makes some up
+    first, second = (ids.sub("", repr(one)) for one in told)
+    assert first == second
+    assert len(detours) == 1, "the first request of all"
+
+
+@pytest.mark.parametrize("option", [{"metadata": {"a": 1}}, {"mock_response": "mocked"}])
+def test_what_may_need_more_goes_litellm_s_way(option: dict[str, Any], detours: list[str]) -> None:
+    with ModelServer("one", "two") as server:
+        for _ in range(2):
+            asked(Provider("openai").at(server, **option), stream=False)
+    assert len(detours) == 2
+
+
+def test_a_provider_that_was_not_tried_goes_litellm_s_way(monkeypatch: pytest.MonkeyPatch, detours: list[str]) -> None:
+    monkeypatch.setattr(direct, "_TRIED", frozenset())
+    with ModelServer("one", "two") as server:
+        for _ in range(2):
+            asked(Provider("openai").at(server), stream=False)
+    assert len(detours) == 2
