@@ -5,7 +5,10 @@ That is a quarter of the CPU of a request.  `acompletion=True` is the argument b
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
+
+from ..messages import Message
 
 _TRIED = frozenset({"openai", "anthropic", "gemini", "groq", "ollama_chat"})
 """Providers whose coroutine is known to be made without waiting for anything."""
@@ -23,7 +26,7 @@ _loaded: set[str] = set()
 async def acompletion(litellm: Any, asked: dict[str, Any], provider: str) -> Any:
     """What `litellm.acompletion(**asked)` gives and raises; in its own way where the short one may not do the same."""
     is_plain = "litellm_logging_obj" in asked and asked.keys() <= _PLAIN and not litellm.model_fallbacks
-    if provider not in _loaded or not is_plain:
+    if provider not in _loaded or not is_plain or _has_parts(asked["messages"]):
         answer = await litellm.acompletion(**asked)
         _loaded.update(_TRIED & {provider})
         return answer
@@ -38,3 +41,8 @@ async def acompletion(litellm: Any, asked: dict[str, Any], provider: str) -> Any
             completion_kwargs=asked,
             extra_kwargs={},
         ) from error
+
+
+def _has_parts(messages: Sequence[Message]) -> bool:
+    """Whether there may be a link to a picture, which litellm fetches for some providers, blocking."""
+    return any(isinstance(message.get("content"), list) for message in messages)

@@ -34,8 +34,8 @@ def detours(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return called
 
 
-def asked(model: Any, *, stream: bool) -> Any:
-    request = Request([user("What is 1 + 2?")], ToolRegistry(), stream=stream)
+def asked(model: Any, *, stream: bool = False, said: Any = "What is 1 + 2?") -> Any:
+    request = Request([user(said)], ToolRegistry(), stream=stream)
 
     async def heard() -> list[Any]:
         return [piece async for piece in model.aask(request)]
@@ -64,7 +64,7 @@ def test_replies_and_errors_are_the_same(provider: Provider, stream: bool, detou
 def test_what_may_need_more_goes_litellm_s_way(option: dict[str, Any], detours: list[str]) -> None:
     with ModelServer("one", "two") as server:
         for _ in range(2):
-            asked(Provider("openai").at(server, **option), stream=False)
+            asked(Provider("openai").at(server, **option))
     assert len(detours) == 2
 
 
@@ -72,5 +72,12 @@ def test_a_provider_that_was_not_tried_goes_litellm_s_way(monkeypatch: pytest.Mo
     monkeypatch.setattr(direct, "_TRIED", frozenset())
     with ModelServer("one", "two") as server:
         for _ in range(2):
-            asked(Provider("openai").at(server), stream=False)
+            asked(Provider("openai").at(server))
+    assert len(detours) == 2
+
+
+def test_parts_which_may_have_to_be_fetched_go_litellm_s_way(provider: Provider, detours: list[str]) -> None:
+    with ModelServer("one", "two") as server:
+        for _ in range(2):
+            asked(provider.at(server), said=[{"type": "text", "text": "What is 1 + 2?"}])
     assert len(detours) == 2
