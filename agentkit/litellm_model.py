@@ -19,7 +19,7 @@ from .errors import ModelError
 from .model import Delta, Reply, Request
 from .secrets import MaskedDict
 from .wire.assembler import Assembler
-from .wire.direct import acompletion
+from .wire.direct import acompletion, completion
 from .wire.errors import model_error
 from .wire.loading import uncollected
 from .wire.overheard import Overheard
@@ -134,7 +134,8 @@ class LiteLLMModel:
         """What comes in answer to `request`."""
         outer, answer, heard = sys.exception(), None, Overheard()
         try:
-            answer = _litellm().completion(**self._arguments(request, heard, awaited=False))
+            provider = self._route().provider
+            answer = completion(_litellm(), self._arguments(request, heard, awaited=False), provider)
             if not request.stream:
                 yield whole_reply(answer, self._route(), heard.body)
                 return

@@ -20,6 +20,21 @@ REPLIES = [CALL, "three", {"status": 429, "retry_after": 7}, {"status": 401}, {"
 
 
 @pytest.fixture
+def books(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The models for which litellm's decorated `completion` was called, as the decorator sees it."""
+    called: list[str] = []
+    utils = _litellm().utils
+    real = utils.load_credentials_from_list
+
+    def noted(asked: dict[str, Any]) -> None:
+        called.append(asked["model"])
+        real(asked)
+
+    monkeypatch.setattr(utils, "load_credentials_from_list", noted)
+    return called
+
+
+@pytest.fixture
 def detours(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The models for which litellm's own `acompletion` was called."""
     litellm, called = _litellm(), []
@@ -58,6 +73,34 @@ def test_replies_and_errors_are_the_same(provider: Provider, stream: bool, detou
     first, second = (ids.sub("", repr(one)) for one in told)
     assert first == second
     assert len(detours) == 1, "the first request of all"
+
+
+def blocking(model: Any, *, stream: bool) -> Any:
+    try:
+        return [*model.ask(Request([user("What is 1 + 2?")], ToolRegistry(), stream=stream))]
+    except ModelError as error:
+        return str(error), error.kind, error.status, error.transient, error.retry_after
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_blocking_requests_are_the_same(
+    provider: Provider, stream: bool, books: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    for is_short in (True, False):
+        if not is_short:
+            assert books == []
+            monkeypatch.setattr(direct, "_TRIED", frozenset())
+        with ModelServer(*REPLIES, strict=False) as server:
+            model = provider.at(server)
+            said = [blocking(model, stream=stream) for _ in REPLIES]
+            told.append((said, [(sent.path, sent.body) for sent in server.requests]))
+    ids = re.compile(r"'id': '[^']*'")
+    first, second = (ids.sub("", repr(one)) for one in told)
+    assert first == second
+    assert len(books) == len(REPLIES), (
+        "litellm's own way has other names now: look anew at what the short one leaves out"
+    )
 
 
 @pytest.mark.parametrize("option", [{"metadata": {"a": 1}}, {"mock_response": "mocked"}])
