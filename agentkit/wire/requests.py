@@ -62,6 +62,8 @@ _LONG = 1_000
 _PLAIN_KEYS = {"role", "content", "name", "cache_control"}
 _TOOL_KEYS = {"role", "content", "tool_call_id", "cache_control"}
 _NAMED_KEYS = _TOOL_KEYS | {"name"}
+_CALL_KEYS = {"id", "type", "function"}
+_FUNCTION_KEYS = {"name", "arguments"}
 
 
 def conversation(messages: Sequence[Message], provider: str) -> list[Message]:
@@ -157,7 +159,8 @@ def _sent_assistant(message: Message, provider: str) -> Message | None:
 def _sent_call(call: Json, provider: str, with_extras: bool) -> Json:
     function = call["function"]
     identity, arguments = call_id(call["id"], provider), _object_text(function["arguments"])
-    if len(call) == 3 and len(function) == 2 and identity == call["id"] and arguments == function["arguments"]:
+    is_clean = call.keys() == _CALL_KEYS and function.keys() == _FUNCTION_KEYS
+    if is_clean and identity == call["id"] and arguments == function["arguments"]:
         return call
     sent: Json = {
         "id": identity,

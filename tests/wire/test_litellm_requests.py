@@ -175,6 +175,22 @@ def test_tool_dicts_are_left_alone(provider: Provider, play: Play, stream: bool)
     assert first == second
 
 
+def test_messages_are_left_alone(provider: Provider, play: Play, stream: bool) -> None:
+    calls = [ToolCall("c1", "adds", '{"a": 1}'), ToolCall("c2", "adds", '{"a": 1}')]
+    history = [user("hi"), assistant("let me see", calls), *(tool_message(call, "3") for call in calls)]
+    before = copy.deepcopy(history)
+    with ModelServer("hello", "hello") as server:
+        for _ in range(2):
+            play(provider.at(server), history, tools=ToolRegistry(adds), stream=stream)
+    assert history == before
+
+
+def test_a_call_with_other_keys_goes_out_with_those_that_providers_know() -> None:
+    call = {"id": "c1", "index": 0, "function": {"name": "add", "arguments": "{}"}}
+    sent = conversation([user("hi"), {**assistant(), "tool_calls": [call]}], "openai")
+    assert sent[1]["tool_calls"] == [{"id": "c1", "type": "function", "function": call["function"]}]
+
+
 def test_no_private_name_reaches_the_wire(provider: Provider, play: Play, stream: bool) -> None:
     reply = {**assistant("hi there"), "provider": MODELS[provider.name].partition("/")[0]}
     history = [{**user("hi"), "seen": True}, reply, user("and?")]
