@@ -8,47 +8,47 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .agent import JsonAgent as JsonAgent
-    from .calls import ToolResult as ToolResult
-    from .checking.evidence import evidence as evidence
-    from .context import Injected as Injected
-    from .context import RunContext as RunContext
-    from .decorator import tool as tool
-    from .errors import AgentkitError as AgentkitError
-    from .errors import DefinitionError as DefinitionError
-    from .errors import ExceptionInfo as ExceptionInfo
-    from .errors import LimitExceeded as LimitExceeded
-    from .errors import ModelError as ModelError
-    from .errors import NoAnswer as NoAnswer
-    from .errors import Paused as Paused
-    from .errors import RunError as RunError
-    from .errors import ToolError as ToolError
-    from .executor import ToolExecutor as ToolExecutor
-    from .functions import call_function as call_function
-    from .functions import function_to_json as function_to_json
-    from .functions import schema as schema
-    from .histories import Violation as Violation
-    from .histories import check_history as check_history
-    from .histories import repair_history as repair_history
-    from .json_tool import JsonTool as JsonTool
-    from .linter import lint as lint
-    from .listeners import log as log
-    from .lockfile import compare_locks as compare_locks
-    from .lockfile import lock as lock
-    from .messages import ToolCall as ToolCall
-    from .messages import Usage as Usage
-    from .policies.purse import Limits as Limits
-    from .registry import ToolRegistry as ToolRegistry
-    from .run import Result as Result
+    from .agents.agent import JsonAgent as JsonAgent
+    from .core.context import Injected as Injected
+    from .core.context import RunContext as RunContext
+    from .core.errors import AgentkitError as AgentkitError
+    from .core.errors import DefinitionError as DefinitionError
+    from .core.errors import ExceptionInfo as ExceptionInfo
+    from .core.errors import LimitExceeded as LimitExceeded
+    from .core.errors import ModelError as ModelError
+    from .core.errors import NoAnswer as NoAnswer
+    from .core.errors import Paused as Paused
+    from .core.errors import RunError as RunError
+    from .core.errors import ToolError as ToolError
+    from .core.messages import ToolCall as ToolCall
+    from .core.messages import Usage as Usage
+    from .engine.history import Violation as Violation
+    from .engine.history import check_history as check_history
+    from .engine.history import repair_history as repair_history
+    from .engine.result import Result as Result
+    from .policies.budget import Limits as Limits
+    from .policies.evidence.check import evidence as evidence
     from .schemas import annotate as annotate
-    from .session import Session as Session
+    from .sessions.session import Session as Session
+    from .tools.class_tool import ToolExecutor as ToolExecutor
+    from .tools.decorator import tool as tool
+    from .tools.execution.call import ToolResult as ToolResult
+    from .tools.json_tool import JsonTool as JsonTool
+    from .tools.lint import lint as lint
+    from .tools.lock import compare_locks as compare_locks
+    from .tools.lock import lock as lock
+    from .tools.registry import ToolRegistry as ToolRegistry
+    from .tools.shortcuts import call_function as call_function
+    from .tools.shortcuts import function_to_json as function_to_json
+    from .tools.shortcuts import schema as schema
+    from .views import log as log
 
 _HOMES = {
-    "agent": ["JsonAgent"],
-    "calls": ["ToolResult"],
-    "checking.evidence": ["evidence"],
-    "context": ["Injected", "RunContext"],
-    "errors": [
+    "agents.agent": ["JsonAgent"],
+    "tools.execution.call": ["ToolResult"],
+    "policies.evidence.check": ["evidence"],
+    "core.context": ["Injected", "RunContext"],
+    "core.errors": [
         "AgentkitError",
         "DefinitionError",
         "ExceptionInfo",
@@ -59,20 +59,20 @@ _HOMES = {
         "RunError",
         "ToolError",
     ],
-    "executor": ["ToolExecutor"],
-    "functions": ["call_function", "function_to_json", "schema"],
-    "histories": ["Violation", "check_history", "repair_history"],
-    "linter": ["lint"],
-    "listeners": ["log"],
-    "lockfile": ["compare_locks", "lock"],
-    "messages": ["ToolCall", "Usage"],
-    "policies.purse": ["Limits"],
-    "registry": ["ToolRegistry"],
-    "run": ["Result"],
+    "tools.class_tool": ["ToolExecutor"],
+    "tools.shortcuts": ["call_function", "function_to_json", "schema"],
+    "engine.history": ["Violation", "check_history", "repair_history"],
+    "tools.lint": ["lint"],
+    "views": ["log"],
+    "tools.lock": ["compare_locks", "lock"],
+    "core.messages": ["ToolCall", "Usage"],
+    "policies.budget": ["Limits"],
+    "tools.registry": ["ToolRegistry"],
+    "engine.result": ["Result"],
     "schemas": ["annotate"],
-    "session": ["Session"],
-    "decorator": ["tool"],
-    "json_tool": ["JsonTool"],
+    "sessions.session": ["Session"],
+    "tools.decorator": ["tool"],
+    "tools.json_tool": ["JsonTool"],
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -83,7 +83,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'agentkit' has no attribute {name!r}")
     if name == "log":
-        value: Any = import_module(".listeners.log", __name__)
+        value: Any = import_module(".views.log", __name__)
     else:
         value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
     globals()[name] = value

@@ -67,7 +67,7 @@ class RecordedRun:
         remedy = f"record it: pytest {OPTION}"
         if not path.exists():
             pytest.fail(f"no run is recorded in {path}; {remedy}", pytrace=False)
-        recorded = import_module("agentkit.recordings").Recording.load(path).begin["query"]
+        recorded = import_module("agentkit.sessions.recordings").Recording.load(path).begin["query"]
         if recorded != import_module("agentkit.secrets").mask(query.strip()):
             pytest.fail(f"the run in {path} was asked {recorded!r}, and now {query!r} is; {remedy}", pytrace=False)
         return path

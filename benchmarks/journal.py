@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any
 
 from agentkit import JsonAgent
-from agentkit.journal import Journal
+from agentkit.sessions.journal import Journal
 from agentkit.testing import ScriptedModel
 
 TEXT = "x" * 400

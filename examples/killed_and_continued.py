@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agentkit import JsonAgent, tool
-from agentkit.journal import runs, show
+from agentkit.sessions.journal import runs, show
 from agentkit.testing import ScriptedModel
 
 FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else None

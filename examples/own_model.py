@@ -9,8 +9,8 @@ import re
 from collections.abc import AsyncGenerator, Generator
 
 from agentkit import JsonAgent, ToolCall, Usage
-from agentkit.messages import assistant
-from agentkit.model import Reply, Request, TextDelta
+from agentkit.core.messages import assistant
+from agentkit.engine.model import Reply, Request, TextDelta
 
 
 class Parrot:

@@ -9,8 +9,8 @@ import re
 from dataclasses import replace
 
 from agentkit import JsonAgent, Session
-from agentkit.flow import around, ask
-from agentkit.model import AskModel
+from agentkit.core.flow import around, ask
+from agentkit.engine.model import AskModel
 from agentkit.testing import ScriptedModel
 
 

@@ -8,13 +8,13 @@ import asyncio
 import os
 
 from agentkit import JsonAgent, RunContext
-from agentkit.context import Progress
-from agentkit.flow import Event
-from agentkit.forming import AnswerForming
-from agentkit.model import TextDelta
-from agentkit.run import RunFinished
-from agentkit.running import ToolFinished, ToolStarted
+from agentkit.core.context import Progress
+from agentkit.core.flow import Event
+from agentkit.engine.model import TextDelta
+from agentkit.engine.partial_answer import AnswerForming
+from agentkit.engine.result import RunFinished
 from agentkit.testing import ScriptedModel
+from agentkit.tools.execution.call_tools import ToolFinished, ToolStarted
 
 
 def survey(street: str, run: RunContext) -> str:

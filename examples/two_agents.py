@@ -4,9 +4,9 @@ It runs without a key and without a network; AGENTKIT_MODEL="openai/gpt-4o-mini"
 """
 
 from agentkit import JsonAgent
-from agentkit.flow import Event
-from agentkit.run import SubRun
-from agentkit.running import ToolFinished
+from agentkit.core.flow import Event
+from agentkit.engine.result import SubRun
+from agentkit.tools.execution.call_tools import ToolFinished
 from agentkit_tools import calculate
 
 

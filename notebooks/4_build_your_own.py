@@ -15,10 +15,10 @@ from dataclasses import replace
 
 import agentkit
 from agentkit import JsonAgent, Session, ToolCall, Usage
-from agentkit.flow import around, ask
-from agentkit.messages import assistant
-from agentkit.model import AskModel, ModelAsked, ModelReplied, Reply, TextDelta
-from agentkit.running import CallTools, ToolFinished, ToolStarted
+from agentkit.core.flow import around, ask
+from agentkit.core.messages import assistant
+from agentkit.engine.model import AskModel, ModelAsked, ModelReplied, Reply, TextDelta
+from agentkit.tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
 
 
 def area(width: float, height: float) -> float:

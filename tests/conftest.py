@@ -6,8 +6,8 @@ import socket
 import pytest
 
 from agentkit import JsonAgent
-from agentkit.flow import Done, Event, adrive, drive
-from agentkit.run import Result
+from agentkit.core.flow import Done, Event, adrive, drive
+from agentkit.engine.result import Result
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost", "", None}
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentkit import ToolRegistry
-from agentkit.answer import answer_tool
-from agentkit.flow import Event, Flow, drive, stacked
-from agentkit.loop import agent_loop
-from agentkit.messages import Message, ToolCall, assistant, user
-from agentkit.model import ModelAsked, Reply, Request
-from agentkit.policies.ends import refusals, whole_replies
-from agentkit.policies.landing import Landing, landing
+from agentkit.core.flow import Event, Flow, drive, stacked
+from agentkit.core.messages import Message, ToolCall, assistant, user
+from agentkit.engine.loop import agent_loop
+from agentkit.engine.model import ModelAsked, Reply, Request
+from agentkit.policies.final_request import Landing, landing
+from agentkit.policies.incomplete_replies import refusals, whole_replies
 from agentkit.policies.limits import limit
-from agentkit.policies.stuck import stuck
+from agentkit.policies.loop_detection import stuck
+from agentkit.tools.final_answer import answer_tool
 
 
 @dataclass

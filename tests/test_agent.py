@@ -20,11 +20,11 @@ from agentkit import (
     ToolRegistry,
     tool,
 )
-from agentkit.messages import calls_of, pending_calls
-from agentkit.model import ModelReplied, TextDelta
-from agentkit.run import RunFinished, RunStarted
-from agentkit.running import ToolFinished, ToolStarted
+from agentkit.core.messages import calls_of, pending_calls
+from agentkit.engine.model import ModelReplied, TextDelta
+from agentkit.engine.result import RunFinished, RunStarted
 from agentkit.testing import ScriptedModel
+from agentkit.tools.execution.call_tools import ToolFinished, ToolStarted
 
 
 def add(a: int, b: int) -> int:

@@ -9,16 +9,16 @@ import pytest
 from pydantic import BaseModel, RootModel
 
 from agentkit import DefinitionError, ToolError, ToolRegistry
-from agentkit.answer import DESCRIPTION, answer_tool
-from agentkit.checking.evidence import evidence
-from agentkit.checking.material import Material
-from agentkit.flow import stacked
-from agentkit.loop import agent_loop
-from agentkit.messages import user
-from agentkit.policies.checks import AnswerDoubted, check_answers
-from agentkit.policies.landing import landing
+from agentkit.core.flow import stacked
+from agentkit.core.messages import user
+from agentkit.engine.loop import agent_loop
+from agentkit.policies.answer_checks import AnswerDoubted, check_answers
+from agentkit.policies.evidence.check import evidence
+from agentkit.policies.final_request import landing
 from agentkit.policies.limits import limit as limited
+from agentkit.policies.material import Material
 from agentkit.testing import ScriptedModel
+from agentkit.tools.final_answer import DESCRIPTION, answer_tool
 
 
 class Report(BaseModel):

@@ -11,12 +11,12 @@ from dataclasses import replace
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, Paused, RunContext, RunError, Session, ToolCall, tool
-from agentkit.asking import Person, described
-from agentkit.flow import Effect, Flow, around, ask, stacked
-from agentkit.policies.approve import ApprovalAsked, ApprovalGiven, Approvals, approve
-from agentkit.registry import ToolRegistry
-from agentkit.running import CallTools, ToolStarted
+from agentkit.core.ask_person import Person, described
+from agentkit.core.flow import Effect, Flow, around, ask, stacked
+from agentkit.policies.approval import ApprovalAsked, ApprovalGiven, Approvals, approve
 from agentkit.testing import ScriptedModel
+from agentkit.tools.execution.call_tools import CallTools, ToolStarted
+from agentkit.tools.registry import ToolRegistry
 
 DONE: list[str] = []
 

@@ -11,10 +11,10 @@ from loguru import logger
 from pydantic import BaseModel, Field
 
 from agentkit import ExceptionInfo, JsonAgent, JsonTool, ToolError, ToolRegistry, tool
-from agentkit.listeners.log import lines
-from agentkit.messages import ToolCall
-from agentkit.running import ToolStarted
+from agentkit.core.messages import ToolCall
 from agentkit.testing import ScriptedModel
+from agentkit.tools.execution.call_tools import ToolStarted
+from agentkit.views.log import lines
 
 
 class Size(Enum):

@@ -6,9 +6,9 @@ import inspect
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, Limits, ModelError, tool
-from agentkit.litellm_model import _litellm
-from agentkit.models import Backends, spelt
-from agentkit.offline import OfflineModel
+from agentkit.agents.backends import Backends, spelt
+from agentkit.models.litellm.model import _litellm
+from agentkit.models.offline import OfflineModel
 from agentkit.testing import ScriptedModel
 
 ACCOUNT = {

@@ -13,12 +13,12 @@ import pytest
 from children import interrupted
 
 from agentkit import JsonAgent, ModelError, RunContext, RunError, Session
-from agentkit.batch import afinished, finished
-from agentkit.context import Progress
-from agentkit.listeners.progress import ProgressBar
-from agentkit.messages import assistant
-from agentkit.model import Reply
+from agentkit.agents.batch import afinished, finished
+from agentkit.core.context import Progress
+from agentkit.core.messages import assistant
+from agentkit.engine.model import Reply
 from agentkit.testing import ScriptedModel
+from agentkit.views.progress_bar import ProgressBar
 
 
 def add(a: int, b: int) -> int:
@@ -309,5 +309,5 @@ class TestTheBar:
 
 
 def test_a_wait_that_looks_up_waits_on(monkeypatch):
-    monkeypatch.setattr("agentkit.batch.LOOK_UP", 0.01)
+    monkeypatch.setattr("agentkit.agents.batch.LOOK_UP", 0.01)
     assert [result.answer for result in agent().map(["a 0.1", "b"], progress=False)] == ["a 0.1", "b"]

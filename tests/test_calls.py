@@ -8,8 +8,8 @@ import time
 import pytest
 
 from agentkit import JsonTool, ToolCall, ToolRegistry
-from agentkit.flow import adrive, ask, drive
-from agentkit.running import CallTools, ToolFinished, ToolStarted
+from agentkit.core.flow import adrive, ask, drive
+from agentkit.tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
 
 WHO = contextvars.ContextVar("who", default="nobody")
 

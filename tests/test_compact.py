@@ -6,15 +6,15 @@ import json
 import pytest
 
 from agentkit import JsonAgent, ModelError, Session
-from agentkit.histories import check_history
-from agentkit.messages import ToolCall, Usage, assistant, system, tool_message, user
-from agentkit.model import Reply
-from agentkit.policies import compact as policy
+from agentkit.core.messages import ToolCall, Usage, assistant, system, tool_message, user
+from agentkit.engine.history import check_history
+from agentkit.engine.history.size import RunningSize, characters
+from agentkit.engine.model import Reply
+from agentkit.policies import compaction as policy
 from agentkit.policies import shortening
-from agentkit.policies.compact import Compacted, compact
+from agentkit.policies.compaction import Compacted, compact
 from agentkit.policies.shortening import Kept, Shortened
 from agentkit.testing import ScriptedModel
-from agentkit.wire.sizes import RunningSize, characters
 
 END = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "ready"}}]}
 TOLD = "This model's maximum context length is {} tokens. However, your messages resulted in {} tokens."
@@ -33,7 +33,7 @@ def overflow(text="the input is too long") -> ModelError:
 def _never_stuck(monkeypatch):
     """The script fetches the same thing over and over, which the agent's own guard would end."""
     for name in ("stuck", "compact"):  # the tests bring their own compaction
-        monkeypatch.setattr(f"agentkit.stack.{name}", lambda: lambda flow: flow)
+        monkeypatch.setattr(f"agentkit.agents.pipeline.{name}", lambda: lambda flow: flow)
 
 
 def fetch(size: int) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, JsonTool
-from agentkit.context import Injected, RunContext, injected_value
+from agentkit.core.context import Injected, RunContext, injected_value
 from agentkit.testing import ScriptedModel
 
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, Limits, ModelError, Paused, RunError, Session, Usage, tool
-from agentkit.delegation import MOST_HANDOFFS
-from agentkit.histories import check_history
-from agentkit.messages import ToolCall, assistant
-from agentkit.model import ModelReplied, Reply, Request, TextDelta
-from agentkit.registry import ToolRegistry
-from agentkit.run import HandedOver, RunFinished, RunStarted, SubRun
-from agentkit.running import ToolFinished, ToolStarted
+from agentkit.agents.handoffs import MOST_HANDOFFS
+from agentkit.core.messages import ToolCall, assistant
+from agentkit.engine.history import check_history
+from agentkit.engine.model import ModelReplied, Reply, Request, TextDelta
+from agentkit.engine.result import HandedOver, RunFinished, RunStarted, SubRun
 from agentkit.testing import ScriptedModel
+from agentkit.tools.execution.call_tools import ToolFinished, ToolStarted
+from agentkit.tools.registry import ToolRegistry
 
 DONE: list[str] = []
 

@@ -8,22 +8,22 @@ from contextlib import aclosing
 import pytest
 
 from agentkit import JsonAgent, LimitExceeded, ModelError, RunContext, ToolCall, ToolRegistry, tool
-from agentkit.answer import answer_tool
-from agentkit.asking import Person
-from agentkit.context import Injected
-from agentkit.flow import adrive, drive, stacked
-from agentkit.loop import agent_loop
-from agentkit.messages import Usage, assistant, pending_calls, user
-from agentkit.model import ModelReplied, Reply, TextDelta, ToolCallDelta
-from agentkit.policies.approve import AUTHORITY, Approvals, Authority, approve
-from agentkit.policies.early import early_reads
+from agentkit.core.ask_person import Person
+from agentkit.core.context import Injected
+from agentkit.core.flow import adrive, drive, stacked
+from agentkit.core.messages import Usage, assistant, pending_calls, user
+from agentkit.core.threads import abandoned
+from agentkit.engine.loop import agent_loop
+from agentkit.engine.model import ModelReplied, Reply, TextDelta, ToolCallDelta
+from agentkit.policies.approval import AUTHORITY, Approvals, Authority, approve
+from agentkit.policies.budget import Limits
+from agentkit.policies.early_reads import early_reads
 from agentkit.policies.limits import PURSES, limit
-from agentkit.policies.purse import Limits
 from agentkit.policies.retry import retry
-from agentkit.policies.tool_settings import tool_settings
-from agentkit.running import ToolFinished, ToolStarted
+from agentkit.policies.timeouts import tool_settings
 from agentkit.testing import ScriptedModel
-from agentkit.threads import abandoned
+from agentkit.tools.execution.call_tools import ToolFinished, ToolStarted
+from agentkit.tools.final_answer import answer_tool
 
 RAN: list[str] = []
 GATE = threading.Event()

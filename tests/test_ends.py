@@ -7,13 +7,13 @@ import pytest
 from stacked_runs import Endless, call, cut, final, flow_of, run
 
 from agentkit import LimitExceeded, ModelError, NoAnswer
-from agentkit.loop import REMINDER
-from agentkit.messages import ToolCall, assistant, calls_of, pending_calls, user
-from agentkit.model import AskModel, Reply, TextDelta
-from agentkit.policies.ends import CONTINUED, CUT, EMPTY, GO_ON, SAY_SOMETHING, SHORTER, ReplyDropped
-from agentkit.policies.landing import LAST, NOT_RUN, Landing
-from agentkit.running import CallTools
+from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, user
+from agentkit.engine.loop import REMINDER
+from agentkit.engine.model import AskModel, Reply, TextDelta
+from agentkit.policies.final_request import LAST, NOT_RUN, Landing
+from agentkit.policies.incomplete_replies import CONTINUED, CUT, EMPTY, GO_ON, SAY_SOMETHING, SHORTER, ReplyDropped
 from agentkit.testing import ScriptedModel
+from agentkit.tools.execution.call_tools import CallTools
 
 DONE = final("done")
 

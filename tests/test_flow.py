@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from agentkit.flow import Done, Emit, Event, Flow, Sleep, adrive, around, ask, drive, interpret, stacked
+from agentkit.core.flow import Done, Emit, Event, Flow, Sleep, adrive, around, ask, drive, interpret, stacked
 
 
 @dataclass(frozen=True)

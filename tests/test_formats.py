@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from agentkit import DefinitionError, JsonTool
-from agentkit.formats import FORMATS, Declaration, Loss, Rendering, format_named, render
+from agentkit.schemas.formats import FORMATS, Declaration, Loss, Rendering, format_named, render
 
 
 class Level(IntEnum):

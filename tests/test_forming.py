@@ -9,11 +9,11 @@ import pytest
 from pydantic import BaseModel
 
 from agentkit import JsonAgent, ModelError
-from agentkit.answer import answer_tool
-from agentkit.forming import AnswerForming, Forming
-from agentkit.messages import ToolCall, assistant
-from agentkit.model import ModelAsked, ModelReplied, Reply, TextDelta, ToolCallDelta
-from agentkit.run import RunFinished
+from agentkit.core.messages import ToolCall, assistant
+from agentkit.engine.model import ModelAsked, ModelReplied, Reply, TextDelta, ToolCallDelta
+from agentkit.engine.partial_answer import AnswerForming, Forming
+from agentkit.engine.result import RunFinished
+from agentkit.tools.final_answer import answer_tool
 
 
 class Point(BaseModel):

@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
-from agentkit.histories import INTERRUPTED, admit, check_history, groups, object_text, portable_name, repair_history
-from agentkit.histories.repair import GO_ON, OPENING
-from agentkit.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
+from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
+from agentkit.engine.history import (
+    INTERRUPTED,
+    admit,
+    check_history,
+    groups,
+    object_text,
+    portable_name,
+    repair_history,
+)
+from agentkit.engine.history.repair import GO_ON, OPENING
 
 A, B = ToolCall("a", "add", '{"x": 1}'), ToolCall("b", "sub", '{"x": 2}')
 ASKED = [system("s"), user("q")]

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from provider_rules import anthropic_body, anthropic_problems, gemini_body, gemini_problems, openai_problems
 
-from agentkit.histories import check_history, groups, repair_history
-from agentkit.litellm_model import _litellm
-from agentkit.messages import ToolCall, assistant, pending_calls, system, tool_message, user
-from agentkit.wire.requests import conversation
+from agentkit.core.messages import ToolCall, assistant, pending_calls, system, tool_message, user
+from agentkit.engine.history import check_history, groups, repair_history
+from agentkit.models.litellm.model import _litellm
+from agentkit.models.litellm.requests import conversation
 
 A, B = ToolCall("a", "add", '{"x": 1}'), ToolCall("b", "sub", '{"x": 2}')
 ASKED = [system("s"), user("q")]

@@ -15,23 +15,14 @@ import pytest
 from clock import Clock
 from isolated import Counter, Odd, Point, crash, fail, later, leave, move, numbers, process_id, stuck, talk, unpicklable
 
-from agentkit import (
-    DefinitionError,
-    ExceptionInfo,
-    JsonAgent,
-    JsonTool,
-    RunContext,
-    ToolCall,
-    ToolError,
-    ToolRegistry,
-)
-from agentkit.context import Injected
-from agentkit.flow import ask, stacked
-from agentkit.messages import pending_calls
-from agentkit.policies.tool_settings import tool_settings
-from agentkit.running import CallTools, ToolAbandoned, ToolFinished
+from agentkit import DefinitionError, ExceptionInfo, JsonAgent, JsonTool, RunContext, ToolCall, ToolError, ToolRegistry
+from agentkit.core.context import Injected
+from agentkit.core.flow import ask, stacked
+from agentkit.core.messages import pending_calls
+from agentkit.core.threads import abandoned
+from agentkit.policies.timeouts import tool_settings
 from agentkit.testing import ScriptedModel
-from agentkit.threads import abandoned
+from agentkit.tools.execution.call_tools import CallTools, ToolAbandoned, ToolFinished
 
 FUNCTIONS = (move, process_id, later, numbers, talk, unpicklable, fail, crash, leave, stuck)
 TOOLS = ToolRegistry(*(JsonTool(function, isolate="process") for function in FUNCTIONS))
@@ -115,7 +106,7 @@ def test_an_exit_in_it_stops_the_run_as_it_would_elsewhere(world, how, error):
 
 def test_at_the_timeout_it_is_killed_with_all_that_it_began(world, tmp_path, monkeypatch):
     path, clock = tmp_path / "pids", Clock()
-    monkeypatch.setattr("agentkit.turns.time", clock)
+    monkeypatch.setattr("agentkit.tools.execution.turn.time", clock)
 
     def pass_by() -> None:
         """Lets the time pass as soon as the other call is under way."""
@@ -248,7 +239,7 @@ SCRIPT = """
     from dataclasses import dataclass
     from agentkit import JsonAgent, tool
     from agentkit.testing import ScriptedModel
-    from agentkit.policies.tool_settings import tool_settings
+    from agentkit.policies.timeouts import tool_settings
 
     @dataclass
     class Point:

@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from stacked_runs import Endless, answer_of, call, final, flow_of, run
 
 from agentkit import DefinitionError, LimitExceeded, ModelError, RunError
-from agentkit.flow import Emit, Sleep, around, ask, stacked
-from agentkit.messages import ToolCall, Usage, assistant, user
-from agentkit.model import AskModel, Reply, Request
-from agentkit.policies import throttle
-from agentkit.policies.landing import Landing
+from agentkit.core.flow import Emit, Sleep, around, ask, stacked
+from agentkit.core.messages import ToolCall, Usage, assistant, user
+from agentkit.engine.model import AskModel, Reply, Request
+from agentkit.policies import rate_limit as throttle
+from agentkit.policies.budget import GROWTH, LANDING_SHARE, Limits, Purse
+from agentkit.policies.final_request import Landing
 from agentkit.policies.limits import PURSES, limit
 from agentkit.policies.prices import LEAST, PriceUnknown
-from agentkit.policies.purse import GROWTH, LANDING_SHARE, Limits, Purse
-from agentkit.registry import ToolRegistry
 from agentkit.testing import ScriptedModel
+from agentkit.tools.registry import ToolRegistry
 
 DONE = final("done")
 
@@ -134,7 +134,7 @@ class TestToolCalls:
 class TestSeconds:
     @pytest.fixture
     def clock(self, monkeypatch):
-        monkeypatch.setattr("agentkit.policies.purse.time", clock := Clock())
+        monkeypatch.setattr("agentkit.policies.budget.time", clock := Clock())
         return clock
 
     def test_a_run_out_of_time_lands_in_what_is_kept_for_that(self, world, clock):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, create_model
 
 import agentkit_tools
 from agentkit import JsonAgent, JsonTool, ToolExecutor, ToolRegistry, tool
-from agentkit.linter import Finding, lint, tokens
+from agentkit.tools.lint import Finding, lint, tokens
 
 
 def described(text: str, hint: Any = str, name: str = "word") -> JsonTool[..., Any]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from agentkit import DefinitionError, JsonAgent, JsonTool, ToolRegistry
-from agentkit.lockfile import Change, compare_locks, lock, lock_text, read_lock
+from agentkit.tools.lock import Change, compare_locks, lock, lock_text, read_lock
 
 
 class Address(BaseModel):

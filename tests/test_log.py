@@ -11,24 +11,24 @@ from loguru import logger
 
 import agentkit
 from agentkit import DefinitionError, ExceptionInfo, JsonAgent, ModelError, ToolCall, Usage
-from agentkit.calls import BoundCall, ToolRetried
-from agentkit.context import Progress
-from agentkit.flow import Event, Trouble
-from agentkit.listeners.lines import Line, conversation, figures, lines, written
-from agentkit.listeners.log import printer
-from agentkit.policies.approve import ApprovalAsked, ApprovalGiven
-from agentkit.policies.checks import AnswerDoubted
-from agentkit.policies.compact import Compacted
-from agentkit.policies.ends import ReplyDropped
+from agentkit.core.context import Progress
+from agentkit.core.flow import Event, Trouble
+from agentkit.engine.result import HandedOver, RunStarted, SubRun
+from agentkit.policies.answer_checks import AnswerDoubted
+from agentkit.policies.approval import ApprovalAsked, ApprovalGiven
+from agentkit.policies.compaction import Compacted
 from agentkit.policies.fallback import FallenBack
-from agentkit.policies.landing import Landing
+from agentkit.policies.final_request import Landing
+from agentkit.policies.incomplete_replies import ReplyDropped
+from agentkit.policies.loop_detection import ToolsWithdrawn
 from agentkit.policies.prices import PriceUnknown
-from agentkit.policies.stuck import ToolsWithdrawn
+from agentkit.policies.rate_limit import Throttled
 from agentkit.policies.text_calls import TextCallFound
-from agentkit.policies.throttle import Throttled
-from agentkit.run import HandedOver, RunStarted, SubRun
-from agentkit.running import ToolAbandoned
 from agentkit.testing import ScriptedModel
+from agentkit.tools.execution.call import BoundCall, ToolRetried
+from agentkit.tools.execution.call_tools import ToolAbandoned
+from agentkit.views.lines import Line, conversation, figures, lines, written
+from agentkit.views.log import printer
 
 
 def add(a: int, b: int) -> int:

@@ -2,14 +2,14 @@
 
 import pytest
 
-from agentkit.answer import answer_tool
-from agentkit.errors import ModelError, NoAnswer, Paused
-from agentkit.loop import CANCELLED, GIVEN, REMINDER, Answer, agent_loop
-from agentkit.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
-from agentkit.model import AskModel, Reply
-from agentkit.registry import ToolRegistry
-from agentkit.running import CallTools
+from agentkit.core.errors import ModelError, NoAnswer, Paused
+from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
+from agentkit.engine.loop import CANCELLED, GIVEN, REMINDER, Answer, agent_loop
+from agentkit.engine.model import AskModel, Reply
 from agentkit.testing import ScriptedModel
+from agentkit.tools.execution.call_tools import CallTools
+from agentkit.tools.final_answer import answer_tool
+from agentkit.tools.registry import ToolRegistry
 
 
 def add(a: int, b: int) -> int:

@@ -2,17 +2,8 @@
 
 import json
 
-from agentkit.histories import admit
-from agentkit.messages import (
-    ToolCall,
-    Usage,
-    assistant,
-    calls_of,
-    pending_calls,
-    system,
-    tool_message,
-    user,
-)
+from agentkit.core.messages import ToolCall, Usage, assistant, calls_of, pending_calls, system, tool_message, user
+from agentkit.engine.history import admit
 
 ADD = ToolCall("call_1", "add", '{"a": 1}')
 SUB = ToolCall("call_2", "sub", "{}")

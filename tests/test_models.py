@@ -7,9 +7,9 @@ import pytest
 from pydantic import BaseModel, Field, model_validator
 
 from agentkit import DefinitionError, ExceptionInfo, JsonAgent, JsonTool, ToolRegistry
-from agentkit.executor import ToolExecutor
 from agentkit.schemas import snake_case
 from agentkit.testing import ScriptedModel
+from agentkit.tools.class_tool import ToolExecutor
 
 
 class GetWeatherArgs(BaseModel):

@@ -3,14 +3,14 @@
 import pytest
 
 from agentkit import ToolRegistry, tool
-from agentkit.answer import answer_tool
-from agentkit.flow import drive
-from agentkit.histories import portable_name
-from agentkit.loop import agent_loop
-from agentkit.messages import ToolCall, assistant, user
-from agentkit.model import Reply
-from agentkit.repairs import meant
+from agentkit.core.flow import drive
+from agentkit.core.messages import ToolCall, assistant, user
+from agentkit.engine.history import portable_name
+from agentkit.engine.loop import agent_loop
+from agentkit.engine.model import Reply
 from agentkit.testing import ScriptedModel
+from agentkit.tools.arguments import meant
+from agentkit.tools.final_answer import answer_tool
 
 
 def get_weather(city: str) -> str:

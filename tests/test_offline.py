@@ -11,12 +11,12 @@ import pytest
 from pydantic import BaseModel, Field
 
 from agentkit import JsonAgent, NoAnswer
-from agentkit.answer import answer_tool
-from agentkit.messages import ToolCall, assistant, calls_of, system, tool_message, user
-from agentkit.model import Reply, Request
-from agentkit.offline import OfflineModel, plan
-from agentkit.offline.model import Answered, answer_arguments, answer_text
-from agentkit.registry import ToolRegistry, as_tool
+from agentkit.core.messages import ToolCall, assistant, calls_of, system, tool_message, user
+from agentkit.engine.model import Reply, Request
+from agentkit.models.offline import OfflineModel, plan
+from agentkit.models.offline.model import Answered, answer_arguments, answer_text
+from agentkit.tools.final_answer import answer_tool
+from agentkit.tools.registry import ToolRegistry, as_tool
 
 WEDNESDAY = datetime.date(2024, 5, 15)
 

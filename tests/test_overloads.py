@@ -7,7 +7,7 @@ from typing import overload
 import pytest
 
 from agentkit import DefinitionError, ExceptionInfo, JsonTool
-from agentkit.context import RunContext
+from agentkit.core.context import RunContext
 
 
 @overload

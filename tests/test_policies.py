@@ -3,16 +3,16 @@
 import pytest
 
 from agentkit import LimitExceeded, ModelError, ToolRegistry
-from agentkit.answer import answer_tool
-from agentkit.flow import Emit, Flow, Sleep, ask, stacked
-from agentkit.messages import ToolCall, assistant, user
-from agentkit.model import AskModel, Reply, Request
-from agentkit.policies.ends import refusals, whole_replies
-from agentkit.policies.landing import Landing, landing
+from agentkit.core.flow import Emit, Flow, Sleep, ask, stacked
+from agentkit.core.messages import ToolCall, assistant, user
+from agentkit.engine.model import AskModel, Reply, Request
+from agentkit.policies.final_request import Landing, landing
+from agentkit.policies.incomplete_replies import refusals, whole_replies
 from agentkit.policies.limits import limit
+from agentkit.policies.loop_detection import stuck
 from agentkit.policies.retry import LONGEST_WAIT, Retrying, retry
-from agentkit.policies.stuck import stuck
 from agentkit.testing import ScriptedModel
+from agentkit.tools.final_answer import answer_tool
 
 
 def work() -> None:

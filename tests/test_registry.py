@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agentkit import DefinitionError, ExceptionInfo, JsonTool, ToolCall, ToolRegistry, tool
-from agentkit.answer import answer_tool
+from agentkit.tools.final_answer import answer_tool
 
 
 def add(a: int, b: int) -> int:

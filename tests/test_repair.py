@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from agentkit import ExceptionInfo, JsonTool, ToolRegistry
-from agentkit.repairs import Unreadable, is_sound, read
-from agentkit.repairs.example import value as example_value
+from agentkit.tools.arguments import Unreadable, is_sound, read
+from agentkit.tools.arguments.example import value as example_value
 
 QUICK = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 

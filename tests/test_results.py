@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr
 
-from agentkit.messages import ToolCall
-from agentkit.registry import ToolRegistry
-from agentkit.results import LARGEST_IMAGE, MOST_IMAGES, render, rendering
+from agentkit.core.messages import ToolCall
+from agentkit.tools.registry import ToolRegistry
+from agentkit.tools.results.result_text import LARGEST_IMAGE, MOST_IMAGES, render, rendering
 
 
 @dataclass

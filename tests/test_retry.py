@@ -3,13 +3,13 @@
 import pytest
 
 from agentkit import JsonAgent, ModelError, ToolRegistry
-from agentkit.answer import answer_tool
-from agentkit.flow import Done, Sleep, ask
-from agentkit.messages import user
-from agentkit.model import AskModel, ModelAsked, Request, TextDelta
+from agentkit.core.flow import Done, Sleep, ask
+from agentkit.core.messages import user
+from agentkit.engine.model import AskModel, ModelAsked, Request, TextDelta
 from agentkit.policies import retry as policy
 from agentkit.policies.retry import Retrying, retry
 from agentkit.testing import ScriptedModel
+from agentkit.tools.final_answer import answer_tool
 
 TOOLS = ToolRegistry(answer=answer_tool())
 

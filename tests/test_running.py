@@ -11,14 +11,14 @@ from contextlib import aclosing
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, RunContext, ToolCall, ToolError, ToolRegistry, tool
-from agentkit.context import Progress
-from agentkit.flow import adrive, ask, drive, stacked
-from agentkit.messages import pending_calls
-from agentkit.policies.tool_settings import tool_settings
-from agentkit.running import CallTools, ToolAbandoned, ToolFinished
+from agentkit.core.background import run_coroutine
+from agentkit.core.context import Progress
+from agentkit.core.flow import adrive, ask, drive, stacked
+from agentkit.core.messages import pending_calls
+from agentkit.core.threads import Turnstile, abandoned
+from agentkit.policies.timeouts import tool_settings
 from agentkit.testing import ScriptedModel
-from agentkit.threads import Turnstile, abandoned
-from agentkit.workers import run_coroutine
+from agentkit.tools.execution.call_tools import CallTools, ToolAbandoned, ToolFinished
 
 ENDED = threading.Event()
 GATE = threading.Event()
@@ -420,7 +420,7 @@ def test_what_is_told_too_late_or_outside_a_turn_is_dropped(world):
 
 
 def test_a_flood_of_progress_does_not_fill_the_memory(world, monkeypatch):
-    monkeypatch.setattr("agentkit.turns.MOST_WAITING", 100)
+    monkeypatch.setattr("agentkit.tools.execution.turn.MOST_WAITING", 100)
 
     def work(run: RunContext) -> str:
         """Works."""
@@ -727,7 +727,7 @@ def test_waiting_for_a_coroutine_looks_up_and_gives_what_it_gives(monkeypatch):
             raise error
         return 7
 
-    monkeypatch.setattr("agentkit.workers.LOOK_UP", 0.01)
+    monkeypatch.setattr("agentkit.core.background.LOOK_UP", 0.01)
     assert run_coroutine(late(None)) == 7
     with pytest.raises(TimeoutError, match="its own"):
         run_coroutine(late(TimeoutError("its own")))

@@ -3,8 +3,8 @@
 import pytest
 
 from agentkit import JsonAgent, ModelError, ToolRegistry
-from agentkit.messages import calls_of, user
-from agentkit.model import Reply, Request, TextDelta, ToolCallDelta
+from agentkit.core.messages import calls_of, user
+from agentkit.engine.model import Reply, Request, TextDelta, ToolCallDelta
 from agentkit.testing import ScriptedModel
 
 REQUEST = Request([user("?")], ToolRegistry())

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentkit import secrets
-from agentkit.secrets import MaskedDict, causes, hide, hide_named, mask, mask_data, mask_exception
+from agentkit.core import masking as secrets
+from agentkit.core.masking import MaskedDict, causes, hide, hide_named, mask, mask_data, mask_exception
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----"
 BASE64 = "MIIEowIBAAKCAQEAx0lmCyQ+d1Zb3Gq/8HkY5pTqW2rVn7LsOe4JfUaXcKdBwEoP"

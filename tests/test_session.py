@@ -13,15 +13,15 @@ import time
 import pytest
 
 from agentkit import JsonAgent, RunError, Session, Usage
-from agentkit.calls import ANSWERED
-from agentkit.errors import Paused
-from agentkit.histories import check_history
-from agentkit.loop import CANCELLED
-from agentkit.messages import ToolCall, assistant, pending_calls, system, tool_message, user
-from agentkit.running import ToolStarted
-from agentkit.saving import write_whole
-from agentkit.session import NOT_RUN
+from agentkit.core.errors import Paused
+from agentkit.core.messages import ToolCall, assistant, pending_calls, system, tool_message, user
+from agentkit.engine.history import check_history
+from agentkit.engine.loop import CANCELLED
+from agentkit.sessions.session import NOT_RUN
+from agentkit.sessions.session_file import write_whole
 from agentkit.testing import ScriptedModel
+from agentkit.tools.execution.call import ANSWERED
+from agentkit.tools.execution.call_tools import ToolStarted
 
 CALL = ToolCall("c", "f")
 
@@ -135,7 +135,7 @@ class TestMessagesFromOutside:
         session = Session()
         with session.turn("s", "q") as messages:
             messages.append(assistant("a"))
-        monkeypatch.setattr("agentkit.session.repair_history", None)
+        monkeypatch.setattr("agentkit.sessions.session.repair_history", None)
         with session.turn("s", "go on") as messages:
             assert len(messages) == 4
 
@@ -287,7 +287,7 @@ class TestSaving:
     def test_a_process_killed_while_saving_leaves_the_last_whole_session(self, tmp_path):
         path = tmp_path / "a.json"
         code = (
-            "import sys; from agentkit import Session; from agentkit.messages import user\n"
+            "import sys; from agentkit import Session; from agentkit.core.messages import user\n"
             "session = Session()\n"
             "for number in range(10**9):\n"
             "    session.messages[:] = [user(f'{number} ' + 'x' * 200_000)]\n"

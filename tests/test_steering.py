@@ -10,13 +10,13 @@ import pytest
 from children import interrupted
 
 from agentkit import JsonAgent, RunContext, Session, tool
-from agentkit.flow import Event
-from agentkit.histories import check_history
-from agentkit.loop import CANCELLED
-from agentkit.messages import pending_calls
-from agentkit.run import RunFinished
-from agentkit.running import ToolFinished, ToolStarted
+from agentkit.core.flow import Event
+from agentkit.core.messages import pending_calls
+from agentkit.engine.history import check_history
+from agentkit.engine.loop import CANCELLED
+from agentkit.engine.result import RunFinished
 from agentkit.testing import ScriptedModel
+from agentkit.tools.execution.call_tools import ToolFinished, ToolStarted
 
 
 def add(a: int, b: int) -> int:
@@ -309,7 +309,7 @@ class TestStopping:
 PROGRAM = """
 import asyncio, json, os, sys, time
 from agentkit import JsonAgent
-from agentkit.histories import check_history
+from agentkit.engine.history import check_history
 from agentkit.testing import ScriptedModel
 
 def add(a: int, b: int) -> int:

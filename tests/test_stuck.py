@@ -6,10 +6,10 @@ import pytest
 from stacked_runs import Endless, call, final, run
 
 from agentkit import LimitExceeded, NoAnswer, ToolError
-from agentkit.messages import pending_calls, text_of, user
-from agentkit.policies.stuck import LANDED, TOLD, TURNS, WITHDRAWN
-from agentkit.running import ToolFinished
+from agentkit.core.messages import pending_calls, text_of, user
+from agentkit.policies.loop_detection import LANDED, TOLD, TURNS, WITHDRAWN
 from agentkit.testing import ScriptedModel
+from agentkit.tools.execution.call_tools import ToolFinished
 
 DONE = final("so far")
 

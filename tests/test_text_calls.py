@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit import ToolRegistry
-from agentkit.answer import answer_tool
-from agentkit.flow import stacked
-from agentkit.loop import agent_loop
-from agentkit.messages import calls_of, user
-from agentkit.model import Reply
+from agentkit.core.flow import stacked
+from agentkit.core.messages import calls_of, user
+from agentkit.engine.loop import agent_loop
+from agentkit.engine.model import Reply
 from agentkit.policies.text_calls import TextCallFound, text_calls
 from agentkit.policies.text_mode import text_mode
 from agentkit.testing import ScriptedModel
-from agentkit.written import written_calls
+from agentkit.tools.final_answer import answer_tool
+from agentkit.tools.text_calls import written_calls
 
 
 def get_weather(city: str, days: int = 1) -> str:

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, ModelError
-from agentkit.flow import Done, Emit, adrive, around, ask, drive
-from agentkit.messages import assistant, user
-from agentkit.model import AskModel, Reply, Request
-from agentkit.policies import throttle as policy
-from agentkit.policies.throttle import Throttled, Turn, gate_of, throttle
-from agentkit.registry import ToolRegistry
+from agentkit.core.flow import Done, Emit, adrive, around, ask, drive
+from agentkit.core.messages import assistant, user
+from agentkit.engine.model import AskModel, Reply, Request
+from agentkit.policies import rate_limit as policy
+from agentkit.policies.rate_limit import Throttled, Turn, gate_of, throttle
 from agentkit.testing import ScriptedModel
+from agentkit.tools.registry import ToolRegistry
 
 END = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "ready"}}]}
 

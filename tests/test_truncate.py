@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit import ToolError, ToolRegistry, tool
-from agentkit.answer import answer_tool
-from agentkit.flow import stacked
-from agentkit.loop import agent_loop
-from agentkit.messages import user
-from agentkit.policies.excerpts import KEPT, MAX_RESULT, READ_MORE, CutResults, excerpts
-from agentkit.policies.landing import landing
+from agentkit.core.flow import stacked
+from agentkit.core.messages import user
+from agentkit.engine.loop import agent_loop
+from agentkit.policies.final_request import landing
 from agentkit.policies.limits import limit
+from agentkit.policies.long_results import KEPT, MAX_RESULT, READ_MORE, CutResults, excerpts
 from agentkit.policies.text_calls import text_calls
 from agentkit.policies.text_mode import text_mode
 from agentkit.testing import ScriptedModel
+from agentkit.tools.final_answer import answer_tool
 
 LONG = "".join(f"line {number:05}\n" for number in range(5_000))
 """55,000 characters."""

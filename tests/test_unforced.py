@@ -4,13 +4,13 @@ import pytest
 from stacked_runs import call, final
 
 from agentkit import JsonAgent, ModelError, ToolRegistry
-from agentkit.answer import answer_tool
-from agentkit.flow import ask
-from agentkit.messages import user
-from agentkit.model import AskModel, Request
+from agentkit.core.flow import ask
+from agentkit.core.messages import user
+from agentkit.engine.model import AskModel, Request
 from agentkit.policies.retry import Retrying
-from agentkit.policies.unforced import unforced
+from agentkit.policies.tool_choice import unforced
 from agentkit.testing import ScriptedModel
+from agentkit.tools.final_answer import answer_tool
 
 TOOLS = ToolRegistry(answer=answer_tool())
 NO = ModelError("tool_choice is not supported", kind="bad_request", status=400)

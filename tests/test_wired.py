@@ -5,8 +5,8 @@ import json
 import pytest
 
 from agentkit import JsonAgent, JsonTool, ToolError, tool
-from agentkit.checking.evidence import evidence
-from agentkit.litellm_model import LiteLLMModel
+from agentkit.models.litellm.model import LiteLLMModel
+from agentkit.policies.evidence.check import evidence
 from agentkit.testing import ModelServer, ScriptedModel
 
 

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 import agentkit
 
-from ..asking import Person
+from ..core.ask_person import Person
 from .providers import EXAMPLES
 from .targets import TOOLS, registry_of
 

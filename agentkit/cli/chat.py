@@ -143,7 +143,7 @@ class Chat:
 
 def take_back(session: "agentkit.Session") -> str | None:
     """Take the last question, and all that followed it, out of a conversation; returns it, None if there is none."""
-    loop, messages = import_module("agentkit.loop"), import_module("agentkit.messages")
+    loop, messages = import_module("agentkit.engine.loop"), import_module("agentkit.core.messages")
     for place in reversed(range(len(session.messages))):
         message = session.messages[place]
         text: str = messages.text_of(message)

@@ -8,8 +8,8 @@ import click
 
 import agentkit
 
-from ..asking import printable
-from ..secrets import mask
+from ..core.ask_person import printable
+from ..core.masking import mask
 from .agents import agent_of, agent_options
 from .output import answer, json_text, remark
 from .views import followed, view

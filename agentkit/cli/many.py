@@ -12,7 +12,7 @@ import click
 
 import agentkit
 
-from ..secrets import mask_data
+from ..core.masking import mask_data
 from .agents import agent_of, agent_options
 from .output import INTERRUPTED, remark, told
 
@@ -40,7 +40,7 @@ def map_(queries: Path, out: Path | None, concurrency: int, retry_failed: bool, 
         remark(f"{skipped} of {len(lines)} queries are answered already")
     agent = agent_of(**settings)
     is_watched = out is not None or not sys.stdout.isatty()  # else the bar would stand among the answers
-    bar = import_module("agentkit.listeners.progress").ProgressBar(len(wanted), None if is_watched else False)
+    bar = import_module("agentkit.views.progress_bar").ProgressBar(len(wanted), None if is_watched else False)
     failed, done, usage, began = 0, 0, agentkit.Usage(), time.monotonic()
     try:
         with (
@@ -67,7 +67,7 @@ def map_(queries: Path, out: Path | None, concurrency: int, retry_failed: bool, 
 def _total(usage: "agentkit.Usage", began: float) -> None:
     """Say what the answers took, if there were any."""
     if usage.requests:
-        told = import_module("agentkit.listeners.lines").figures(usage, time.monotonic() - began)
+        told = import_module("agentkit.views.lines").figures(usage, time.monotonic() - began)
         remark(f"{'total':<9}{told}")
 
 

@@ -10,8 +10,8 @@ import click
 
 import agentkit
 
-from ..asking import printable
-from ..secrets import mask, mask_data
+from ..core.ask_person import printable
+from ..core.masking import mask, mask_data
 
 FAILED, PAUSED, INTERRUPTED = 1, 3, 130
 """The exit codes besides 0, and besides 2, which click has for wrong usage."""
@@ -24,8 +24,8 @@ def answer(text: str) -> None:
 
 def conversation(messages: Iterable[dict[str, Any]]) -> None:
     """Print what was said in a conversation, all of it, as runs are shown."""
-    out = import_module("agentkit.listeners.log").printer(sys.stdout, longest=None)
-    for line in import_module("agentkit.listeners.lines").conversation(messages):
+    out = import_module("agentkit.views.log").printer(sys.stdout, longest=None)
+    for line in import_module("agentkit.views.lines").conversation(messages):
         out.write(line)
 
 

@@ -70,7 +70,7 @@ def _query(words: Sequence[str], *, is_needed: bool) -> str:
 
 
 def _printing() -> Callable[[Any], None]:
-    recorder = import_module("agentkit.listeners.records").Recorder()
+    recorder = import_module("agentkit.views.json_lines").Recorder()
 
     def listen(event: Any) -> None:
         for entry in recorder.records(event):

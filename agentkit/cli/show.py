@@ -31,7 +31,7 @@ def show(file: Path, page: Path | None) -> None:
         conversation(kept["messages"])
         click.echo(f"{'total':<9}{_figures(kept)}")
         return
-    report = import_module("agentkit.report")
+    report = import_module("agentkit.views.html")
     text = report.result_page(kept) if "answer" in kept else report.session_page(kept["messages"], kept["usage"])
     if str(page) == "-":
         click.echo(text, nl=False)
@@ -45,7 +45,7 @@ def show(file: Path, page: Path | None) -> None:
 
 def _figures(kept: dict[str, Any]) -> str:
     usage = agentkit.Usage(**kept["usage"])
-    told: str = import_module("agentkit.listeners.lines").figures(usage, kept.get("seconds"))
+    told: str = import_module("agentkit.views.lines").figures(usage, kept.get("seconds"))
     return f"{told}, stopped: {kept['stopped']}" if "answer" in kept else told
 
 
@@ -55,7 +55,7 @@ def _read(file: Path) -> dict[str, Any]:
         kept = _last_result(data.splitlines()) if data.lstrip().startswith(b'{"event"') else json.loads(data)
         agentkit.Usage(**kept["usage"])
         if all(isinstance(message["role"], str) for message in kept["messages"]):
-            tuple(import_module("agentkit.listeners.lines").conversation(kept["messages"]))  # raises for what is none
+            tuple(import_module("agentkit.views.lines").conversation(kept["messages"]))  # raises for what is none
             return dict(kept)
     except (ValueError, KeyError, TypeError, AttributeError):
         pass

@@ -79,7 +79,7 @@ def lint(targets: Sequence[str], strict: bool, as_json: bool) -> None:
 
     Exit codes: 0 no errors, 1 errors (with --strict: or warnings), 2 wrong usage.
     """
-    linter = import_module("agentkit.linter")
+    linter = import_module("agentkit.tools.lint")
     entries = candidates(targets)
     findings = linter.lint(entries)
     costs: dict[str, int] = linter.tokens(entries)
@@ -110,7 +110,7 @@ def lock(targets: Sequence[str], file: Path, check: bool) -> None:
 
     Exit codes of --check: 0 nothing or compatible changes only, 1 breaking changes, 2 wrong usage or no such file.
     """
-    lockfile = import_module("agentkit.lockfile")
+    lockfile = import_module("agentkit.tools.lock")
     current = lockfile.lock(registry_of(targets))
     try:
         if not check:

@@ -22,7 +22,7 @@ def followed(events: Generator[Any, None, None], *listeners: Callable[[Any], Non
 def view(*, quiet: bool = False) -> Any:
     """A listener, and a context manager, that shows a run on standard error; with `read`, which asks the person."""
     if quiet:
-        return import_module("agentkit.listeners.plain").Silence()
+        return import_module("agentkit.views.plain_text").Silence()
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and find_spec("rich"):
-        return import_module("agentkit.listeners.live").LiveView()
-    return import_module("agentkit.listeners.plain").PlainView()
+        return import_module("agentkit.views.terminal").LiveView()
+    return import_module("agentkit.views.plain_text").PlainView()

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from ..errors import ModelError, ModelErrorKind
-from ..flow import Emit, Flow, Policy, Trouble, ask, interpret
-from ..model import AskModel, Model
+from ..core.errors import ModelError, ModelErrorKind
+from ..core.flow import Emit, Flow, Policy, Trouble, ask, interpret
+from ..engine.model import AskModel, Model
 
 KINDS: frozenset[ModelErrorKind] = frozenset(get_args(ModelErrorKind)) - {"refused"}
 """Whatever may be the model's, its provider's or the account's fault: another one may know the model name, accept the
@@ -25,6 +25,10 @@ class FallenBack(Trouble):
 
     error: ModelError
     model: str
+
+    @property
+    def ends_request(self) -> object:
+        return self.error
 
     @property
     def notice(self) -> str:

@@ -11,16 +11,16 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..calls import BoundCall
-from ..errors import LimitExceeded, ModelError, StopReason
-from ..flow import Effect, Emit, Flow, Policy, Sleep, ask, interpret
-from ..messages import Usage
-from ..model import AskModel, Model, Reply, Request
-from ..running import CallTools
-from .landing import Landing
+from ..core.errors import LimitExceeded, ModelError, StopReason
+from ..core.flow import Effect, Emit, Flow, Policy, Sleep, ask, interpret
+from ..core.messages import Usage
+from ..engine.model import AskModel, Model, Reply, Request
+from ..tools.execution.call import BoundCall
+from ..tools.execution.call_tools import CallTools
+from .budget import Limits, Purse, Spent
+from .final_request import Landing
 from .prices import LEAST, LEAST_OF_LAST, PriceUnknown, price, shortened, unpriced
-from .purse import Limits, Purse, Spent
-from .throttle import Turn
+from .rate_limit import Turn
 
 PURSES: ContextVar[tuple[Purse, ...]] = ContextVar("purses", default=())
 """The purses of the runs that this code runs inside of, the nearest first."""

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from ..errors import RunError
-from ..flow import Trouble
-from ..model import Model, Request
+from ..core.errors import RunError
+from ..core.flow import Trouble
+from ..engine.model import Model, Request
 
 LEAST = 256
 """Tokens of a reply.  Where dollars do not pay for that many, a request is not worth making, ..."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..flow import Flow, Policy, around, ask
-from ..litellm_model import LiteLLMModel
-from ..model import AskModel
+from ..core.flow import Flow, Policy, around, ask
+from ..engine.model import AskModel
 from .limits import timed
 
 
@@ -18,7 +17,7 @@ def reply_time(seconds: float) -> Policy:
     """
 
     def handle(effect: AskModel) -> Flow[Any]:
-        if not isinstance(effect.model, LiteLLMModel):
+        if not getattr(effect.model, "keeps_time", False):
             effect = replace(effect, request=timed(effect.request, seconds))
         return (yield from ask(effect))
 

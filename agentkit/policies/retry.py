@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import ModelError
-from ..flow import Emit, Flow, Policy, Sleep, Trouble, around, ask
-from ..model import AskModel
+from ..core.errors import ModelError
+from ..core.flow import Emit, Flow, Policy, Sleep, Trouble, around, ask
+from ..engine.model import AskModel
 
 WAITS = (0.5, 1.0, 2.0, 4.0)
 LONGEST_WAIT = 10.0
@@ -31,6 +31,14 @@ class Retrying(Trouble):
 
     error: ModelError
     seconds: float
+
+    @property
+    def ends_request(self) -> object:
+        return self.error
+
+    @property
+    def waits_for(self) -> str:
+        return "to ask again"
 
     @property
     def notice(self) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ..fences import within_fence
-from ..messages import Message, text_of
-from ..wire.sizes import RunningSize, characters
+from ..core.delimiters import within_fence
+from ..core.messages import Message, text_of
+from ..engine.history.size import RunningSize, characters
 
 KEPT = 500
 """Characters that stay of a result that is shrunk."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..context import RunContext
-from ..flow import Emit, Flow, Policy, Trouble, around, ask
-from ..messages import Message, ToolCall, assistant, text_of
-from ..model import AskModel, Reply, Request
-from ..written import Written, written_calls
+from ..core.context import RunContext
+from ..core.flow import Emit, Flow, Policy, Trouble, around, ask
+from ..core.messages import Message, ToolCall, assistant, text_of
+from ..engine.model import AskModel, Reply, Request
+from ..tools.text_calls import Written, written_calls
 
 _INCOMPLETE = ("length", "content_filter")
 

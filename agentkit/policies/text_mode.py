@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..flow import Flow, Policy, around, ask
-from ..messages import Message, ToolCall, assistant, calls_of, system, text_of
-from ..model import AskModel, Reply, Request
-from ..registry import ToolRegistry
-from ..written import calls_in_code, without_thoughts
+from ..core.flow import Flow, Policy, around, ask
+from ..core.messages import Message, ToolCall, assistant, calls_of, system, text_of
+from ..engine.model import AskModel, Reply, Request
+from ..tools.registry import ToolRegistry
+from ..tools.text_calls import calls_in_code, without_thoughts
 from .text_calls import is_quoted
 
 PROTOCOL = """\

@@ -1,9 +1,9 @@
 """From a callable or a type to plain JSON Schema (draft 2020-12), and from arguments to a call."""
 
 from .annotations import Duplicates, FieldText, annotate, texts_of, unknown_name
-from .callable import CallableSchema, arguments_of, own_name, own_text
-from .function import FunctionSchema, type_schema
-from .model import ModelSchema, is_arguments_model
+from .callables import CallableSchema, arguments_of, own_name, own_text
+from .functions import FunctionSchema, type_schema
+from .models import ModelSchema, is_arguments_model
 from .naming import check_description, check_name, snake_case
 from .overloads import Choice
 from .references import inline

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from pydantic import BaseModel
 from typing_extensions import Doc, get_type_hints, is_typeddict
 
-from ..errors import DefinitionError
+from ..core.errors import DefinitionError
 from .docstrings import attribute_texts, read_docstring
 from .walk import JsonSchema
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ..errors import DefinitionError
+from ..core.errors import DefinitionError
 from .signature import name_of, plain_function
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")

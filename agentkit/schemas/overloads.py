@@ -7,9 +7,9 @@ from typing import Any, TypeAlias, get_overloads
 
 from pydantic import ValidationError
 
-from ..errors import DefinitionError
+from ..core.errors import DefinitionError
 from .docstrings import Documentation, read_docstring
-from .function import FunctionSchema
+from .functions import FunctionSchema
 from .signature import docstring_of, name_of, plain_function, read_signature
 from .walk import JsonSchema
 

@@ -8,7 +8,7 @@ from jsonschema import Draft202012Validator, SchemaError
 from pydantic_core import from_json
 from referencing import Registry
 
-from ..errors import DefinitionError
+from ..core.errors import DefinitionError
 from .references import check_references
 from .walk import JsonSchema
 

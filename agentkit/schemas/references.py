@@ -7,7 +7,7 @@ from itertools import chain, count
 from typing import Any
 from urllib.parse import unquote
 
-from ..errors import DefinitionError
+from ..core.errors import DefinitionError
 from .walk import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, JsonSchema, children, rebuild
 
 PREFIX = "#/$defs/"

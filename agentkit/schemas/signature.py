@@ -11,7 +11,7 @@ import typing_extensions
 from pydantic.fields import FieldInfo
 from typing_extensions import get_type_hints, is_typeddict
 
-from ..errors import DefinitionError
+from ..core.errors import DefinitionError
 from .annotations import unqualified
 
 Kind = inspect.Parameter

@@ -12,7 +12,7 @@ request.  The server's replies may be faults, too: the number of an HTTP status,
 `message`), `body`, `error`, `reset`, `cut`, `delay`, `pace`, `stall`, `wait`; see `agentkit.testing.replies`.
 """
 
-from ..recordings import Recording, ReplayDiffers
+from ..sessions.recordings import Recording, ReplayDiffers
 from .chaos import chaos
 from .scripted import ScriptedModel
 from .server import ModelServer

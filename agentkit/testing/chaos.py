@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ..errors import ModelError, ModelErrorKind
-from ..messages import Message, ToolCall, assistant
-from ..model import Delta, Model, Reply, Request, TextDelta
+from ..core.errors import ModelError, ModelErrorKind
+from ..core.messages import Message, ToolCall, assistant
+from ..engine.model import Delta, Model, Reply, Request, TextDelta
 from .scripted import deltas
 
 Calls = list[dict[str, Any]]

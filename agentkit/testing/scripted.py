@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..messages import Message, ToolCall, Usage, assistant
-from ..model import Delta, Reply, Request, TextDelta, ToolCallDelta
+from ..core.messages import Message, ToolCall, Usage, assistant
+from ..engine.model import Delta, Reply, Request, TextDelta, ToolCallDelta
 from .wires.reply import words
 
 

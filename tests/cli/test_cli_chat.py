@@ -6,7 +6,7 @@ import pytest
 
 from agentkit import Session
 from agentkit.cli.chat import take_back
-from agentkit.loop import REMINDER
+from agentkit.engine.loop import REMINDER
 
 
 @pytest.fixture

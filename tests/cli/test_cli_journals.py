@@ -7,7 +7,7 @@ import pytest
 from conftest import Terminal
 
 from agentkit import JsonAgent
-from agentkit.journal import runs
+from agentkit.sessions.journal import runs
 from agentkit.testing import ScriptedModel
 
 ASKED = ("run", "Add 2 and 3", "--tools", "mytools.py:add", "--quiet", "--journal", "runs.db")

@@ -8,18 +8,18 @@ import pytest
 from rich.console import Console
 
 from agentkit import JsonAgent, ModelError, tool
-from agentkit.asking import Person
-from agentkit.listeners.live import LiveView
-from agentkit.listeners.pieces import MOST_HELD, Pieces
-from agentkit.listeners.plain import PlainView, Silence
-from agentkit.listeners.records import Recorder, record
-from agentkit.messages import ToolCall, Usage
-from agentkit.model import ModelAsked, ModelReplied, Reply, Request, TextDelta, ToolCallDelta
+from agentkit.core.ask_person import Person
+from agentkit.core.messages import ToolCall, Usage
+from agentkit.engine.model import ModelAsked, ModelReplied, Reply, Request, TextDelta, ToolCallDelta
+from agentkit.engine.result import SubRun
 from agentkit.policies.retry import Retrying
-from agentkit.registry import ToolRegistry
-from agentkit.run import SubRun
-from agentkit.running import ToolStarted
 from agentkit.testing import ScriptedModel
+from agentkit.tools.execution.call_tools import ToolStarted
+from agentkit.tools.registry import ToolRegistry
+from agentkit.views.json_lines import Recorder, record
+from agentkit.views.plain_text import PlainView, Silence
+from agentkit.views.streamed_text import MOST_HELD, Pieces
+from agentkit.views.terminal import LiveView
 
 KEY = "sk-abcdefghij0123456789ABCDEFGH"
 
@@ -153,7 +153,7 @@ def test_a_person_is_asked_with_nothing_moving(monkeypatch, nested):
         assert "wants to call send" in prompt
         return "y\n"
 
-    monkeypatch.setattr("agentkit.listeners.live.ask_terminal", read)
+    monkeypatch.setattr("agentkit.views.terminal.ask_terminal", read)
     call = {"tool_calls": [{"name": "send", "arguments": {"to": "ann"}}]}
     agent = JsonAgent(
         send, model=ScriptedModel(call, DONE), description="Sends.", approve=None if nested else Person(view.read)

@@ -11,7 +11,7 @@ import pytest
 from snippets import run_document
 
 import agentkit
-from agentkit.flow import Event
+from agentkit.core.flow import Event
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -63,7 +63,7 @@ def test_the_reference_shows_all_that_is_public():
     shown = {name for path in PAGES for name in _SHOWN.findall(path.read_text())}
     missing = {f"agentkit.{name}" for name in agentkit.__all__} - shown - {"agentkit.log"}
     assert not missing
-    assert "agentkit.listeners.log" in shown
+    assert "agentkit.views.log" in shown
 
 
 def test_every_event_is_told_of_and_shown():

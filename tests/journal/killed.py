@@ -14,12 +14,12 @@ import sys
 from pathlib import Path
 
 from agentkit import JsonAgent, Session, tool
-from agentkit.histories import check_history
-from agentkit.journal import runs
-from agentkit.journal.store import Store
-from agentkit.messages import assistant
-from agentkit.model import Reply
-from agentkit.run import RunFinished
+from agentkit.core.messages import assistant
+from agentkit.engine.history import check_history
+from agentkit.engine.model import Reply
+from agentkit.engine.result import RunFinished
+from agentkit.sessions.journal import runs
+from agentkit.sessions.journal.store import Store
 from agentkit.testing import ScriptedModel
 
 QUERY = "Do it all"

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, tool
-from agentkit.errors import LimitExceeded
-from agentkit.journal import Journal, JournalError, runs
-from agentkit.journal.steps import time_and_calls
-from agentkit.journal.store import _open, store_at
-from agentkit.messages import ToolCall, Usage, assistant
-from agentkit.model import Reply
-from agentkit.policies.purse import Limits, Purse, Spent
+from agentkit.core.errors import LimitExceeded
+from agentkit.core.messages import ToolCall, Usage, assistant
+from agentkit.engine.model import Reply
+from agentkit.policies.budget import Limits, Purse, Spent
+from agentkit.sessions.journal import Journal, JournalError, runs
+from agentkit.sessions.journal.steps import time_and_calls
+from agentkit.sessions.journal.store import _open, store_at
 from agentkit.testing import ScriptedModel
 
 

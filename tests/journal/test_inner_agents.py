@@ -8,12 +8,14 @@ from unittest import mock
 
 import pytest
 
-from agentkit import JsonAgent, Session, threads, tool, workers
-from agentkit.errors import Paused
-from agentkit.journal import delete, runs
-from agentkit.journal.store import Store, store_at
-from agentkit.messages import ToolCall, Usage, assistant
-from agentkit.model import Reply
+from agentkit import JsonAgent, Session, tool
+from agentkit.core import background as workers
+from agentkit.core import threads
+from agentkit.core.errors import Paused
+from agentkit.core.messages import ToolCall, Usage, assistant
+from agentkit.engine.model import Reply
+from agentkit.sessions.journal import delete, runs
+from agentkit.sessions.journal.store import Store, store_at
 from agentkit.testing import ScriptedModel
 
 

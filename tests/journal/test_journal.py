@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, RunError, Session, ToolError, tool
-from agentkit.errors import ModelError, Paused
-from agentkit.histories import check_history
-from agentkit.journal import Journal, JournalError, delete, fork, prune, runs, show
-from agentkit.journal.lease import lease
-from agentkit.journal.store import Store, store_at
-from agentkit.messages import ToolCall, assistant, pending_calls
-from agentkit.model import Reply
-from agentkit.policies.journal import JournalFailed
+from agentkit.core.errors import ModelError, Paused
+from agentkit.core.messages import ToolCall, assistant, pending_calls
+from agentkit.engine.history import check_history
+from agentkit.engine.model import Reply
+from agentkit.sessions.journal import Journal, JournalError, delete, fork, prune, runs, show
+from agentkit.sessions.journal.lease import lease
+from agentkit.sessions.journal.policy import JournalFailed
+from agentkit.sessions.journal.store import Store, store_at
 from agentkit.testing import ScriptedModel
 
 
@@ -412,7 +412,7 @@ class TestLeases:
 
     def test_it_ends_with_the_process_that_holds_it(self, path):
         code = (
-            "import sys, time\nfrom pathlib import Path\nfrom agentkit.journal.lease import lease\n"
+            "import sys, time\nfrom pathlib import Path\nfrom agentkit.sessions.journal.lease import lease\n"
             "assert lease(Path(sys.argv[1]), 7)\nprint('held', flush=True)\ntime.sleep(60)"
         )
         child = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True)

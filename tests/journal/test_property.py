@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentkit import JsonAgent, Session, tool
-from agentkit.histories import check_history
-from agentkit.journal import runs
-from agentkit.journal.store import Store
+from agentkit.engine.history import check_history
+from agentkit.sessions.journal import runs
+from agentkit.sessions.journal.store import Store
 from agentkit.testing import ScriptedModel
 
 TURNS = st.lists(

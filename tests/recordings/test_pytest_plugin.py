@@ -72,6 +72,6 @@ def test_another_query_is_named(folder):
 
 
 def test_the_plugin_is_light():
-    code = "import sys, agentkit.pytest_plugin\nprint([m for m in ('pydantic', 'litellm', 'agentkit.agent') if m in sys.modules])"
+    code = "import sys, agentkit.pytest_plugin\nprint([m for m in ('pydantic', 'litellm', 'agentkit.agents.agent') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

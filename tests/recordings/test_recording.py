@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentkit import JsonAgent, RunError, tool
-from agentkit.errors import LimitExceeded, ModelError, Paused
-from agentkit.model import ToolCallDelta
+from agentkit.core.errors import LimitExceeded, ModelError, Paused
+from agentkit.engine.model import ToolCallDelta
 from agentkit.testing import ModelServer, Recording, ReplayDiffers, ScriptedModel
 
 

@@ -13,7 +13,7 @@ from zlib import crc32
 import pytest
 from play import WORLDS, Play, Sleeps, quick_sleeps
 
-from agentkit.litellm_model import _litellm
+from agentkit.models.litellm.model import _litellm
 
 PAIRS = (("sync", "async-streamed"), ("async", "sync-streamed"))
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from agentkit import JsonAgent
-from agentkit.flow import Event, Sleep
-from agentkit.run import Result, RunFinished
+from agentkit.core.flow import Event, Sleep
+from agentkit.engine.result import Result, RunFinished
 from agentkit.testing import ModelServer
 
 KEY = "sk-test-0123456789abcdef"

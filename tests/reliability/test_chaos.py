@@ -9,13 +9,13 @@ import pytest
 from play import WORLDS, Play, Sleeps, call, calls, final
 
 from agentkit import JsonAgent, RunError, Session
-from agentkit.messages import user
-from agentkit.model import Request
-from agentkit.registry import ToolRegistry
+from agentkit.core.messages import user
+from agentkit.engine.model import Request
+from agentkit.models.litellm.requests import conversation
 from agentkit.testing import ScriptedModel, chaos
 from agentkit.testing.chaos import FAULTS, MOST_USELESS, USELESS
 from agentkit.testing.rules import openai
-from agentkit.wire.requests import conversation
+from agentkit.tools.registry import ToolRegistry
 
 
 def double(n: int) -> int:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from agentkit import JsonAgent
-from agentkit.messages import ToolCall, assistant
-from agentkit.model import Reply
+from agentkit.core.messages import ToolCall, assistant
+from agentkit.engine.model import Reply
 
 TURNS = 1000
 

@@ -9,7 +9,7 @@ import pytest
 from play import TEA, WORLDS, Play, Sleeps, call, calls, final, price_of
 
 from agentkit import JsonAgent, RunError
-from agentkit.messages import pending_calls
+from agentkit.core.messages import pending_calls
 from agentkit.testing import ScriptedModel
 
 

@@ -13,7 +13,7 @@ import pytest
 from play import TEA, Play, Sleeps, call, calls, final, price_of
 
 from agentkit import JsonAgent, RunError, Session
-from agentkit.messages import pending_calls
+from agentkit.core.messages import pending_calls
 from agentkit.testing import ModelServer, ScriptedModel
 
 SLOW = calls(call("wait"))

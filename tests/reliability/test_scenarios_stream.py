@@ -7,8 +7,8 @@ import pytest
 from play import COFFEE, MAY_BE_LATE, QUERY, TEA, Play, asks_for_tea, call, calls, final, once
 
 from agentkit import ModelError, NoAnswer
-from agentkit.messages import calls_of
-from agentkit.model import TextDelta
+from agentkit.core.messages import calls_of
+from agentkit.engine.model import TextDelta
 from agentkit.policies.retry import Retrying
 
 pytestmark = MAY_BE_LATE

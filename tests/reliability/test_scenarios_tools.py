@@ -15,8 +15,8 @@ import pytest
 from play import TEA, Play, call, calls, final, price_of
 
 from agentkit import DefinitionError, JsonAgent, tool
-from agentkit.flow import Event
-from agentkit.model import ModelReplied
+from agentkit.core.flow import Event
+from agentkit.engine.model import ModelReplied
 from agentkit.testing import ScriptedModel
 
 PIXEL = bytes.fromhex(

@@ -12,7 +12,7 @@ import pytest
 from play import FASTER, TEA, Play, Sleeps, call, calls, final, price_of
 
 from agentkit import JsonAgent, check_history
-from agentkit.messages import pending_calls
+from agentkit.core.messages import pending_calls
 from agentkit.testing import ModelServer, ScriptedModel
 
 SILENT = {"content": "late", "delay": 20}
@@ -185,7 +185,7 @@ def test_at_every_moment_of_the_event_loop_a_run_can_be_cancelled(streamed: bool
 PROGRAM = """
 import asyncio, sys, time
 from agentkit import JsonAgent
-from agentkit.messages import pending_calls
+from agentkit.core.messages import pending_calls
 from agentkit.testing import ModelServer, ScriptedModel
 
 def wait() -> None:

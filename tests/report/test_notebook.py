@@ -11,8 +11,8 @@ import pytest
 from report_pages import Page
 
 from agentkit import JsonAgent, ModelError, RunError, log
-from agentkit.listeners import notebook
 from agentkit.testing import ScriptedModel
+from agentkit.views import notebook
 
 
 class Handle:

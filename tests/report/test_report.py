@@ -10,15 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_pages import Page
 
-from agentkit import JsonAgent, ModelError, RunError, Session, ToolRegistry, secrets, tool
-from agentkit.calls import ToolResult
-from agentkit.formats import FORMATS
-from agentkit.messages import ToolCall, Usage, assistant
-from agentkit.model import Reply
+from agentkit import JsonAgent, ModelError, RunError, Session, ToolRegistry, tool
+from agentkit.core import masking as secrets
+from agentkit.core.messages import ToolCall, Usage, assistant
+from agentkit.engine.model import Reply
 from agentkit.policies.retry import WAITS
-from agentkit.report import agent_view, catalogue_page, live_view, result_page, result_view, session_page
-from agentkit.report.conversation import longest
+from agentkit.schemas.formats import FORMATS
 from agentkit.testing import ScriptedModel
+from agentkit.tools.execution.call import ToolResult
+from agentkit.views.html import agent_view, catalogue_page, live_view, result_page, result_view, session_page
+from agentkit.views.html.conversation import longest
 
 
 def weather(city: str, days: int = 1) -> dict:

@@ -7,14 +7,15 @@ import time
 import pytest
 
 from agentkit import JsonAgent, ModelError, Paused, RunError, tool
-from agentkit.calls import ToolResult
-from agentkit.flow import Event
-from agentkit.messages import ToolCall, Usage
-from agentkit.model import ModelAsked, ModelReplied, Reply, TextDelta
-from agentkit.run import Run, SubRun
-from agentkit.running import ToolFinished
+from agentkit.agents.run_state import Run
+from agentkit.core.flow import Event
+from agentkit.core.messages import ToolCall, Usage
+from agentkit.engine.model import ModelAsked, ModelReplied, Reply, TextDelta
+from agentkit.engine.result import SubRun
+from agentkit.engine.trace import MOST_NOTES, Trace
 from agentkit.testing import ScriptedModel
-from agentkit.trace import MOST_NOTES, Trace
+from agentkit.tools.execution.call import ToolResult
+from agentkit.tools.execution.call_tools import ToolFinished
 
 
 def nap(seconds: float = 0.03) -> str:

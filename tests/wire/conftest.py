@@ -10,10 +10,10 @@ import pytest
 import respx
 from wire_providers import KEY, MODELS, Play, Provider
 
-from agentkit.litellm_model import LiteLLMModel, _litellm
-from agentkit.messages import Message
-from agentkit.model import Delta, Reply, Request
-from agentkit.registry import ToolRegistry
+from agentkit.core.messages import Message
+from agentkit.engine.model import Delta, Reply, Request
+from agentkit.models.litellm.model import LiteLLMModel, _litellm
+from agentkit.tools.registry import ToolRegistry
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 

@@ -9,10 +9,10 @@ import pytest
 from wire_providers import Provider
 
 from agentkit import JsonAgent
-from agentkit.flow import Event
-from agentkit.model import ModelAsked
-from agentkit.policies import compact
-from agentkit.policies.compact import Compacted
+from agentkit.core.flow import Event
+from agentkit.engine.model import ModelAsked
+from agentkit.policies import compaction as compact
+from agentkit.policies.compaction import Compacted
 from agentkit.testing.server import ModelServer
 
 WINDOW = 2_000

@@ -11,9 +11,9 @@ import pytest
 from wire_providers import MODELS, Provider
 
 from agentkit import JsonAgent
-from agentkit.json_tool import JsonTool
-from agentkit.litellm_model import LiteLLMModel, _litellm
+from agentkit.models.litellm.model import LiteLLMModel, _litellm
 from agentkit.testing.server import ModelServer
+from agentkit.tools.json_tool import JsonTool
 
 TURNS = 6
 KEYS = {"openai": "messages", "anthropic": "messages", "gemini": "contents", "groq": "messages", "ollama": "messages"}
@@ -146,7 +146,7 @@ def test_what_litellm_loads_is_looked_through_no_more_where_it_is_most_of_all(ow
     program = f"""
 import gc
 held = [[] for _ in range({own})]
-from agentkit.litellm_model import _litellm
+from agentkit.models.litellm.model import _litellm
 _litellm()
 assert gc.isenabled()
 print(gc.get_freeze_count() > 100_000)

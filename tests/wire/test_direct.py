@@ -8,12 +8,12 @@ import pytest
 from wire_providers import Provider
 
 from agentkit import ModelError
-from agentkit.litellm_model import _litellm
-from agentkit.messages import user
-from agentkit.model import Request
-from agentkit.registry import ToolRegistry
+from agentkit.core.messages import user
+from agentkit.engine.model import Request
+from agentkit.models.litellm import fast_path as direct
+from agentkit.models.litellm.model import _litellm
 from agentkit.testing.server import ModelServer
-from agentkit.wire import direct
+from agentkit.tools.registry import ToolRegistry
 
 CALL = {"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}]}
 REPLIES = [CALL, "three", {"status": 429, "retry_after": 7}, {"status": 401}, {"status": 500}]

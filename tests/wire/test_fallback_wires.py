@@ -9,8 +9,8 @@ import pytest
 from wire_providers import KEY
 
 from agentkit import JsonAgent
-from agentkit.litellm_model import LiteLLMModel
-from agentkit.model import ModelReplied
+from agentkit.engine.model import ModelReplied
+from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.policies.fallback import FallenBack, fallback
 from agentkit.testing.server import ModelServer
 

@@ -12,9 +12,10 @@ from loguru import logger
 from wire_providers import Play, Provider
 
 import agentkit
-from agentkit import JsonAgent, ModelError, Session, secrets
-from agentkit.messages import user
-from agentkit.secrets import causes
+from agentkit import JsonAgent, ModelError, Session
+from agentkit.core import masking as secrets
+from agentkit.core.masking import causes
+from agentkit.core.messages import user
 from agentkit.testing.server import ModelServer
 
 KEY = "k3y-that-n0body-may-read"

@@ -6,9 +6,9 @@ import pytest
 from stacked_runs import answer_of, flow_of
 
 from agentkit import JsonAgent, ModelError
-from agentkit.flow import Done, adrive
-from agentkit.litellm_model import LiteLLMModel
-from agentkit.messages import pending_calls, user
+from agentkit.core.flow import Done, adrive
+from agentkit.core.messages import pending_calls, user
+from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.testing import ModelServer
 
 NAMES = {

@@ -10,16 +10,16 @@ import pytest
 import respx
 from wire_providers import KEY, Play, Provider
 
-from agentkit.errors import ModelError
-from agentkit.flow import ask, drive
-from agentkit.litellm_model import LiteLLMModel
-from agentkit.messages import user
-from agentkit.model import AskModel, Request
-from agentkit.policies.ends import refusals
-from agentkit.registry import ToolRegistry
+from agentkit.core.errors import ModelError
+from agentkit.core.flow import ask, drive
+from agentkit.core.messages import user
+from agentkit.engine.model import AskModel, Request
+from agentkit.models.litellm.errors import model_error
+from agentkit.models.litellm.model import LiteLLMModel
+from agentkit.policies.incomplete_replies import refusals
 from agentkit.testing import ScriptedModel
 from agentkit.testing.server import ModelServer
-from agentkit.wire.errors import model_error
+from agentkit.tools.registry import ToolRegistry
 
 HI = [user("hi")]
 FAULTS: list[tuple[Any, str, int | None, bool]] = [

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from wire_providers import KEY, MODELS, Play, Provider
 
-from agentkit.litellm_model import LiteLLMModel
-from agentkit.messages import Message, ToolCall, assistant, system, tool_message, user
-from agentkit.model import Request
-from agentkit.registry import ToolRegistry
+from agentkit.core.messages import Message, ToolCall, assistant, system, tool_message, user
+from agentkit.engine.history import size as sizes
+from agentkit.engine.history.size import most_tokens
+from agentkit.engine.model import Request
+from agentkit.models.litellm.model import LiteLLMModel
+from agentkit.models.litellm.prices import Prices
 from agentkit.testing.server import ModelServer
-from agentkit.wire import sizes
-from agentkit.wire.prices import Prices
-from agentkit.wire.sizes import most_tokens
+from agentkit.tools.registry import ToolRegistry
 
 INPUT, OUTPUT = 0.15e-6, 0.6e-6
 

@@ -21,11 +21,11 @@ def watched_lookup(host, *rest, **named):
     dialled.append(host)
     return lookup(host, *rest, **named)
 socket.socket.connect, socket.getaddrinfo = watched_connect, watched_lookup
-from agentkit.litellm_model import LiteLLMModel, _litellm
-from agentkit.errors import ModelError
-from agentkit.messages import user
-from agentkit.model import Request
-from agentkit.registry import ToolRegistry
+from agentkit.models.litellm.model import LiteLLMModel, _litellm
+from agentkit.core.errors import ModelError
+from agentkit.core.messages import user
+from agentkit.engine.model import Request
+from agentkit.tools.registry import ToolRegistry
 assert "litellm" not in sys.modules
 base = sys.argv[1]
 def add(a: int, b: int) -> int:

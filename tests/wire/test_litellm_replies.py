@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from wire_providers import MODELS, Play, Provider
 
-from agentkit.messages import Usage, calls_of, tool_message, user
-from agentkit.model import TextDelta, ThinkingDelta, ToolCallDelta
+from agentkit.core.messages import Usage, calls_of, tool_message, user
+from agentkit.engine.model import TextDelta, ThinkingDelta, ToolCallDelta
 from agentkit.testing.server import ModelServer
 
 HI = [user("hi")]
@@ -152,7 +152,7 @@ def test_gemini_s_thought_signature_survives_a_tool_turn(name: str, play: Play, 
     }
     first = {"body": f"data: {json.dumps(body)}\n\n", "headers": EVENTS} if stream else {"body": body}
     with ModelServer(first, "3") as server:
-        from agentkit.litellm_model import LiteLLMModel
+        from agentkit.models.litellm.model import LiteLLMModel
 
         model = LiteLLMModel(f"gemini/{name}", api_base=server.url, api_key="k", timeout=5)
         _, reply = play(model, HI, stream=stream)

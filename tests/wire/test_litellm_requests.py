@@ -10,12 +10,12 @@ import pytest
 import respx
 from wire_providers import MODELS, Play, Provider
 
-from agentkit.litellm_model import LiteLLMModel
-from agentkit.messages import ToolCall, assistant, calls_of, system, tool_message, user
-from agentkit.model import Request
-from agentkit.registry import ToolRegistry
+from agentkit.core.messages import ToolCall, assistant, calls_of, system, tool_message, user
+from agentkit.engine.model import Request
+from agentkit.models.litellm.model import LiteLLMModel
+from agentkit.models.litellm.requests import conversation
 from agentkit.testing.server import ModelServer
-from agentkit.wire.requests import conversation
+from agentkit.tools.registry import ToolRegistry
 
 CALLS = {"content": "let me see", "tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "now"}]}
 ADD = {

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from wire_providers import Play, Provider
 
-from agentkit.errors import ModelError
-from agentkit.litellm_model import _litellm
-from agentkit.messages import calls_of, user
-from agentkit.model import Request, TextDelta
-from agentkit.registry import ToolRegistry
+from agentkit.core.errors import ModelError
+from agentkit.core.messages import calls_of, user
+from agentkit.engine.model import Request, TextDelta
+from agentkit.models.litellm.model import _litellm
 from agentkit.testing.server import ModelServer
 from agentkit.testing.wires import wire_of
+from agentkit.tools.registry import ToolRegistry
 
 HI = [user("hi")]
 PATHS = {"openai": "/chat/completions", "groq": "/chat/completions", "anthropic": "/v1/messages", "ollama": "/api/chat"}

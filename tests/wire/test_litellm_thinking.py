@@ -8,8 +8,8 @@ import pytest
 from wire_providers import KEY, Play, Provider
 
 from agentkit import JsonAgent
-from agentkit.litellm_model import LiteLLMModel
-from agentkit.messages import Message, ToolCall, assistant, tool_message, user
+from agentkit.core.messages import Message, ToolCall, assistant, tool_message, user
+from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.testing.server import ModelServer
 
 ENABLED = {"type": "enabled", "budget_tokens": 4_000}

@@ -11,12 +11,12 @@ import pytest
 from raw_server import Line, SlowServer, drips_headers, drips_the_body, keeps_alive, silent
 from wire_providers import Play, Provider
 
-from agentkit.errors import ModelError
-from agentkit.litellm_model import LiteLLMModel
-from agentkit.messages import user
-from agentkit.model import Request
-from agentkit.registry import ToolRegistry
+from agentkit.core.errors import ModelError
+from agentkit.core.messages import user
+from agentkit.engine.model import Request
+from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.testing.server import ModelServer
+from agentkit.tools.registry import ToolRegistry
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 """litellm makes a coroutine in a thread before it awaits it; on a busy machine the time may be up in between."""

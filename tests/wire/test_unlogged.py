@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from wire_providers import Play, Provider
 
-from agentkit import ModelError, litellm_model
-from agentkit.litellm_model import _litellm
-from agentkit.messages import user
-from agentkit.model import Request
-from agentkit.registry import ToolRegistry
+from agentkit import ModelError
+from agentkit.core.messages import user
+from agentkit.engine.model import Request
+from agentkit.models.litellm import model as litellm_model
+from agentkit.models.litellm.model import _litellm
+from agentkit.models.litellm.unlogged import _WATCHERS
 from agentkit.testing.server import ModelServer
-from agentkit.wire.unlogged import _WATCHERS
+from agentkit.tools.registry import ToolRegistry
 
 HI = [user("What is 1 + 2?")]
 CALL = {"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}]}

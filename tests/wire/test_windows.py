@@ -3,10 +3,10 @@
 import pytest
 from wire_providers import Play, Provider
 
-from agentkit.errors import ModelError
-from agentkit.messages import user
+from agentkit.core.errors import ModelError
+from agentkit.core.messages import user
+from agentkit.policies.context_window import Window, window_told
 from agentkit.testing.server import ModelServer
-from agentkit.wire.windows import Window, window_told
 
 SAID = [
     (

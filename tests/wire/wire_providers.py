@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agentkit.litellm_model import LiteLLMModel
-from agentkit.model import Delta, Reply
+from agentkit.engine.model import Delta, Reply
+from agentkit.models.litellm.model import LiteLLMModel
 
 KEY = "sk-test-0123456789"
 MODELS = {

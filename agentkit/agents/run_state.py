@@ -1,0 +1,117 @@
+"""One run: what it is asked, what it comes to, and the figures it gathers while its events pass by."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from typing_extensions import TypeVar
+
+from ..core.errors import Paused, RunError
+from ..core.flow import Event, Listener
+from ..core.messages import Message, Usage
+from ..engine.loop import Answer
+from ..engine.model import ModelReplied
+from ..engine.partial_answer import Forming
+from ..engine.result import HandedOver, Result, RunFinished, SubRun
+from ..engine.trace import Trace
+from ..policies.answer_checks import AnswerDoubted
+from ..policies.budget import Purse, Spent
+from ..policies.final_request import Landing
+from ..tools.execution.call import ToolResult
+from ..tools.execution.call_tools import ToolFinished
+
+T = TypeVar("T", default=str)
+
+
+@dataclass
+class Run:
+    """A run in progress: it is shown every event, keeps the figures, and passes the event on to the listeners.
+
+    `purses` are those of the agents that have had it, the last one's first; `spent` is what it had taken before it went
+    on here; `forming` tells of the answer as it forms, in runs that are streamed.
+    """
+
+    model: str
+    history: list[Message]
+    listeners: Sequence[Listener] = ()
+    usage: Usage = field(default_factory=Usage)
+    steps: int = 0
+    landed: str = ""
+    calls: list[ToolResult] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+    handed: list[str] = field(default_factory=list)
+    state: dict[str, Any] = field(default_factory=dict)
+    purses: list[Purse] = field(default_factory=list)
+    spent: Spent = field(default_factory=Spent)
+    forming: Forming | None = None
+    trace: Trace = field(default_factory=Trace)
+    run_id: str = ""
+
+    def watch(self, event: Event) -> Iterator[Event]:
+        """Take note of `event` and tell the listeners; yields it, and what of the answer it brought."""
+        yield self.observe(event)
+        if self.forming is not None:
+            yield from map(self.observe, self.forming.after(event))
+
+    def observe(self, event: Event) -> Event:
+        """Take note of `event` and tell the listeners."""
+        if event.is_piece:
+            for listener in self.listeners:
+                listener(event)
+            return event
+        if isinstance(event, ModelReplied):
+            self.usage += event.reply.usage
+            self.steps += 1
+        elif isinstance(event, ToolFinished):
+            self.calls.append(event.result)
+        elif isinstance(event, SubRun):
+            self.usage += event.usage
+        elif isinstance(event, Landing):
+            self.landed = event.reason
+        elif isinstance(event, AnswerDoubted):
+            self.doubts.append(event.reason)
+        elif isinstance(event, HandedOver):
+            self.handed.append(event.name)
+        self._trace(event)
+        for listener in self.listeners:
+            listener(event)
+        return event
+
+    def finish(self, answer: Answer) -> Result[Any]:
+        """The result of the run that ended with `answer`."""
+        return self._result(answer.value, self.landed or answer.stopped)
+
+    def failed(self, error: RunError) -> Result[None]:
+        """What the run came to when it ended with `error`."""
+        self.trace.close(error)
+        reason = getattr(error, "reason", "error")
+        return self._result(None, "paused" if isinstance(error, Paused) else reason, f"{type(error).__name__}: {error}")
+
+    def _result(self, answer: T, stopped: str, error: str = "") -> Result[T]:
+        return Result(
+            answer,
+            list(self.history),
+            self.usage,
+            self.steps,
+            stopped,
+            self.model,
+            self.calls,
+            time.perf_counter() - self.trace.began,
+            tuple(self.doubts),
+            tuple(self.handed),
+            self.trace,
+            error,
+            self.run_id,
+        )
+
+    def _trace(self, event: Event) -> None:
+        trace, place = self.trace, len(self.history)
+        while isinstance(event, SubRun):
+            identity = event.call.id if event.call else ""
+            outer, trace, event, place = trace, trace.within(identity), event.event, 0
+            if isinstance(event, RunFinished):  # the inner run has noted the same, and its places
+                outer.inner[identity] = event.result.trace
+                event.result.trace.messages = event.result.messages
+                return
+        trace.note(event, place)

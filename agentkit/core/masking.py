@@ -1,0 +1,200 @@
+"""Secrets stay out of what is written down: values known to be secret, and what looks like a key, become `***`.
+
+Known are the values of environment variables named `*_KEY`, `*_TOKEN`, `*_SECRET` or `*_PASSWORD`, the keys that models
+are given as options, and whatever the program told `hide`.  A value counts as secret by its name from 8 characters on,
+unless it is a plain word ("disabled") or the path of a file that exists; what `hide` was told counts as it is.
+
+This is for logs, errors and files.  What goes to a model or to a tool is data, and data is not touched.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote
+
+SHORTEST = 8
+"""Characters of a value that counts as secret by its name."""
+LONGEST_SECRET = 5_000
+"""Characters: so much of a text is masked beyond the place where it is cut, lest half a secret be left."""
+
+_NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_AUTHORIZATION")
+_WORD = re.compile(r"[A-Za-z][a-z]{,14}|[A-Z]{,15}")
+_PATH = re.compile(r"[/~.\\]|[A-Za-z]:\\")
+_hidden: set[str] = set()
+
+_KEYS = re.compile(
+    r"""(?<!(?<!\\)[A-Za-z0-9])  # nothing begins inside of a word or of base64; but after the "n" of a "\n" in JSON
+    (?: sk-(?=[A-Za-z_-]{0,40}[0-9])[A-Za-z0-9_-]{16,}            # OpenAI, Anthropic, DeepSeek, OpenRouter
+      | [sr]k_(?:live|test)_[A-Za-z0-9]{16,}                      # Stripe
+      | AIza[A-Za-z0-9_-]{35} | ya29\.[A-Za-z0-9_-]{20,}          # Google
+      | gh[pousr]_[A-Za-z0-9]{30,} | github_pat_[A-Za-z0-9_]{22,} | glpat-[A-Za-z0-9_-]{20,}
+      | (?:hf|gsk|npm|r8)_[A-Za-z0-9]{30,}                        # Hugging Face, Groq, npm, Replicate
+      | (?:xai|pplx|tvly)-[A-Za-z0-9-]{30,}                       # xAI, Perplexity, Tavily
+      | xox[abeoprs]-[A-Za-z0-9-]{10,}                            # Slack
+      | A(?:KIA|SIA)[A-Z0-9]{16}                                  # AWS
+      | (?<![_-])eyJ[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*)?  # JSON web tokens
+      | (?P<bearer>[Bb]earer[ ])[A-Za-z0-9._~+/-]{20,}=*
+    )
+    | (?P<begin>-----BEGIN[ ][A-Z ]{0,40}PRIVATE[ ]KEY(?:[ ]BLOCK)?-----)
+      (?: (?:[^-]|-(?!----))*+(?P<end>-----END[ ][A-Z ]{0,40}PRIVATE[ ]KEY(?:[ ]BLOCK)?-----)
+        | (?:(?:\s|\\[nr])*+[A-Za-z0-9+/]{32,}+=*+)++             # one that was cut
+      )
+    """,
+    re.VERBOSE,
+)
+_KEPT = r"\g<bearer>\g<begin>***\g<end>"
+
+
+def hide(*values: str) -> None:
+    """Keep `values` out of logs, errors and files from now on; those of fewer than 4 characters occur by chance."""
+    _hidden.update(value for value in values if len(value) >= 4)
+
+
+def hide_named(settings: Mapping[str, Any]) -> None:
+    """Hide the values in `settings`, and in mappings inside of it, whose names say that they are secret."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            hide_named(value)
+        elif isinstance(value, str) and _is_named(str(name)) and _is_secret(last := value.rpartition(" ")[2]):
+            hide(last)  # of "Bearer abc", the second word
+
+
+def mask(text: str) -> str:
+    """`text` with stars for every known secret (as it is, in JSON or in a URL) and for what looks like a key."""
+    return _masked(text, _known())
+
+
+def mask_data(data: Any) -> Any:
+    """JSON data with its texts masked (not the keys of objects); what holds no secret comes back as the same object."""
+    return _masked_data(data, _known())
+
+
+def mask_exception(error: BaseException, *, outer: BaseException | None = None) -> None:
+    """Mask in place what `error` and everything it was caused by hold: texts, notes, attributes.
+
+    An attribute that shows a secret and is no plain data, such as a request with its headers, becomes None.  `outer` is
+    an exception that was being handled already: neither it nor its causes are touched.
+    """
+    known = _known()
+    for link in causes(error, outer):
+        link.args = tuple(_masked_part(part, known) for part in link.args)
+        for name, value in list(vars(link).items()):
+            if not isinstance(value, BaseException):
+                vars(link)[name] = _masked_data(value, known) if _is_plain(value) else _unless_shown(value, known)
+        for name in ("strerror", "filename", "msg"):  # kept beside `args` by OSError, ImportError and SyntaxError
+            if isinstance(text := getattr(link, name, None), str):
+                with suppress(AttributeError):
+                    setattr(link, name, _masked(text, known))
+
+
+def causes(error: BaseException | None, outer: BaseException | None = None) -> Iterator[BaseException]:
+    """An exception, what it wraps, holds or was caused by, and so on, each one once; nothing of `outer`."""
+    seen: set[int] = {id(outer)}
+    waiting = [error]
+    while waiting:
+        link = waiting.pop()
+        if link is not None and id(link) not in seen:
+            seen.add(id(link))
+            waiting += [link.__cause__, link.__context__]
+            waiting += link.exceptions if isinstance(link, BaseExceptionGroup) else ()
+            waiting += [value for value in vars(link).values() if isinstance(value, BaseException)]
+            yield link
+
+
+class MaskedDict(dict[str, Any]):
+    """A dict that shows itself without its secrets; those that its names tell are hidden everywhere from now on."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__(settings)
+        hide_named(settings)
+
+    def __repr__(self) -> str:
+        return mask(super().__repr__())
+
+
+def _masked(text: str, known: Iterable[str]) -> str:
+    for secret in known:
+        text = text.replace(secret, "***")  # faster than a regular expression of them all
+    return _KEYS.sub(_KEPT, text)
+
+
+def _masked_data(data: Any, known: tuple[str, ...]) -> Any:
+    if isinstance(data, str):
+        masked = _masked(data, known)
+        return data if masked == data else masked
+    if isinstance(data, dict):
+        changed = {key: _masked_data(value, known) for key, value in data.items()}
+        return data if all(changed[key] is value for key, value in data.items()) else changed
+    if isinstance(data, list | tuple):
+        members = [_masked_data(member, known) for member in data]
+        same = all(old is new for old, new in zip(data, members, strict=True))
+        return data if same else type(data)(members)
+    return data
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float | list | dict) or type(value) is tuple
+
+
+def _masked_part(part: Any, known: tuple[str, ...]) -> Any:
+    """What an exception was made of, or its masked text if it is no plain data."""
+    if _is_plain(part) or isinstance(part, BaseException):
+        return _masked_data(part, known)
+    return part if _unless_shown(part, known) is part else _masked(repr(part), known)
+
+
+def _unless_shown(value: Any, known: tuple[str, ...]) -> Any:
+    """An object, or None if it shows a secret: in its own words, or as a request or a reply."""
+    try:
+        for held in (value, getattr(value, "request", None)):
+            shown = (repr(held), str(getattr(held, "url", "")), str(dict(getattr(held, "headers", None) or {})))
+            if any(_masked(text, known) != text for text in shown):
+                return None
+    except Exception:  # of somebody's own code
+        return None
+    return value
+
+
+def _known() -> tuple[str, ...]:
+    return _spellings(_of_environment(), frozenset(_hidden))
+
+
+def _of_environment() -> tuple[str, ...]:
+    return tuple(os.environ.get(name, "") for name in os.environ if _is_named(name))
+
+
+@lru_cache(maxsize=512)
+def _is_named(name: str) -> bool:
+    return f"_{name}".replace("-", "_").upper().endswith(_NAMES)
+
+
+@lru_cache(maxsize=64)
+def _is_secret(value: str) -> bool:
+    """Whether a value with the name of a secret is one: no mere word, and no path of a file."""
+    if len(value) < SHORTEST or _WORD.fullmatch(value):
+        return False
+    return not (_PATH.match(value) and os.path.exists(os.path.expanduser(value)))
+
+
+@lru_cache(maxsize=4)
+def _spellings(values: tuple[str, ...], hidden: frozenset[str]) -> tuple[str, ...]:
+    """How the known secrets may be written; the longest first, since one may be a part of another."""
+    known = {*hidden, *filter(_is_secret, values)}
+    forms = (str, _in_json, _in_ascii_json, quote, _in_query)
+    return tuple(sorted({form(value) for value in known for form in forms}, key=len, reverse=True))
+
+
+def _in_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _in_ascii_json(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+def _in_query(text: str) -> str:
+    return quote(text, safe="")

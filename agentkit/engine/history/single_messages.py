@@ -1,0 +1,73 @@
+"""What a message says: text, or a list of parts; nothing empty, nothing that is neither."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ...core.messages import Message
+from .violations import ANTHROPIC, OPENAI, Findings
+
+_SHOWN_BY_USERS = {"image_url", "input_audio", "file"}
+"""The parts that only users and tools can show (OpenAI: "Supported values are: 'text' and 'refusal'")."""
+
+
+def with_content(message: Message, place: int, found: Findings) -> Message | None:
+    """The message with content that every provider takes; the same object where nothing is amiss, None if it is empty.
+
+    A tool's result may be empty, and so may what stands beside calls.
+    """
+    content, role, has_calls = message.get("content"), message["role"], bool(message.get("tool_calls"))
+    if isinstance(content, list):
+        said: Any = _parts(content, role, place, found)
+    elif content is None or isinstance(content, str):
+        said = content
+    else:
+        found.add(place, "bad_content", f"the content is {type(content).__name__}, neither text nor a list of parts")
+        said = _parts([content], role, place, Findings()) if isinstance(content, dict) else json.dumps(content)
+    if role == "tool":
+        if not isinstance(content, str) and not said:
+            found.add(place, "bad_content", "a tool message's content is text, if only '', or a list of parts")
+            said = ""
+    elif not said or (isinstance(said, str) and said.isspace()):
+        if not has_calls:
+            found.add(place, "empty_content", f"the {role} message says nothing")
+            return None
+        if content:
+            found.add(place, "empty_content", "the text beside the calls is blank: leave it out", ANTHROPIC)
+            said = None
+    return message if said is content else {**message, "content": said}
+
+
+def _parts(parts: list[Any], role: str, place: int, found: Findings) -> list[Any]:
+    """The parts that say something, each with its type; the same list where nothing is amiss."""
+    sound = list(_sound_parts(parts, role, place, found))
+    is_same = len(sound) == len(parts) and all(new is old for new, old in zip(sound, parts, strict=True))
+    return parts if is_same else sound
+
+
+def _sound_parts(parts: list[Any], role: str, place: int, found: Findings) -> Iterator[Any]:
+    for part in parts:
+        sound = part if _is_part(part) else _text_part(part)
+        if sound is not part:
+            found.add(place, "bad_content", "a part of the content has no type, or no text")
+        elif role in ("assistant", "system") and part["type"] in _SHOWN_BY_USERS:
+            found.add(place, "bad_content", f"{role} messages hold no {part['type']}", OPENAI | ANTHROPIC)
+            sound = {"type": "text", "text": f"({part['type']})"}
+        if sound["type"] != "text" or (sound["text"] and not sound["text"].isspace()):
+            yield sound
+        elif sound is part:
+            found.add(place, "empty_content", "a text part is empty")
+
+
+def _is_part(part: Any) -> bool:
+    if not isinstance(part, dict) or not isinstance(kind := part.get("type"), str):
+        return False
+    return isinstance(part.get("text"), str) if kind == "text" else bool(kind)
+
+
+def _text_part(part: Any) -> Message:
+    """A broken part as text: the text that it has, else all of it."""
+    text = part.get("text") if isinstance(part, dict) else part
+    if text is None and isinstance(part, dict) and part.keys() <= {"type", "text"}:
+        text = ""
+    return {"type": "text", "text": text if isinstance(text, str) else json.dumps(part, ensure_ascii=False)}

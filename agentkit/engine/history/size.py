@@ -1,0 +1,99 @@
+"""How long a conversation is, counted once: it grows at its end, and only what is new is looked at."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import Lock
+
+from ...core.messages import Message
+from ..model import Request
+
+IMAGE_CHARACTERS = 4_000
+"""What an image counts as, in characters of text: some 1,000 tokens, whatever the length of its address or data."""
+IMAGE_TOKENS = 50_000
+"""No image costs more (OpenAI "Images and vision": gpt-4o-mini with high detail; others take a tenth of it)."""
+_FRAME = 16
+"""Tokens that a provider adds to a message or a call to mark where it begins and ends, at most."""
+_PREAMBLE = 1_000
+"""Tokens of a provider's own instruction for the use of tools (Anthropic "Pricing", tool use: 313 to 804)."""
+_CONVERSATIONS = 32
+
+
+class RunningSize:
+    """The sum of a measure over the messages of one conversation; what was counted is not looked at again.
+
+    A conversation is taken for the one before, gone on, as long as its first message and the last counted one are
+    still the same objects at their places.
+    """
+
+    def __init__(self, measure: Callable[[Message], int]) -> None:
+        self._measure = measure
+        self._first: Message | None = None
+        self._last: Message | None = None
+        self._count = 0
+        self._sum = 0
+
+    def of(self, messages: Sequence[Message]) -> int:
+        """The size of `messages`."""
+        if not messages:
+            return 0
+        count = self._count
+        if count > len(messages) or messages[0] is not self._first or messages[count - 1] is not self._last:
+            count = self._sum = 0
+        self._sum += sum(self._measure(messages[place]) for place in range(count, len(messages)))
+        self._first, self._last, self._count = messages[0], messages[-1], len(messages)
+        return self._sum
+
+
+class TokenBounds:
+    """Upper bounds for the tokens of requests, of a few conversations at a time; from any thread."""
+
+    def __init__(self) -> None:
+        self._sizes: OrderedDict[int, RunningSize] = OrderedDict()
+        self._tools: tuple[object, int] = (None, 0)
+        self._lock = Lock()
+
+    def tokens(self, request: Request) -> int:
+        """More tokens than any provider counts for the request."""
+        schemas = request.tools.schemas("openai")  # the same object from request to request
+        key = id(request.messages[0]) if request.messages else 0
+        with self._lock:
+            if self._tools[0] is not schemas:
+                self._tools = schemas, _bytes(schemas)
+            size = self._sizes.setdefault(key, RunningSize(most_tokens))
+            self._sizes.move_to_end(key)
+            if len(self._sizes) > _CONVERSATIONS:
+                self._sizes.popitem(last=False)
+            return _PREAMBLE + self._tools[1] + size.of(request.messages)
+
+
+def characters(message: Message) -> int:
+    """About how many characters of a message its reader is sent."""
+    size = _content_size(message.get("content"))
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        size += len(function["name"]) + len(function["arguments"]) + _FRAME
+    for block in message.get("thinking_blocks") or ():
+        size += len(block.get("thinking") or block.get("data") or "")
+    return size + _FRAME
+
+
+def _content_size(content: object) -> int:
+    if isinstance(content, str):
+        return len(content)
+    parts = content if isinstance(content, list) else ()
+    return sum(len(part["text"]) if part.get("type") == "text" else IMAGE_CHARACTERS for part in parts)
+
+
+def most_tokens(message: Message) -> int:
+    """More tokens than any tokenizer makes of a message: no token of a text stands for less than a byte of it."""
+    content = message.get("content")
+    images = [part for part in content if part.get("type") != "text"] if isinstance(content, list) else []
+    if images:
+        message = {**message, "content": [part for part in content or () if part.get("type") == "text"]}
+    frames = _FRAME * (1 + len(message.get("tool_calls") or ()))
+    return _bytes(message) + frames + IMAGE_TOKENS * len(images)
+
+
+def _bytes(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass"))

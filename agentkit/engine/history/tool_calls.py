@@ -1,0 +1,112 @@
+"""The calls of an assistant message: what each must be made of, and which ids they may have."""
+
+import json
+import re
+from collections.abc import Container
+from itertools import count
+from typing import Any
+
+from ...core.messages import Message
+from ...core.portable import object_text, portable_name
+from .violations import EVERYONE, GEMINI, Findings
+
+_TAKEN_BY_MOST = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def with_calls(message: Message, place: int, found: Findings) -> Message:
+    """The message with calls that are made of an id, a name and the text of a JSON object; the same object if they are.
+
+    An id that is missing is empty afterwards.  What is no call at all is left out.
+    """
+    calls = message.get("tool_calls")
+    if not calls:
+        if not has_calls(message):
+            return message
+        found.add(place, "bad_call", "function_call is the old form of tool_calls")
+        rest = {key: value for key, value in message.items() if key != "function_call"}
+        return {**rest, "tool_calls": [_sound({"function": message["function_call"]}, place, Findings())]}
+    if not isinstance(calls, list):
+        found.add(place, "bad_call", f"tool_calls is {type(calls).__name__}, not a list of calls")
+        calls = [calls]
+    sound = [_sound(call, place, found) for call in calls if isinstance(call, dict)]
+    if len(sound) < len(calls):
+        found.add(place, "bad_call", f"tool_calls holds {len(calls) - len(sound)} entries that are no calls")
+    elif calls is message["tool_calls"] and all(new is old for new, old in zip(sound, calls, strict=True)):
+        return message
+    if sound:
+        return {**message, "tool_calls": sound}
+    return {key: value for key, value in message.items() if key != "tool_calls"}
+
+
+def has_calls(message: Message) -> bool:
+    """Whether a message, of whatever role, holds calls; `function_call` is how OpenAI wrote a single one in 2023."""
+    calls = message.get("tool_calls")
+    if isinstance(calls, list):
+        return any(isinstance(call, dict) for call in calls)
+    return isinstance(calls, dict) or isinstance(message.get("function_call"), dict)
+
+
+def shaped(call: Message) -> Message:
+    """The call as type, id, and function with name and arguments, all of them text; the same object where it is so.
+
+    Names and arguments stay as the model wrote them; an id that is missing is empty.
+    """
+    function, identity = call.get("function"), id_text(call.get("id"))
+    given: Any = function if isinstance(function, dict) else call
+    name, arguments = given.get("name"), given.get("arguments")
+    is_named = isinstance(name, str) and name
+    if given is function and is_named and isinstance(arguments, str) and call.get("type") == "function":
+        return call if identity is call.get("id") else {**call, "id": identity}
+    if not isinstance(arguments, str):
+        arguments = json.dumps({} if arguments is None else arguments, default=str)
+    kept = function if given is function else {}
+    function = {**kept, "name": name if is_named else "unnamed_tool", "arguments": arguments}
+    rest = {key: value for key, value in call.items() if given is function or key not in ("name", "arguments")}
+    return {**rest, "id": identity, "type": "function", "function": function}
+
+
+def id_text(identity: Any) -> str:
+    """An id as text; empty where it is none."""
+    if isinstance(identity, int) and not isinstance(identity, bool):
+        return str(identity)
+    return identity if isinstance(identity, str) and not identity.isspace() else ""
+
+
+def _sound(call: Message, place: int, found: Findings) -> Message:
+    sound = shaped(call)
+    if sound is not call and (call.get("type") != "function" or not isinstance(call.get("function"), dict)):
+        found.add(place, "bad_call", "a call is no object of type function with a function")
+    function, written = sound["function"], call.get("function")
+    written = written if isinstance(written, dict) else call
+    name, arguments = portable_name(function["name"]), object_text(function["arguments"])
+    if name != written.get("name"):
+        is_taken = isinstance(written.get("name"), str) and _TAKEN_BY_MOST.fullmatch(written["name"])
+        text = f"{written.get('name')!r:.80} is no tool's name: up to 64 letters, digits, _ and -, no digit or - first"
+        found.add(place, "bad_name", text, GEMINI if is_taken else EVERYONE)
+    if arguments != written.get("arguments"):
+        found.add(place, "bad_arguments", f"the arguments of {name} are not the text of a JSON object")
+    if sound["id"] != call.get("id") or not sound["id"]:
+        found.add(place, "missing_id", f"the call of {name} has no id that is text")
+    if (name, arguments) == (function["name"], function["arguments"]):
+        return sound
+    return {**sound, "function": {**function, "name": name, "arguments": arguments}}
+
+
+class CallIds:
+    """The ids that the calls of a conversation have so far, and new ones for those that need one.
+
+    `reserved` are ids that occur later.  What an id may look like, each provider says for itself: that is the wire's.
+    """
+
+    def __init__(self, taken: set[str], reserved: Container[str] = ()) -> None:
+        self._taken = taken
+        self._reserved = reserved
+        self._numbers = count(len(taken) + 1)
+
+    def unique(self, identity: str) -> str:
+        """`identity` if a call may have it, else a new id; the one that comes back is taken now."""
+        if not identity or identity in self._taken:
+            fresh = (f"call_{number}" for number in self._numbers)
+            identity = next(new for new in fresh if new not in self._taken and new not in self._reserved)
+        self._taken.add(identity)
+        return identity

@@ -1,0 +1,122 @@
+"""Which tool message answers which call."""
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from ...core.messages import Message
+from .violations import BY_NAME, Findings
+
+Placed: TypeAlias = tuple[int, Message]
+"""A message and its index in the conversation that came."""
+_NOTHING: deque[int] = deque()
+
+
+class Turn:
+    """An assistant message with calls, and for each call the tool message that answers it, as far as there is one."""
+
+    __slots__ = ("answers", "calls", "place")
+
+    def __init__(self, place: int, message: Message) -> None:
+        self.place = place
+        self.calls: list[Any] = message["tool_calls"]
+        self.answers: list[Placed | None] = [None] * len(self.calls)
+
+
+def answered_turns(entries: Sequence[Placed], found: Findings) -> dict[int, Turn]:
+    """The turns of the conversation by their places, with their answers; a tool message without a call is in none."""
+    return _Matching(entries, found).turns
+
+
+class _Matching:
+    """One walk over the conversation: open calls by id, and the turn whose results may follow now."""
+
+    def __init__(self, entries: Sequence[Placed], found: Findings) -> None:
+        self.found = found
+        self.turns = {place: Turn(place, message) for place, message in entries if message.get("tool_calls")}
+        self.uses = Counter(call["id"] for turn in self.turns.values() for call in turn.calls if call["id"])
+        self.open: dict[str, tuple[Turn, deque[int]]] = {}
+        self.early: list[Placed] = []
+        self._walk(entries)
+        for place, message in self.early:
+            self._late_match(place, message)
+
+    def _walk(self, entries: Sequence[Placed]) -> None:
+        turn: Turn | None = None
+        strangers: list[Placed] = []
+        latest = -1
+        for entry in entries:
+            place, message = entry
+            if message["role"] != "tool":
+                self._by_order(turn, strangers)
+                turn, strangers, latest = self.turns.get(place), [], -1
+                if turn is not None:
+                    self._opened(turn)
+                continue
+            identity = message["tool_call_id"]
+            if turn is not None and identity not in self.uses:
+                strangers.append(entry)
+            elif (slot := self._slot(identity)) is None:
+                self.early.append(entry)
+            else:
+                owner, index = slot
+                owner.answers[index] = entry
+                if owner is not turn:
+                    self._misplaced(place, identity)
+                elif index < latest:
+                    text = f"the result of {identity!r:.80} stands behind that of a later call"
+                    self.found.add(place, "result_order", text, BY_NAME)
+                else:
+                    latest = index
+        self._by_order(turn, strangers)
+
+    def _opened(self, turn: Turn) -> None:
+        for index, call in enumerate(turn.calls):
+            owner, indexes = self.open.get(call["id"], (None, _NOTHING))
+            if owner is turn:
+                indexes.append(index)
+            else:
+                self.open[call["id"]] = turn, deque([index])
+
+    def _slot(self, identity: str) -> tuple[Turn, int] | None:
+        """The call that a result with this id answers: the first open one of the latest turn that has the id."""
+        turn, indexes = self.open.get(identity, (None, _NOTHING))
+        return (turn, indexes.popleft()) if turn is not None and indexes else None
+
+    def _by_order(self, turn: Turn | None, strangers: Sequence[Placed]) -> None:
+        """Give results directly behind `turn` whose ids no call has to its open calls: by name, or one to each."""
+        if turn is None or not strangers:
+            return
+        left = [index for index, answer in enumerate(turn.answers) if answer is None]
+        is_even = len(left) == len(strangers)
+        for place, message in strangers:
+            name, identity = message.get("name"), message["tool_call_id"]
+            fits = (i for i in left if (is_even if name is None else name == turn.calls[i]["function"]["name"]))
+            if (index := next(fits, None)) is None:
+                self._orphan(place, identity)
+                continue
+            left.remove(index)
+            turn.answers[index] = place, message
+            call = f"the result behind the call {turn.calls[index]['id']!r:.80}"
+            if identity:
+                self.found.add(place, "orphan_result", f"{call} has the id {identity!r:.80}, which no call has")
+            else:
+                self.found.add(place, "missing_id", f"{call} has no id")
+
+    def _late_match(self, place: int, message: Message) -> None:
+        """A result that came before its call, or one too many."""
+        identity = message["tool_call_id"]
+        if self.uses[identity] == 1 and (slot := self._slot(identity)):
+            turn, index = slot
+            turn.answers[index] = place, message
+            self._misplaced(place, identity)
+        elif identity in self.uses:
+            self.found.add(place, "duplicate_result", f"the call {identity!r:.80} has another result already")
+        else:
+            self._orphan(place, identity)
+
+    def _misplaced(self, place: int, identity: str) -> None:
+        self.found.add(place, "misplaced_result", f"the result of {identity!r:.80} is not directly behind its call")
+
+    def _orphan(self, place: int, identity: str) -> None:
+        self.found.add(place, "orphan_result", f"no call has the id {identity!r:.80} that this result answers")

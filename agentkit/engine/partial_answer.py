@@ -1,0 +1,132 @@
+"""The answer while the model still writes it: the text, or the data, as far as they have come."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from pydantic_core import from_json
+
+from ..core.flow import Event
+from ..schemas import ModelSchema
+from ..tools.final_answer import WRAPPING
+from ..tools.json_tool import JsonTool
+from .model import ModelAsked, ModelReplied, ToolCallDelta
+
+GROWTH = 1.05
+"""The data are read anew whenever their text has grown by this factor: so the work stays linear in its length."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForming(Event):
+    """The answer so far, and what of a text is new; a request that is made again begins the answer anew."""
+
+    is_piece: ClassVar[bool] = True
+
+    parts: Sequence[Any] = field(repr=False)
+    count: int = field(repr=False)
+    added: str = ""
+
+    @property
+    def value(self) -> Any:
+        """The text up to here; or the data up to here, plain and not validated."""
+        return "".join(self.parts[: self.count]) if self.added else self.parts[0]
+
+
+class Forming:
+    """Reads the answer of a streamed run out of its events; `tool` is the answer tool."""
+
+    def __init__(self, tool: JsonTool[..., Any]) -> None:
+        self._name = tool.name
+        fields = list(tool.parameters["properties"].items())
+        is_whole = len(fields) == 1 and not isinstance(tool.arguments, ModelSchema)
+        self._key = fields[0][0] if is_whole else None
+        self._wrapping = None if is_whole or WRAPPING in dict(fields) else WRAPPING
+        self._is_text = is_whole and fields[0][1].get("type") == "string"
+        self._index: int | None = None
+        self._reader: _Text | _Data = _Data(None, None)
+
+    def after(self, event: Event) -> Iterator[AnswerForming]:
+        """What of the answer `event` brought."""
+        if isinstance(event, ModelAsked):
+            self._index = None
+        elif isinstance(event, ToolCallDelta):
+            if self._index is None and event.name == self._name:
+                self._index = event.index
+                self._reader = _Text() if self._is_text else _Data(self._key, self._wrapping)
+            if event.index == self._index:
+                yield from self._reader.take(event.arguments)
+        elif isinstance(event, ModelReplied) and self._index is not None:
+            yield from self._reader.rest()
+
+
+class _Text:
+    """A text inside an object: its characters are decoded as they come."""
+
+    def __init__(self) -> None:
+        self._raw = ""
+        self._parts: list[str] = []  # shared by all events, which would else be quadratic in the length of the text
+        self._is_open = False
+
+    def take(self, piece: str) -> Iterator[AnswerForming]:
+        self._raw += piece
+        if not self._is_open:
+            if (opening := _OPENING.match(self._raw)) is None:
+                return
+            self._raw, self._is_open = self._raw[opening.end() :], True
+        complete = _CHARACTERS.match(self._raw)
+        if complete and complete[0]:
+            added = json.loads(f'"{complete[0]}"', strict=False)
+            self._raw = self._raw[complete.end() :]
+            self._parts.append(added)
+            yield AnswerForming(self._parts, len(self._parts), added)
+
+    def rest(self) -> Iterator[AnswerForming]:
+        """Nothing: each piece was read when it came."""
+        yield from ()
+
+
+_OPENING = re.compile(r'\s*\{\s*"[^"\\]*"\s*:\s*"')
+_CHARACTERS = re.compile(
+    r'(?:[^"\\]|\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}|\\u[dD][89abAB]..\\u[dD][c-fC-F]..)*'
+)
+"""What can be decoded by itself: not the first half of an escape, nor of a pair of surrogates."""
+
+
+class _Data:
+    """Data: the text is read from its beginning, ever more seldom as it grows.
+
+    They stand under `key`; or, without one, by themselves, which some models put under `wrapping` nevertheless.
+    """
+
+    def __init__(self, key: str | None, wrapping: str | None) -> None:
+        self._key = key
+        self._wrapping = wrapping
+        self._pieces: list[str] = []
+        self._length = 0
+        self._read = 0
+        self._last: Any = None
+
+    def take(self, piece: str) -> Iterator[AnswerForming]:
+        self._pieces.append(piece)
+        self._length += len(piece)
+        if self._length >= self._read * GROWTH:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[AnswerForming]:
+        if self._length == self._read:
+            return
+        self._read = self._length
+        self._pieces = ["".join(self._pieces)]
+        try:
+            value = from_json(self._pieces[0], allow_partial="trailing-strings")
+        except ValueError:
+            return
+        if self._key is not None and isinstance(value, dict):
+            value = value.get(self._key)
+        elif isinstance(value, dict) and [*value] == [self._wrapping]:
+            value = value[self._wrapping]
+        if value is not None and value != self._last:
+            self._last = value
+            yield AnswerForming([value], 1)

@@ -1,0 +1,150 @@
+"""What a run spent its time on, and what should be known of it, noted while its events pass by.
+
+Noting an event is a few comparisons: what is to be read of a trace is made of it when it is asked for.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from ..core.flow import Event
+from ..core.masking import mask
+from ..core.messages import Message, Usage
+from ..tools.arguments import Repair
+from ..tools.execution.call import BoundCall
+from ..tools.execution.call_tools import ToolFinished, ToolStarted
+from .model import ModelAsked, ModelReplied
+
+Kind: TypeAlias = Literal["model", "tool", "wait"]
+
+MOST_NOTES = 500
+"""What a tool tells of its work is a note too, and may be told without end."""
+LONGEST_ERROR = 300
+LONGEST_RAW = 2_000
+STOPPED = "it was stopped before its end"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One thing that took time: from `start` to `end`, in seconds of `time.perf_counter`.
+
+    `name` is the model's or the tool's, or what was waited for; `call` the id of the call; `error` says what it came to
+    if it failed; a request has its `usage`, and `place`, the index of its reply among the run's messages; a call has
+    the `repairs` that it needed, and `raw`, what the model wrote where its arguments are `{}` because it is no object.
+    """
+
+    kind: Kind
+    name: str
+    start: float
+    end: float
+    call: str = ""
+    error: object = None
+    usage: Usage | None = None
+    place: int = 0
+    repairs: Sequence[Repair] = ()
+    raw: str = ""
+
+    def as_dict(self, began: float) -> dict[str, Any]:
+        """The span as a JSON object, in seconds since `began`, without what it does not have."""
+        told = {
+            "call": self.call,
+            "error": mask(str(self.error))[:LONGEST_ERROR] if self.error else "",
+            "usage": self.usage.as_dict() if self.usage else None,
+            "place": self.place,
+            "repairs": [str(repair) for repair in self.repairs],
+            "raw": mask(self.raw)[:LONGEST_RAW],
+        }
+        times = {"start": round(self.start - began, 5), "end": round(self.end - began, 5)}
+        return {"kind": self.kind, "name": self.name, **times, **{key: value for key, value in told.items() if value}}
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a person should know of a run, when it came up, and before which of the run's messages."""
+
+    at: float
+    text: str
+    level: str
+    place: int
+
+
+@dataclass(eq=False)
+class Trace:
+    """The spans and notes of a run; `inner` are the traces of agents inside its tools, by the ids of the calls.
+
+    `messages` is the conversation of an agent inside a tool, once it has its answer.
+    """
+
+    spans: list[Span] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    inner: dict[str, "Trace"] = field(default_factory=dict)
+    messages: Sequence[Message] = ()
+    began: float = field(default_factory=time.perf_counter)
+    _asked: tuple[str, float, int] | None = None
+    _waiting: tuple[str, float] | None = None
+    _calls: dict[str, tuple[BoundCall, float]] = field(default_factory=dict)
+
+    def note(self, event: Event, place: int = 0) -> None:
+        """Take note of `event`, which happens now, when the run has `place` messages."""
+        now = time.perf_counter()
+        match event:
+            case ToolStarted(bound):
+                self._calls[bound.call.id] = bound, now
+                return  # what was repaired in it stands at the call
+            case ToolFinished(result):
+                call = result.call
+                begun, start = self._calls.pop(call.id, (None, now - result.seconds))
+                error, repairs, raw = result.error, result.repairs, begun.raw if begun else ""
+                self.spans.append(Span("tool", call.name, start, now, call.id, error, repairs=repairs, raw=raw))
+            case ModelAsked(model):
+                self._end_wait(now)
+                self._end_request(now)
+                self._asked = model, now, place
+            case ModelReplied(reply):
+                self._end_request(now, None, reply.usage)
+            case _:
+                if (failure := event.ends_request) is not None:
+                    self._end_request(now, failure)
+                if (wait := event.waits_for) == "":
+                    self._end_wait(now)
+                elif wait is not None:
+                    self._waiting = wait, now
+        if (text := event.notice) and len(self.notes) < MOST_NOTES:
+            self.notes.append(Note(now, text, event.level, place))
+
+    def within(self, call: str) -> "Trace":
+        """The trace of the agent inside the tool that was called with this id."""
+        return self.inner.setdefault(call, Trace())
+
+    def close(self, error: object = STOPPED) -> None:
+        """The run is over: what is under way came to nothing, because of `error`."""
+        now = time.perf_counter()
+        self._end_wait(now)
+        self._end_request(now, error)
+        for identity, (bound, start) in self._calls.items():
+            self.spans.append(Span("tool", bound.call.name, start, now, identity, STOPPED, raw=bound.raw))
+        self._calls.clear()
+
+    def as_dict(self, began: float | None = None) -> dict[str, Any]:
+        """The trace as a JSON object, in seconds since `began` (without it, since the run began)."""
+        began = self.began if began is None else began
+        spans = [span.as_dict(began) for span in self.spans]
+        for span in spans:
+            if inner := self.inner.get(span.get("call", "")):
+                span["inner"] = {**inner.as_dict(began), "messages": [*inner.messages]}
+        notes = [
+            {"at": round(note.at - began, 5), "text": note.text, "level": note.level, "place": note.place}
+            for note in self.notes
+        ]
+        return {"spans": spans, "notes": notes}
+
+    def _end_request(self, now: float, error: object = "it came to no reply", usage: Usage | None = None) -> None:
+        if self._asked is not None:
+            (name, start, place), self._asked = self._asked, None
+            self.spans.append(Span("model", name, start, now, "", error and str(error), usage, place))
+
+    def _end_wait(self, now: float) -> None:
+        if self._waiting is not None:
+            (name, start), self._waiting = self._waiting, None
+            self.spans.append(Span("wait", name, start, now))

@@ -1,0 +1,207 @@
+"""From whatever a litellm call raised to the one error that operators know: what failed, and whether to try again.
+
+litellm's own class and status mislead: a closed connection and a missing key are both an `InternalServerError(500)`,
+and some versions turn a provider's 401 into a 500.  Reliable on every route and version that we measured are
+- the classes in the whole chain of causes (an `httpx.TransportError` is a fault of the transport, wherever it hides),
+- the innermost status in that chain, which is the one that the provider sent,
+- the headers of a reply, which hang somewhere in the chain exactly when there was one.
+
+This file imports neither litellm nor httpx: it knows their errors by class name.
+"""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from ...core.errors import ModelError, ModelErrorKind
+from ...core.masking import causes, mask, mask_exception
+
+_CONTEXT = re.compile(
+    r"context[ _](length|window|limit)|maximum (context|prompt length|model length)|too many tokens"
+    r"|(prompt|input) is too long|input length exceeds|reduce the length|exceeds the maximum number of tokens"
+    r"|available context size|`max_new_tokens` must be|`inputs` must have less",
+    re.IGNORECASE,
+)
+_TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
+"""OpenAI and Groq, to a single request above the tokens per minute of the account: waiting does not help."""
+_NO_QUOTA = re.compile(r"insufficient_quota|credit balance is too low", re.IGNORECASE)
+_NO_KEY = re.compile(r"api[_ ]?key|credentials", re.IGNORECASE)
+_RETRY_DELAY = re.compile(r'"retryDelay":\s*"([\d.]+)s"')  # google.rpc.RetryInfo: Gemini sends no Retry-After header
+_UNREADABLE = re.compile(r"Error converting to valid response|Got unexpected response from Ollama")
+_PREFIX = re.compile(r"^\s*(?:litellm\.)?(?:[A-Za-z_]*(?:Error|Exception|Timeout)(?::| -)|Error code: \d+ -)\s*")
+_LONGEST_MESSAGE = 500
+
+_TIMEOUTS = {"Timeout", "APITimeoutError", "TimeoutException", "TimeoutError"}
+_TRANSPORT = {"TransportError", "ClientConnectionError", "ClientPayloadError", "ConnectionError"}
+
+_KINDS: dict[int, ModelErrorKind] = {
+    401: "authentication",
+    403: "authentication",
+    404: "not_found",
+    408: "timeout",
+    413: "context",
+    429: "rate_limit",
+    504: "timeout",
+}
+_TRANSIENT_STATUS = {408, 409, 425, 429}
+
+
+def model_error(
+    error: BaseException,
+    *,
+    model: str,
+    begun: bool = False,
+    body: str | None = None,
+    outer: BaseException | None = None,
+) -> ModelError:
+    """The `ModelError` for `error`, to be raised from it.
+
+    `model` is the name to show, `begun` says that the provider had begun to answer, `body` is its answer as far as it
+    is known, `outer` is the exception that was already being handled when the call began (it hangs in the
+    chain of causes, but is none).  The causes keep their class and their text, without secrets and without their
+    tracebacks: the variables in litellm's frames hold the key, and some loggers print the variables of every frame.
+    """
+    chain = list(_chain(error, outer))
+    links = [link for link in chain if type(link).__name__ != "MidStreamFallbackError"] or chain  # a mere wrapping
+    kind, transient = _judge(links, begun)
+    status = _status(links)
+    text = mask(_explain(links, body))[:_LONGEST_MESSAGE]
+    retry_after = _retry_after(links)
+    mask_exception(error, outer=outer)
+    for link in causes(error, outer):
+        link.__traceback__ = None
+    text = f"{model}: {text}" + (f" (HTTP {status})" if status else "")
+    return ModelError(text, kind=kind, status=status, transient=transient, retry_after=retry_after)
+
+
+def _chain(error: BaseException | None, outer: BaseException | None) -> Iterator[BaseException]:
+    """The error, what it wraps, and so on, outermost first."""
+    seen: set[int] = set()
+    while error is not None and error is not outer and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        wrapped = getattr(error, "original_exception", None)  # litellm's MidStreamFallbackError
+        inner = wrapped if isinstance(wrapped, BaseException) and id(wrapped) not in seen else None
+        error = inner or error.__cause__ or error.__context__
+
+
+def _judge(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, bool]:
+    """The kind of failure, and whether the same request can succeed later."""
+    status = _status(links)
+    text = "\n".join([*map(str, links), *_bodies(links)])
+    names = {base.__name__ for link in links for base in type(link).__mro__}
+    # The first lines only: litellm puts tracebacks into its texts, whose source lines know of context windows too.
+    told = "\n".join([*(str(link).partition("\n")[0] for link in links), *_bodies(links)])
+    is_overflow = _TOO_LARGE.search(told) or (status != 429 and _CONTEXT.search(told))
+    if is_overflow or "ContextWindowExceededError" in names:
+        return "context", False
+    if "ContentPolicyViolationError" in names:
+        return "refused", False
+    if names & _TIMEOUTS:
+        return "timeout", True
+    if names & _TRANSPORT:
+        return "connection", True
+    if "JSONDecodeError" in names or _UNREADABLE.search(text):
+        return "server", True
+    if not begun and _headers(links) is None and not any(map(_is_error_in_reply, links)):
+        return _judge_unsent(text, names), False
+    if status is None or status >= 500 or status < 300:
+        return _KINDS.get(status or 0, "server"), True
+    transient = status in _TRANSIENT_STATUS and not _NO_QUOTA.search(text)
+    return _KINDS.get(status, "server" if transient else "bad_request"), transient
+
+
+def _judge_unsent(text: str, names: set[str]) -> ModelErrorKind:
+    """The kind of a failure without any reply of a server: nothing was sent."""
+    if "AuthenticationError" in names or _NO_KEY.search(text):
+        return "authentication"
+    return "bad_request" if "BadRequestError" in names else "internal"
+
+
+def _status(links: list[BaseException]) -> int | None:
+    """The innermost HTTP status: what the provider sent; None where no reply came."""
+    found = None
+    for link in links:
+        status = getattr(_response(link) or link, "status_code", None)
+        if isinstance(status, int) and 100 <= status < 600:
+            found = status
+    return None if found == 500 and _headers(links) is None else found  # litellm says 500 when it knows of none
+
+
+def _headers(links: list[BaseException]) -> dict[str, str] | None:
+    """The headers of the provider's reply, in lower case; None where no reply came."""
+    for link in links:
+        for holder, name in ((link, "litellm_response_headers"), (link, "headers"), (_response(link), "headers")):
+            headers: Any = getattr(holder, name, None)
+            if headers:  # raw provider errors hold empty ones when they had no reply
+                return {str(key).lower(): str(value) for key, value in dict(headers).items()}
+    return None
+
+
+def _response(link: BaseException) -> Any:
+    """The reply that an error of httpx or the OpenAI SDK is about; litellm's own errors hold invented ones."""
+    is_real = type(link).__module__.startswith("openai") or "HTTPStatusError" in type(link).__name__
+    return getattr(link, "response", None) if is_real else None
+
+
+def _is_error_in_reply(link: BaseException) -> bool:
+    """Whether `link` is litellm's plain exception for a reply that has status 200 and an error in its body."""
+    return type(link) is Exception and hasattr(link, "status_code")
+
+
+def _bodies(links: list[BaseException]) -> Iterator[str]:
+    """What the provider wrote, as far as it was read."""
+    for link in links:
+        try:
+            yield str(_response(link).text)
+        except (AttributeError, RuntimeError):  # no response; a stream that nobody read
+            continue
+
+
+def _retry_after(links: list[BaseException]) -> float | None:
+    """Seconds to wait, from `Retry-After` (RFC 9110, 10.2.3: seconds or a date), its millisecond kin, or the body."""
+    headers = _headers(links) or {}
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            return float(milliseconds) / 1000
+        wait = headers.get("retry-after", "")
+        if wait[:1].isdigit():
+            return float(wait)
+        if wait:
+            return max(0.0, parsedate_to_datetime(wait).timestamp() - time.time())
+    except ValueError:
+        return None
+    in_body = _RETRY_DELAY.search("\n".join([*map(str, links), *_bodies(links)]))
+    return float(in_body[1]) if in_body else None
+
+
+def _explain(links: list[BaseException], body: str | None) -> str:
+    """One line that says what happened, in the provider's own words where it gave any."""
+    for text in [*_bodies(links), body or "", *map(str, links)]:
+        if words := _words(text):
+            return words
+    names = _TRANSPORT | _TIMEOUTS
+    faults = [link for link in links if any(base.__name__ in names for base in type(link).__mro__)]
+    told = faults[-1] if faults else next(filter(_is_error_in_reply, links), links[0])
+    text = str(told) or str(getattr(told, "message", ""))
+    while stripped := _PREFIX.match(text):
+        text = text[stripped.end() :]
+    silence = "no answer in time" if type(told).__name__ in _TIMEOUTS else type(told).__name__
+    return next(iter(text.strip().splitlines()), "") or silence
+
+
+def _words(text: str) -> str:
+    """The message inside of a provider's JSON error body, if `text` is one."""
+    start = text.find("{")
+    if start < 0:
+        return ""
+    try:
+        body, _ = json.JSONDecoder().raw_decode(text, start)
+    except ValueError:
+        return ""
+    inner = body.get("error", body)
+    message = inner.get("message") if isinstance(inner, dict) else inner
+    return " ".join(message.split()) if isinstance(message, str) else ""

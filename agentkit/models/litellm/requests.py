@@ -1,0 +1,202 @@
+"""What goes out: a conversation as one provider takes it.
+
+The history holds every assistant message as it came, with what only its writer understands: thinking blocks,
+signatures, provider-specific fields.  Its key `provider` says who that was; these extras go back to the writer, which
+may insist on them, and to nobody else, because OpenAI-compatible servers refuse keys that they do not know.
+The history itself is never changed, nothing is copied deeply, and a message that may go out as it is, does.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ...core.messages import Message, assistant
+from ...engine.history import groups, object_text
+
+Json = dict[str, Any]
+
+_THOUGHT = ("thinking_blocks", "reasoning_content", "provider_specific_fields")
+_RETURNED: dict[str, tuple[str, ...]] = {
+    "anthropic": _THOUGHT,
+    "bedrock": _THOUGHT,
+    "vertex_ai": _THOUGHT,
+    "gemini": _THOUGHT,
+    "deepseek": ("reasoning_content",),
+    "moonshot": ("reasoning_content",),
+}
+"""The keys of an assistant message that its writer wants back in the next turn of a tool loop.
+
+Anthropic: "Extended thinking", preserving thinking blocks; Gemini: "Thought signatures"; DeepSeek: "Thinking mode",
+tool calls; Moonshot: "Use Kimi K2 thinking", multi-step tool calls.  The others take text and calls alone.
+"""
+
+_ANSWERED_BY_NAME = {"gemini", "vertex_ai", "mistral"}
+"""Their function results carry the function's name; OpenAI's schema of a tool message has no such key."""
+
+_IDS = {
+    provider: re.compile(pattern)
+    for provider, pattern in {
+        "anthropic": r"[a-zA-Z0-9_-]+",
+        "vertex_ai": r"[a-zA-Z0-9_-]+",
+        "bedrock": r"[a-zA-Z0-9_-]{1,64}",
+        "mistral": r"[a-zA-Z0-9]{9}",
+    }.items()
+}
+_ID = re.compile(r"\S{1,40}")
+"""What the id of a call may look like, by provider; where nothing is known, as OpenAI wants it, whom many copy."""
+
+_ACCOUNT_HEADERS = {
+    "OpenAI-Organization": ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID"),
+    "OpenAI-Project": ("OPENAI_PROJECT_ID",),
+}
+"""What the SDK would send for these environment variables (OpenAI API reference, "Authentication")."""
+
+_MARK = {"type": "ephemeral"}
+_WORD_BETWEEN = "Understood."
+_LONG = 1_000
+_PLAIN_KEYS = {"role", "content", "name", "cache_control"}
+_TOOL_KEYS = {"role", "content", "tool_call_id", "cache_control"}
+_NAMED_KEYS = _TOOL_KEYS | {"name"}
+_CALL_KEYS = {"id", "type", "function"}
+_FUNCTION_KEYS = {"name", "arguments"}
+
+
+def conversation(messages: Sequence[Message], provider: str) -> list[Message]:
+    """The messages to send to `provider`: known keys only, empty assistant messages left out."""
+    sent = [known for message in messages if (known := _sent(message, provider)) is not None]
+    if provider == "anthropic":
+        return _with_cache_marks(sent)
+    if provider == "mistral":
+        return list(_with_a_word_between(sent))
+    return list(_without_twins(sent)) if provider in ("gemini", "vertex_ai") else sent
+
+
+def _with_cache_marks(messages: list[Message]) -> list[Message]:
+    """The conversation with marks after the instruction and after its end, unless it has marks already.
+
+    Anthropic keeps what stands before a mark for the next request, which then costs a tenth of it, and caches nothing
+    without marks (its documentation, "Prompt caching").  The tools stand before the instruction.
+    """
+    if not messages or any(map(_is_marked, messages)):
+        return messages
+    first, last = messages[0], messages[-1]
+    if first["role"] == "system" and len(messages) > 1:
+        messages[0] = {**first, "cache_control": _MARK}
+    if last["role"] != "assistant":
+        messages[-1] = {**last, "cache_control": _MARK}
+    return messages
+
+
+def _is_marked(message: Message) -> bool:
+    content = message.get("content")
+    parts = content if isinstance(content, list) else ()
+    return "cache_control" in message or any("cache_control" in part for part in parts)
+
+
+def _with_a_word_between(messages: Sequence[Message]) -> Iterator[Message]:
+    """The conversation with the assistant's word between results and what the user says next; Mistral insists on it."""
+    for before, message in zip([None, *messages], messages, strict=False):
+        if before is not None and before["role"] == "tool" and message["role"] == "user":
+            yield assistant(_WORD_BETWEEN)
+        yield message
+
+
+def _without_twins(messages: Sequence[Message]) -> Iterator[Message]:
+    """The conversation with equal calls of one turn in turns of their own.
+
+    For models before Gemini 3 litellm drops all but one of them, and none of their results, which Gemini refuses.
+    """
+    for group in groups(messages):
+        head, *results = messages[group]
+        rounds: dict[int, list[Json]] = {}
+        seen: Counter[str] = Counter()
+        for call in head.get("tool_calls", ()) if len(results) > 1 else ():
+            function = call["function"]
+            key = json.dumps([function["name"], json.loads(function["arguments"])], sort_keys=True)
+            rounds.setdefault(seen[key], []).append(call)
+            seen[key] += 1
+        if len(rounds) < 2:
+            yield from messages[group]
+            continue
+        for number, calls in rounds.items():
+            ids = {call["id"] for call in calls}
+            yield {**(head if number == 0 else assistant()), "tool_calls": calls}
+            yield from (result for result in results if result["tool_call_id"] in ids)
+
+
+def _sent(message: Message, provider: str) -> Message | None:
+    if message["role"] == "assistant":
+        return _sent_assistant(message, provider)
+    if message["role"] != "tool":
+        keys = _PLAIN_KEYS
+    else:
+        keys = _NAMED_KEYS if provider in _ANSWERED_BY_NAME else _TOOL_KEYS
+        if (identity := call_id(message["tool_call_id"], provider)) != message["tool_call_id"]:
+            message = {**message, "tool_call_id": identity}
+    return message if message.keys() <= keys else {key: message[key] for key in message if key in keys}
+
+
+def _sent_assistant(message: Message, provider: str) -> Message | None:
+    calls, content = message.get("tool_calls"), message.get("content")
+    if not calls and not content:
+        return None
+    returned = _RETURNED.get(provider, ()) if message.get("provider") == provider else ()
+    sent: Message = {"role": "assistant", "content": content or None}  # beside calls, '' becomes text on some routes
+    if calls:
+        with_extras = "provider_specific_fields" in returned
+        sent["tool_calls"] = [_sent_call(call, provider, with_extras) for call in calls]
+    for key in returned:
+        if key in message:
+            sent[key] = message[key]
+    return sent
+
+
+def _sent_call(call: Json, provider: str, with_extras: bool) -> Json:
+    function = call["function"]
+    identity, arguments = call_id(call["id"], provider), _object_text(function["arguments"])
+    is_clean = call.keys() == _CALL_KEYS and function.keys() == _FUNCTION_KEYS
+    if is_clean and identity == call["id"] and arguments == function["arguments"]:
+        return call
+    sent: Json = {
+        "id": identity,
+        "type": "function",
+        "function": {"name": function["name"], "arguments": arguments},
+    }
+    if with_extras and "provider_specific_fields" in call:
+        sent["provider_specific_fields"] = call["provider_specific_fields"]
+    return sent
+
+
+@lru_cache(4096)
+def call_id(identity: str, provider: str) -> str:
+    """The id of a call as `provider` takes it: itself, or always the same other one."""
+    if _IDS.get(provider, _ID).fullmatch(identity):
+        return identity
+    digest = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()
+    return digest[:9] if provider == "mistral" else f"call_{digest[:32]}"
+
+
+@lru_cache(4096)
+def _short_object_text(arguments: str) -> str:
+    return object_text(arguments)
+
+
+def _object_text(arguments: str) -> str:
+    """`object_text`, which reads them, once for arguments that go out again with every request."""
+    return _short_object_text(arguments) if len(arguments) < _LONG else object_text(arguments)
+
+
+def account_headers(options: dict[str, Any]) -> dict[str, Any]:
+    """The option `extra_headers` with the account's organization and project, which litellm's own client leaves out."""
+    found = {
+        header: next(filter(None, map(os.environ.get, variables)), None)
+        for header, variables in _ACCOUNT_HEADERS.items()
+    }
+    found["OpenAI-Organization"] = options.get("organization") or found["OpenAI-Organization"]
+    headers = {header: value for header, value in found.items() if value} | (options.get("extra_headers") or {})
+    return {"extra_headers": headers} if headers else {}

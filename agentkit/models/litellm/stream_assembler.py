@@ -1,0 +1,144 @@
+"""A stream put together: litellm's chunks become deltas for whoever watches and, at the end, one message."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ...core.errors import ModelError
+from ...core.messages import Message
+from ...engine.model import Delta, Reply, TextDelta, ThinkingDelta, ToolCallDelta
+from .replies import Route, tidy
+from .streams import Source
+from .timeouts import Sign
+
+
+class Assembler:
+    """Collects the chunks of one reply."""
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+        self._text: list[str] = []
+        self._refusal: list[str] = []
+        self._thoughts: list[str] = []
+        self._blocks: list[dict[str, Any]] = []
+        self._calls: list[dict[str, Any]] = []
+        self._open: dict[int, int] = {}
+        self._extras: dict[str, Any] = {}
+        self._usage: Any = None
+        self._finish_reason: str | None = None
+        self._model: str | None = None
+        self._began = False
+
+    def take(self, chunk: Any) -> Iterator[Delta | Sign]:
+        """Add a chunk; yields the deltas that it brought, and whether there was anything in it."""
+        moved = False
+        if isinstance(chunk, dict) and "choices" not in chunk:  # litellm's own: noise, or the end of the stream
+            if chunk.get("is_finished"):
+                self._finish_reason = self._finish_reason or chunk.get("finish_reason") or "stop"
+                moved = True
+        elif chunk is not None:
+            if usage := getattr(chunk, "usage", None):
+                self._take_usage(usage)
+                moved = True
+            self._model = self._model or chunk.model
+            for choice in (chunk.choices or ())[:1]:
+                moved = moved or not self._began or bool(choice.finish_reason)
+                self._began = True
+                self._finish_reason = choice.finish_reason or self._finish_reason
+                if choice.delta is not None:
+                    yield from self._take_delta(choice.delta)
+        yield Sign.MOVED if moved else Sign.ALIVE
+
+    def _take_usage(self, usage: Any) -> None:
+        if self._usage is not None and not usage.prompt_tokens:  # Anthropic tells the input first, the output last
+            usage.prompt_tokens = self._usage.prompt_tokens
+            usage.prompt_tokens_details = self._usage.prompt_tokens_details
+        self._usage = usage
+
+    def _take_delta(self, delta: Any) -> Iterator[Delta]:
+        if thought := getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None):
+            self._thoughts.append(thought)
+            yield ThinkingDelta(thought)
+        if delta.content:
+            self._text.append(delta.content)
+            yield TextDelta(delta.content)
+        if refusal := getattr(delta, "refusal", None):
+            self._refusal.append(refusal)
+        for block in getattr(delta, "thinking_blocks", None) or ():
+            self._take_block(block)
+        for key, value in (getattr(delta, "provider_specific_fields", None) or {}).items():
+            if key != "thinking_blocks":
+                self._extras[key] = self._extras.get(key, []) + value if isinstance(value, list) else value
+        for piece in getattr(delta, "tool_calls", None) or ():
+            yield self._take_call(piece)
+
+    def _take_block(self, block: dict[str, Any]) -> None:
+        """Thinking comes in pieces; the last one brings the signature, and in some versions the whole text again."""
+        last: dict[str, Any] = self._blocks[-1] if self._blocks else {"type": None}
+        if block["type"] != "thinking" or last["type"] != "thinking" or last.get("signature"):
+            self._blocks.append(dict(block))
+            return
+        text = block.get("thinking") or ""
+        whole = block.get("signature") and last["thinking"] and text.startswith(last["thinking"])
+        last["thinking"] = text if whole else last["thinking"] + text
+        if block.get("signature"):
+            last["signature"] = block["signature"]
+
+    def _take_call(self, piece: Any) -> ToolCallDelta:
+        function = piece.function
+        place = self._place(piece.index, piece.id, function and function.name)
+        call = self._calls[place]
+        call["id"] = piece.id or call["id"]
+        arguments = (function and function.arguments) or ""
+        if not isinstance(arguments, str):  # some servers send the object itself
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        call["function"]["name"] = call["function"]["name"] or (function and function.name) or ""
+        call["function"]["arguments"] += arguments
+        if extras := getattr(piece, "provider_specific_fields", None):
+            call["provider_specific_fields"] = dict(extras)
+        return ToolCallDelta(place, call["function"]["name"], arguments)
+
+    def _place(self, index: int | None, identity: str | None, name: str | None) -> int:
+        """The call that a piece belongs to.  Ollama gives index 0 to all calls, with ids that differ or none at all."""
+        place = None if index is None else self._open.get(index)
+        if place is not None:
+            known = self._calls[place]
+            other = (
+                known["id"] not in ("", identity) if identity else name and _is_whole(known["function"]["arguments"])
+            )
+            if not other:
+                return place
+        self._calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
+        place = len(self._calls) - 1
+        if index is not None:
+            self._open[index] = place
+        return place
+
+    def reply(self, source: Source) -> Reply:
+        """The reply; raises `ModelError` when `source` ended without saying that the model had finished."""
+        if not source.finished(self._finish_reason):
+            text = f"{self._route.shown}: the stream was cut before the model had finished"
+            raise ModelError(text, kind="connection", transient=True)
+        if not self._began:
+            text = f"{self._route.shown}: a reply without choices"
+            raise ModelError(text, kind="server", status=200, transient=True)
+        return self._route.reply(self._message(), self._finish_reason, self._usage, self._model, source.native)
+
+    def _message(self) -> Message:
+        message: Message = {"role": "assistant", "content": "".join(self._text)}
+        parts = {
+            "tool_calls": self._calls,
+            "refusal": "".join(self._refusal),
+            "reasoning_content": "".join(self._thoughts),
+            "thinking_blocks": self._blocks,
+            "provider_specific_fields": self._extras,
+        }
+        return tidy(message | {key: value for key, value in parts.items() if value})
+
+
+def _is_whole(arguments: str) -> bool:
+    try:
+        json.loads(arguments)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,191 @@
+"""What a text says: its words, made comparable, and the values that it mentions, with what is said about each.
+
+Words are compared by their *concept*: their stem, or the stem that stands for a group of synonyms.  A *value* is a
+number, date, name, quotation, link or the like with its place in the text; a *phrase* is a run of other words.  All
+that is known of English stands in `lexicon.toml`: how values are written is its table `values`, `_READERS` tells what
+they mean.
+"""
+
+import datetime
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from importlib.resources import files
+from itertools import dropwhile, takewhile
+from typing import Any, NamedTuple
+
+from ...tools.arguments import read
+
+LEXICON: dict[str, Any] = tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8"))
+PATTERNS = {name: re.compile(pattern) for name, pattern in LEXICON["patterns"].items()}
+STOP, COMMANDS = frozenset(LEXICON["stop"].split()), frozenset(LEXICON["commands"].split())
+LONGEST, VALUES = 1000, 60  # characters and values: what a person asks stands at the head of a long text
+
+
+@lru_cache(maxsize=4096)
+def stem(word: str) -> str:
+    """A word cut to what its inflections share: `calculate`, `calculation` and `calculators` are `calcul`."""
+    return re.sub(r"([^aeiou])\1$", r"\1", PATTERNS["ending"].sub("", word.lower()))[:6]
+
+
+_GROUPS = [group.split() for group in LEXICON["synonyms"].split(",")]
+_SYNONYMS = {key: stem(group[0]) for group in _GROUPS for word in group for key in (stem(word), word)}
+
+
+def concept(word: str) -> str:
+    """The stem of a word, or the one that stands for all its synonyms; none is taken for a stop word that it is not."""
+    word, cut = word.lower(), stem(word)
+    return _SYNONYMS.get(word) or _SYNONYMS.get(cut) or (cut if STOP.isdisjoint((word, cut)) else word)
+
+
+@lru_cache(maxsize=2048)
+def concepts(text: str) -> tuple[str, ...]:
+    """The concepts of a name or a description, without doubles; `snake_case`, `camelCase` and `dots` are split."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z]{2})|(?<=[a-z0-9]{2})(?=[A-Z])|_", " ", text)
+    return tuple(dict.fromkeys(concept(word) for word in PATTERNS["token"].findall(spaced) if word[0].isalnum()))
+
+
+# What says too little to choose a tool or a parameter by; what words before a value, and units, say about it.
+GENERIC = {*concepts(LEXICON["generic"]), *(word for word in STOP if concept(word) == word)}
+_LEADS = {word: ("<lead>", *concepts(hints)) for words, hints in LEXICON["leads"].items() for word in words.split()}
+_UNITS = {concept(unit): concepts(hints) for units, hints in LEXICON["units"].items() for unit in units.split()}
+
+
+class Span(NamedTuple):
+    """A stretch of a text: a word or sign (its value is the concept), or a value of some kind.
+
+    `context` are the concepts near a value, and how much each says about it.
+    """
+
+    kind: str
+    value: Any
+    text: str
+    start: int
+    end: int
+    context: Mapping[str, float] = {}
+
+
+START = Span("", "", "", 0, 0)
+
+
+class Query(NamedTuple):
+    """A text with its words and signs, and its values and phrases, in order."""
+
+    text: str
+    words: Sequence[Span]
+    values: Sequence[Span] = ()
+
+    def said(self, start: int, end: int) -> Sequence[Span]:
+        """The words of a stretch of the text."""
+        return [word for word in self.words if start <= word.start < end]
+
+    def concepts(self, start: int, end: int) -> set[str]:
+        """The concepts of a stretch's words, numbers and quotations aside, and the `<kinds>` of its values."""
+        values = [value for value in self.values if start <= value.start < end]
+        quoted = {n for value in values if value.kind == "quoted" for n in range(value.start, value.end)}
+        words = {word.value for word in self.said(start, end) if word.text[0].isalpha() and word.start not in quoted}
+        return words.union(f"<{value.kind}>" for value in values)
+
+    def span(self, kind: str, start: int, end: int, context: Mapping[str, float] | None = None) -> Span:
+        """A stretch of the text as a value."""
+        return Span(kind, self.text[start:end], self.text[start:end], start, end, context=context or {})
+
+
+@lru_cache(maxsize=64)
+def read_query(text: str, today: datetime.date) -> Query:
+    """The words and values of `text`; "tomorrow" is counted from `today`."""
+    text = text[:LONGEST]
+    words = [Span("word", concept(m[0]), m[0].lower(), *m.span()) for m in PATTERNS["token"].finditer(text)]
+    query, values, last = Query(text, words), list[Span](), START
+    for value in sorted(_values(text, today), key=lambda value: value.start)[:VALUES]:
+        value = in_context(value, query, last)
+        if values and in_one_list(values[-1], value, text):  # members share what is said of the first
+            value = value._replace(context={**values[-1].context, **value.context})
+        values.append(value)
+        last = last if value.kind in ("name", "phrase") else value
+    return query._replace(values=values)
+
+
+def in_one_list(one: Span, other: Span, text: str) -> bool:
+    """Whether two values stand side by side, as in "1, 2 and 3"."""
+    start, end = min(one.end, other.end), max(one.start, other.start)
+    return one.kind == other.kind and 0 <= end - start < 15 and bool(PATTERNS["beside"].fullmatch(text, start, end))
+
+
+def in_context(value: Span, query: Query, last: Span = START) -> Span:
+    """The value with what is said about it by the words before it, back to the last value, in it and after it."""
+    inside, between = query.said(value.start, value.end), query.said(last.end, value.start)
+    is_unit = last.kind == "number" and len(between) > 1 and between[0].text not in STOP  # what belongs to the last
+    before = list(takewhile(lambda word: word.text not in {*".?!;,", "and"}, between[is_unit:][:-10:-1]))
+    after = list(takewhile(lambda w: w.text not in STOP and w.text[0].isalnum(), query.said(value.end, LONGEST)[:3]))
+    heads = ("from" if word.text[0].isdigit() else word.text for word in before)
+    leads = (_LEADS.get(f"{value.kind}_{head}", _LEADS.get(head, ())) for head in heads)
+    units = [_UNITS[w.value] for w in (*inside, *after[:1]) if w.value in _UNITS] or [_UNITS["other"]][: len(after)]
+    near = {hint: 0.6 for hints in units if value.kind == "number" for hint in hints}
+    near |= dict.fromkeys(next(filter(None, leads), ()), 0.7)
+    for words in (before, inside if value.kind in ("name", "phrase") else (), after):
+        for away, word in enumerate(word for word in words if word.text not in STOP):
+            near[word.value] = max(near.get(word.value, 0), 1.1 / (1 + 0.25 * away))
+    return value._replace(context=near)
+
+
+def _values(text: str, today: datetime.date) -> Iterator[Span]:
+    """The values of `text`; where two could stand, the more certain kind, which comes first in the lexicon, wins."""
+    for kind, pattern, proof in _WRITTEN:
+        for match in pattern.finditer(text):
+            with suppress(ValueError):  # what only looks like such a value
+                value = _READERS[kind](match, today) if kind in _READERS else match[match.lastindex or 0]
+                said = value if isinstance(value, str) and match[0].endswith(value) else match[0]
+                start, end = match.end() - len(said), match.end()
+                if re.search(proof, match.string[start:end]):
+                    yield Span(kind, value, match.string[start:end], start, end)
+                    text = text[:start] + "\0" * (end - start) + text[end:]
+
+
+def _pattern(pattern: str) -> str:
+    """A pattern of the lexicon with its {pieces} filled in."""
+    return re.sub(r"\{([a-z]+)\}", lambda m: _pattern(_PIECES[m[1]]), pattern)
+
+
+_PIECES: dict[str, str] = {"count": "|".join(LEXICON["counts"]), "stop": "|".join(STOP), **LEXICON["pieces"]}
+_WRITTEN = [(kind, re.compile(_pattern(pattern)), "".join(proof)) for kind, pattern, *proof in LEXICON["values"]]
+_MONTHS, _WEEKDAYS = _PIECES["months"].lower().split("|"), _PIECES["weekdays"].split("|")
+
+
+def _date(match: re.Match[str], today: datetime.date) -> datetime.date | str:
+    """The day, or the words themselves where they name no whole day."""
+    said, (*before, word) = match.groupdict(), match[0].lower().split()
+    ahead = {day: (n - today.weekday() - 1) % 7 + 1 - 7 * ("last" in before) for n, day in enumerate(_WEEKDAYS)}
+    ahead |= {"today": 0, "tomorrow": 1, "yesterday": -1}
+    if word in ahead:
+        return today + datetime.timedelta(ahead[word])
+    if not (said.get("day") and said["year"]):
+        return match[0]
+    month = next((n for n, name in enumerate(_MONTHS, 1) if name[:3] == said["month"][:3].lower()), said["month"])
+    return datetime.date(int(said["year"]), int(month), int(said["day"]))
+
+
+def _time(match: re.Match[str], _: datetime.date) -> datetime.time:
+    hour, half = int(match["h"]), (match["half"] or "").lower()[:1]
+    return datetime.time(hour % 12 + 12 * (half == "p") if half else hour, int(match["m"] or 0))
+
+
+def _number(match: re.Match[str], _: datetime.date) -> float:
+    number = 0.0
+    for word in re.findall(r"-?[\d.]+(?:e-?\d+)?|[a-z]+", match["number"].replace(",", "").lower()):
+        times = LEXICON["magnitudes"].get(word)
+        number = round((number or 1.0) * times, 6) if times else number + float(LEXICON["counts"].get(word, word))
+    return int(number) if number.is_integer() else number
+
+
+def _name(match: re.Match[str], _: datetime.date) -> str:
+    """A capitalised span without the words that are capitalised only because they open a sentence or a request."""
+    opening = STOP | COMMANDS if PATTERNS["opening"].search(match.string[: match.start()]) else STOP
+    return " ".join(dropwhile(lambda word: word.lower().strip(",") in opening, match[0].split(" ")))
+
+
+_READERS: dict[str, Callable[[re.Match[str], datetime.date], Any]] = dict.fromkeys(("year", "number"), _number)
+_READERS |= dict.fromkeys(("object", "array"), lambda match, _: read(match[0]).value)
+_READERS |= {"date": _date, "time": _time, "name": _name, "phrase": _name}

@@ -1,0 +1,137 @@
+"""A check of answers: what they say in figures and quotations must have come from somewhere."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ...core.errors import ToolError
+from ...tools.results.jsonable import as_data
+from ..material import Material
+from .claims import (
+    Claim,
+    Date,
+    address_key,
+    addresses_in,
+    claims_of,
+    dates_in,
+    marked,
+    minutes_in,
+    numbers_in,
+    small_numbers_in,
+)
+
+_WORD = re.compile(r"[^\W_]+")
+_GAP = r"(?:[\W_]|\\[nrt])+"
+NAMED = 10
+"""How many unsupported pieces the model is told of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The check that `evidence` makes."""
+
+    refusals: int = 1
+
+    def __call__(self, answer: Any, material: Material) -> None:
+        """Raise `ToolError` with a list of what `answer` says without support."""
+        if not (missing := unsupported(answer, material.text)):
+            return
+        shown = "; ".join(f"{claim.text} ({claim.kind})" for claim in missing[:NAMED])
+        more = f"; and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+        raise ToolError(
+            f"The answer was not accepted: neither the query nor a tool's result says {shown}{more}. Correct it or "
+            "leave it out, or call the tool that tells it; then give the answer again."
+        )
+
+
+def evidence(*, refusals: int = 1) -> Evidence:
+    """The check that numbers, dates, times, web addresses and quotations of an answer occur in what the model was told.
+
+    That is the instruction, the query and the tools' results.  Rounded numbers, unit words, thousands separators,
+    percentages and other ways to write a date are the same thing.  It sends an answer back `refusals` times.
+    """
+    return Evidence(refusals)
+
+
+def unsupported(answer: Any, source: str) -> list[Claim]:
+    """The claims of an answer (a text, or data with texts and numbers in it) that `source` does not hold."""
+    claims = claims_of("\n".join(_texts(as_data(answer))))
+    found = _Source(source)
+    return [claim for claim in claims if not found.supports(claim)]
+
+
+def _texts(data: Any) -> Iterator[str]:
+    if isinstance(data, dict):
+        data = list(data.values())
+    if isinstance(data, list):
+        for entry in data:
+            yield from _texts(entry)
+    elif data is not None and not isinstance(data, bool):
+        yield str(data)
+
+
+class _Source:
+    """A text, and what stands in it; each kind is looked for when the first claim of it comes."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def supports(self, claim: Claim) -> bool:
+        """Whether the text says what is claimed."""
+        match claim.kind:
+            case "address":
+                return address_key(claim.text) in self._addresses
+            case "quotation":
+                return all(self._quotes(piece) for piece in re.split(r"\.\.\.|…|\[\.\.\.\]", claim.text))
+            case "date":
+                return any(_agree(date, other) for date in claim.dates for other in self._dates)
+            case "time":
+                return not self._minutes.isdisjoint(claim.minutes)
+        if any(self._has(value, rounding) for value, rounding in claim.values):
+            return True
+        return any(value in self._small_numbers for value, _ in claim.values)
+
+    def _has(self, value: float, rounding: float) -> bool:
+        reach = rounding * (1 + 1e-9) + 1e-14 * abs(value)
+        place = bisect_left(self._numbers, value - reach)
+        return place < len(self._numbers) and self._numbers[place] <= value + reach
+
+    def _quotes(self, piece: str) -> bool:
+        """Whether the words of `piece` stand in the text one after the other, whatever marks are between them."""
+        words = [re.escape(word) for word in _WORD.findall(piece.lower())]
+        return not words or re.search(_GAP.join(words), self._lower) is not None
+
+    @cached_property
+    def _numbers(self) -> list[float]:
+        return numbers_in(self._text)
+
+    @cached_property
+    def _small_numbers(self) -> set[float]:
+        return small_numbers_in(self._text)
+
+    @cached_property
+    def _marked(self) -> str:
+        return marked(self._text)
+
+    @cached_property
+    def _dates(self) -> set[Date]:
+        return dates_in(self._text, self._marked)
+
+    @cached_property
+    def _minutes(self) -> set[int]:
+        return minutes_in(self._marked)
+
+    @cached_property
+    def _addresses(self) -> set[str]:
+        return addresses_in(self._text)
+
+    @cached_property
+    def _lower(self) -> str:
+        return self._text.lower()
+
+
+def _agree(one: Date, other: Date) -> bool:
+    return all(a == b for a, b in zip(one, other, strict=True) if a is not None and b is not None)

@@ -1,0 +1,111 @@
+"""A run that cannot go on *lands*: one last request offers only the answer tool, forced; what it brings is validated.
+
+Whoever wants a run ended raises `LimitExceeded` or `NoAnswer` where the loop asks the model; this policy, nearer to the
+loop, catches it, and raises it in the end if the last request brings no valid answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..core.context import RunContext
+from ..core.errors import LimitExceeded, NoAnswer, RunError, StopReason
+from ..core.flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
+from ..core.messages import ToolCall, assistant, text_of, user
+from ..engine.model import AskModel, Reply
+from ..tools.execution.call import BoundCall
+from ..tools.execution.call_tools import CallTools
+from ..tools.final_answer import as_call
+from ..tools.registry import ToolRegistry
+
+LAST = (
+    "This is the last request of this run, and no other tool can be used any more. "
+    "Call final_answer now with what is known so far."
+)
+NOT_RUN = "Not run: the run is at its end, and only final_answer is left."
+
+
+@dataclass(frozen=True, slots=True)
+class Landing(Trouble):
+    """A run cannot go on; the model is asked for its final answer once."""
+
+    reason: StopReason
+
+    @property
+    def notice(self) -> str:
+        return f"the run cannot go on ({self.reason}); asking for the final answer"
+
+
+def landing(context: RunContext[Any] | None = None) -> Policy:
+    """Ask for the final answer once when a policy further out raises `LimitExceeded` or `NoAnswer`.
+
+    A plain text is made the call that it should have been, if it is a valid answer.  Without a valid answer the error
+    is raised, with what the model said last as `partial`.  `context` is what the answer tool gets injected.
+    """
+    return lambda flow: interpret(flow, _Landing(context).handle)
+
+
+class _Landing:
+    """One run: what ended it, and what the model said last."""
+
+    def __init__(self, context: RunContext[Any] | None) -> None:
+        self.context = context
+        self.ending: LimitExceeded | NoAnswer | None = None
+        self.partial = ""
+        self.tools = ToolRegistry()
+
+    def handle(self, effect: Effect[Any]) -> Flow[Any]:
+        if isinstance(effect, CallTools) and self.ending is not None:
+            effect = replace(effect, calls=tuple(map(self._left, effect.calls)))
+        if not isinstance(effect, AskModel):
+            return (yield from ask(effect))
+        if self.ending is not None:
+            raise self._failed(self.ending)
+        try:
+            reply: Reply = yield from ask(effect)
+        except (LimitExceeded, NoAnswer) as error:
+            self.ending = error
+        else:
+            self.partial = text_of(reply.message) or self.partial
+            return reply
+        return (yield from self._land(effect, self.ending))
+
+    def _land(self, effect: AskModel, ending: LimitExceeded | NoAnswer) -> Flow[Reply]:
+        request = effect.request
+        if request.tools.answer is None:
+            raise self._failed(ending)
+        yield from ask(Emit(Landing(ending.reason)))
+        self.tools = request.tools.filtered(lambda _: False)
+        messages = [*request.messages, user(LAST)]
+        request = replace(request, messages=messages, tools=self.tools, tool_choice=request.tools.answer.name)
+        try:
+            reply: Reply = yield from ask(replace(effect, request=request))
+        except RunError as error:
+            raise self._failed(ending, error.partial) from error
+        text = text_of(reply.message)
+        self.partial = text or self.partial
+        if reply.message.get("tool_calls"):
+            return reply
+        if (call := self._meant(text)) is None:
+            raise self._failed(ending)
+        return replace(reply, message={**reply.message, **assistant(None, [call])})
+
+    def _meant(self, text: str) -> ToolCall | None:
+        """The call of the answer tool that a text stands for, if that is a valid one."""
+        answer = self.tools.answer
+        if answer is None or not text:
+            return None
+        call = as_call(text, answer)
+        return call if self.tools.bind(call, self.context).problem is None else None
+
+    def _left(self, bound: BoundCall) -> BoundCall:
+        """The call, if it is one of the answer tool, which may be the answer; no other is run."""
+        if bound.tool is not None and bound.tool is self.tools.answer:
+            self.partial = bound.call.arguments
+            return bound
+        return bound.refused(NOT_RUN)
+
+    def _failed(self, ending: LimitExceeded | NoAnswer, said: str = "") -> RunError:
+        ending.partial = said or self.partial or ending.partial
+        return ending

@@ -1,8 +1,0 @@
-"""Runs as readable files: recorded with all that came back, and replayed without model, tools and network."""
-
-from .differences import ReplayDiffers
-from .file import Recording
-from .recorder import Recorder
-from .replaying import replaying
-
-__all__ = ["Recorder", "Recording", "ReplayDiffers", "replaying"]

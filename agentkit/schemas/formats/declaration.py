@@ -1,0 +1,62 @@
+"""What goes into a format and what comes out: a tool in plain form, and the tool as one provider takes it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from .. import JsonSchema
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A tool (or the form of an answer) in plain form: `parameters` is JSON Schema, draft 2020-12."""
+
+    name: str
+    description: str
+    parameters: JsonSchema
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A keyword that a dialect cannot hold.
+
+    Attributes:
+        path: The schema that had it, from the root with dots and references inlined: `parameters.properties.n.items`.
+        keyword: The JSON Schema keyword, or "strict" for a tool that cannot be strict.
+        value: What it said.
+        moved_to: Where it went: "description" (the text stands in that schema's description), "replaced by ...",
+            "dropped: ..." with the reason, "renamed to ...".
+    """
+
+    path: str
+    keyword: str
+    value: Any
+    moved_to: str
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """A tool in one dialect.
+
+    Attributes:
+        schema: What the provider takes; plain JSON, no two parts of it the same object.
+        losses: What it could not hold, and where that went.
+        aliases: Property names that the provider refuses: the name it is given -> the real one, at any depth.  An
+            alias is never the real name of another property of the tool.
+    """
+
+    schema: dict[str, Any]
+    losses: tuple[Loss, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def original(self, arguments: Any) -> Any:
+        """`arguments` as the model wrote them, with the real names in place of the aliases."""
+        if not self.aliases:
+            return arguments
+        if isinstance(arguments, dict):
+            return {self.aliases.get(key, key): self.original(value) for key, value in arguments.items()}
+        return [self.original(item) for item in arguments] if isinstance(arguments, list) else arguments
+
+
+Format: TypeAlias = Callable[[Declaration], Rendering]
+"""A tool in plain form -> the tool as one provider takes it, as a pure function."""

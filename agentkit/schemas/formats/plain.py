@@ -1,0 +1,18 @@
+"""The plain form: the JSON Schema of the arguments (draft 2020-12), with the tool's name and description."""
+
+from copy import deepcopy
+
+from .declaration import Declaration, Loss, Rendering
+from .rewriting import ROOT
+
+
+def plain(declaration: Declaration) -> Rendering:
+    """The schema itself; `description` is the tool's."""
+    schema = deepcopy(declaration.parameters)
+    losses = []
+    own = schema.pop("description", None)
+    text = declaration.description or own
+    if own and own != text:
+        losses.append(Loss(ROOT, "description", own, "dropped: the tool's own description stands there"))
+    head = {"description": text} if text else {}
+    return Rendering({**head, **schema}, tuple(losses))

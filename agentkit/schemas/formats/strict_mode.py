@@ -1,0 +1,134 @@
+"""OpenAI's strict dialect: the model is made to write arguments that fit the schema.
+
+Source: OpenAI guide "Structured model outputs", Supported schemas (2026): types string, number, boolean, integer,
+object, array, enum, anyOf; every property required, optional ones a union with null; `additionalProperties: false` on
+every object; recursion by `#/$defs/X`; `pattern` and nine formats on strings, bounds on numbers, minItems and maxItems
+on arrays.  Nothing may stand beside a `$ref` (langchainjs#11381); a node without a type is refused (camel-ai#3001).
+"""
+
+import re
+from functools import partial
+from typing import Any
+
+from .. import JsonSchema
+from .common_subset import portable, types_of
+from .declaration import Loss
+from .limits import excess
+from .merging import flattened
+from .rewriting import CONDITIONS, ROOT, VALIDATED, Node, rewritten
+
+KEPT = frozenset({
+    "type", "description", "enum", "anyOf", "properties", "required", "additionalProperties", "items", "minItems",
+    "maxItems", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern", "format", "$ref",
+    "$defs",
+})  # fmt: skip
+FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
+BESIDE_ANY_OF = frozenset({"anyOf", "description", "$defs"})
+FOREIGN_PATTERN = re.compile(r"\(\?(?!:)|\\[1-9AZzGKk]|[*+?}]\+")
+"""Look-around, named and atomic groups, back-references, Python's anchors, possessive quantifiers."""
+
+
+def strict_or_loose(root: JsonSchema, losses: list[Loss]) -> tuple[JsonSchema, bool]:
+    """`root` (an object) in the strict dialect, and True; where that is impossible in the portable form, and False.
+
+    `losses` is added to; where the schema is not strict, each reason is a loss of the keyword "strict".
+    """
+    found: list[Loss] = []
+    obstacles: list[Loss] = []
+    schema = rewritten(
+        flattened(root, found), found, portable, partial(_strict, obstacles=obstacles), sealed=CONDITIONS
+    )
+    if not obstacles and (reason := excess(schema)):
+        obstacles.append(_obstacle(ROOT, reason))
+    if not obstacles:
+        losses.extend(found)
+        return schema, True
+    losses.extend(obstacles)
+    return rewritten(root, losses, portable), False
+
+
+def nullable(schema: JsonSchema) -> JsonSchema:
+    """The same schema, with null."""
+    kinds = types_of(schema)
+    if "null" in kinds or any("null" in types_of(branch) for branch in schema.get("anyOf", ())):
+        return schema
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
+    if "$ref" in schema or {"object", "array"} & set(kinds):
+        text = {"description": schema["description"]} if "description" in schema else {}
+        inner = {key: value for key, value in schema.items() if key != "description"}
+        return {"anyOf": [inner, {"type": "null"}], **text}
+    enum = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+    return {**schema, "type": [*kinds, "null"], **enum}
+
+
+def _obstacle(path: str, reason: str) -> Loss:
+    return Loss(path, "strict", True, f"dropped: {reason}")
+
+
+def _strict(node: Node, obstacles: list[Loss]) -> None:
+    schema = node.schema
+    if "allOf" in schema:
+        obstacles.append(_obstacle(node.path, "allOf that cannot be merged"))
+    kinds = types_of(schema)
+    if reason := _openness(node, kinds):
+        obstacles.append(_obstacle(node.path, reason))
+    for keyword in [keyword for keyword in schema if keyword not in KEPT]:
+        if keyword == "default" and schema["default"] is None:
+            node.lose("default", "replaced by null")
+        else:
+            node.describe(keyword)
+    if schema.get("format", "date") not in FORMATS:
+        node.describe("format")
+    if FOREIGN_PATTERN.search(schema.get("pattern", "")):
+        node.describe("pattern")
+    if "anyOf" in schema:
+        _only_any_of(node)
+    if "object" in kinds and "anyOf" not in schema:
+        _close(node)
+    if "$ref" in schema and len(schema) > 1:
+        schema["anyOf"] = [{"$ref": schema.pop("$ref")}]
+
+
+def _openness(node: Node, kinds: list[str]) -> str:
+    """Why this schema takes values of unforeseen shape; "" if it does not."""
+    schema = node.schema
+    listed = [value for part in (schema, *schema.get("anyOf", ())) for value in part.get("enum", ())]
+    if any(isinstance(value, list | dict) for value in listed):
+        return "an enum of lists or objects"
+    if "object" in kinds and "anyOf" not in schema:
+        if schema.get("unevaluatedProperties") is False:
+            node.lose("unevaluatedProperties", "replaced by additionalProperties")
+            schema.setdefault("additionalProperties", False)
+        if (
+            schema.get("patternProperties")
+            or schema.get("additionalProperties", "properties" not in schema) is not False
+        ):
+            return "the keys of an open mapping cannot be listed"
+    if "array" in kinds and schema.get("items") == {}:
+        return "items of any type"
+    if not kinds and not {"anyOf", "$ref"} & set(schema):
+        return "a value of any type"
+    return ""
+
+
+def _only_any_of(node: Node) -> None:
+    """Nothing but text may stand beside `anyOf`: what narrows it is told, the type is said by the branches."""
+    for keyword in [keyword for keyword in node.schema if keyword not in BESIDE_ANY_OF]:
+        if keyword == "type":
+            node.lose("type", "replaced by anyOf")
+        else:
+            node.describe(keyword)
+
+
+def _close(node: Node) -> None:
+    schema = node.schema
+    properties: dict[str, Any] = schema.setdefault("properties", {})
+    required = set(schema.get("required", ()))
+    if missing := sorted(required - set(properties)):
+        node.report("required", missing, VALIDATED)
+    for name in properties:
+        if name not in required:
+            properties[name] = nullable(properties[name])
+    schema["required"] = list(properties)
+    schema["additionalProperties"] = False

@@ -1,0 +1,195 @@
+"""From a callable to the JSON Schema of its arguments, and from arguments to a call.
+
+Validation and execution are two steps with a value between them.  pydantic validates a *twin*: a function that has the
+parameters of the original, all of them by keyword, and merely returns what it was given.  So an error that a tool
+raises is never mistaken for bad arguments, positional-only parameters and `*args` are no special case for the model,
+and no parameter name is forbidden.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+from typing import Any, Literal, cast
+
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
+
+from ..core.context import is_injected
+from ..core.errors import DefinitionError
+from .annotations import Duplicates, FieldText, field_keywords, metadata_text, unknown_name
+from .docstrings import Documentation, read_docstring
+from .extra_keys import extra_keys
+from .generator import PlainJsonSchema
+from .pydantic_types import adapted
+from .signature import MISSING, Kind, docstring_of, name_of, read_signature
+from .walk import JsonSchema, rebuild
+
+UNUSABLE = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError)
+
+
+class FunctionSchema:
+    """The arguments of a callable: their JSON Schema, and how to turn what a model wrote into a call.
+
+    Args:
+        function: Any callable with a signature.
+        texts: What to say of parameters, above all that the function says: a description, or a mapping with
+            `description` and `enum`.
+        duplicates: Whether repeated enum values are dropped or refused.
+        signature: What to show and validate instead of the function's own signature (an overload's, say).
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        texts: Mapping[str, FieldText] | None = None,
+        *,
+        duplicates: Duplicates = "dedupe",
+        signature: inspect.Signature | None = None,
+    ) -> None:
+        self.function = function
+        signature = signature or read_signature(function)
+        self.injected: Mapping[str, Any] = {
+            parameter.name: parameter.annotation
+            for parameter in signature.parameters.values()
+            if is_injected(parameter.annotation)
+        }
+        shown = [parameter for parameter in signature.parameters.values() if parameter.name not in self.injected]
+        self.documentation: Documentation = read_docstring(docstring_of(function), [entry.name for entry in shown])
+        self._said = _said(function, texts or {}, shown, duplicates)
+        shown = [_with_enum(parameter, self._said.get(parameter.name, {})) for parameter in shown]
+        self._shown, self._adapter, self._raw = _usable(function, shown)
+        self._extra = extra_keys({**self._raw, "additionalProperties": False})
+        validate_json = self._adapter.validator.validate_json  # past the wrapper: it is called for every call
+        self._validate_json = partial(validate_json, extra=self._extra) if "$defs" in self._raw else validate_json
+        self._order = list(signature.parameters.values())
+        kinds = {parameter.kind for parameter in self._order}
+        self._by_position = bool(kinds & {Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL})
+        self._leaves_out = any(parameter.default is MISSING for parameter in self._shown)
+        self._is_plain = not self._by_position and not self._leaves_out
+
+    @cached_property
+    def parameters(self) -> JsonSchema:
+        """The plain JSON Schema (draft 2020-12) of the arguments: always an object."""
+        schema = rebuild(self._raw, without_title)
+        properties = schema.setdefault("properties", {})
+        annotated = {parameter.name: metadata_text(parameter.annotation) for parameter in self._shown}
+        for name, place in properties.items():
+            if text := annotated.get(name) or self.documentation.parameters.get(name):
+                place.setdefault("description", text)
+            place |= self._said.get(name, {})
+        return schema
+
+    def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
+        """Validate `arguments` (JSON text or a mapping) and return the call that is ready to be made.
+
+        `injected` are the values of the parameters that the model does not see.  Raises `pydantic.ValidationError`;
+        never calls the function.
+        """
+        if isinstance(arguments, str):
+            given: dict[str, Any] = self._validate_json(arguments)
+            if self._is_plain and not injected:
+                return partial(self.function, **given)
+        else:
+            given = self._adapter.validate_python(dict(arguments), extra=self._extra)
+        if self._leaves_out:
+            given = {name: value for name, value in given.items() if value is not MISSING}
+        if injected:
+            given |= injected
+        if not self._by_position:
+            return partial(self.function, **given)
+        return self._bind_by_position(given)
+
+    def _bind_by_position(self, given: dict[str, Any]) -> "partial[Any]":
+        args: list[Any] = []
+        for parameter in self._order:
+            if parameter.kind is Kind.VAR_POSITIONAL:
+                args.extend(given.pop(parameter.name))
+            elif parameter.kind in (Kind.POSITIONAL_ONLY, Kind.POSITIONAL_OR_KEYWORD) and parameter.name in given:
+                args.append(given.pop(parameter.name))
+        return partial(self.function, *args, **given)
+
+
+def _said(
+    function: Callable[..., Any],
+    texts: Mapping[str, FieldText],
+    parameters: list[inspect.Parameter],
+    duplicates: Duplicates,
+) -> dict[str, JsonSchema]:
+    names = [parameter.name for parameter in parameters]
+    for name in texts:
+        if name not in names:
+            raise unknown_name(name_of(function), "parameter", name, names)
+    return {name: field_keywords(f"{name_of(function)}: {name}", text, duplicates) for name, text in texts.items()}
+
+
+def _with_enum(parameter: inspect.Parameter, said: JsonSchema) -> inspect.Parameter:
+    """A string parameter that was given enum values takes only those."""
+    if "enum" not in said or parameter.annotation is not str:
+        return parameter
+    return parameter.replace(annotation=Literal[tuple(said["enum"])])
+
+
+def _usable(
+    function: Callable[..., Any], parameters: list[inspect.Parameter]
+) -> tuple[list[inspect.Parameter], "TypeAdapter[dict[str, Any]]", JsonSchema]:
+    """The parameters that a model can be shown, their validator and schema.
+
+    A parameter that cannot be shown keeps its default; without one, `DefinitionError`.
+    """
+    parameters = [parameter.replace(annotation=adapted(parameter.annotation)) for parameter in parameters]
+    try:
+        adapter = _adapter(parameters)
+        return parameters, adapter, adapter.json_schema(schema_generator=PlainJsonSchema)
+    except UNUSABLE:
+        parameters = [parameter for parameter in parameters if _is_usable(function, parameter)]
+        adapter = _adapter(parameters)
+        return parameters, adapter, adapter.json_schema(schema_generator=PlainJsonSchema)
+
+
+def _is_usable(function: Callable[..., Any], parameter: inspect.Parameter) -> bool:
+    try:
+        _adapter([parameter]).json_schema(schema_generator=PlainJsonSchema)
+    except UNUSABLE as error:
+        if parameter.default is not Kind.empty:
+            return False
+        type_name = getattr(parameter.annotation, "__name__", str(parameter.annotation))
+        reason = str(error).splitlines()[0].partition(". ")[0].rstrip(".")
+        raise DefinitionError(
+            f"{name_of(function)}: the parameter {parameter.name!r} has the type {type_name}, which a model cannot "
+            f"write ({reason}). Use a type that pydantic can validate from JSON (numbers, strings, lists, dataclasses, "
+            f"models), give it a default, or hide it from the model: {parameter.name}: Injected[{type_name}]."
+        ) from error
+    return True
+
+
+def _adapter(parameters: list[inspect.Parameter]) -> TypeAdapter[dict[str, Any]]:
+    def twin(**arguments: Any) -> dict[str, Any]:
+        return arguments
+
+    by_keyword = sorted((_by_keyword(parameter) for parameter in parameters), key=lambda parameter: parameter.kind)
+    twin.__signature__ = inspect.Signature(by_keyword)  # type: ignore[attr-defined]
+    twin.__annotations__ = {parameter.name: parameter.annotation for parameter in by_keyword}
+    return TypeAdapter[dict[str, Any]](cast(Any, twin))
+
+
+def _by_keyword(parameter: inspect.Parameter) -> inspect.Parameter:
+    if parameter.kind is Kind.VAR_KEYWORD:
+        return parameter
+    if parameter.kind is Kind.VAR_POSITIONAL:
+        return Kind(parameter.name, Kind.KEYWORD_ONLY, default=[], annotation=list[parameter.annotation])  # type: ignore[name-defined]
+    return parameter.replace(kind=Kind.KEYWORD_ONLY)
+
+
+def type_schema(type_: Any) -> JsonSchema:
+    """The plain JSON Schema of any type; `DefinitionError` if it has none."""
+    try:
+        return rebuild(TypeAdapter(adapted(type_)).json_schema(schema_generator=PlainJsonSchema), without_title)
+    except UNUSABLE as error:
+        raise DefinitionError(f"{type_!r} cannot be described: {str(error).splitlines()[0]}") from error
+
+
+def without_title(schema: JsonSchema) -> JsonSchema:
+    """One schema without its title; a property called title is no title."""
+    if isinstance(schema.get("title"), str):
+        del schema["title"]
+    return schema

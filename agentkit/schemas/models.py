@@ -1,0 +1,95 @@
+"""Arguments that stand together in one class: a pydantic model, a dataclass, a TypedDict or a NamedTuple."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+from typing_extensions import is_typeddict
+
+from ..core.context import is_injected
+from ..core.errors import DefinitionError
+from .annotations import texts_of
+from .docstrings import Documentation
+from .extra_keys import extra_keys
+from .functions import UNUSABLE, FunctionSchema, without_title
+from .generator import PlainJsonSchema
+from .pydantic_types import adapted
+from .signature import read_signature
+from .walk import JsonSchema, rebuild
+
+
+class ModelSchema:
+    """The fields of a class as the arguments, flat; `handler` is called with one instance of it."""
+
+    def __init__(self, model: type, handler: Callable[..., Any]) -> None:
+        if not is_arguments_model(model):
+            raise DefinitionError(
+                f"{getattr(model, '__name__', model)!s} cannot describe a tool's arguments: it must be a pydantic "
+                "model, a dataclass, a TypedDict or a NamedTuple"
+            )
+        self.function = handler
+        self.model = model
+        self.documentation = Documentation(texts_of(model).description)
+        parameters = list(read_signature(handler).parameters.values())
+        self.injected: Mapping[str, Any] = {
+            entry.name: entry.annotation for entry in parameters if is_injected(entry.annotation)
+        }
+        self._fields = FunctionSchema(model) if issubclass(model, tuple) else None
+        try:
+            self._adapter: TypeAdapter[Any] = TypeAdapter(adapted(model))
+            self._raw = self._adapter.json_schema(schema_generator=PlainJsonSchema)
+            self._extra = extra_keys(self._raw, model)
+        except UNUSABLE as error:
+            reason = str(error).splitlines()[0]
+            raise DefinitionError(
+                f"{model.__name__}: a field has a type that a model cannot write: {reason}"
+            ) from error
+
+    @cached_property
+    def parameters(self) -> JsonSchema:
+        """The plain JSON Schema of the class's fields: an object; its own description is the tool's."""
+        if self._fields is not None:
+            return self._fields.parameters
+        schema = rebuild(self._raw, without_title)
+        if "$ref" in schema:  # a class that contains itself: the root is taken out of its definitions
+            name = schema.pop("$ref").removeprefix("#/$defs/")
+            schema = {**schema["$defs"][name], "properties": {**schema["$defs"][name]["properties"]}, **schema}
+        schema.pop("description", None)
+        schema.setdefault("properties", {})
+        return schema
+
+    def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
+        """Validate `arguments` and return the call of the handler; raises `pydantic.ValidationError`."""
+        if self._fields is not None:
+            instance = self._fields.bind(arguments)()
+        elif isinstance(arguments, str):
+            instance = self._adapter.validate_json(arguments, extra=self._extra)
+        else:
+            instance = self._adapter.validate_python(dict(arguments), extra=self._extra)
+        return partial(self.function, instance, **(injected or {}))
+
+
+def is_arguments_model(annotation: Any) -> bool:
+    """Whether a class can hold a tool's arguments."""
+    if not inspect.isclass(annotation):
+        return False
+    is_named_tuple = issubclass(annotation, tuple) and hasattr(annotation, "_fields")
+    is_model = issubclass(annotation, BaseModel) and annotation is not BaseModel
+    return is_model or dataclasses.is_dataclass(annotation) or is_typeddict(annotation) or is_named_tuple
+
+
+def arguments_model(function: Callable[..., Any]) -> type | None:
+    """The class that holds the arguments of `function`, if it takes just one and that is meant to: `...Args`."""
+    parameters = read_signature(function).parameters.values()
+    shown = [parameter for parameter in parameters if not is_injected(parameter.annotation)]
+    if (
+        len(shown) != 1
+        or not is_arguments_model(shown[0].annotation)
+        or shown[0].default is not inspect.Parameter.empty
+    ):
+        return None
+    model: type = shown[0].annotation
+    return model if model.__name__.endswith(("Args", "Arguments")) else None

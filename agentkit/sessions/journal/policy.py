@@ -1,0 +1,185 @@
+"""The journal of a run: each request and each call is written down before it is made, and what came of it after that.
+
+It stands outside of everything else, next to the driver, so it sees what is really done.  A run that goes on is given
+what its journal holds: what is known is not done again, what only reads or may be made twice is, and of the rest the
+model is told that nobody knows.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from ...core.ask_person import described
+from ...core.background import in_thread
+from ...core.errors import ExceptionInfo, Paused
+from ...core.flow import Done, Effect, Event, Flow, Policy, Trouble, ask, interpret
+from ...core.messages import ToolCall, Usage
+from ...engine.loop import Answer
+from ...engine.model import AskModel, Reply
+from ...policies.approval import Consult
+from ...tools.execution.call import BoundCall, ToolResult
+from ...tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
+from ...tools.settings import REPEATABLE
+from .conversation import Uncertain
+from .nesting import AROUND, Around
+from .steps import Begun, giving, value_of
+from .store import JournalError
+from .writer import Book
+
+UNKNOWN = ExceptionInfo(
+    "OutcomeUnknown",
+    "the run was stopped while this call was under way, so it is not known whether it had an effect. Find that out "
+    "before it is called again.",
+)
+QUESTION = "It was begun before the run was stopped. Make it again? y, n, or what came of it: "
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFailed(Trouble):
+    """The journal could not be written; the run goes on, and what is missing is written as soon as that is possible."""
+
+    error: JournalError
+
+    @property
+    def notice(self) -> str:
+        return f"the run is not kept: {self.error}"
+
+
+def journaled(book: Book, on_uncertain: Uncertain = None) -> Policy:
+    """Keep a run in the journal that `book` writes, and give it what is there already.
+
+    `on_uncertain` says what becomes of calls that were begun and have no outcome, see `Uncertain`.
+    """
+
+    def handle(effect: Effect[Any]) -> Flow[Any]:
+        if isinstance(effect, AskModel):
+            if book.conversation.replies:
+                return Reply(book.conversation.replies.pop(0), Usage())
+            yield from ask(Keep(book, partial(book.asking, effect.model.name)))
+            reply: Reply = yield from ask(effect)
+            book.replied(reply.finish_reason)
+            return reply
+        if not isinstance(effect, CallTools):
+            yield from ask(Keep(book))
+        else:  # the first call that begins is written together with the reply that asks for it
+            if any(bound.tool is not None and bound.tool.turnstile is not None for bound in effect.calls):
+                yield from ask(Keep(book))
+            calls = []
+            around = Around(book.conversation, book.run, book.inner)
+            for bound in effect.calls:
+                begun = book.known.pop(bound.call.id, None)
+                if begun is not None and (begun.outcome is not None or bound.call.id not in book.inner):
+                    bound = yield from _recalled(bound, begun, on_uncertain)
+                calls.append(bound.within(AROUND, around))
+            effect = JournaledCalls(tuple(calls), effect.finished, effect.sequential, book=book)
+        return (yield from ask(effect))
+
+    def policy(flow: Flow[Any]) -> Flow[Any]:
+        try:
+            answer = yield from interpret(flow, handle)
+        except Exception as error:
+            status = "paused" if isinstance(error, Paused) else "failed"
+            with suppress(JournalError):
+                told = {"error": f"{type(error).__name__}: {error}"}
+                yield from ask(Keep(book, partial(book.over, status, told)))
+            raise
+        yield from ask(Keep(book, partial(book.over, "finished", _told(answer))))
+        return answer
+
+    return policy
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The effect that writes what is new into the journal, after `note` has noted what there is to note."""
+
+    book: Book
+    note: Callable[[], None] | None = None
+
+    def perform(self) -> Generator[Event, None, None]:
+        if error := self.book.write(self.note):
+            yield JournalFailed(error)
+
+    async def aperform(self) -> AsyncGenerator[Event | Done[None], None]:
+        for event in await self.events():
+            yield event
+        yield Done(None)
+
+    async def events(self) -> list[Event]:
+        """Write, where it may take long in a thread; gives what is to be seen of it."""
+        if self.book.conversation.journal.sync == "full":
+            return await in_thread(lambda: [*self.perform()])
+        return [*self.perform()]
+
+
+@dataclass(frozen=True, slots=True)
+class JournaledCalls(CallTools):
+    """`CallTools` that writes each call down before it begins and when it has its result, and what was done at the end.
+
+    A call that was finished when the turn was stopped is written although nobody sees its result any more.
+    """
+
+    book: Book = field(kw_only=True)
+
+    def perform(self) -> Generator[Event, None, list[ToolResult]]:
+        try:
+            return (yield from interpret(CallTools.perform(self), self._kept))
+        finally:
+            self._keep_rest()
+
+    async def aperform(self) -> AsyncGenerator[Event | Done[list[ToolResult]], None]:
+        try:
+            async with aclosing(CallTools.aperform(self)) as events:
+                async for event in events:
+                    if note := self._note(event):
+                        for trouble in await Keep(self.book, note).events():
+                            yield trouble
+                    yield event
+        finally:
+            self._keep_rest()
+
+    def _kept(self, event: Event) -> Generator[Event, None, None]:
+        if note := self._note(event):
+            yield from Keep(self.book, note).perform()
+        yield event
+
+    def _note(self, event: Event | Done[Any]) -> Callable[[], None] | None:
+        if isinstance(event, ToolStarted):
+            return partial(self.book.calling, event.call)
+        return partial(self.book.called, event.result) if isinstance(event, ToolFinished) else None
+
+    def _keep_rest(self) -> None:
+        with suppress(JournalError):
+            for result in [*self.finished.values()]:
+                self.book.called(result)
+
+
+def _recalled(bound: BoundCall, begun: Begun, on_uncertain: Uncertain) -> Flow[BoundCall]:
+    """The call that was begun before as it is to be made now: it gives what came of it, if that is known."""
+    if begun.outcome is not None:
+        return giving(bound, value_of(begun.outcome))
+    if bound.tool is not None and bound.tool.effect in REPEATABLE:
+        return bound
+    said: Any = None
+    if on_uncertain is not None:
+        said = yield from ask(Consult(_person if on_uncertain == "ask" else on_uncertain, bound.call))
+    if said is True:
+        return bound
+    return giving(bound, UNKNOWN if said is None or said is False else said)
+
+
+def _person(call: ToolCall) -> Any:
+    """Ask the person at the terminal what became of a call; without one, nobody knows."""
+    try:
+        said = input(f"\n{described(call)}\n{QUESTION}").strip()
+    except (EOFError, OSError, RuntimeError):
+        return None
+    return {"y": True, "yes": True, "": None, "n": None, "no": None}.get(said.lower(), said)
+
+
+def _told(answer: Answer) -> dict[str, Any]:
+    return {"answer": to_jsonable_python(answer.value, fallback=str), "stopped": answer.stopped}

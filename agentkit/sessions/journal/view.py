@@ -1,0 +1,105 @@
+"""One run of a journal, as a person reads it: in the terminal, in a notebook, as a page."""
+
+import json
+import os
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from ...core.display import shown_by
+from ...core.masking import mask
+from ...core.messages import Message
+from .maintenance import DEFAULT
+from .reader import RunInfo, found, messages
+from .store import JournalError, store_at
+
+LONGEST = 500
+"""Characters of a text in the terminal."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A run, what was said in it, and where its time went (as data, see `Trace.as_dict`); secrets are not shown."""
+
+    run: RunInfo
+    messages: list[Message] = field(repr=False)
+    trace: dict[str, Any] = field(repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The run in the form of `Result.as_dict`."""
+        run = self.run
+        figures = {"steps": run.steps, "stopped": run.stopped or run.state, "model": run.model}
+        error = {"error": run.error} if run.error else {}
+        told = {"usage": run.usage.as_dict(), "messages": self.messages, "trace": self.trace}
+        return {"answer": run.answer, **figures, "seconds": round(run.seen - run.begun, 3), **error, **told}
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The run as a page that needs nothing else; written into the file `path`, if given."""
+        return str(
+            shown_by("agentkit.views.html:write_page")(
+                shown_by("agentkit.views.html:result_page")(self.as_dict()), path
+            )
+        )
+
+    def _repr_html_(self) -> str:
+        return str(shown_by("agentkit.views.html:result_view")(self.as_dict()))
+
+    def _repr_markdown_(self) -> str:
+        return str(shown_by("agentkit.views.html:result_markdown")(self.as_dict()))
+
+    def __str__(self) -> str:
+        run = self.run
+        lines = [f"run {run.id}: {run.state}, {run.steps} steps, {run.model}; {run.last}"]
+        for message in self.messages:
+            if message["role"] != "system":
+                lines.append(f"{message.get('name') or message['role']}: {_text(message.get('content'))}".rstrip())
+                calls = message.get("tool_calls") or ()
+                lines += [f"  {call['function']['name']}({call['function']['arguments'][:LONGEST]})" for call in calls]
+        if run.error:
+            lines.append(f"ended with {run.error}")
+        return mask("\n".join(lines))
+
+
+def show(run_id: str, *, store: str | os.PathLike[str] = DEFAULT) -> Shown:
+    """A run with its conversation up to its end: print it, show it in a notebook, or write it with `to_html`.
+
+    Of a damaged one it has what stands before the damage.
+    """
+    with store_at(store, must_exist=True) as opened:
+        run = found(opened, run_id)
+        later = opened.rows(
+            "SELECT min(first) FROM runs WHERE conversation = ? AND first > ?", run.conversation, run.first
+        )[0][0]
+        said: list[Message] = []
+        error = ""
+        try:
+            said.extend(message for message, _ in islice(messages(opened, run.conversation), later))
+        except JournalError as damage:
+            error = str(damage)
+        sql = "SELECT call, name, begun, ended, outcome FROM steps WHERE run = ? ORDER BY begun"
+        steps = opened.rows(sql, run.id)
+    if error:
+        run = replace(run, state="damaged", error=error)
+    spans = [_span(run, *step) for step in steps]
+    return Shown(run, said, {"spans": spans})
+
+
+def _span(run: RunInfo, call: str, name: str, begun: float, ended: float | None, outcome: str | None) -> dict[str, Any]:
+    told = json.loads(outcome) if outcome else {}
+    error = ": ".join(told.get("error", ())) or ("" if ended else "it is not known what came of it")
+    found = {
+        "kind": "tool" if call else "model",
+        "name": name,
+        "call": call,
+        "error": error,
+        "usage": told.get("usage"),
+    }
+    times = {"start": max(0.0, begun - run.begun), "end": max(0.0, (ended or begun) - run.begun)}
+    return {**{key: value for key, value in found.items() if value}, **times}
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, list):
+        content = " ".join(part.get("text") or f"[{part.get('type')}]" for part in content)
+    text = str(content or "")
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text) - LONGEST:,} more characters)"

@@ -1,0 +1,187 @@
+"""Recording a run while it goes on; it stands next to the driver and sees what is really asked and done."""
+
+import json
+import os
+import platform
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from ...core.errors import ModelError, RunError
+from ...core.flow import Done, Effect, Emit, Event, Flow, ask, interpret
+from ...core.masking import mask_data
+from ...core.messages import Message
+from ...engine.loop import Answer
+from ...engine.model import AskModel, ModelReplied, TextDelta, ThinkingDelta, ToolCallDelta
+from ...policies.approval import ApprovalGiven
+from ...tools.execution.call_tools import CallTools, ToolFinished
+from ..journal.setup import schemas_of
+from ..journal.steps import outcome_of
+from .file import FORMAT
+
+PACKAGES = ("agentkit", "litellm")
+
+
+class Recorder:
+    """Writes one run into a file, line by line; `policy` is what sees the run."""
+
+    def __init__(self, path: str | os.PathLike[str], begin: Mapping[str, Any]) -> None:
+        self._path = Path(path)
+        self._messages: Sequence[Message] = ()
+        self._hashes: list[str] = []
+        self._tools: Mapping[str, Any] = {}
+        self._asked = time.perf_counter()
+        self._deltas: list[list[Any]] = []
+        with self._told():
+            self._file = self._path.open("w", encoding="utf-8", errors="backslashreplace")
+        self._write("recording", version=FORMAT, versions=_versions(), **begin)
+
+    def policy(self, flow: Flow[Any]) -> Flow[Any]:
+        """The flow, recorded."""
+
+        def handle(effect: Effect[Any]) -> Flow[Any]:
+            if isinstance(effect, AskModel):
+                return (yield from ask(Overheard(effect, self._note, lambda: self._request(effect))))
+            if isinstance(effect, CallTools):
+                return (yield from ask(Overheard(effect, self._note)))
+            if isinstance(effect, Emit) and isinstance(event := effect.event, ApprovalGiven):
+                told = partial(self._write, "decision", call=event.call.id, name=event.call.name)
+                yield from ask(Write(partial(told, decision=event.decision)))
+            return (yield from ask(effect))
+
+        try:
+            answer: Answer = yield from interpret(flow, handle)
+        except Exception as error:
+            yield from ask(Write(partial(self._write, "end", error=f"{type(error).__name__}: {error}")))
+            raise
+        yield from ask(Write(partial(self._write, "end", answer=answer.value, stopped=answer.stopped)))
+        return answer
+
+    def close(self) -> None:
+        """The file is whole."""
+        self._file.close()
+
+    def _request(self, effect: AskModel) -> None:
+        request, same = effect.request, 0
+        for old, new in zip(self._messages, request.messages, strict=False):
+            if old is not new:
+                break
+            same += 1
+        self._messages = [*request.messages]
+        del self._hashes[same:]
+        for message in self._messages[same:]:
+            self._hashes.append(_hash(self._hashes[-1:], message))
+        tools = schemas_of(request.tools)
+        changed = {"tools": tools} if tools != self._tools else {}
+        self._tools, self._asked, self._deltas = tools, time.perf_counter(), []
+        number = _hash(self._hashes[-1:], tools, request.tool_choice)
+        self._write(
+            "request", model=effect.model.name, hash=number, **{"from": same},
+            messages=self._messages[same:], tool_choice=request.tool_choice, **changed,
+        )  # fmt: skip
+
+    def _note(self, event: Event | ModelError) -> None:
+        at = round(time.perf_counter() - self._asked, 4)
+        match event:
+            case TextDelta(text):
+                self._deltas.append([at, "text", text])
+            case ThinkingDelta(text):
+                self._deltas.append([at, "thinking", text])
+            case ToolCallDelta(index, name, arguments):
+                self._deltas.append([at, "call", index, name, arguments])
+            case ModelReplied(reply):
+                told = {"finish_reason": reply.finish_reason, "usage": reply.usage.as_dict(), "model": reply.model}
+                deltas = {"deltas": self._deltas} if self._deltas else {}
+                self._write("reply", seconds=at, message=reply.message, **told, **deltas)
+            case ModelError():
+                kind: dict[str, Any] = {"error_kind": event.kind, "status": event.status, "transient": event.transient}
+                self._write("error", seconds=at, message=str(event), retry_after=event.retry_after, **kind)
+            case ToolFinished(result):
+                call = result.call
+                self._write("result", call=call.id, name=call.name, arguments=call.arguments, **outcome_of(result))
+
+    def _write(self, kind: str, **data: Any) -> None:
+        line = mask_data(to_jsonable_python({"kind": kind, **data}, fallback=str))
+        with self._told():
+            self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            self._file.flush()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunError(f"record={os.fspath(self._path)!r}: {error.strerror}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """The effect that writes a line."""
+
+    write: Callable[[], None]
+
+    def perform(self) -> Generator[Event, None, None]:
+        self.write()
+        yield from ()
+
+    async def aperform(self) -> AsyncGenerator[Event | Done[None], None]:
+        self.write()
+        yield Done(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Overheard:
+    """An effect whose events `note` is told, and the error of a model; `begin` is called before it is performed."""
+
+    effect: Effect[Any]
+    note: Callable[[Any], None]
+    begin: Callable[[], None] | None = None
+
+    def perform(self) -> Generator[Event, None, Any]:
+        if self.begin is not None:
+            self.begin()
+        try:
+            return (yield from interpret(self.effect.perform(), self._told))
+        except ModelError as error:
+            self.note(error)
+            raise
+
+    async def aperform(self) -> AsyncGenerator[Event | Done[Any], None]:
+        if self.begin is not None:
+            self.begin()
+        try:
+            async with aclosing(self.effect.aperform()) as events:
+                async for event in events:
+                    self.note(event)
+                    yield event
+        except ModelError as error:
+            self.note(error)
+            raise
+
+    def _told(self, event: Event) -> Generator[Event, None, None]:
+        self.note(event)
+        yield event
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _hash(*data: Any) -> str:
+    """What tells two requests apart at a glance."""
+    text = json.dumps(mask_data(data), default=str, sort_keys=True)
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()

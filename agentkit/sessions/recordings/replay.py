@@ -1,0 +1,146 @@
+"""Replaying a recorded run: loop, policies and the tools' schemas are real, replies and results are recorded."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from ...core.errors import ModelError
+from ...core.flow import Effect, Flow, Policy, Sleep, ask, interpret
+from ...core.masking import mask, mask_data
+from ...core.messages import Usage
+from ...engine.loop import Answer
+from ...engine.model import AskModel, Delta, Reply, Request, TextDelta, ThinkingDelta, ToolCallDelta
+from ...policies.approval import Consult
+from ...tools.execution.call import BoundCall
+from ...tools.execution.call_tools import CallTools
+from ..journal.setup import schemas_of
+from ..journal.steps import giving, value_of
+from .differences import ReplayDiffers, message_difference, tools_difference, value_difference
+from .file import Exchange, Recording
+
+
+def replaying(recording: Recording, *, execute: bool = False, any_model: bool = False, timed: bool = False) -> Policy:
+    """Give a run what is recorded, and nothing else: no model is asked, nobody waits.
+
+    Raises `ReplayDiffers` at the first request, call or answer that is not the recorded one.  `execute` runs the tools
+    for real; `any_model` lets another provider's name stand for the recorded one; `timed` streams as slowly as it was
+    recorded.
+    """
+    exchanges = iter(recording.exchanges)
+    number = 0
+    found: list[ReplayDiffers] = []
+
+    def handle(effect: Effect[Any]) -> Flow[Any]:
+        nonlocal number
+        if isinstance(effect, AskModel):
+            number += 1
+            exchange = next(exchanges, None)
+            _check(recording, number, exchange, effect, any_model=any_model)
+            assert exchange is not None
+            # not the effect itself: it may begin with calls while it streams
+            return (yield from ask(AskModel(RecordedModel(exchange, timed=timed), effect.request)))
+        if isinstance(effect, Consult) and not execute:
+            return None  # what was decided stands with the conversation
+        if isinstance(effect, CallTools) and not execute:
+            effect = replace(effect, calls=tuple(_recorded(recording, number, bound) for bound in effect.calls))
+        return None if isinstance(effect, Sleep) else (yield from ask(effect))
+
+    def noted(effect: Effect[Any]) -> Flow[Any]:
+        try:
+            return (yield from handle(effect))
+        except ReplayDiffers as difference:
+            found.append(difference)
+            raise
+
+    def policy(flow: Flow[Any]) -> Flow[Any]:
+        try:
+            answer: Answer = yield from interpret(flow, noted)
+        finally:
+            if found:  # whatever a policy has made of it
+                raise found[0]
+        now = mask_data(to_jsonable_python(answer.value, fallback=str))
+        if "answer" in recording.end and recording.end["answer"] != now:
+            told = value_difference("", recording.end["answer"], now)
+            raise ReplayDiffers(f"{recording.path}: the answer differs, {told}")
+        return answer
+
+    return policy
+
+
+class RecordedModel:
+    """A model that gives what came back of one recorded request."""
+
+    def __init__(self, exchange: Exchange, *, timed: bool = False) -> None:
+        self.name = exchange.model
+        self._outcome = exchange.outcome or {}
+        self._timed = timed
+
+    def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
+        """What was recorded."""
+        for wait, piece in self._pieces(request):
+            time.sleep(wait)
+            yield piece
+
+    async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
+        """What was recorded."""
+        for wait, piece in self._pieces(request):
+            await asyncio.sleep(wait)
+            yield piece
+
+    def worst_case(self, _: Request) -> float:
+        """What a request can cost: nothing."""
+        return 0.0
+
+    def _pieces(self, request: Request) -> Iterator[tuple[float, Delta | Reply]]:
+        """The pieces of the reply, each with the seconds to wait for it."""
+        told, last = self._outcome, 0.0
+        for at, kind, *rest in told.get("deltas", ()) if request.stream else ():
+            yield (max(0.0, at - last) if self._timed else 0.0), DELTAS[kind](*rest)
+            last = at
+        if told.get("kind") != "reply":
+            raise ModelError(
+                told.get("message", "nothing came back"), kind=told.get("error_kind", "connection"),
+                status=told.get("status"), transient=told.get("transient", False), retry_after=told.get("retry_after"),
+            )  # fmt: skip
+        usage = Usage(**told["usage"])
+        yield 0.0, Reply(dict(told["message"]), usage, told["finish_reason"], told["model"])
+
+
+DELTAS: Mapping[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta, "call": ToolCallDelta}
+
+
+def _check(recording: Recording, number: int, exchange: Exchange | None, effect: AskModel, *, any_model: bool) -> None:
+    if exchange is None:
+        raise ReplayDiffers(f"{recording.path}: {number - 1} requests are recorded, and one more is made")
+    request, where = effect.request, f"{recording.path}:{exchange.line}: request {number} differs"
+    told = message_difference(exchange.messages, mask_data(to_jsonable_python([*request.messages], fallback=str)))
+    told = told or tools_difference(exchange.tools, mask_data(schemas_of(request.tools)))
+    if not told and exchange.tool_choice != request.tool_choice:
+        told = value_difference("tool_choice", exchange.tool_choice, request.tool_choice)
+    if told:
+        raise ReplayDiffers(f"{where}: {told}")
+    if not any_model and _provider(exchange.model) != _provider(effect.model.name):
+        raise ReplayDiffers(
+            f"{where}: it was made to {exchange.model!r}, and now goes to {effect.model.name!r}; "
+            "agent.replay(path, any_model=True) passes that over"
+        )
+
+
+def _recorded(recording: Recording, number: int, bound: BoundCall) -> BoundCall:
+    if bound.problem is not None or bound.is_answer:
+        return bound
+    line = recording.results.get(bound.call.id)
+    where = f"{recording.path}: step {number} differs: {bound.call.name}({mask(bound.call.arguments)})"
+    if line is None:
+        raise ReplayDiffers(f"{where} has no recorded result")
+    if (line["name"], line["arguments"]) != (bound.call.name, mask(bound.call.arguments)):
+        raise ReplayDiffers(f"{where}, recorded was {line['name']}({line['arguments']})")
+    return giving(bound, value_of(line))
+
+
+def _provider(model: str) -> str:
+    return model.partition("/")[0]

@@ -1,0 +1,86 @@
+"""What a saved session looks like, and how a file is written so that it is always a whole one."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from ..core.errors import RunError
+from ..core.messages import Message, Usage
+from ..policies.approval import Decision
+
+FORMAT, VERSION = "agentkit session", 1
+"""What a saved session says that it is; files of earlier versions can always be read."""
+REMEDY = "Session.save writes sessions; messages from elsewhere become one with Session(messages=[...])."
+
+
+class Saved(TypedDict):
+    """What stands in a saved session, beside the name and the version of its format."""
+
+    messages: list[Message]
+    usage: Usage
+    cut: dict[str, str]
+    inbox: list[str]
+    waiting: list[str]
+    decisions: dict[str, Decision]
+    nested: dict[str, dict[str, Any]]
+    handed: list[str]
+
+
+_ADAPTER = TypeAdapter(Saved)
+
+
+def checked(saved: Any) -> Saved:
+    """What a saved session holds; raises `RunError` for what is none."""
+    if not isinstance(saved, Mapping) or saved.get("format") != FORMAT:
+        raise RunError(f"this is no saved session. {REMEDY}")
+    if saved.get("version") != VERSION:
+        raise RunError(
+            f"the session is saved in version {saved.get('version')!r} of its format, and this agentkit reads version "
+            f"{VERSION}: update agentkit"
+        )
+    try:
+        data = _ADAPTER.validate_python(saved)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise RunError(f"the saved session is damaged, at {where}: {first['msg']}. {REMEDY}") from None
+    for place, message in enumerate(data["messages"]):
+        if not isinstance(message.get("role"), str):
+            raise RunError(f"the saved session is damaged, at messages.{place}: a message has a role. {REMEDY}")
+    return data
+
+
+def as_json(data: Mapping[str, Any]) -> bytes:
+    """`data` as a line of JSON; readable, unless a text in it is not valid Unicode."""
+    try:
+        return json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(data).encode()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that at every moment, the death of the process included, it holds all of the old or of the new.
+
+    A new file is for its owner only; one that is there keeps its permissions.
+    """
+    path = path.resolve()  # what a link points to is replaced, not the link
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileNotFoundError):
+            shutil.copymode(path, name)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise

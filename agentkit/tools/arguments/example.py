@@ -1,0 +1,151 @@
+"""A small value that is valid by a JSON Schema, to show a model what is wanted."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ...schemas import JsonSchema
+from .schema_places import target
+
+DEPTH = 6
+"""How deep an example goes before it leaves out what it can."""
+_BY_FORMAT = {
+    "date": "2024-01-31",
+    "date-time": "2024-01-31T12:00:00Z",
+    "time": "12:00:00",
+    "duration": "PT1H",
+    "email": "ann@example.com",
+    "uuid": "12345678-1234-4234-8234-123456789abc",
+    "uri": "https://example.com",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "regex": "a+",
+    "json-string": "{}",
+}
+_GUESSES = (
+    *("text", "abc", "ABC", "Abc", "a", "A", "1", "12", "123", "1234", "12345", "123456", "A1", "a1", "AB12"),
+    *("abc-123", "ABC-123", "2024-01-31", "12:30", "1.5", "+39123456", "#a1b2c3", "USD", "en", "en-US", "/a", "a@b.de"),
+)
+
+
+def examples(parameters: JsonSchema, wanted: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Arguments that show the `wanted` parameters beside the required ones; then those with the required ones only."""
+    whole = _settled(parameters, parameters)
+    required = list(whole.get("required", ()))
+    known = [name for name in whole.get("properties", {}) if name in required or name in set(wanted)]
+    for names in (known, required):
+        yield {name: value(whole["properties"].get(name, {}), parameters, 1) for name in names}
+
+
+def value(schema: Any, root: JsonSchema, depth: int = 0) -> Any:
+    """A value for `schema`; not checked: patterns and rules that no schema holds are beyond it."""
+    if not isinstance(schema, dict):
+        return "text"
+    node = _settled(schema, root)
+    if node.get("examples"):
+        return node["examples"][0]
+    if "const" in node:
+        return node["const"]
+    if node.get("enum"):
+        return node["enum"][0]
+    kind = node.get("type", "object" if "properties" in node else "string")
+    kind = next((name for name in kind if name != "null"), "null") if isinstance(kind, list) else kind
+    match kind:
+        case "object":
+            return _object(node, root, depth)
+        case "array":
+            return _array(node, root, depth)
+        case "integer" | "number":
+            return _number(node, kind)
+        case "string":
+            return _string(node)
+    return {"boolean": True}.get(kind)
+
+
+def _settled(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
+    """The schema with its reference followed, the first alternative chosen (not null, where there is another)."""
+    node = schema
+    for _ in range(DEPTH):
+        if isinstance(reference := node.get("$ref"), str):
+            node = _merged({key: item for key, item in node.items() if key != "$ref"}, target(reference, root))
+        elif key := next((key for key in ("anyOf", "oneOf", "allOf") if node.get(key)), None):
+            branches = node[key]
+            rest = {name: item for name, item in node.items() if name != key}
+            chosen = branches if key == "allOf" else [_first(branches)]
+            for branch in chosen:
+                rest = _merged(rest, branch)
+            node = rest
+        else:
+            break
+    return node
+
+
+def _first(branches: list[Any]) -> Any:
+    return next((branch for branch in branches if branch != {"type": "null"}), branches[0])
+
+
+def _merged(node: JsonSchema, other: Any) -> JsonSchema:
+    if not isinstance(other, dict):
+        return node
+    merged = {**node, **other}
+    if "properties" in node and "properties" in other:
+        merged["properties"] = {**node["properties"], **other["properties"]}
+    if "required" in node and "required" in other:
+        merged["required"] = list(dict.fromkeys([*node["required"], *other["required"]]))
+    return merged
+
+
+def _object(node: JsonSchema, root: JsonSchema, depth: int) -> dict[str, Any]:
+    places = node.get("properties", {})
+    shown = {
+        name: value(places.get(name, {}), root, depth + 1) for name in node.get("required", ()) if depth < 4 * DEPTH
+    }
+    more = node.get("additionalProperties")
+    for number in range(len(shown), node.get("minProperties", 0)):
+        shown[f"key{number + 1}"] = value(more, root, depth + 1)
+    return shown
+
+
+def _array(node: JsonSchema, root: JsonSchema, depth: int) -> list[Any]:
+    first = [value(place, root, depth + 1) for place in node.get("prefixItems", ())]
+    least = node.get("minItems", 0)
+    count = max(least, 1 if depth < DEPTH and isinstance(node.get("items"), dict) and node.get("maxItems") != 0 else 0)
+    count = max(count - len(first), 0) if first else count
+    rest = [value(node.get("items"), root, depth + 1) for _ in range(count)]
+    if node.get("uniqueItems") and count > 1:
+        choices = _settled(node["items"], root).get("enum", [])
+        rest = choices[:count] or [
+            item + place if isinstance(item, int) else f"{item}{place}" for place, item in enumerate(rest)
+        ]
+    return [*first, *rest]
+
+
+def _number(node: JsonSchema, kind: str) -> int | float:
+    step = node.get("multipleOf", 1)
+    low = node.get("minimum", node.get("exclusiveMinimum"))
+    high = node.get("maximum", node.get("exclusiveMaximum"))
+    guess: Any = 1 if low is None and high is None else low if low is not None else high
+    guess = step * (math.floor(guess / step) if low is None else math.ceil(guess / step))
+    if guess == node.get("exclusiveMinimum"):
+        guess += step if kind == "integer" or high is None or guess + step < high else (high - guess) / 2
+    elif guess == node.get("exclusiveMaximum"):
+        guess -= step
+    number: int | float = int(guess) if kind == "integer" else guess
+    return number
+
+
+def _string(node: JsonSchema) -> str:
+    text = _BY_FORMAT.get(node.get("format", ""), "text")
+    if pattern := node.get("pattern"):
+        text = next((guess for guess in _GUESSES if _matches(pattern, guess)), text)
+    least, most = node.get("minLength", 0), node.get("maxLength")
+    text = (text * (least // max(len(text), 1) + 1))[: max(least, len(text))] if len(text) < least else text
+    return text if most is None else text[:most]
+
+
+def _matches(pattern: str, guess: str) -> bool:
+    try:
+        return re.search(pattern, guess) is not None
+    except re.error:
+        return False

@@ -1,0 +1,94 @@
+"""Where a path in the arguments leads to in their JSON Schema."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ...schemas import JsonSchema
+from .json_text import Path
+
+Nodes = list[JsonSchema]
+"""Schemas of one place: the schema itself, and what its references and alternatives (anyOf, oneOf, allOf) hold."""
+
+
+def at(root: JsonSchema, path: Path) -> Nodes:
+    """The schemas that `path` leads to, their alternatives included; an empty list where nothing is said."""
+    nodes = opened([root], root)
+    for step in path:
+        nodes = opened((inner for node in nodes for inner in inside(node, step)), root)
+    return nodes
+
+
+def opened(schemas: Iterable[Any], root: JsonSchema) -> Nodes:
+    """The schemas, and those that their references and alternatives lead to, each once."""
+    found: dict[int, JsonSchema] = {}
+    waiting = list(schemas)
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, dict) and id(node) not in found:
+            found[id(node)] = node
+            if isinstance(reference := node.get("$ref"), str):
+                waiting.append(target(reference, root))
+            waiting.extend(option for key in ("anyOf", "oneOf", "allOf") for option in node.get(key, ()))
+    return list(found.values())
+
+
+def inside(node: JsonSchema, step: int | str) -> Iterator[Any]:
+    """The schema of a key or of a place in an array, as one node has it."""
+    if isinstance(step, int):
+        first = node.get("prefixItems", ())
+        yield first[step] if step < len(first) else node.get("items")
+    elif step in node.get("properties", {}):
+        yield node["properties"][step]
+    else:
+        patterns = node.get("patternProperties", {})
+        matching = [inner for pattern, inner in patterns.items() if re.search(pattern, step)]
+        yield from matching or [node.get("additionalProperties")]
+
+
+def target(reference: str, root: JsonSchema) -> Any:
+    """What a local reference (`#/$defs/Name`) leads to; None if nothing."""
+    node: Any = root
+    for step in reference.split("/")[1:]:
+        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+    return node
+
+
+def properties(nodes: Nodes) -> list[str]:
+    """The names of the keys that are declared."""
+    return list(dict.fromkeys(name for node in nodes for name in node.get("properties", {})))
+
+
+def options(nodes: Nodes) -> list[Any]:
+    """The values of `enum` and `const`, each once."""
+    values = [
+        value for node in nodes for value in (*node.get("enum", ()), *([node["const"]] if "const" in node else ()))
+    ]
+    return list({repr(value): value for value in values}.values())
+
+
+def types(nodes: Nodes) -> set[str]:
+    """The JSON types of the values that are taken, as far as the schemas name them."""
+    named: set[str] = {type_of(value) for value in options(nodes)}
+    for node in nodes:
+        kind = node.get("type", [])
+        named.update([kind] if isinstance(kind, str) else kind)
+    return named
+
+
+def type_of(value: Any) -> str:
+    """What JSON Schema calls the type of a value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+    return "object"

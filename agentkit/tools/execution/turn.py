@@ -1,0 +1,222 @@
+"""A turn in progress: its calls are begun, waited for and given up, blocking or on an event loop.
+
+Tools run in threads, and coroutine functions on an event loop: in a blocking run on the one in the background.  All
+that happens comes to one queue, from whatever thread: results, progress, and that a call may begin which had to wait
+for another run's.  A result is noted by the thread that has it, so none is lost when the turn is stopped just then.
+"""
+
+import asyncio
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from queue import SimpleQueue
+from typing import Literal, TypeAlias
+
+from ...core.context import Progress
+from ...core.errors import ExceptionInfo, RunError
+from ...core.flow import Event, Trouble
+from ...core.threads import Stop, abandoned
+from .call import BoundCall, ToolResult
+from .job import Group, Job
+
+MOST_WAITING = 10_000
+"""How many events may wait to be seen; progress beyond that is dropped."""
+NOT_BEGUN = ExceptionInfo("Cancelled", "the run was stopped before this call began; it had no effect.")
+TOO_LATE = ExceptionInfo("TimedOut", "the run's time is over, so this call was not run.")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted(Event):
+    """A call begins; its notice is what was put right in it."""
+
+    call: BoundCall
+
+    @property
+    def level(self) -> Literal["INFO", "WARNING"]:
+        return "WARNING" if self.call.repairs else "INFO"
+
+    @property
+    def notice(self) -> str:
+        repairs = "; ".join(map(str, self.call.repairs))
+        return f"{self.call.call.name}: {repairs}" if repairs else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished(Event):
+    """A call has its result."""
+
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAbandoned(Trouble):
+    """A call took longer than it may, and its thread cannot be stopped; by now, `threads` such threads still run."""
+
+    call: BoundCall
+    threads: int
+
+    @property
+    def notice(self) -> str:
+        return f"{self.call.call.name} goes on in vain; {self.threads} such threads are left"
+
+
+Item: TypeAlias = Event | BaseException | tuple[Job, ToolResult | BaseException | None] | None
+"""An event; what ends the turn; a job with its outcome, or with None when it may begin; None when time has passed."""
+
+
+class Turn(ABC):
+    """What the calls of one turn have come to by now; `finished` is filled with their results, by their ids."""
+
+    def __init__(self, calls: Sequence[BoundCall], finished: dict[str, ToolResult]) -> None:
+        self.finished = finished
+        self._calls = calls
+        self._begun: set[str] = set()
+        self._jobs: dict[Job, None] = {}
+        self.inbox: SimpleQueue[Item] = SimpleQueue()
+        self.alarm: float | None = None
+        for bound in calls:
+            if bound.context is not None:
+                bound.context.channel.send = self._show
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are calls to wait for."""
+        return bool(self._jobs)
+
+    def begin(self, stage: Sequence[Group]) -> Iterator[Event]:
+        """Begin with these calls, or stand in line for them; yields what happens meanwhile."""
+        jobs = [Job(group) for group in stage]
+        self._jobs.update(dict.fromkeys(jobs))
+        for job in jobs:
+            tool = job.bound.tool
+            if tool is None or tool.turnstile is None or job.bound.problem is not None:
+                yield from self._start(job)
+            else:
+                self._set_deadline(job)
+                job.line_up(tool.turnstile, partial(self.put, (job, None)))
+
+    def take(self, item: Item) -> Iterator[Event]:
+        """Act on what `wait` gave; yields what is to be seen of it.  Raises what ends the turn."""
+        if item is None:
+            yield from self._expire()
+        elif isinstance(item, BaseException):
+            raise item
+        elif isinstance(item, Event):
+            yield item
+        elif item[0] in self._jobs:  # else it was given up
+            job, outcome = item
+            if outcome is None:
+                yield from self._start(job)
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            else:
+                yield from self._over(job)
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the next call is late."""
+        return math.inf if self.alarm is None else self.alarm - time.perf_counter()
+
+    def stop(self) -> None:
+        """End the turn, from any thread: whoever waits for the run of which it is a part has given it up."""
+        self.put(RunError("the run was given up by the tool call that it was part of"))
+
+    def close(self) -> None:
+        """Wait for nothing any longer."""
+        jobs, self._jobs = self._jobs, {}
+        for bound in self._calls:
+            if bound.context is not None:
+                bound.context.channel.send = None
+            if bound.call.id not in self._begun:
+                self.finished.setdefault(bound.call.id, bound.failure(bound.problem or NOT_BEGUN))
+        for job in jobs:
+            self._give_up(job)
+
+    @abstractmethod
+    def put(self, item: Item) -> None:
+        """Let `wait` give `item`; from any thread."""
+
+    @abstractmethod
+    def launch(self, job: Job) -> Stop:
+        """Have the job done; gives what gives it up."""
+
+    def _start(self, job: Job) -> Iterator[Event]:
+        for bound in job.group:
+            yield ToolStarted(bound)
+        self._begun.update(bound.call.id for bound in job.group)
+        if job.bound.problem is not None:
+            self._end(job, job.bound.failure(job.bound.problem))
+        elif job.bound.timeout is not None and job.bound.timeout <= 0:
+            self._end(job, job.bound.failure(TOO_LATE))
+        else:
+            self._set_deadline(job)
+            job.stop = self.launch(job)
+
+    def work(self, job: Job, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        try:
+            outcome: ToolResult | BaseException = job.bound.invoke(loop)
+        except BaseException as error:
+            outcome = error
+        self._end(job, outcome)
+
+    async def attend(self, job: Job) -> None:
+        try:
+            outcome: ToolResult | BaseException = await job.bound.ainvoke()
+        except BaseException as error:
+            outcome = error
+        self._end(job, outcome)
+
+    def _end(self, job: Job, outcome: ToolResult | BaseException) -> None:
+        if isinstance(outcome, ToolResult) and job in self._jobs:
+            self._note(job, outcome)
+        self.put((job, outcome))
+        job.make_way()
+
+    def _note(self, job: Job, result: ToolResult) -> bool:
+        """Note the result of a job; false if it has one already."""
+        is_first = True
+        for bound in job.group:
+            own = result if bound is job.bound else replace(result, call=bound.call, repairs=bound.repairs)
+            is_first &= self.finished.setdefault(bound.call.id, own) is own
+        return is_first
+
+    def _over(self, job: Job) -> Iterator[Event]:
+        del self._jobs[job]
+        for bound in job.group:
+            yield ToolFinished(self.finished[bound.call.id])
+
+    def _set_deadline(self, job: Job) -> None:
+        job.started = time.perf_counter()
+        if job.bound.timeout is not None:
+            job.deadline = job.started + job.bound.timeout
+            self.alarm = job.deadline if self.alarm is None else min(self.alarm, job.deadline)
+
+    def _expire(self) -> Iterator[Event]:
+        """Answer the calls whose time is over."""
+        now = time.perf_counter()
+        for job in [job for job in self._jobs if job.is_late(now)]:
+            late = job.bound.late(has_begun=job.stop is not None)
+            if self._note(job, job.bound.failure(late, job.started)):  # else its result came at the last moment
+                self._give_up(job)
+                if job.is_threaded and job.stop is not None:
+                    yield ToolAbandoned(job.bound, abandoned())
+            yield from self._over(job)
+        self.alarm = min((job.deadline for job in self._jobs if job.deadline is not None), default=None)
+
+    def _give_up(self, job: Job) -> None:
+        if job.stop is not None:
+            job.stop()
+        else:
+            job.make_way()
+
+    def _show(self, event: Event) -> None:
+        """Put in what a tool tells of its work; not of a call that has its result, and not more than can be seen."""
+        if isinstance(event, Progress):
+            identity = event.call.id if event.call is not None else ""
+            is_late = identity in self.finished or (identity and identity not in self._begun)
+            if is_late or self.inbox.qsize() >= MOST_WAITING:
+                return
+        self.put(event)

@@ -1,0 +1,131 @@
+"""What runs in the process of an isolated call: read the call, make it, write what came of it.
+
+It imports nothing of agentkit before it must, for that costs more than the rest; so it is run by its path.
+"""
+
+import importlib
+import inspect
+import io
+import os
+import pickle
+import runpy
+import signal
+import struct
+import sys
+import threading
+import traceback
+import types
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+MOST_ITEMS = 10_000
+LENGTH = struct.Struct("!Q")
+
+_is_importing = False
+
+
+def check_main() -> None:
+    """Raise `RuntimeError` when an agent is started by a script that is only imported, to find a function in it."""
+    if _is_importing:
+        raise RuntimeError(
+            "the script starts an agent when it is imported, and a process that is to run one of its tools must import "
+            "it: put what starts the agent under `if __name__ == '__main__':`"
+        )
+
+
+def find(module: str, qualname: str) -> Any:
+    """The function of that name, as it was defined: without what a decorator like `@tool` made of it."""
+    found: Any = importlib.import_module(module)
+    for name in qualname.split("."):
+        found = inspect.getattr_static(found, name) if inspect.isclass(found) else getattr(found, name)
+    while not isinstance(found, types.FunctionType):
+        found = found.__wrapped__ if hasattr(found, "__wrapped__") else found.__func__
+    return found
+
+
+class Reader(pickle.Unpickler):
+    """Reads what the other process wrote; a script's own classes are called `__main__` here and there."""
+
+    def persistent_load(self, name: Any) -> Any:
+        """The function that stands there by its name."""
+        return find(*name)
+
+    def find_class(self, module: str, name: str) -> Any:
+        """The class or function of that name."""
+        return super().find_class("__main__" if module == "__mp_main__" else module, name)
+
+
+def serve() -> None:
+    """Make the one call that stands on standard input, and write its outcome to standard output."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's, which then kills this process
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what the tool prints is no answer
+    calls = sys.stdin.buffer
+    length = LENGTH.unpack(calls.read(LENGTH.size))[0]
+    main, call = pickle.loads(calls.read(length))
+    threading.Thread(target=_watch, args=(calls,), daemon=True).start()
+    answer = pickle.dumps(_outcome(main, call))
+    answers.write(LENGTH.pack(len(answer)) + answer)
+    answers.close()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # without waiting for what the tool may have left running
+
+
+def _watch(calls: BinaryIO) -> None:
+    """End this process when the other one has gone: nobody waits for the answer."""
+    calls.read()
+    os._exit(1)
+
+
+def _outcome(main: tuple[str, str] | None, call: bytes) -> tuple[str, Any]:
+    """What came of a call: "value", "error" or (it could not be made) "problem", and the data."""
+    try:
+        _import_main(main)
+        ready = Reader(io.BytesIO(call)).load()
+    except BaseException as error:
+        return "problem", f"{type(error).__name__}: {error}"
+    try:
+        value = _settled(ready())
+    except BaseException as error:
+        return "error", _failure(error)
+    try:
+        return "value", pickle.dumps(value)
+    except Exception:
+        return "value", pickle.dumps(importlib.import_module("agentkit.tools.results.result_text").render(value))
+
+
+def _settled(value: Any) -> Any:
+    if inspect.isawaitable(value) or inspect.isasyncgen(value) or isinstance(value, Iterator):
+        return importlib.import_module("agentkit.core.background").settled(value, MOST_ITEMS)
+    return value
+
+
+def _failure(error: BaseException) -> tuple[bytes | None, str, str]:
+    """The exception, if it can be handed over, its class and its text."""
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    error.add_note("".join(traceback.format_exception(error)))
+    try:
+        data = pickle.dumps(error)
+        pickle.loads(data)
+    except Exception:
+        return None, type(error).__name__, text
+    return data, type(error).__name__, text
+
+
+def _import_main(main: tuple[str, str] | None) -> None:
+    """Have the parent's script as `__main__`, as `multiprocessing` has it: under the name `__mp_main__`."""
+    global _is_importing
+    if main is None:
+        return
+    kind, name = main
+    _is_importing = True
+    run = runpy.run_path if kind == "path" else runpy.run_module
+    content = run(name, run_name="__mp_main__")
+    _is_importing = False
+    module = types.ModuleType("__mp_main__")
+    vars(module).update(content)
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = module

@@ -1,0 +1,66 @@
+"""Reading tools as a model and its provider will: what is missing, unclear, too large or refused."""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from ...core.errors import DefinitionError
+from ...schemas import name_of
+from ..class_tool import ToolExecutor
+from ..json_tool import JsonTool
+from ..registry import ToolRegistry, as_tool
+from .finding import Finding, Severity
+from .parameters import parameter_findings
+from .whole import tool_findings
+from .whole_tools import pair_findings, sum_findings
+
+__all__ = ["Finding", "Severity", "lint", "tokens"]
+
+
+def lint(tools: Any) -> list[Finding]:
+    """What is wrong with a registry, a tool or function, or an iterable of them; tool by tool, then all together.
+
+    A function that cannot be a tool is a finding like others, never an exception.  Names of rules: definition,
+    duplicate-name, tool-description, long-description, parameter-description, parameter-name, untyped, enum-in-text,
+    too-large, not-strict, similar-tools, too-many-tools, anthropic-strict.
+    """
+    found: list[Finding] = []
+    usable: dict[str, JsonTool[..., Any]] = {}
+    for entry in _entries(tools):
+        try:
+            tool = as_tool(entry)
+            found += [*tool_findings(tool), *parameter_findings(tool)]
+        except DefinitionError as error:
+            name = name_of(entry) if callable(entry) else type(entry).__name__
+            found.append(Finding(name, "", "definition", str(error), "error"))
+            continue
+        if tool.name in usable:
+            found.append(Finding(tool.name, "", "duplicate-name", "another tool has this name", "error"))
+        usable.setdefault(tool.name, tool)
+    found += [*pair_findings([*usable.values()]), *sum_findings([*usable.values()])]
+    return list(dict.fromkeys(found))
+
+
+def tokens(tools: Any) -> dict[str, int]:
+    """About how many tokens each tool costs in every request: the characters of its compact OpenAI JSON / 4.
+
+    An approximation: the true number is known to the provider's tokenizer only.  What cannot be a tool is left out.
+    """
+    costs: dict[str, int] = {}
+    for entry in _entries(tools):
+        with suppress(DefinitionError):
+            tool = as_tool(entry)
+            text = json.dumps(tool.schema("openai"), ensure_ascii=False, separators=(",", ":"))
+            costs[tool.name] = -(-len(text) // 4)
+    return costs
+
+
+def _entries(tools: Any) -> Iterator[Any]:
+    if isinstance(tools, ToolRegistry):
+        yield from (tool for tool in tools.values() if tool is not tools.answer)
+    elif isinstance(tools, Iterable) and not callable(tools) and not isinstance(tools, str | ToolExecutor):
+        for entry in tools:
+            yield from _entries(entry)
+    else:
+        yield tools

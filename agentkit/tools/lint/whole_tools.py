@@ -1,0 +1,62 @@
+"""Rules about several tools: those that a model would mix up, and what is too much for one request.
+
+Sources: OpenAI refuses more than 128 tools ("array_above_max_length": openai/openai-openapi#76,
+claude-code-router#686); Anthropic's limits for strict tools are those of its guide "Structured outputs", per request
+(facts/schema.md section 3, note 19).
+"""
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import combinations
+from typing import Any
+
+from ..json_tool import JsonTool
+from .finding import Finding
+from .places import places
+from .texts import words
+
+OPENAI_TOOLS = 128
+STRICT_TOOLS, STRICT_OPTIONAL, STRICT_UNIONS = 20, 24, 16
+SAME, ALIKE = 0.9, 0.8
+"""From which ratio (difflib) on two descriptions are as good as one, or easily mistaken."""
+SHARED = 0.5
+"""How large a part of their words two descriptions must share to be worth the slow comparison letter by letter."""
+
+
+def pair_findings(tools: Sequence[JsonTool[..., Any]]) -> Iterator[Finding]:
+    """The pairs of tools that a model cannot tell apart; said of the second of them."""
+    names = {tool.name: sorted(words(tool.name)) for tool in tools}
+    vocabulary = {tool.name: frozenset(words(tool.description)) for tool in tools}
+    for first, second in combinations(tools, 2):
+        one, other = vocabulary[first.name], vocabulary[second.name]
+        is_worth_it = 2 * len(one & other) >= SHARED * (len(one) + len(other))
+        ratio = _likeness(first.description, second.description) if is_worth_it else 0.0
+        if ratio >= SAME or names[first.name] == names[second.name]:
+            message = f"is nearly the same as {first.name}: merge them, or say in both when to use which"
+            yield Finding(second.name, "", "similar-tools", message, "warning")
+        elif ratio >= ALIKE and _likeness(first.name, second.name) >= ALIKE:
+            message = f"is easily mistaken for {first.name}: say in both when to use which"
+            yield Finding(second.name, "", "similar-tools", message, "hint")
+
+
+def _likeness(one: str, other: str) -> float:
+    """difflib's ratio, 1 for equal texts; capitals do not count."""
+    return SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio()
+
+
+def sum_findings(tools: Sequence[JsonTool[..., Any]]) -> Iterator[Finding]:
+    """What is too much of all tools in one request."""
+    schemas = [place.schema for tool in tools for place in places(tool.schema("json"))]
+    optional = sum(len(set(part.get("properties", ())) - set(part.get("required", ()))) for part in schemas)
+    unions = sum("anyOf" in part or "oneOf" in part or isinstance(part.get("type"), list) for part in schemas)
+    if len(tools) > OPENAI_TOOLS:
+        message = f"{len(tools)} tools in one request; OpenAI takes {OPENAI_TOOLS}"
+        yield Finding("", "", "too-many-tools", message, "error")
+    for count, limit, what in (
+        (len(tools), STRICT_TOOLS, "tools"),
+        (optional, STRICT_OPTIONAL, "optional parameters"),
+        (unions, STRICT_UNIONS, "parameters of a union type"),
+    ):
+        if count > limit:
+            message = f"{count} {what}; Anthropic takes {limit} in one request of strict tools"
+            yield Finding("", "", "anthropic-strict", message, "hint")

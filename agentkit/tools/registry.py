@@ -1,0 +1,217 @@
+"""The tools of an agent: a mapping from name to tool, and what turns a model's call into a result."""
+
+import inspect
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, TypeVar, cast
+
+from ..core.context import RunContext, injected_value
+from ..core.display import shown_by
+from ..core.errors import DefinitionError, ExceptionInfo
+from ..core.messages import ToolCall
+from ..core.portable import portable_name
+from ..schemas import snake_case, unknown_name
+from .arguments import PARALLEL, Repair, clipped, is_parallel, is_sound, meant
+from .class_tool import ToolExecutor
+from .execution.call import BoundCall, ToolResult
+from .json_tool import JsonTool
+from .settings import Repairing
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LISTED = 20
+"""How many tools a model is told of when it asked for one that does not exist."""
+
+
+class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
+    """Tools by name, in the order they were registered (providers' prompt caches depend on a stable order).
+
+    Args:
+        tools: Functions, tools, or iterables of them (a registry gives its tools).
+        answer: The tool whose result ends a run.
+        repair: "off" to repair no name and no arguments, whatever the tools' own settings are.
+    """
+
+    def __init__(self, *tools: Any, answer: JsonTool[..., Any] | None = None, repair: Repairing = "safe") -> None:
+        self.repair: Repairing = repair
+        self._tools: dict[str, JsonTool[..., Any]] = {}
+        self._schemas: dict[str, list[dict[str, Any]]] = {}
+        self.answer = answer
+        if answer is not None:
+            self._tools[answer.name] = answer
+        for entry in _flat(tools):
+            self.register(entry)
+
+    def register(self, function: F) -> F:
+        """Add a function or a tool, as a method or as a decorator; returns what it was given.
+
+        Raises `DefinitionError` when the name is taken.
+        """
+        tool = as_tool(function)
+        if self.answer is not None and tool.name == self.answer.name:
+            raise DefinitionError(
+                f"the tool name {tool.name!r} is taken: an agent has a tool of that name to end its run with. Rename "
+                'yours, @tool(name="..."), or give the type of the answer: JsonAgent(..., answer=Report).'
+            )
+        if tool.name in self._tools:
+            raise DefinitionError(
+                f"two tools are called {tool.name!r}. Rename one, @tool(name='...'), or give one of the registries a "
+                "prefix: registry.prefixed('web_')."
+            )
+        self._tools[tool.name] = tool
+        self._schemas.clear()
+        return function
+
+    def __getitem__(self, name: str) -> JsonTool[..., Any]:
+        return self._tools[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __repr__(self) -> str:
+        return f"ToolRegistry({', '.join(self._tools)})"
+
+    _repr_html_ = shown_by("agentkit.views.html:registry_view")
+    _repr_markdown_ = shown_by("agentkit.views.html:tools_markdown")
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The tools, with every provider's schemas, as a page that needs nothing else; written into `path` if given."""
+        return str(
+            shown_by("agentkit.views.html:write_page")(shown_by("agentkit.views.html:catalogue_page")(self), path)
+        )
+
+    def schemas(self, format: str = "openai") -> list[dict[str, Any]]:
+        """All tools in a provider's dialect; the list is built once and shared, so copy it before changing it."""
+        if format not in self._schemas:
+            self._schemas[format] = [tool.schema(format) for tool in self._tools.values()]
+        return self._schemas[format]
+
+    def bind(self, call: ToolCall, context: RunContext[Any] | None = None) -> BoundCall:
+        """The call with its tool and validated arguments; never fails: what is wrong becomes the call's result.
+
+        `context` fills the parameters that the model does not see.  The call of the result has the tool's own name and
+        arguments that are a JSON object, as the history should hold it; it is `call` itself where nothing was repaired.
+        """
+        tool = self._meant(call.name)
+        if tool is None:
+            raw = "" if is_sound(call.arguments) else call.arguments
+            refused = replace(call, name=portable_name(call.name), arguments="{}" if raw else call.arguments)
+            return BoundCall.impossible(refused, self._unknown(call.name), raw=raw)
+        bound = tool.bind(call.arguments, context, repair="off" if self.repair == "off" else None)
+        renamed = () if tool.name == call.name else (Repair("", "name of the tool", clipped(call.name), tool.name),)
+        raw = call.arguments
+        if renamed or bound.arguments != raw:
+            call = replace(call, name=tool.name, arguments=bound.arguments)
+        repairs = (*renamed, *bound.repairs)
+        if isinstance(bound.ready, ExceptionInfo):
+            lost = bound.arguments == "{}" and not is_sound(raw)
+            return BoundCall.impossible(call, bound.ready, tool, repairs, raw if lost else "")
+        return BoundCall(call, bound.ready, tool, is_answer=tool is self.answer, repairs=repairs, context=context)
+
+    def _meant(self, name: str) -> JsonTool[..., Any] | None:
+        """The tool of that name; where names are repaired, the one that it certainly means."""
+        if name in self._tools or self.repair == "off":
+            return self._tools.get(name)
+        tool = self._tools.get(meant(name, self._tools) or "")
+        return tool if tool is not None and tool.repair != "off" else None
+
+    def execute(self, name: str, arguments: str = "{}") -> ToolResult:
+        """Call the tool `name` with arguments as JSON text; an unknown name or bad arguments are a result as well."""
+        return self.bind(ToolCall("call_1", name, arguments)).invoke()
+
+    async def aexecute(self, name: str, arguments: str = "{}") -> ToolResult:
+        """`execute`, awaiting: coroutine functions run on this event loop, others in a thread."""
+        return await self.bind(ToolCall("call_1", name, arguments)).ainvoke()
+
+    def check_injected(self, context: RunContext[Any]) -> None:
+        """Raise `DefinitionError` for a tool that wants something of `context` that is not there."""
+        for tool in self._tools.values():
+            for hint in tool.arguments.injected.values():
+                injected_value(hint, context)
+
+    @classmethod
+    def from_object(
+        cls, instance: Any, *, include: Iterable[str] | None = None, exclude: Iterable[str] = ()
+    ) -> "ToolRegistry":
+        """A registry of the public methods of an object (or of a class: its class and static methods).
+
+        `include` names the only ones to take, `exclude` those to leave out.  Raises `DefinitionError` for a name that
+        is no public method.
+        """
+        names = [name for name in dir(instance) if not name.startswith("_") and _is_method(instance, name)]
+        for name in (*(include or ()), *exclude):
+            if name not in names:
+                raise unknown_name(type(instance).__name__, "public method", name, names)
+        chosen = names if include is None else [*include]
+        return cls(getattr(instance, name) for name in chosen if name not in set(exclude))
+
+    def prefixed(self, prefix: str) -> "ToolRegistry":
+        """A registry of the same tools with `prefix` before their names."""
+        return ToolRegistry((tool.renamed(prefix + tool.name) for tool in self._tools.values()), repair=self.repair)
+
+    def filtered(self, keep: Callable[[JsonTool[..., Any]], bool]) -> "ToolRegistry":
+        """A registry of the tools for which `keep(tool)` is true; the answer tool always stays."""
+        kept = [tool for tool in self._tools.values() if tool is not self.answer and keep(tool)]
+        return ToolRegistry(kept, answer=self.answer, repair=self.repair)
+
+    def merged(self, *others: Any) -> "ToolRegistry":
+        """A registry of these tools and the others' (functions, tools or registries)."""
+        own = [tool for tool in self._tools.values() if tool is not self.answer]
+        return ToolRegistry(own, *others, answer=self.answer, repair=self.repair)
+
+    def _unknown(self, name: str) -> ExceptionInfo:
+        if is_parallel(name):
+            return ExceptionInfo("UnknownTool", PARALLEL)
+        close = get_close_matches(name, self._tools, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        names = list(self._tools)
+        rest = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+        return ExceptionInfo(
+            "UnknownTool",
+            f"there is no tool {name[:64]!r}.{hint} The tools are: {', '.join(names[:LISTED])}{rest}.",
+        )
+
+
+def as_tool(entry: Any) -> JsonTool[..., Any]:
+    """`entry` itself if it is a tool, else the tool made of it; `DefinitionError` if it cannot be one."""
+    if isinstance(entry, JsonTool):
+        return entry
+    if isinstance(entry, type) and issubclass(entry, ToolExecutor):
+        entry = _instance(entry)
+    if isinstance(entry, ToolExecutor):
+        model = entry.arguments_model()
+        name = entry.name or snake_case(type(entry).__name__)
+        return JsonTool.from_model(model, entry.execute, name=name, description=entry.description or None)
+    if not callable(entry):
+        raise DefinitionError(f"a tool must be a function or a JsonTool, not {type(entry).__name__}: {entry!r:.80}")
+    return JsonTool(entry)
+
+
+def _instance(cls: type[ToolExecutor[Any]]) -> ToolExecutor[Any]:
+    try:
+        return cls()
+    except TypeError as error:
+        raise DefinitionError(f"{cls.__name__} cannot be made without arguments: give an instance ({error})") from error
+
+
+def _is_method(instance: Any, name: str) -> bool:
+    """Whether a name is a method that can be called on `instance` (a class has only its class and static methods)."""
+    static = inspect.getattr_static(instance, name)
+    if inspect.isclass(instance):
+        return isinstance(static, classmethod | staticmethod)
+    return inspect.isroutine(static) or isinstance(static, JsonTool)
+
+
+def _flat(entries: Iterable[Any]) -> Iterator[Callable[..., Any]]:
+    for entry in entries:
+        if isinstance(entry, ToolRegistry):
+            yield from entry.values()
+        elif isinstance(entry, Iterable) and not callable(entry) and not isinstance(entry, str):
+            yield from _flat(entry)
+        else:
+            yield cast("Callable[..., Any]", entry)

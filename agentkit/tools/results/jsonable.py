@@ -1,0 +1,194 @@
+"""Any Python value -> plain JSON data: dicts with text keys, lists, text, numbers, booleans and null.
+
+Nothing raises and nothing runs away: cycles are marked, depth and size are bounded, an object that cannot say itself is
+told by its class, never by an address.
+"""
+
+import dataclasses
+import inspect
+import io
+import itertools
+import math
+import re
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Set, ValuesView
+from enum import Enum
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import to_json, to_jsonable_python
+
+from ...core.background import MOST_ITEMS, collected, is_lazy
+from ...core.errors import ExceptionInfo
+from ...core.portable import valid_text
+
+DEEPEST = 60
+"""How many levels of nesting are shown."""
+MOST_ENTRIES = 500_000
+"""How many entries of lists and dicts are shown in all; also what keeps shared structures from growing without end."""
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
+_SEQUENCES = (list, tuple, Set, range, deque, KeysView, ValuesView)
+
+
+def as_data(value: Any, show_bytes: "Callable[[bytes], str] | None" = None) -> Any:
+    """`value` as JSON data that `json.dumps` takes; `show_bytes` says what stands in the place of bytes.
+
+    Dataclasses, pydantic models, mappings, sequences, sets and iterators are data, numpy arrays and pandas frames too;
+    dates are ISO text, decimals and paths text, enums their values, NaN and infinity text; other objects are text.
+    """
+    return _Walk(show_bytes or (lambda content: f"[{len(content)} bytes]")).plain(value, ())
+
+
+def said(value: Any) -> str:
+    """An object in its own words; by its class where it has none, or fails to say them."""
+    if isinstance(value, type | ModuleType) or inspect.isroutine(value):
+        return value.__name__
+    if isinstance(value, BaseException):
+        return str(ExceptionInfo.of(value))
+    if inspect.iscoroutine(value):
+        value.close()
+        return "(a coroutine that nobody awaited)"
+    cls = type(value)
+    own = any("__str__" in vars(base) or "__repr__" in vars(base) for base in cls.__mro__ if base is not object)
+    try:
+        return valid_text(_ADDRESS.sub("", str(value))) if own else f"<{cls.__name__}>"
+    except Exception as error:
+        return f"<{cls.__name__}: its __str__ raised {type(error).__name__}>"
+
+
+class _Walk:
+    """One walk over a value: what it may still show, and what it is inside of."""
+
+    def __init__(self, show_bytes: Callable[[bytes], str]) -> None:
+        self._show_bytes = show_bytes
+        self._left = MOST_ENTRIES
+
+    def plain(self, value: Any, inside: tuple[int, ...]) -> Any:
+        """`value`, which stands inside of the objects with these ids, as JSON data."""
+        if value is None or value is True or value is False:
+            return value
+        if type(value) is str:
+            return valid_text(value)
+        try:
+            return self._number(value) if isinstance(value, int | float) else self._other(value, inside)
+        except RecursionError:
+            return f"<{type(value).__name__}: nested too deeply>"
+        except Exception:  # a property, a serializer or an iterator of somebody's class raised
+            return said(value)
+
+    def _number(self, value: int | float) -> Any:
+        if isinstance(value, Enum):
+            return self.plain(value.value, ())
+        if isinstance(value, float):
+            number = float(value)
+            return number if math.isfinite(number) else _NOT_FINITE.get(number, "NaN")
+        number = int(value)
+        return number if number.bit_length() < 10_000 else hex(number)  # longer ones do not go into decimal text
+
+    def _other(self, value: Any, inside: tuple[int, ...]) -> Any:
+        if isinstance(value, str):
+            return valid_text(value.value if isinstance(value, Enum) else str.__str__(value))
+        if isinstance(value, bytes | bytearray | memoryview):
+            return self._show_bytes(bytes(value))
+        if isinstance(value, Enum):
+            return self.plain(value.value, inside)
+        if (parts := _parts(value)) is None:
+            return said(value)
+        if id(value) in inside:
+            return f"<{type(value).__name__} again: a cycle>"
+        if len(inside) >= DEEPEST:
+            return f"<{type(value).__name__}: nested too deeply>"
+        inside = (*inside, id(value))
+        if isinstance(parts, Mapping):
+            entries, missing = self._affordable(parts.items(), len(parts))
+            shown = {self._key(key): self.plain(entry, inside) for key, entry in entries}
+            return {**shown, "...": f"{missing:,} more"} if missing else shown
+        if isinstance(parts, _SEQUENCES):
+            members, missing = self._affordable(parts, len(parts))
+            listed = [self.plain(member, inside) for member in members]
+            return [*listed, f"... {missing:,} more"] if missing else listed
+        return self.plain(parts, inside)
+
+    def _affordable(self, entries: Iterable[Any], size: int) -> tuple[Iterator[Any], int]:
+        """The entries that can still be shown, and how many cannot."""
+        shown = min(size, self._left)
+        self._left -= shown
+        return itertools.islice(entries, shown), size - shown
+
+    def _key(self, key: Any) -> str:
+        plain = key if type(key) is str else self.plain(key, ())
+        return valid_text(plain) if isinstance(plain, str) else to_json(plain).decode()
+
+
+def _parts(value: Any) -> Any:
+    """What a value consists of, one level deep: a mapping, a sequence, or a simpler value; None for any other."""
+    if isinstance(value, BaseModel):
+        return _fields_of_model(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = (entry.name for entry in dataclasses.fields(value))
+        return {name: getattr(value, name) for name in names if hasattr(value, name)}
+    if isinstance(value, (Mapping, *_SEQUENCES)):
+        return value
+    if is_lazy(value):
+        return collected(value, MOST_ITEMS)
+    if (parts := _array_or_frame(value)) is not None:
+        return parts
+    try:
+        return None if isinstance(value, io.IOBase) else to_jsonable_python(value)  # dates, decimals, paths, ...
+    except Exception:
+        return None
+
+
+def _fields_of_model(value: BaseModel) -> Any:
+    try:
+        return value.model_dump(mode="json", by_alias=True, warnings=False)
+    except Exception:  # bytes that are no text, a cycle, an object that JSON has no word for
+        return dict(value)
+
+
+def _array_or_frame(value: Any) -> Any:
+    """What numpy and pandas hold, if they are there at all: a value of theirs cannot be without them."""
+    if (numpy := sys.modules.get("numpy")) is not None:
+        if isinstance(value, numpy.datetime64 | numpy.timedelta64):
+            return str(value)
+        if isinstance(value, numpy.generic):
+            return value.item()
+        if isinstance(value, numpy.ndarray):
+            return _array(value)
+    if (pandas := sys.modules.get("pandas")) is not None:
+        if isinstance(value, pandas.DataFrame):
+            return _rows(value if isinstance(value.index, pandas.RangeIndex) else value.reset_index())
+        if isinstance(value, pandas.Series):
+            return _series(value, plain=isinstance(value.index, pandas.RangeIndex))
+        if isinstance(value, pandas.Index | pandas.api.extensions.ExtensionArray):
+            return value.tolist()
+    return None
+
+
+def _array(value: Any) -> Any:
+    if value.size > MOST_ENTRIES:
+        first = value.reshape(-1)[:MOST_ITEMS]
+        return {"shape": list(value.shape), "dtype": str(value.dtype), "first": _array(first)}
+    return value.astype(str).tolist() if value.dtype.kind in "mM" else value.tolist()
+
+
+def _rows(frame: Any) -> list[dict[Any, Any]]:
+    columns = list(frame.columns)
+    shown = _with_nulls(frame.head(MOST_ENTRIES))
+    return [dict(zip(columns, row, strict=True)) for row in shown.itertuples(index=False, name=None)]
+
+
+def _series(series: Any, *, plain: bool) -> Any:
+    values = _with_nulls(series).tolist()
+    if plain:
+        return values
+    pairs = list(zip(series.index.tolist(), values, strict=True))
+    return dict(pairs) if series.index.is_unique else pairs
+
+
+def _with_nulls(frame: Any) -> Any:
+    """A frame or series with None for what is missing, which pandas says as NaN, NaT or NA."""
+    return frame.astype(object).where(frame.notna(), None)

@@ -1,0 +1,91 @@
+"""How a tool's calls are treated, beyond what its function says."""
+
+import math
+from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
+
+from ..core.errors import DefinitionError
+
+Repairing: TypeAlias = Literal["safe", "off"]
+"""Whether slips of the model are put right where it is certain what was meant, or told to it like any mistake."""
+OnError: TypeAlias = Literal["tell", "raise"]
+"""Who gets what a tool raises: the model, as a message, or the caller of the run, as the exception."""
+ToolEffect: TypeAlias = Literal["read", "idempotent", "write", "danger"]
+"""What a call does outside: it only looks; twice does the same as once; each time counts; and a person should know."""
+Timeout: TypeAlias = float | Literal["agent"] | None
+"""Seconds; None is for ever, "agent" is as long as the agent says."""
+Isolation: TypeAlias = Literal["process"]
+"""Where a tool runs that must be stopped for certain: in a process of its own."""
+Trust: TypeAlias = Literal["trusted", "untrusted"]
+"""Whether what a tool returns is from us, or from outside: from pages, mails and files that anyone may have written."""
+
+
+class Handling(TypedDict, total=False):
+    """The settings of a tool's calls; what they mean, `JsonTool` says."""
+
+    repair: Repairing
+    on_error: OnError
+    max_result: int | None
+    timeout: Timeout
+    effect: ToolEffect | None
+    retries: int
+    sequential: bool
+    isolate: Isolation | None
+    trust: Trust | None
+
+
+DEFAULTS: Final[Handling] = {
+    "repair": "safe",
+    "on_error": "tell",
+    "max_result": None,
+    "timeout": "agent",
+    "effect": None,
+    "retries": 0,
+    "sequential": False,
+    "isolate": None,
+    "trust": None,
+}
+REPEATABLE: Final = ("read", "idempotent")
+"""The effects of calls that may be made again when they failed."""
+ORDERED: Final = ("idempotent", "write", "danger")
+"""The effects of calls that run alone, in the order in which the model wrote them."""
+_CHOICES: Final[dict[str, tuple[Any, ...]]] = {
+    "repair": get_args(Repairing),
+    "on_error": get_args(OnError),
+    "effect": (*get_args(ToolEffect), None),
+    "isolate": (*get_args(Isolation), None),
+    "trust": (*get_args(Trust), None),
+}
+
+
+def declared(function: Any) -> Handling:
+    """The settings that a function has of its own, in its attribute `__agentkit__`; those of the tool count more."""
+    found = getattr(function, "__agentkit__", None)
+    return cast("Handling", found) if isinstance(found, dict) else {}
+
+
+def complete(tool: str, handling: Handling) -> Handling:
+    """The settings of `tool`, with the defaults for those not given; `DefinitionError` says which cannot be meant."""
+    if unknown := set(handling) - set(DEFAULTS):
+        raise TypeError(f"the tool {tool!r} has no setting {min(unknown)!r}; the settings are: {', '.join(DEFAULTS)}")
+    whole: dict[str, Any] = {**DEFAULTS, **handling}
+    for name, choices in _CHOICES.items():
+        if (value := whole[name]) not in choices:
+            raise DefinitionError(f"the tool {tool!r}: {name} is one of {', '.join(map(repr, choices))}, not {value!r}")
+    check_timeout(whole["timeout"], f"the tool {tool!r}: timeout")
+    retries = whole["retries"]
+    if not isinstance(retries, int) or retries < 0:
+        raise DefinitionError(f"the tool {tool!r}: retries is how often a failed call is made again, not {retries!r}")
+    if retries and whole["effect"] not in REPEATABLE:
+        raise DefinitionError(
+            f"the tool {tool!r}: only a call that may be made twice can be retried. Say that it may, "
+            "effect='read' or effect='idempotent', or leave retries out."
+        )
+    return cast("Handling", whole)
+
+
+def check_timeout(timeout: Any, what: str) -> None:
+    """Raise `DefinitionError` unless `timeout` is a number of seconds above 0, None or "agent"."""
+    if timeout is None or timeout == "agent":
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0 or math.isinf(timeout):
+        raise DefinitionError(f"{what} is a number of seconds above 0, or None for no timeout; not {timeout!r}")

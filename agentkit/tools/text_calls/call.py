@@ -1,0 +1,82 @@
+"""One call as it was written, with what it takes to tell that it is one: a known name, and arguments that fit it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..arguments import at, meant, types
+from ..arguments.json_reader import Reader, Unreadable
+from ..registry import ToolRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCall:
+    """A call of a known tool: its name, the arguments as JSON text, and the words it was written in."""
+
+    name: str
+    arguments: str
+    source: str
+
+
+def call_of(name: Any, given: Any, source: str, tools: ToolRegistry) -> WrittenCall | None:
+    """The call of the tool that `name` certainly means; None if there is none, or `given` can be no arguments.
+
+    `given` is an object, its JSON text, nothing, or the bare value for a tool that has only one parameter.
+    """
+    if not isinstance(name, str) or (known := meant(name.strip(), tools)) is None:
+        return None
+    if given is None:
+        given = {}
+    if isinstance(given, str):
+        given = _object_in(given)
+    parameters = list(tools[known].parameters.get("properties", {}))
+    if not isinstance(given, Mapping) and len(parameters) == 1:
+        given = {parameters[0]: given}
+    if not isinstance(given, Mapping):
+        return None
+    try:
+        return WrittenCall(known, json.dumps(given, ensure_ascii=False), source)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def from_values(name: str, texts: Sequence[tuple[str, str]], source: str, tools: ToolRegistry) -> WrittenCall | None:
+    """The call whose parameters were written as texts of their own: JSON where the parameter is no string."""
+    if (known := meant(name.strip(), tools)) is None:
+        return None
+    parameters = tools[known].parameters
+    given = {}
+    for key, text in texts:
+        given[key] = text if "string" in types(at(parameters, (key,))) else value_in(text, text)
+    return call_of(known, given, source, tools)
+
+
+def from_positions(
+    name: str, positional: Sequence[Any], named: Mapping[str, Any], source: str, tools: ToolRegistry
+) -> WrittenCall | None:
+    """The call whose arguments were written as in Python; positional ones go by the order of the parameters."""
+    if (known := meant(name.strip(), tools)) is None:
+        return None
+    parameters = list(tools[known].parameters.get("properties", {}))
+    if len(positional) == 1 and isinstance(positional[0], dict) and not named and set(positional[0]) <= set(parameters):
+        return call_of(known, positional[0], source, tools)
+    given = dict(zip(parameters, positional, strict=False))
+    if len(positional) > len(parameters) or set(given) & set(named):
+        return None
+    return call_of(known, {**given, **named}, source, tools)
+
+
+def value_in(text: str, otherwise: Any = None) -> Any:
+    """The JSON value that `text` is, the slips of its syntax read over; `otherwise` if it is none."""
+    reader = Reader(text)
+    try:
+        value = reader.value()
+        return otherwise if reader.peek() else value
+    except (Unreadable, RecursionError):
+        return otherwise
+
+
+def _object_in(text: str) -> Any:
+    value = value_in(text)
+    return value if isinstance(value, dict) else {} if text.strip() in ("", "null") else text

@@ -1,0 +1,145 @@
+"""Reads the calls of a text one after the other, in all forms but Python's.
+
+The forms: JSON (plain, fenced, in `<tool_call>` tags, after `[TOOL_CALLS]`), `<function=name>{...}</function>`
+(Llama), `<function=name><parameter=x>...</parameter></function>` (Qwen3-Coder), `<invoke name="...">` (Claude), the
+name and then the JSON (Mistral, Kimi, DeepSeek, gpt-oss: between special tokens), and `Action:` with `Action Input:`
+(ReAct).
+"""
+
+import re
+
+from ..arguments.json_reader import Reader, Unreadable
+from ..registry import ToolRegistry
+from .call import WrittenCall, call_of, from_values
+from .json_calls import calls_in_json
+from .python_calls import calls_in_python
+
+_BETWEEN = re.compile(
+    r"(?:[\s,;]|</?(?:tool_calls?|toolcalls?|function_calls?|tool_use|tools?|calls?|antml:function_calls)>"
+    r"|<[|｜][^<>\n]{1,60}[|｜]>|</?s>|\[/?TOOL_CALLS?\]|\[/TOOL_CALL\])*"
+)
+_FENCES = tuple(  # the fence may close at the next mark, or at the last: the code may hold such marks itself
+    re.compile(rf"```[ \t]*[\w+-]*(?P<inside>[\s{{\[<].{many})(?:```|\Z)", re.DOTALL) for many in ("*?", "*")
+)
+_FENCE_END = re.compile(r"\s*```")
+_FUNCTION = re.compile(
+    r"<(?:function|(?:antml:)?invoke)(?:=|\s+name=|\s*\()\s*[\"']?(?P<name>[\w.:/-]+)[\"']?\)?\s*/?>"
+)
+_PARAMETER = re.compile(
+    r"\s*<(?:antml:)?parameter(?:=|\s+name=)[\"']?(?P<key>[\w.-]+)[\"']?[^>]*>\n?(?P<value>.*?)\n?</(?:antml:)?parameter>",
+    re.DOTALL,
+)
+_END = re.compile(r"\s*</(?:function|(?:antml:)?invoke)>")
+_NAMED = re.compile(
+    r"(?:(?:assistant|commentary|analysis|function)\b\s*|to=|<[|｜][^<>\n]{1,60}[|｜]>)*"
+    r"(?P<name>[A-Za-z_][\w.:/-]*)"
+    r"(?:\s|<[|｜][^<>\n]{1,60}[|｜]>|\[ARGS\]|\[CALL_ID\]\w+|\b(?:json|code)\b|```)*(?=\{)"
+)
+_REACT = re.compile(
+    r"(?:(?:\*\*)?Thought:[^\n]*\n(?:(?!\s*(?:\*\*)?Action:)[^\n]*\n)*)?\s*(?:\*\*)?Action:(?:\*\*)?[ \t]*"
+    r"(?P<name>[^\n]+)\n\s*(?:\*\*)?Action Input:(?:\*\*)?[ \t]*"
+    r"(?P<input>.*)",
+    re.DOTALL,
+)
+
+
+class Scanner:
+    """A text, the tools it may call, and the place it was read up to."""
+
+    def __init__(self, text: str, tools: ToolRegistry) -> None:
+        self.text = text
+        self.tools = tools
+        self.at = 0
+
+    def calls(self) -> list[WrittenCall] | None:
+        """The calls that the text consists of; None if there is anything else in it."""
+        found: list[WrittenCall] = []
+        while not self.at_end():
+            calls = self.unit()
+            if not calls:
+                return None
+            found += calls
+        return found or None
+
+    def at_end(self) -> bool:
+        """Whether nothing follows but white space and what stands around calls."""
+        if between := _BETWEEN.match(self.text, self.at):
+            self.at = between.end()
+        return self.at >= len(self.text)
+
+    def unit(self) -> list[WrittenCall] | None:
+        """The calls of the next unit: a block, a tag, a JSON value; None if that is no call."""
+        start = self.at
+        for form in (self._fenced, self._react, self._function, self._json, self._named):
+            self.at = start
+            if calls := form():
+                return calls
+        return None
+
+    def _fenced(self) -> list[WrittenCall] | None:
+        for fence in _FENCES:
+            if (block := fence.match(self.text, self.at)) and (calls := calls_in_code(block["inside"], self.tools)):
+                self.at = block.end()
+                return calls
+        return None
+
+    def _react(self) -> list[WrittenCall] | None:
+        if not (found := _REACT.match(self.text, self.at)):
+            return None
+        given = found["input"].strip().removesuffix("Observation:").strip().removeprefix("```json").strip("`").strip()
+        call = call_of(found["name"].strip(" `*[]\"'").removesuffix("()"), given, found["input"], self.tools)
+        self.at = len(self.text)
+        return [call] if call else None
+
+    def _json(self) -> list[WrittenCall] | None:
+        if self.text[self.at] not in "{[":
+            return None
+        start = self.at
+        value = self._value()
+        return calls_in_json(value, self.text[start : self.at], self.tools)
+
+    def _named(self) -> list[WrittenCall] | None:
+        if not (found := _NAMED.match(self.text, self.at)):
+            return None
+        start, self.at = self.at, found.end()
+        value = self._value()
+        if self.text[start : self.at].count("```") == 1 and (fence := _FENCE_END.match(self.text, self.at)):
+            self.at = fence.end()
+        call = call_of(found["name"], value, self.text[start : self.at], self.tools) if value is not None else None
+        return [call] if call else None
+
+    def _function(self) -> list[WrittenCall] | None:
+        if not (found := _FUNCTION.match(self.text, self.at)):
+            return None
+        start, self.at = self.at, found.end()
+        texts = []
+        while parameter := _PARAMETER.match(self.text, self.at):
+            texts.append((parameter["key"], parameter["value"]))
+            self.at = parameter.end()
+        has_json = not texts and self.text[self.at :].lstrip().startswith("{")
+        value = self._value() if has_json else None
+        end = _END.match(self.text, self.at)
+        if end:
+            self.at = end.end()
+        source = self.text[start : self.at]
+        if has_json:
+            call = call_of(found["name"], value, source, self.tools) if value is not None else None
+        else:
+            call = from_values(found["name"], texts, source, self.tools) if end else None
+        return [call] if call else None
+
+    def _value(self) -> object:
+        """The JSON value that stands here; None, and nothing is read, if there is none."""
+        reader = Reader(self.text)
+        reader.at = self.at
+        try:
+            value: object = reader.value()
+        except (Unreadable, RecursionError):
+            return None
+        self.at = reader.at
+        return value
+
+
+def calls_in_code(text: str, tools: ToolRegistry) -> list[WrittenCall] | None:
+    """The calls that a text consists of, in whatever form; None if there is anything else in it."""
+    return Scanner(text, tools).calls() or calls_in_python(text, tools)

@@ -1,0 +1,24 @@
+"""What happened, as a page: one file of HTML and CSS, without scripts and without anything from outside."""
+
+from .agent_card import agent_view
+from .live_card import live_view
+from .markdown import result_markdown, session_markdown, tools_markdown
+from .markup import write_page
+from .run import result_page, result_view, session_page, session_view
+from .tool_catalogue import catalogue_page, registry_view, tool_view
+
+__all__ = [
+    "agent_view",
+    "catalogue_page",
+    "live_view",
+    "registry_view",
+    "result_markdown",
+    "result_page",
+    "result_view",
+    "session_markdown",
+    "session_page",
+    "session_view",
+    "tool_view",
+    "tools_markdown",
+    "write_page",
+]

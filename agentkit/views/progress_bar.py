@@ -1,0 +1,81 @@
+"""A bar that shows how far many runs are, in a terminal or a notebook."""
+
+import shutil
+import sys
+import threading
+import time
+from typing import TextIO
+
+from ..core.notebook import kernel
+
+WIDTH = 30
+"""Characters of the bar; of a narrow terminal's, a quarter of its columns."""
+PAUSE = 0.1
+"""Seconds between two drawings at least, ..."""
+TICK = 0.5
+"""... and at most."""
+
+
+class ProgressBar:
+    """A bar in one line that is drawn anew; a context manager.  `total` is None where nobody knows how many there are.
+
+    With `show` None it is drawn where there is a terminal or a notebook.
+    """
+
+    def __init__(self, total: int | None, show: bool | None = None, file: TextIO | None = None) -> None:
+        in_notebook = kernel() is not None
+        file = file or (sys.stdout if in_notebook else sys.stderr)
+        self._file = file if show or (show is None and (in_notebook or file.isatty())) else None
+        self._total = total
+        self._length = min(WIDTH, shutil.get_terminal_size().columns // 4) if file.isatty() else WIDTH
+        self._done = 0
+        self._failed = 0
+        self._started = time.monotonic()
+        self._drawn = 0.0
+        self._drawing = threading.Lock()
+        self._over = threading.Event()
+        self._width = 0
+
+    def __enter__(self) -> "ProgressBar":
+        self._draw()
+        if self._file is not None:
+            threading.Thread(target=self._tick, daemon=True, name="agentkit-progress").start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._draw()
+        with self._drawing:
+            if self._file is not None:
+                self._file.write("\n")
+                self._file.flush()
+                self._file = None
+
+    def advance(self, *, failed: bool = False) -> None:
+        """One more is done."""
+        self._done += 1
+        self._failed += failed
+        if time.monotonic() - self._drawn >= PAUSE:
+            self._draw()
+
+    def _tick(self) -> None:
+        """Draw while nothing comes, for the time goes on."""
+        while not self._over.wait(TICK):
+            self._draw()
+
+    def _draw(self) -> None:
+        with self._drawing:
+            if self._file is None:
+                return
+            self._drawn = time.monotonic()
+            line = self._line()
+            self._file.write(f"\r{line:<{self._width}}")
+            self._file.flush()
+            self._width = len(line)
+
+    def _line(self) -> str:
+        whole = f"{self._done}/{self._total}" if self._total else f"{self._done}"
+        filled = self._length * self._done // self._total if self._total else 0
+        bar = f"[{'#' * filled}{'-' * (self._length - filled)}] " if self._total else ""
+        failed = f", {self._failed} failed" if self._failed else ""
+        return f"{bar}{whole} done{failed}, {time.monotonic() - self._started:.0f} s"
