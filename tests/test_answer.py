@@ -12,11 +12,10 @@ from agentkit import DefinitionError, ToolError, ToolRegistry
 from agentkit.core.flow import stacked
 from agentkit.core.messages import user
 from agentkit.engine.loop import agent_loop
-from agentkit.policies.answer_checks import AnswerDoubted, check_answers
+from agentkit.policies.answer_checks import AnswerDoubted, Material, check_answers
 from agentkit.policies.evidence.check import evidence
 from agentkit.policies.final_request import landing
 from agentkit.policies.limits import limit as limited
-from agentkit.policies.material import Material
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import DESCRIPTION, answer_tool
 

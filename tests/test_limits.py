@@ -20,10 +20,9 @@ from agentkit.core.flow import Emit, Sleep, around, ask, stacked
 from agentkit.core.messages import ToolCall, Usage, assistant, user
 from agentkit.engine.model import AskModel, Reply, Request
 from agentkit.policies import rate_limit as throttle
-from agentkit.policies.budget import GROWTH, LANDING_SHARE, Limits, Purse
+from agentkit.policies.budget import GROWTH, LANDING_SHARE, LEAST, Limits, PriceUnknown, Purse
 from agentkit.policies.final_request import Landing
 from agentkit.policies.limits import PURSES, limit
-from agentkit.policies.prices import LEAST, PriceUnknown
 from agentkit.testing import ScriptedModel
 from agentkit.tools.registry import ToolRegistry
 

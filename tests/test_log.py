@@ -16,12 +16,12 @@ from agentkit.core.flow import Event, Trouble
 from agentkit.engine.result import HandedOver, RunStarted, SubRun
 from agentkit.policies.answer_checks import AnswerDoubted
 from agentkit.policies.approval import ApprovalAsked, ApprovalGiven
+from agentkit.policies.budget import PriceUnknown
 from agentkit.policies.compaction import Compacted
 from agentkit.policies.fallback import FallenBack
 from agentkit.policies.final_request import Landing
 from agentkit.policies.incomplete_replies import ReplyDropped
 from agentkit.policies.loop_detection import ToolsWithdrawn
-from agentkit.policies.prices import PriceUnknown
 from agentkit.policies.rate_limit import Throttled
 from agentkit.policies.text_calls import TextCallFound
 from agentkit.testing import ScriptedModel

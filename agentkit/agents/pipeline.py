@@ -20,12 +20,11 @@ from ..policies.limits import limit
 from ..policies.long_results import excerpts
 from ..policies.loop_detection import stuck
 from ..policies.rate_limit import throttle
-from ..policies.reply_time import reply_time
 from ..policies.retry import WAITS, retry
 from ..policies.taint.policy import untrusted
 from ..policies.text_calls import text_calls
 from ..policies.text_mode import text_mode
-from ..policies.timeouts import tool_settings
+from ..policies.timeouts import reply_time, tool_settings
 from ..policies.tool_choice import unforced
 from ..sessions.session import Session
 from ..tools.json_tool import JsonTool

@@ -9,14 +9,15 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ..core.background import in_thread, settled
+from ..core.delimiters import unfenced
 from ..core.errors import ExceptionInfo, ToolError
 from ..core.flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
 from ..core.messages import Message, assistant, text_of
+from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Reply
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
 from ..tools.final_answer import as_call, takes_text
-from .material import Material
 
 Check: TypeAlias = Callable[..., object]
 """Takes the answer, or the answer and the `Material` of the run; raises what is wrong with it."""
@@ -124,3 +125,32 @@ def _wants_material(check: Check) -> bool:
     parameters = inspect.signature(check).parameters.values()
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(entry.kind in kinds and entry.default is inspect.Parameter.empty for entry in parameters) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """The conversation that led to an answer; `answer_tool` is the tool whose results are about the answer itself."""
+
+    messages: Sequence[Message]
+    answer_tool: str = ""
+
+    @property
+    def query(self) -> str:
+        """The last that the person said."""
+        said = [text_of(message) for message in self.messages if message["role"] == "user"]
+        return next((text for text in reversed(said) if text != REMINDER), "")
+
+    @property
+    def results(self) -> list[str]:
+        """What the tools returned, as the model read it, without the fences around what came from outside."""
+        return [
+            unfenced(text_of(message))
+            for message in self.messages
+            if message["role"] == "tool" and message.get("name") != self.answer_tool
+        ]
+
+    @property
+    def text(self) -> str:
+        """All that the model was told: the instruction, what was said by the person, and the tools' results."""
+        said = [text_of(message) for message in self.messages if message["role"] in ("system", "user")]
+        return "\n".join([*said, *self.results])

@@ -17,9 +17,8 @@ from ..core.messages import Usage
 from ..engine.model import AskModel, Model, Reply, Request
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
-from .budget import Limits, Purse, Spent
+from .budget import LEAST, LEAST_OF_LAST, Limits, PriceUnknown, Purse, Spent, price, shortened, unpriced
 from .final_request import Landing
-from .prices import LEAST, LEAST_OF_LAST, PriceUnknown, price, shortened, unpriced
 from .rate_limit import Turn
 
 PURSES: ContextVar[tuple[Purse, ...]] = ContextVar("purses", default=())

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..core.flow import Flow, Policy, ask, interpret
+from ..core.flow import Flow, Policy, around, ask, interpret
+from ..engine.model import AskModel
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
 from ..tools.isolation.child import check_main
+from .limits import timed
 
 TOOL_TIMEOUT = 60.0
 """Seconds that a call may take, if nobody says otherwise."""
@@ -36,3 +38,17 @@ def tool_settings(timeout: float | None = TOOL_TIMEOUT, *, sequential: bool = Fa
         return interpret(flow, handle, CallTools)
 
     return policy
+
+
+def reply_time(seconds: float) -> Policy:
+    """Give each request `seconds` as its timeout, or what it has if that is less; further out than what asks again.
+
+    A model of litellm's keeps its own, which for a streamed reply counts between the pieces.
+    """
+
+    def handle(effect: AskModel) -> Flow[Any]:
+        if not getattr(effect.model, "keeps_time", False):
+            effect = replace(effect, request=timed(effect.request, seconds))
+        return (yield from ask(effect))
+
+    return around(handle, AskModel)

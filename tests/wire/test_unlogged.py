@@ -12,8 +12,8 @@ from agentkit import ModelError
 from agentkit.core.messages import user
 from agentkit.engine.model import Request
 from agentkit.models.litellm import model as litellm_model
+from agentkit.models.litellm.fast_path import _WATCHERS
 from agentkit.models.litellm.model import _litellm
-from agentkit.models.litellm.unlogged import _WATCHERS
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
 

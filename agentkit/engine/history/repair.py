@@ -8,7 +8,7 @@ from typing import Literal
 
 from ...core.messages import Message, ToolCall, tool_message, user
 from .alternation import in_turn
-from .lone_messages import sound_message
+from .single_messages import sound_message
 from .thinking import note_lost_thinking
 from .tool_calls import CallIds
 from .tool_results import Placed, Turn, answered_turns

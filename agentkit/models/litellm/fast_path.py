@@ -5,7 +5,9 @@ the argument by which litellm's own `acompletion` has it give, in that thread, t
 """
 
 import asyncio
+import datetime
 from collections.abc import Sequence
+from functools import cache
 from inspect import unwrap
 from typing import Any
 
@@ -58,3 +60,84 @@ def _is_short(litellm: Any, asked: dict[str, Any], provider: str) -> bool:
 def _has_parts(messages: Sequence[Message]) -> bool:
     """Whether there may be a link to a picture, which litellm fetches for some providers, blocking."""
     return any(isinstance(message.get("content"), list) for message in messages)
+
+
+_WATCHERS = (
+    "callbacks",
+    "input_callback",
+    "success_callback",
+    "failure_callback",
+    "service_callback",
+    "_async_input_callback",
+    "_async_success_callback",
+    "_async_failure_callback",
+    "pre_call_rules",
+    "post_call_rules",
+    "max_budget",
+    "cache",
+    "custom_provider_map",
+)
+"""litellm's settings of what may want to know of a reply; each is empty, or else its bookkeeping is left as it is."""
+_OPTIONS = frozenset(
+    {"success_callback", "failure_callback", "callbacks", "metadata", "litellm_metadata", "guardrails"}
+)
+
+
+class _Unread:
+    """What litellm's log of one call does no more when nobody reads it."""
+
+    def _response_cost_calculator(self, *_: Any, **__: Any) -> None:
+        return None
+
+    def _should_run_sync_callbacks_for_async_calls(self) -> bool:
+        return False
+
+    def success_handler(self, *_: Any, **__: Any) -> None:
+        return None
+
+    async def async_success_handler(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def is_observed(litellm: Any) -> bool:
+    """Whether somebody wants to hear from litellm of every reply."""
+    for name in _WATCHERS:
+        value = getattr(litellm, name, None)
+        if value and value != ["cache"]:  # litellm adds this one by itself
+            return True
+    return False
+
+
+def unlogged(litellm: Any, asked: dict[str, Any], *, awaited: bool) -> dict[str, Any]:
+    """The argument that saves the bookkeeping of a call; none where somebody reads it, or litellm has changed.
+
+    `asked` are the arguments of the call, `awaited` says whether it is asynchronous.
+    """
+    if not _OPTIONS.isdisjoint(asked) or is_observed(litellm):
+        return {}
+    try:
+        log = _unread(litellm)(
+            model=asked["model"],
+            messages=asked["messages"],
+            stream=bool(asked.get("stream")),
+            call_type="acompletion" if awaited else "completion",
+            start_time=datetime.datetime.now(),
+            litellm_call_id="",
+            function_id="",
+            kwargs=asked,
+        )
+        log.update_environment_variables(
+            model=asked["model"],
+            user="",
+            optional_params={},
+            litellm_params={"api_base": ""},
+            stream_options=asked.get("stream_options"),
+        )
+    except (TypeError, AttributeError):
+        return {}
+    return {"litellm_logging_obj": log}
+
+
+@cache
+def _unread(litellm: Any) -> type[Any]:
+    return type("Unread", (_Unread, litellm.litellm_core_utils.litellm_logging.Logging), {})

@@ -21,7 +21,7 @@ from ...core.masking import MaskedDict
 from ...engine.history.size import TokenBounds
 from ...engine.model import Delta, Reply, Request
 from .errors import model_error
-from .fast_path import acompletion, completion
+from .fast_path import acompletion, completion, is_observed, unlogged
 from .importing import uncollected
 from .prices import prices_of
 from .raw_reply import Overheard
@@ -32,7 +32,6 @@ from .streams import Source, TimedClient
 from .thinking import compatible
 from .timeouts import Clock, Sign, awithin, within
 from .tools import PreparedTools
-from .unlogged import is_observed, unlogged
 
 _QUIET_ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the price table is fetched from GitHub at import

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...core.errors import ToolError
 from ...tools.results.jsonable import as_data
-from ..material import Material
+from ..answer_checks import Material
 from .claims import (
     Claim,
     Date,

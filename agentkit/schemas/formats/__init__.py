@@ -12,12 +12,9 @@ from .anthropic import anthropic
 from .declaration import Declaration, Format, Loss, Rendering
 from .gemini import gemini
 from .mcp import mcp
-from .openai import openai
-from .openai_strict import openai_strict
+from .openai import openai, openai_strict, response_format, responses
 from .plain import plain
-from .response_format import response_format
-from .responses import responses
-from .tidying import tidied
+from .rewriting import tidied
 
 __all__ = ["FORMATS", "Declaration", "Format", "Loss", "References", "Rendering", "format_named", "render"]
 

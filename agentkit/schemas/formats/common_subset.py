@@ -9,8 +9,7 @@ from copy import deepcopy
 from typing import Any
 
 from .. import JsonSchema
-from .rewriting import SILENT, Node
-from .words import as_json
+from .rewriting import SILENT, Node, as_json
 
 _IDENTITY = ("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment")
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}

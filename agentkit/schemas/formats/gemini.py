@@ -9,15 +9,14 @@ wrapping, this form arrives as it is (facts/litellm.md 3.2).
 """
 
 import re
+from math import ceil, floor
 
-from .. import inline
+from .. import JsonSchema, inline
+from .common_subset import portable, types_of
 from .declaration import Declaration, Loss, Rendering
-from .gemini_schema import clean, without_null
-from .merging import flattened
 from .property_names import aliased
-from .rewriting import CONDITIONS, rewritten
-from .structure import object_root
-from .unrolling import unrolled
+from .rewriting import CONDITIONS, LISTED, VALIDATED, Node, as_json, rewritten, said
+from .structure import flattened, object_root, unrolled
 
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
@@ -37,3 +36,187 @@ def gemini(declaration: Declaration) -> Rendering:
         said = f"{said}\n\nArguments: {schema['description']}".strip()
     text = {"description": said} if said else {}
     return Rendering({"name": declaration.name, **text, **parameters}, tuple(losses), aliases)
+
+
+KEPT = frozenset({
+    "type", "format", "description", "nullable", "enum", "items", "properties", "required", "minItems", "maxItems",
+    "minLength", "maxLength", "minProperties", "maxProperties", "minimum", "maximum", "pattern", "anyOf",
+})  # fmt: skip
+FORMATS = frozenset({"enum", "date-time"})
+_NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_HINTS = {
+    "properties": "object", "required": "object", "items": "array", "prefixItems": "array", "pattern": "string",
+    "minLength": "string", "maxLength": "string", "minimum": "number", "maximum": "number",
+}  # fmt: skip
+
+
+def anything(*, nullable: bool) -> list[JsonSchema]:
+    """The alternatives of any value, for a parser that wants types."""
+    kinds: list[JsonSchema] = [{"type": kind} for kind in ("string", "number", "boolean", "object")]
+    every = [*kinds, {"type": "array", "items": {"type": "string"}}]
+    return [{**branch, "nullable": True} for branch in every] if nullable else every
+
+
+def without_null(schema: JsonSchema) -> JsonSchema:
+    """`schema`, or a nullable string in place of one that only takes null: there is no such type."""
+    if schema.get("type") != "null":
+        return schema
+    return {"type": "string", "nullable": True, "description": schema.get("description", "always null")}
+
+
+def _string_enum(node: Node) -> None:
+    """An enum of strings, whatever the values are: 1 is "1", true is "true"; null is nullable, "" is told."""
+    schema = node.schema
+    if "const" in schema:
+        value = node.lose("const", "replaced by enum")
+        schema["enum"] = [value]
+    values = schema.get("enum")
+    if not values:
+        return
+    for keyword in ("format", "prefixItems", "items", *_NUMERIC):
+        if keyword in schema:
+            node.lose(keyword, LISTED)
+    if None in values or "null" in types_of(schema):
+        schema["nullable"] = True
+    if "" in values:
+        node.say('or ""')
+    rest = [value for value in values if value not in (None, "")]
+    texts = list(dict.fromkeys(value if isinstance(value, str) else as_json(value) for value in rest))
+    if not rest:
+        node.lose("enum", "replaced by nullable" if "" not in values else "description")
+        schema["type"] = "string" if "" in values else "null"
+        return
+    if texts != rest:
+        node.lose("enum", "replaced by enum of strings")
+        if set(types_of(schema)) - {"string", "null"}:
+            node.lose("type", "replaced by enum of strings")
+    elif texts != values:
+        node.lose("enum", "replaced by enum and nullable" if "" not in values else "description")
+    schema |= {"type": "string", "enum": texts, "format": "enum"}
+
+
+def _single_type(node: Node) -> None:
+    """One type: `[T, null]` is nullable T; what has none is told by its other keywords, or is anything."""
+    schema = node.schema
+    kinds = types_of(schema)
+    if "allOf" in schema:
+        kinds = kinds or list(dict.fromkeys(kind for part in schema["allOf"] for kind in types_of(part)))[:1]
+        schema |= {"type": kinds[0]} if kinds else {}
+        node.describe("allOf")
+    rest = [kind for kind in kinds if kind != "null"]
+    if len(kinds) > len(rest) and rest:
+        schema["nullable"] = True
+        schema["type"] = rest[0]
+    if not kinds and "anyOf" not in schema:
+        hints = [kind for keyword, kind in _HINTS.items() if keyword in schema]
+        if hints:
+            schema["type"] = hints[0]
+        else:
+            schema["anyOf"] = anything(nullable=True)
+
+
+def _bounds(node: Node) -> None:
+    """Bounds that exclude their value: the next integer, or told."""
+    schema = node.schema
+    for exclusive, inclusive, tighter, sign in (
+        ("exclusiveMinimum", "minimum", max, 1),
+        ("exclusiveMaximum", "maximum", min, -1),
+    ):
+        if exclusive not in schema:
+            continue
+        bound = schema[exclusive]
+        if schema.get("type") == "integer":
+            node.lose(exclusive, f"replaced by {inclusive}")
+            bound = floor(bound) + 1 if sign > 0 else ceil(bound) - 1
+        else:
+            node.describe(exclusive)
+        if inclusive in schema and tighter(schema[inclusive], bound) != schema[inclusive]:
+            node.lose(inclusive, "dropped: the other bound is tighter")
+        schema[inclusive] = tighter(schema.get(inclusive, bound), bound)
+
+
+def _containers(node: Node) -> None:
+    schema = node.schema
+    if schema.get("type") == "array":
+        schema["items"] = without_null(schema.get("items") or {"anyOf": anything(nullable=True)})
+    if schema.get("additionalProperties") is False:
+        node.lose("additionalProperties", VALIDATED)
+    properties = schema.get("properties")
+    if properties:
+        schema["properties"] = {name: without_null(inner) for name, inner in properties.items()}
+    elif properties is not None:
+        del schema["properties"]
+    required = schema.get("required", [])
+    if missing := [name for name in required if name not in (properties or {})]:
+        node.report("required", missing, VALIDATED)
+    schema["required"] = [name for name in required if name in (properties or {})]
+    if not schema["required"]:
+        del schema["required"]
+
+
+def _told(node: Node) -> None:
+    """All that the dialect does not know goes into the description."""
+    schema = node.schema
+    if schema.get("default", "") is None and any(map(_takes_null, (schema, *schema.get("anyOf", ())))):
+        node.lose("default", "replaced by nullable")
+    if schema.get("format", "enum") not in FORMATS or (schema.get("type") != "string" and "format" in schema):
+        node.describe("format")
+    for keyword in [keyword for keyword in schema if keyword not in KEPT]:
+        node.describe(keyword)
+
+
+def _union(node: Node) -> None:
+    """`anyOf` alone: null is nullable, one alternative is the schema itself, text goes into the first of several."""
+    schema = node.schema
+    if "anyOf" not in schema:
+        return
+    flat: list[JsonSchema] = []
+    for branch in schema["anyOf"]:
+        flat.extend(branch.get("anyOf", [branch]))
+    nullable = schema.get("nullable", False) or any(_takes_null(branch) for branch in flat)
+    real = [branch for place, branch in enumerate(flat) if branch.get("type") != "null" and branch not in flat[:place]]
+    for branch in flat:
+        if branch.get("type") == "null" and "description" in branch:
+            node.say(branch["description"])
+    if not real:
+        del schema["anyOf"]
+        schema["type"] = "null"
+        return
+    if len(real) == 1:
+        _become(node, real[0])
+        if nullable:
+            schema["nullable"] = True
+        return
+    for keyword in [keyword for keyword in schema if keyword not in ("anyOf", "nullable", "description")]:
+        if keyword == "type":
+            node.lose(keyword, "replaced by anyOf")
+        else:
+            node.describe(keyword)
+    if text := schema.get("description"):
+        first = real[0].get("description")
+        real[0]["description"] = f"{text} ({first})" if first and first not in text else text
+    schema.clear()
+    schema["anyOf"] = [{**branch, "nullable": True} if nullable else branch for branch in real]
+
+
+def _takes_null(branch: JsonSchema) -> bool:
+    return branch.get("type") == "null" or bool(branch.get("nullable"))
+
+
+def _become(node: Node, branch: JsonSchema) -> None:
+    """The only alternative and the schema around it, as one."""
+    schema = node.schema
+    del schema["anyOf"]
+    schema.pop("type", None)
+    if text := branch.get("description"):
+        node.say(text)
+    for key, value in branch.items():
+        if key in schema and key != "description" and schema[key] != value:
+            node.say(said(key, schema[key]))
+            node.report(key, schema[key], "description")
+        if key != "description":
+            schema[key] = value
+
+
+clean = (_string_enum, portable, _single_type, _bounds, _containers, _told, _union)
+"""The changes that make one schema Gemini's, in this order."""

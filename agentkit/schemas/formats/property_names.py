@@ -7,8 +7,7 @@ from itertools import chain, count
 
 from .. import JsonSchema, children
 from .declaration import Loss
-from .rewriting import ROOT, mapped
-from .words import as_json
+from .rewriting import ROOT, as_json, mapped
 
 LONGEST = 64
 

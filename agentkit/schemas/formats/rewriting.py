@@ -1,13 +1,14 @@
 """Rewriting a schema from the inside out, with an account of what each part lost."""
 
+import json
 from collections.abc import Callable
 from copy import deepcopy
+from math import isfinite
 from typing import Any
 
 from .. import JsonSchema
 from ..walk import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS
 from .declaration import Loss
-from .words import LONGEST, said
 
 ROOT = "parameters"
 VALIDATED = "dropped: validated by agentkit all the same"
@@ -114,3 +115,83 @@ def rewritten(
     for change in changes:
         change(node)
     return node.schema
+
+
+def tidied(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
+    """A copy of `schema` without titles, and without keywords whose value JSON cannot write; these are in `losses`."""
+    return rewritten(schema, losses, _tidy)
+
+
+def _tidy(node: Node) -> None:
+    if isinstance(node.schema.get("title"), str):
+        del node.schema["title"]
+    for keyword in [keyword for keyword, value in node.schema.items() if not _is_json(value)]:
+        node.lose(keyword, "dropped: JSON has no such number")
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_json, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    return not isinstance(value, float) or isfinite(value)
+
+
+LONGEST = 1000
+"""How many characters of JSON a description may get for one keyword."""
+
+
+def as_json(value: Any) -> str:
+    """`value` as JSON text, readable in every script."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _listed(values: Any) -> str:
+    return ", ".join(map(as_json, values)) if isinstance(values, list) else as_json(values)
+
+
+_WORDS: dict[str, Callable[[Any], str]] = {
+    "minimum": lambda bound: f"at least {bound}",
+    "maximum": lambda bound: f"at most {bound}",
+    "exclusiveMinimum": lambda bound: f"more than {bound}",
+    "exclusiveMaximum": lambda bound: f"less than {bound}",
+    "multipleOf": lambda step: f"a multiple of {step}",
+    "minLength": lambda count: f"at least {count} characters",
+    "maxLength": lambda count: f"at most {count} characters",
+    "minItems": lambda count: f"at least {count} items",
+    "maxItems": lambda count: f"at most {count} items",
+    "minProperties": lambda count: f"at least {count} keys",
+    "maxProperties": lambda count: f"at most {count} keys",
+    "uniqueItems": lambda unique: "each item once" if unique else "",
+    "deprecated": lambda old: "deprecated" if old else "",
+    "readOnly": lambda fixed: "read-only" if fixed else "",
+    "writeOnly": lambda secret: "write-only" if secret else "",
+    "pattern": lambda pattern: f"pattern: {pattern}",
+    "format": lambda name: f"format: {name}",
+    "contentEncoding": lambda name: f"encoding: {name}",
+    "contentMediaType": lambda name: f"media type: {name}",
+    "enum": lambda values: f"one of: {_listed(values)}",
+    "const": lambda value: f"always {as_json(value)}",
+    "examples": lambda values: f"for example: {_listed(values)}",
+    "prefixItems": lambda places: f"in this order: {', '.join(map(in_short, places))}",
+    "additionalProperties": lambda values: f"any keys{_of(values)}",
+    "patternProperties": lambda keys: "; ".join(f"keys like {key}{_of(value)}" for key, value in keys.items()),
+}
+
+
+def said(keyword: str, value: Any) -> str:
+    """The keyword in words, "" when it says nothing: `minLength`, 3 -> "at least 3 characters"."""
+    return _WORDS[keyword](value) if keyword in _WORDS else f"{keyword}: {as_json(value)}"
+
+
+def in_short(schema: Any) -> str:
+    """A schema in a word or two: "integer", "one of: 1, 2", or its JSON."""
+    if schema is True or schema == {}:
+        return "anything"
+    if isinstance(schema, dict) and set(schema) == {"type"} and isinstance(schema["type"], str):
+        return schema["type"]
+    return as_json(schema)
+
+
+def _of(values: Any) -> str:
+    return "" if values is True or values == {} else f", each value: {in_short(values)}"

@@ -4,13 +4,15 @@ Sources: OpenAI refuses oneOf, anyOf, allOf, enum and not at the root (langchain
 anyOf (anthropics/claude-code#40075), MCP wants `type: object` (specification, Tool.inputSchema).
 """
 
+from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
+from typing import Any
 
 from .. import JsonSchema
-from .common_subset import union
+from .common_subset import give_items, union
 from .declaration import Loss
-from .rewriting import ROOT, VALIDATED
-from .words import LONGEST
+from .rewriting import CONDITIONS, LISTED, LONGEST, ROOT, VALIDATED, Node, mapped, rewritten
 
 ANSWER = "answer"
 """The one property under which a schema that is no object is wrapped."""
@@ -113,3 +115,109 @@ def _alternatives(branches: list[JsonSchema]) -> str:
 
     text = "either " + " or ".join(map(names, branches))
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+_TIGHTER: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
+}
+
+
+def flattened(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
+    """A copy of `schema` in which each `allOf` that says one thing is one schema; `losses` is added to.
+
+    Alternatives that narrow an object with properties of its own are told in its description; tuples have `items`.
+    """
+    return rewritten(
+        schema, losses, _merge, _tell, lambda node: give_items(node.schema), sealed=CONDITIONS - {"prefixItems"}
+    )
+
+
+def _merge(node: Node) -> None:
+    """Put the parts of `allOf` into the schema around it; nothing is changed where they contradict."""
+    merged: JsonSchema | None = {key: value for key, value in node.schema.items() if key != "allOf"}
+    for part in node.schema.get("allOf", ()):
+        merged = _both(merged, part) if merged is not None else None
+    if merged is not None and "allOf" in node.schema:
+        node.lose("allOf", "replaced by its parts")
+        node.schema.clear()
+        node.schema.update(merged)
+
+
+def _tell(node: Node) -> None:
+    for keyword in [keyword for keyword in ("anyOf", "oneOf") if keyword in node.schema]:
+        if {"enum", "const"} & set(node.schema):
+            node.lose(keyword, LISTED)
+        elif "properties" in node.schema:
+            node.describe(keyword)
+
+
+def _both(left: JsonSchema, right: JsonSchema) -> JsonSchema | None:
+    """What both schemas say; None if that cannot be said in one."""
+    if any("$ref" in part and set(other) - {"description"} for part, other in ((left, right), (right, left))):
+        return None
+    merged: dict[str, Any] = dict(left)
+    closed = {part.get("additionalProperties", True) is False for part in (left, right) if "properties" in part}
+    if len(closed) > 1:
+        return None
+    for key, value in right.items():
+        if key not in merged or merged[key] == value:
+            merged[key] = value
+        elif key in _TIGHTER:
+            merged[key] = _TIGHTER[key](merged[key], value)
+        elif key == "required":
+            merged[key] = [*merged[key], *(name for name in value if name not in merged[key])]
+        elif key == "properties" and all(merged[key].get(name, inner) == inner for name, inner in value.items()):
+            merged[key] = {**merged[key], **value}
+        elif key == "description":
+            merged[key] = f"{merged[key]} ({value})"
+        else:
+            return None
+    return merged
+
+
+LEVELS = 3
+"""How many levels of a type that contains itself are shown."""
+_OWN = {
+    "string": ("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"),
+    "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"),
+    "object": ("properties", "required", "additionalProperties", "patternProperties", "propertyNames"),
+}
+"""The keywords that speak of values of one type only."""
+
+
+def unrolled(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
+    """A copy in which references are followed for three levels, and lists of types are an `anyOf`.
+
+    What lies deeper is any object (or anything, where the type is no object); `losses` is added to.
+    """
+    definitions = schema.get("$defs", {})
+
+    def follow(node: JsonSchema, path: str, depth: int = LEVELS) -> JsonSchema:
+        reference = node.get("$ref")
+        if not isinstance(reference, str):
+            spread = _spread(node, path, losses)
+            return mapped(spread, path, partial(follow, depth=depth), frozenset({"$defs"}))
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        name = reference.removeprefix("#/$defs/")
+        target = definitions[name]
+        if depth:
+            return follow({**target, **beside}, path, depth - 1)
+        losses.append(Loss(path, "$ref", reference, f"dropped: {LEVELS} levels of {name} are shown"))
+        kind: dict[str, Any] = {"type": "object"} if target.get("type") == "object" else {}
+        return {**kind, "description": f"another {name}", **beside}
+
+    whole = follow(schema, ROOT)
+    return {key: value for key, value in whole.items() if key != "$defs"}
+
+
+def _spread(node: JsonSchema, path: str, losses: list[Loss]) -> JsonSchema:
+    kinds = node.get("type")
+    if not isinstance(kinds, list) or len(set(kinds) - {"null"}) < 2 or {"anyOf", "oneOf", "enum", "const"} & set(node):
+        return node
+    losses.append(Loss(path, "type", list(kinds), "replaced by anyOf"))
+    owned = {"type"}.union(*(_OWN.get(kind, ()) for kind in kinds))
+    branches = [{"type": kind} | {key: node[key] for key in _OWN.get(kind, ()) if key in node} for kind in kinds]
+    return {key: value for key, value in node.items() if key not in owned} | {"anyOf": branches}

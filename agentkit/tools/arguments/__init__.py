@@ -1,15 +1,13 @@
 """What a model wrote almost right: put right where it is certain what was meant, else told in words that teach."""
 
 from .explain import explain, explain_kind, explain_text
-from .fixes import fix_nulls
+from .fixes import WRAPPERS, Mended, Target, copied, fix_nulls, mended, mended_in_place
 from .json_reader import Unreadable
 from .json_text import Reading, is_sound, not_finite, read, strictly
-from .mending import Mended, Target, copied, mended, mended_in_place
 from .problem import Finding
 from .problems import findings
 from .repair import Repair, clipped
 from .schema_places import at, types
-from .shapes import WRAPPERS
 from .tool_names import PARALLEL, is_parallel, meant
 
 __all__ = [

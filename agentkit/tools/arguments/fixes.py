@@ -1,14 +1,16 @@
 """The fixes that are certain, at one place of the arguments where validation failed."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from ...schemas import JsonSchema
 from .json_reader import Unreadable
 from .json_text import Path, not_finite, read
 from .problem import Finding
-from .problems import value_at
+from .problems import findings, value_at
 from .repair import Repair, repair_of
 from .schema_places import Nodes, at, options, properties, type_of, types
 
@@ -118,3 +120,102 @@ def same_name(one: str, other: str) -> bool:
 
 def _letters(name: str) -> str:
     return re.sub(r"[-_\s]+", "", name).casefold()
+
+
+ROUNDS = 10
+"""How often the fixes are made and the result is validated: what was decoded may hold the next slip."""
+LAYERS = 3
+"""How many wrappings may lie around the arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """Valid arguments, what validation made of them, and the receipts."""
+
+    value: Any
+    call: Callable[[], Any]
+    repairs: tuple[Repair, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What arguments are wanted for: the tool's name, their schema, and what validates them (raises `ValueError`)."""
+
+    name: str
+    parameters: JsonSchema
+    validate: Callable[[Any], Callable[[], Any]]
+
+
+def mended(given: dict[str, Any], target: Target, layers: int = LAYERS) -> Mended | None:
+    """The arguments with their slips put right, in place or in another shape; None when that is not certain."""
+    if done := mended_in_place(given, target, fix):
+        return done
+    found: dict[str, Mended] = {}
+    for value, repair in reshaped(given, target.parameters, target.name) if layers else ():
+        if done := mended(value, target, layers - 1):
+            key = json.dumps(done.value, sort_keys=True, default=str)
+            found.setdefault(key, replace(done, repairs=(repair, *done.repairs)))
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def mended_in_place(given: dict[str, Any], target: Target, fixer: Fixer) -> Mended | None:
+    """The arguments with what `fixer` does, in as many rounds as it takes; None when they do not become valid."""
+    value = copied(given)
+    repairs: list[Repair] = []
+    for _ in range(ROUNDS):
+        try:
+            return Mended(value, target.validate(value), tuple(repairs))
+        except Unreadable:
+            return None
+        except ValueError as error:
+            made = fixer(value, findings(error, value, target.parameters), target.parameters)
+        if not made:
+            return None
+        repairs += made
+    return None
+
+
+def copied(value: Any) -> Any:
+    """The value in objects and arrays of its own; what is neither is shared."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list) else value
+
+
+WRAPPERS = ("arguments", "args", "input", "parameters")
+"""Under which key call objects and models put the arguments."""
+
+
+def reshaped(given: dict[str, Any], parameters: JsonSchema, name: str) -> Iterator[tuple[dict[str, Any], Repair]]:
+    """Other shapes that `given` may have been meant in, for the tool `name`; which of them is valid is to be seen."""
+    yield from _unwrapped(given, parameters, name)
+    yield from _wrapped(given, parameters)
+
+
+def _unwrapped(given: dict[str, Any], parameters: JsonSchema, name: str) -> Iterator[tuple[dict[str, Any], Repair]]:
+    """What stands under a key that is no parameter (the tool's name or last word, say), alone or beside the name."""
+    known = properties(at(parameters, ()))
+    for key in (*WRAPPERS, name, name.rpartition("_")[2]):
+        rest = {other: value for other, value in given.items() if other != key}
+        if key in given and key not in known and ("name" not in known or not rest) and rest in ({}, {"name": name}):
+            inner = given[key]
+            if isinstance(inner, str):
+                try:
+                    inner = read(inner).value
+                except Unreadable:
+                    continue
+            if isinstance(inner, dict):
+                yield inner, repair_of((), f"wrapped in {key!r}", given, inner)
+
+
+def _wrapped(given: dict[str, Any], parameters: JsonSchema) -> Iterator[tuple[dict[str, Any], Repair]]:
+    """The keys that are no parameters, put under the one parameter that is an object with such keys."""
+    known = properties(at(parameters, ()))
+    inside = {name: properties(at(parameters, (name,))) for name in known}
+    models = [name for name in known if inside[name]]
+    if len(models) != 1 or models[0] in given or set(inside[models[0]]) & set(known):
+        return
+    flat = {key: value for key, value in given.items() if key not in known}
+    if flat and all(any(same_name(key, field) for field in inside[models[0]]) for key in flat):
+        rest = {key: value for key, value in given.items() if key in known}
+        yield {models[0]: flat, **rest}, repair_of((models[0],), "fields laid flat", given, {models[0]: flat})

@@ -12,8 +12,7 @@ from ..json_tool import JsonTool
 from ..registry import ToolRegistry, as_tool
 from .finding import Finding, Severity
 from .parameters import parameter_findings
-from .whole import tool_findings
-from .whole_tools import pair_findings, sum_findings
+from .whole_tools import pair_findings, sum_findings, tool_findings
 
 __all__ = ["Finding", "Severity", "lint", "tokens"]
 

@@ -7,8 +7,7 @@ from ...schemas import JsonSchema
 from ...schemas.formats.anthropic import KEY as ANTHROPIC_KEY
 from ...schemas.formats.gemini import KEY as GEMINI_KEY
 from ..json_tool import JsonTool
-from .finding import Finding, Severity
-from .places import Place, places, target
+from .finding import Finding, Place, Severity, places, target
 from .texts import listed_values, repeats, words
 
 KEYS = {"Anthropic": ANTHROPIC_KEY, "Gemini": GEMINI_KEY}
