@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from conftest import Terminal
+from terminal import Terminal
 
 from agentkit import JsonAgent
 from agentkit.sessions.journal import runs

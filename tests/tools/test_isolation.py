@@ -167,7 +167,7 @@ def test_it_ends_when_its_parent_does(tmp_path):
     path = tmp_path / "pids"
     code = f"""
         import sys
-        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
         from test_isolation import TOOLS
         TOOLS.execute("stuck", '{{"path": "{path}"}}')
     """

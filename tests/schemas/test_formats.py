@@ -1,4 +1,4 @@
-"""From plain JSON Schema to the providers' dialects, by example; the rules in full are in tests/formats."""
+"""From plain JSON Schema to the providers' dialects, by example; the rules in full are in tests/schemas/formats."""
 
 import json
 from enum import IntEnum

@@ -374,7 +374,7 @@ def test_a_call_that_waits_in_vain_for_one_that_hangs_is_not_run(world):
 
 def test_a_call_has_time_to_wait_as_long_as_those_before_it_come_to_an_end(world, monkeypatch):
     clock = Clock()
-    for module in ("turns", "threads"):
+    for module in ("tools.execution.turn", "core.threads"):
         monkeypatch.setattr(f"agentkit.{module}.time", clock)
 
     @tool(sequential=True)

@@ -8,14 +8,14 @@ import jupytext
 import nbformat
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "notebooks"
+FOLDER = Path(__file__).parents[2] / "notebooks"
 SPECIFICATION = importlib.util.spec_from_file_location("refresh", FOLDER / "refresh.py")
 refresh = importlib.util.module_from_spec(SPECIFICATION)
 SPECIFICATION.loader.exec_module(refresh)
 
 STARTUP = f"""
 import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from loopback_only import no_network
 no_network()
 sys.path.pop(0)
