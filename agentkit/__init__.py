@@ -1,11 +1,13 @@
 """agentkit: function-calling agents from plain Python functions.
 
-`from agentkit import JsonAgent` loads what the name needs; `import agentkit` alone loads next to nothing.  (No module
-here may be called like a public name, `tool` say: Python would put the module in its place.)
+`import agentkit` loads next to nothing: a name's module is loaded when the name is first used.
+Only public modules and the rooms lie here.  None of them may have a public name (`tool`, `schema`, `log` ...), because
+Python binds an imported submodule in the place of the name.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .agents.agent import JsonAgent as JsonAgent
@@ -74,21 +76,4 @@ _HOMES = {
     "tools.decorator": ["tool"],
     "tools.json_tool": ["JsonTool"],
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-__all__ = sorted(_HOME_OF)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'agentkit' has no attribute {name!r}")
-    if name == "log":
-        value: Any = import_module(".views.log", __name__)
-    else:
-        value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentkit import ToolRegistry
-from agentkit.core.flow import Event, Flow, drive, stacked
+from agentkit.core.flow import Event, Flow, apply_policies, drive
 from agentkit.core.messages import Message, ToolCall, assistant, user
 from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import ModelAsked, Reply, Request
@@ -36,7 +36,7 @@ def flow_of(model, *tools, answer=str, limits=None, max_steps=50, stream=False, 
     registry = ToolRegistry(*tools, answer=answer_tool(answer))
     history = [user("go")] if history is None else history
     loop = agent_loop(model, registry, history, text_ends=answer is str, stream=stream)
-    return stacked(loop, policies)
+    return apply_policies(loop, policies)
 
 
 def run(world, model, *tools, history=None, **settings) -> Ran:

@@ -8,7 +8,7 @@ from typing_extensions import TypeVar
 
 from ..core.context import RunContext
 from ..core.errors import DefinitionError
-from ..core.flow import Event, Flow, Listener, Policy, stacked
+from ..core.flow import Event, Flow, Listener, Policy, apply_policies
 from ..core.masking import MaskedDict
 from ..core.messages import Message
 from ..engine.loop import Answer, agent_loop
@@ -19,7 +19,7 @@ from ..policies.answer_checks import Check
 from ..policies.approval import Decide
 from ..policies.budget import Limits
 from ..policies.long_results import MAX_RESULT
-from ..policies.retry import WAITS
+from ..policies.retries import WAITS
 from ..policies.timeouts import TOOL_TIMEOUT
 from ..sessions.journal.store import Errors, Place, placed
 from ..sessions.session import Session
@@ -253,7 +253,7 @@ class JsonAgent(Generic[T]):
         tools = offered(self.tools, self._choose, context)
         loop = agent_loop(backend, tools, run.history, context, text_ends=self._text_ends, stream=asked.stream)
         fallbacks = [self._backends.backend(model, chosen(self.model)[0]) for model in self._fallbacks]
-        return stacked(loop, stack(self._settings, run, asked.session, context, self.tools, fallbacks))
+        return apply_policies(loop, stack(self._settings, run, asked.session, context, self.tools, fallbacks))
 
     def chosen_model(self, model: Named = None) -> tuple[Model, str]:
         """The backend to ask, and what the person should know about the choice; said once is enough."""

@@ -11,19 +11,19 @@ from ..core.flow import Policy
 from ..engine.model import Model
 from ..policies.answer_checks import check_answers
 from ..policies.approval import Decide, approve
+from ..policies.calls_in_text import text_calls
 from ..policies.compaction import compact
-from ..policies.early_reads import early_reads
-from ..policies.fallback import fallback
+from ..policies.fallback_models import fallback
 from ..policies.final_request import landing
 from ..policies.incomplete_replies import refusals, whole_replies
 from ..policies.limits import limit
 from ..policies.long_results import excerpts
 from ..policies.loop_detection import stuck
 from ..policies.rate_limit import throttle
-from ..policies.retry import WAITS, retry
+from ..policies.reading_ahead import early_reads
+from ..policies.retries import WAITS, retry
 from ..policies.taint.policy import untrusted
-from ..policies.text_calls import text_calls
-from ..policies.text_mode import text_mode
+from ..policies.text_tool_mode import text_mode
 from ..policies.timeouts import reply_time, tool_settings
 from ..policies.tool_choice import unforced
 from ..sessions.session import Session

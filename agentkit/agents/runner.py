@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from ..core.errors import RunError
-from ..core.flow import Emit, Event, Flow, Listener, Policy, adrive, ask, drive, stacked
+from ..core.flow import Emit, Event, Flow, Listener, Policy, adrive, apply_policies, ask, drive
 from ..engine.loop import Answer
 from ..engine.model import Model
 from ..engine.result import Result, RunFinished, RunStarted
@@ -106,7 +106,7 @@ def _flow(
 ) -> Flow[None]:
     yield from ask(Emit(begun))
     flow = with_handoffs(agent, asked.session, partial(_part, agent, run, asked, backend))
-    answer = yield from stacked(flow, policies)
+    answer = yield from apply_policies(flow, policies)
     yield from ask(Emit(RunFinished(run.finish(answer))))
 
 

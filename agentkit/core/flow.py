@@ -56,7 +56,7 @@ class Event:
         return None
 
 
-class Trouble(Event):
+class WarningEvent(Event):
     """An event of something that did not go as it should."""
 
     __slots__ = ()
@@ -169,7 +169,7 @@ def around(handle: Callable[[Any], Flow[Any]], only: type | None = None) -> Poli
     return lambda flow: interpret(flow, handle, only)
 
 
-def stacked(flow: Flow[T], policies: tuple[Policy, ...]) -> Flow[T]:
+def apply_policies(flow: Flow[T], policies: tuple[Policy, ...]) -> Flow[T]:
     """`flow` under its policies; the first policy is the innermost, so it sees an effect first."""
     for policy in policies:
         flow = policy(flow)

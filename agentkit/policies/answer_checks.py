@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from ..core.background import in_thread, settled
 from ..core.delimiters import unfenced
 from ..core.errors import ExceptionInfo, ToolError
-from ..core.flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
+from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, ask, interpret
 from ..core.messages import Message, assistant, text_of
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Reply
@@ -27,7 +27,7 @@ REFUSALS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerDoubted(Trouble):
+class AnswerDoubted(WarningEvent):
     """The answer was taken although a check still finds fault with it."""
 
     reason: str

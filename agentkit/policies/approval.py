@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from ..core.ask_person import Person, printable
 from ..core.background import asettled, in_thread, is_async, settled
 from ..core.errors import DefinitionError, ExceptionInfo, Paused
-from ..core.flow import Done, Effect, Emit, Event, Flow, Policy, Trouble, around, ask
+from ..core.flow import Done, Effect, Emit, Event, Flow, Policy, WarningEvent, around, ask
 from ..core.messages import ToolCall
 from ..engine.model import AskModel
 from ..tools.execution.call import BoundCall, ToolResult
@@ -31,7 +31,7 @@ NOT_ALLOWED = "this call was not allowed."
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalAsked(Trouble):
+class ApprovalAsked(WarningEvent):
     """A call waits for a decision, because of `reason`."""
 
     call: ToolCall

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..core.errors import DefinitionError, RunError
-from ..core.flow import Trouble
+from ..core.flow import WarningEvent
 from ..core.messages import Usage
 from ..engine.model import Model, Request
 
@@ -152,7 +152,7 @@ LEAST_OF_LAST = 64
 
 
 @dataclass(frozen=True, slots=True)
-class PriceUnknown(Trouble):
+class PriceUnknown(WarningEvent):
     """The limit in dollars cannot be kept to for this model, since nobody knows its price."""
 
     model: str

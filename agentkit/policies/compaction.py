@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.errors import ModelError
-from ..core.flow import Emit, Flow, Policy, Trouble, ask, interpret
+from ..core.flow import Emit, Flow, Policy, WarningEvent, ask, interpret
 from ..engine.model import AskModel, Reply, Request
 from .context_window import window_told
 from .shortening import Kept, Shortened
@@ -28,7 +28,7 @@ _FULL, _ROOMY = 0.9, 0.7
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted(Trouble):
+class Compacted(WarningEvent):
     """A request is longer than the model's window and is sent shorter.
 
     `left_out` messages are not in it, and `shrunk` results only with their heads; `characters` is about its length

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core.context import RunContext
 from ..core.errors import LimitExceeded, NoAnswer, RunError, StopReason
-from ..core.flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
+from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, ask, interpret
 from ..core.messages import ToolCall, assistant, text_of, user
 from ..engine.model import AskModel, Reply
 from ..tools.execution.call import BoundCall
@@ -27,7 +27,7 @@ NOT_RUN = "Not run: the run is at its end, and only final_answer is left."
 
 
 @dataclass(frozen=True, slots=True)
-class Landing(Trouble):
+class Landing(WarningEvent):
     """A run cannot go on; the model is asked for its final answer once."""
 
     reason: StopReason

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.errors import ModelError, NoAnswer
-from ..core.flow import Effect, Emit, Flow, Policy, Trouble, around, ask, interpret
+from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, around, ask, interpret
 from ..core.messages import assistant, text_of, user
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Reply
@@ -32,7 +32,7 @@ _REFUSALS = ("content_filter", "refusal")
 
 
 @dataclass(frozen=True, slots=True)
-class ReplyDropped(Trouble):
+class ReplyDropped(WarningEvent):
     """A reply is of no use ("empty", "cut") and the model is asked again; what was streamed of it does not count."""
 
     why: str

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.errors import LimitExceeded, NoAnswer
-from ..core.flow import Effect, Emit, Flow, Policy, Trouble, ask, interpret
+from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, ask, interpret
 from ..engine.model import AskModel, Model, Reply
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
@@ -36,7 +36,7 @@ LANDED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class ToolsWithdrawn(Trouble):
+class ToolsWithdrawn(WarningEvent):
     """Tools that the model called in vain are not offered any longer in this run."""
 
     names: tuple[str, ...]

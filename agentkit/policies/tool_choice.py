@@ -11,7 +11,7 @@ from typing import Any
 from ..core.errors import ModelError
 from ..core.flow import Emit, Flow, Policy, around, ask
 from ..engine.model import AskModel
-from .retry import Retrying
+from .retries import Retrying
 
 
 def unforced() -> Policy:

@@ -7,14 +7,15 @@
 - `agent.run(query, record="run.jsonl")` and `agent.replay("run.jsonl")`: a real run, played again without a model; the
   fixture `recorded_run` of the pytest plugin does both.
 
-A reply is data: a text, `{"content": ..., "tool_calls": [{"name": ..., "arguments": {...}}]}`, or a function of the
-request.  The server's replies may be faults, too: the number of an HTTP status, or a dict with `status` (and `headers`,
-`message`), `body`, `error`, `reset`, `cut`, `delay`, `pace`, `stall`, `wait`; see `agentkit.testing.replies`.
+A reply is data: a text, `call("add", a=2, b=3)`, `answer("It is 5.")`, several calls at once (`calls(call(...),
+call(...))`), a dict `{"content": ..., "tool_calls": [{"name": ..., "arguments": {...}}]}`, or a function of the
+request.  The server's replies may also be faults: the number of an HTTP status, or a dict with `status` (and
+`headers`, `message`), `body`, `error`, `reset`, `cut`, `delay`, `pace`, `stall`, `wait`; see `agentkit.testing.replies`.
 """
 
 from ..sessions.recordings import Recording, ReplayDiffers
-from .chaos import chaos
-from .scripted import ScriptedModel
+from .faulty_model import chaos
+from .scripted import ScriptedModel, answer, call, calls
 from .server import ModelServer
 
-__all__ = ["ModelServer", "Recording", "ReplayDiffers", "ScriptedModel", "chaos"]
+__all__ = ["ModelServer", "Recording", "ReplayDiffers", "ScriptedModel", "answer", "call", "calls", "chaos"]

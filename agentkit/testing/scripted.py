@@ -10,6 +10,39 @@ from ..engine.model import Delta, Reply, Request, TextDelta, ToolCallDelta
 from .wires.reply import words
 
 
+def call(name: str, /, **arguments: Any) -> dict[str, Any]:
+    """Return the scripted reply that calls one tool.
+
+    Args:
+        name: The tool.
+        arguments: The tool's arguments, any values that JSON can hold.
+
+    Returns:
+        A reply for `ScriptedModel` and `ModelServer`: `{"tool_calls": [{"name": ..., "arguments": {...}}]}`.
+    """
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+def calls(*replies: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scripted reply that makes the calls of several replies at once: `calls(call("a"), call("b", x=1))`."""
+    return {"tool_calls": [each for reply in replies for each in reply["tool_calls"]]}
+
+
+def answer(value: Any = ..., /, **fields: Any) -> dict[str, Any]:
+    """Return the scripted reply that gives the final answer.
+
+    Args:
+        value: The answer of an agent whose answer is one value: `answer("Go north.")`, `answer(5)`.
+        fields: The fields of the answer, for an agent with `answer=` a class: `answer(city="Kolkata", degrees=29)`.
+
+    Returns:
+        A reply like that of `call`, for the tool `final_answer`.
+    """
+    if value is not ...:
+        fields = {"text" if isinstance(value, str) else "answer": value, **fields}
+    return call("final_answer", **fields)
+
+
 class ScriptedModel:
     """A model whose replies are given as data, one for each request.
 

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..core.ask_person import ask_terminal
-from ..core.flow import Event, Trouble
+from ..core.flow import Event, WarningEvent
 from ..core.messages import Usage
 from ..engine.model import ModelAsked, ModelReplied, TextDelta, ThinkingDelta, ToolCallDelta
 from ..engine.partial_answer import AnswerForming
@@ -60,7 +60,7 @@ class Talk:
                     self.call = index
                     self._add(f"\n{name} " if self.text else f"{name} ")
                 self._add(arguments)
-            case Trouble():  # what was streamed is withdrawn
+            case WarningEvent():  # what was streamed is withdrawn
                 self.text, self.call, self.is_answering, self.pieces = "", None, False, Pieces()
 
     def _add(self, piece: str) -> None:

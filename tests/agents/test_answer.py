@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, RootModel
 
 from agentkit import DefinitionError, ToolError, ToolRegistry
-from agentkit.core.flow import stacked
+from agentkit.core.flow import apply_policies
 from agentkit.core.messages import user
 from agentkit.engine.loop import agent_loop
 from agentkit.policies.answer_checks import AnswerDoubted, Material, check_answers
@@ -64,7 +64,9 @@ def run(world, answer, *replies, policies=(), history=None, tools=()):
     model = ScriptedModel(*replies)
     history = [user("?")] if history is None else history
     registry = ToolRegistry(*tools, answer=answer_tool(answer))
-    end, events = world.drive(stacked(agent_loop(model, registry, history, text_ends=answer is str), tuple(policies)))
+    end, events = world.drive(
+        apply_policies(agent_loop(model, registry, history, text_ends=answer is str), tuple(policies))
+    )
     model.assert_done()
     return end.value, history, events
 

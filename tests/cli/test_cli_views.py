@@ -12,7 +12,7 @@ from agentkit.core.ask_person import Person
 from agentkit.core.messages import ToolCall, Usage
 from agentkit.engine.model import ModelAsked, ModelReplied, Reply, Request, TextDelta, ToolCallDelta
 from agentkit.engine.result import SubRun
-from agentkit.policies.retry import Retrying
+from agentkit.policies.retries import Retrying
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import ToolStarted
 from agentkit.tools.registry import ToolRegistry

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from agentkit.core.flow import Done, Emit, Event, Flow, Sleep, adrive, around, ask, drive, interpret, stacked
+from agentkit.core.flow import Done, Emit, Event, Flow, Sleep, adrive, apply_policies, around, ask, drive, interpret
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def test_a_policy_may_try_again(world):
         except ValueError:
             return (yield from ask(effect))
 
-    assert world.drive(stacked(flow(), (around(again), around(flaky)))) == ("a", [Said("a"), Said("a")])
+    assert world.drive(apply_policies(flow(), (around(again), around(flaky)))) == ("a", [Said("a"), Said("a")])
 
 
 def test_the_first_policy_of_a_stack_sees_an_effect_first(world):
@@ -112,7 +112,7 @@ def test_the_first_policy_of_a_stack_sees_an_effect_first(world):
 
         return around(handle)
 
-    assert world.drive(stacked(two_words(), (adding("1"), adding("2"))))[0] == "a12b12"
+    assert world.drive(apply_policies(two_words(), (adding("1"), adding("2"))))[0] == "a12b12"
 
 
 def test_closing_a_drive_closes_the_flow():

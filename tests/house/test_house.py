@@ -5,22 +5,34 @@ import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
+from typing import get_origin
 
 import pytest
 
 import agentkit
+from agentkit.core.flow import Event
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "agentkit"
 FILES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "tools" / "agentkit_tools").rglob("*.py")])
 
 FLOORS = [
-    ["core"], ["schemas"], ["tools"], ["engine"], ["policies", "models", "views"], ["sessions"],
-    ["agents", "testing", "journal", "events", "secrets"], ["cli", "pytest_plugin"],
-]  # fmt: skip
-"""A module imports only from floors below its own, or from modules listed before it on the same floor."""
-ORDER = [name for floor in FLOORS for name in floor]
+    ["core"],
+    ["schemas"],
+    ["tools"],
+    ["engine"],
+    ["policies", "models", "views"],
+    ["sessions"],
+    ["agents", "testing"],
+    ["cli"],
+]
+"""A module imports from the floors below its room, and from its own room; the rooms of one floor do not know each other."""
+FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
+FACE = {"__init__", "events", "journal", "secrets", "pytest_plugin"}
+"""The modules beside the rooms: they hand names on, and no room imports them."""
 LAZY = {"litellm", "jsonref", "schemas.raw", "schema_errors", "ddgs", "requests", "urllib3", "certifi"}
 """What may be imported inside a function: litellm, what is slow to import, and optional extras."""
 
@@ -30,7 +42,7 @@ def module_of(path: Path) -> str:
 
 
 def own_imports(path: Path):
-    """The agentkit modules that a file imports, as (top module, whole name)."""
+    """The agentkit modules that a file imports, by name or by a string given to `import_module`, as (room, whole name)."""
     package = ["agentkit", *path.relative_to(PACKAGE).parts[:-1]]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
@@ -39,17 +51,45 @@ def own_imports(path: Path):
             if whole.split(".")[0] == "agentkit":
                 names = [f"{whole}.{alias.name}" for alias in node.names] if whole == "agentkit" else [whole]
                 yield from ((name.split(".")[1], name) for name in names)
+        elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func) and node.args:
+            whole = getattr(node.args[0], "value", "")
+            if isinstance(whole, str) and whole.startswith("agentkit."):
+                yield whole.split(".")[1], whole
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if PACKAGE in path.parents], ids=str)
 def test_a_module_imports_only_from_below(path):
-    module = module_of(path)
-    if module in ("__init__", "cli"):  # the one hands names on when they are asked for, the other asks it
+    room = module_of(path)
+    if room in FACE:
         return
-    assert module in ORDER, f"{module} has no place in the house: give it one in FLOORS"
+    assert room in FLOOR_OF, f"{room} has no place in the house: give it one in FLOORS"
     for imported, whole in own_imports(path):
-        if imported != module:
-            assert ORDER.index(imported) < ORDER.index(module), f"{path.name} imports {whole} from above"
+        if imported == room or (room == "cli" and imported not in FLOOR_OF):  # the command line asks the public face
+            continue
+        assert imported in FLOOR_OF, f"{path.name} imports {whole}: a room imports from rooms, not from the public face"
+        assert FLOOR_OF[imported] < FLOOR_OF[room], f"{path.name} imports {whole}, which does not lie below {room}"
+
+
+def test_the_package_holds_the_public_face_and_the_rooms_alone():
+    modules = {path.stem for path in PACKAGE.glob("*.py")}
+    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert modules == FACE
+    assert rooms == set(FLOOR_OF)
+
+
+@pytest.mark.parametrize("room", FLOOR_OF)
+def test_a_room_says_what_lives_there(room):
+    text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text())) or ""
+    assert len(text.split()) >= 8, (
+        f"agentkit/{room}/__init__.py: say in a sentence or two what lives there and what may not"
+    )
+
+
+def test_every_drawing_function_that_a_value_names_is_there():
+    for path in FILES:
+        for place in re.findall(r'shown_by\(\s*f?"([\w.]+:\w+)"', path.read_text()):
+            module, _, name = place.partition(":")
+            assert callable(getattr(import_module(module), name)), f"{path.name}: {place}"
 
 
 def test_modules_of_one_folder_form_no_circle():
@@ -68,7 +108,7 @@ def test_modules_of_one_folder_form_no_circle():
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_files_and_functions_stay_short(path):
     text = path.read_text()
-    assert text.count("\n") <= 262, "something in it wants to be a file of its own"
+    assert text.count("\n") <= 265, "something in it wants to be a file of its own"
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno - node.lineno <= 45, f"{node.name} is too long"
@@ -85,7 +125,7 @@ def test_imports_stand_at_the_top(path):
                 elif isinstance(node, ast.ImportFrom):
                     assert (node.module or "").split(".")[0] in LAZY or node.module in LAZY
     guards = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
-    assert not guards or path == PACKAGE / "__init__.py"
+    assert not guards or "lazy_names" in path.read_text(), "only public modules that load lazily import for types alone"
 
 
 def test_only_one_file_imports_litellm():
@@ -93,14 +133,31 @@ def test_only_one_file_imports_litellm():
     assert [path.name for path in FILES if pattern.search(path.read_text())] == ["model.py"]
 
 
-def test_the_public_names_are_there_and_documented():
-    for name in agentkit.__all__:
-        assert getattr(agentkit, name).__doc__, name
-    typed = re.findall(r"import (\w+) as \1", (PACKAGE / "__init__.py").read_text())
-    assert sorted(typed) == agentkit.__all__
+PUBLIC = ["agentkit", "agentkit.events", "agentkit.policies", "agentkit.models"]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_the_public_names_are_there_and_documented(name):
+    module = import_module(name)
+    typed = re.findall(r"import (\w+) as \1", Path(module.__file__).read_text())
+    assert sorted(typed) == module.__all__ == dir(module)
+    for public in module.__all__:
+        value = getattr(module, public)
+        assert get_origin(value) or value.__doc__, public
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        agentkit.Nothing  # noqa: B018
-    assert "JsonAgent" in dir(agentkit)
+        module.Nothing  # noqa: B018
+
+
+def test_every_event_is_public():
+    for module in walk_packages(agentkit.__path__, "agentkit."):
+        if not re.search(r"\.(cli|__main__|pytest_plugin)\b", module.name):
+            import_module(module.name)
+    below = [Event]
+    for kind in below:
+        below.extend(kind.__subclasses__())
+    own = {kind.__name__ for kind in below if kind.__module__.startswith("agentkit.")}
+    assert len(own) > 20
+    assert own <= set(import_module("agentkit.events").__all__)
 
 
 def test_no_module_hides_a_public_name():

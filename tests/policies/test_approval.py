@@ -12,7 +12,7 @@ import pytest
 
 from agentkit import DefinitionError, JsonAgent, Paused, RunContext, RunError, Session, ToolCall, tool
 from agentkit.core.ask_person import Person, described
-from agentkit.core.flow import Effect, Flow, around, ask, stacked
+from agentkit.core.flow import Effect, Flow, apply_policies, around, ask
 from agentkit.policies.approval import ApprovalAsked, ApprovalGiven, Approvals, approve
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import CallTools, ToolStarted
@@ -477,7 +477,7 @@ def test_the_policy_alone(world):
     def flow() -> Flow:
         return (yield from ask(CallTools((registry.bind(ToolCall("1", "delete", '{"path": "x"}')),))))
 
-    (result,), events = world.drive(stacked(flow(), (approve(lambda call: True),)))
+    (result,), events = world.drive(apply_policies(flow(), (approve(lambda call: True),)))
     assert result.content == "deleted x"
     assert [type(event).__name__ for event in events] == [
         "ApprovalAsked",
@@ -486,6 +486,6 @@ def test_the_policy_alone(world):
         "ToolFinished",
     ]
     with pytest.raises(Paused):
-        world.drive(stacked(flow(), (approve(),)))
-    (result,), _ = world.drive(stacked(flow(), (approve(None, Approvals(decisions={"1": "no"})),)))
+        world.drive(apply_policies(flow(), (approve(),)))
+    (result,), _ = world.drive(apply_policies(flow(), (approve(None, Approvals(decisions={"1": "no"})),)))
     assert result.content == "Denied: no"

@@ -10,16 +10,16 @@ import pytest
 from agentkit import JsonAgent, LimitExceeded, ModelError, RunContext, ToolCall, ToolRegistry, tool
 from agentkit.core.ask_person import Person
 from agentkit.core.context import Injected
-from agentkit.core.flow import adrive, drive, stacked
+from agentkit.core.flow import adrive, apply_policies, drive
 from agentkit.core.messages import Usage, assistant, pending_calls, user
 from agentkit.core.threads import abandoned
 from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import ModelReplied, Reply, TextDelta, ToolCallDelta
 from agentkit.policies.approval import AUTHORITY, Approvals, Authority, approve
 from agentkit.policies.budget import Limits
-from agentkit.policies.early_reads import early_reads
 from agentkit.policies.limits import PURSES, limit
-from agentkit.policies.retry import retry
+from agentkit.policies.reading_ahead import early_reads
+from agentkit.policies.retries import retry
 from agentkit.policies.timeouts import tool_settings
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import ToolFinished, ToolStarted
@@ -189,7 +189,7 @@ def flow(*replies, inner=(), outer=(), deps=None, history=None):
     context = RunContext(deps)
     history = [user("go")] if history is None else history
     loop = agent_loop(Streaming(*replies), TOOLS, history, context, stream=True)
-    return stacked(loop, (*inner, early_reads(context), tool_settings(5), *outer))
+    return apply_policies(loop, (*inner, early_reads(context), tool_settings(5), *outer))
 
 
 def results(events):
@@ -317,7 +317,7 @@ def test_what_it_raised_is_told_in_its_turn_and_retried_if_it_may_be(world, is_a
         tools = ToolRegistry(tool(effect="read", retries=retries, name="fails")(function), answer=answer_tool())
         stream = [ToolCallDelta(0, "fails", "{}"), lambda: until(lambda: tries), reply(("fails", "{}"))]
         loop = agent_loop(Streaming(stream, FINAL), tools, [user("go")], stream=True)
-        _, events = world.drive(stacked(loop, (early_reads(),)))
+        _, events = world.drive(apply_policies(loop, (early_reads(),)))
         assert results(events) == [said]
         assert len(tries) == retries + 1
 
@@ -335,7 +335,7 @@ def test_hidden_parameters_are_filled(world):
     context = RunContext({"a": 1})
     stream = [ToolCallDelta(0, "look", "{}"), lambda: until(lambda: seen), reply(("look", "{}"))]
     loop = agent_loop(Streaming(stream, FINAL), tools, [user("go")], context, stream=True)
-    assert results(world.drive(stacked(loop, (early_reads(context),)))[1]) == ["looked"]
+    assert results(world.drive(apply_policies(loop, (early_reads(context),)))[1]) == ["looked"]
     assert seen == [{"a": 1}]
 
 
@@ -344,7 +344,7 @@ def test_a_read_that_hangs_is_given_up_in_its_turn(world, name):
     stream = [*pieces(0, *named(name)), ran(f"{name} a"), reply(named(name))]
     context = RunContext(None)
     loop = agent_loop(Streaming(stream, FINAL), TOOLS, [user("go")], context, stream=True)
-    _, events = world.drive(stacked(loop, (early_reads(context), tool_settings(0.05))))
+    _, events = world.drive(apply_policies(loop, (early_reads(context), tool_settings(0.05))))
     assert "did not finish within 0.05 seconds" in results(events)[0]
     if name == "read_slowly":
         until(lambda: abandoned() == 1)

@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit import JsonAgent, ModelError
-from agentkit.policies.fallback import FallenBack, fallback
+from agentkit.policies.fallback_models import FallenBack, fallback
 from agentkit.testing import ScriptedModel
 
 CALL = {"tool_calls": [{"name": "work"}]}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from stacked_runs import Endless, answer_of, call, final, flow_of, run
 
 from agentkit import DefinitionError, LimitExceeded, ModelError, RunError
-from agentkit.core.flow import Emit, Sleep, around, ask, stacked
+from agentkit.core.flow import Emit, Sleep, apply_policies, around, ask
 from agentkit.core.messages import ToolCall, Usage, assistant, user
 from agentkit.engine.model import AskModel, Reply, Request
 from agentkit.policies import rate_limit as throttle
@@ -204,7 +204,7 @@ class TestSeconds:
                 gate.leave(holder)
             return (yield from ask(effect))
 
-        waiting = stacked(flow, (throttle.throttle(), limit(Limits(seconds=100)), around(handle)))
+        waiting = apply_policies(flow, (throttle.throttle(), limit(Limits(seconds=100)), around(handle)))
         if leaves:
             assert world.drive(waiting)[0].value == "done"
             assert model.requests[0].tool_choice == "final_answer"

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit import ToolError, ToolRegistry, tool
-from agentkit.core.flow import stacked
+from agentkit.core.flow import apply_policies
 from agentkit.core.messages import user
 from agentkit.engine.loop import agent_loop
+from agentkit.policies.calls_in_text import text_calls
 from agentkit.policies.final_request import landing
 from agentkit.policies.limits import limit
 from agentkit.policies.long_results import KEPT, MAX_RESULT, READ_MORE, CutResults, excerpts
-from agentkit.policies.text_calls import text_calls
-from agentkit.policies.text_mode import text_mode
+from agentkit.policies.text_tool_mode import text_mode
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import answer_tool
 
@@ -70,7 +70,7 @@ FINAL = call("final_answer", text="ok")
 def run(world, *replies, tools=TOOLS, policies=None, history=None):
     model = ScriptedModel(*replies)
     history = [user("?")] if history is None else history
-    flow = stacked(agent_loop(model, tools, history), policies or (excerpts(),))
+    flow = apply_policies(agent_loop(model, tools, history), policies or (excerpts(),))
     world.drive(flow)
     return history, model
 

@@ -3,14 +3,14 @@
 import pytest
 
 from agentkit import LimitExceeded, ModelError, ToolRegistry
-from agentkit.core.flow import Emit, Flow, Sleep, ask, stacked
+from agentkit.core.flow import Emit, Flow, Sleep, apply_policies, ask
 from agentkit.core.messages import ToolCall, assistant, user
 from agentkit.engine.model import AskModel, Reply, Request
 from agentkit.policies.final_request import Landing, landing
 from agentkit.policies.incomplete_replies import refusals, whole_replies
 from agentkit.policies.limits import limit
 from agentkit.policies.loop_detection import stuck
-from agentkit.policies.retry import LONGEST_WAIT, Retrying, retry
+from agentkit.policies.retries import LONGEST_WAIT, Retrying, retry
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import answer_tool
 
@@ -94,7 +94,7 @@ def test_the_retry_is_an_event_that_listeners_see(world, monkeypatch):
 
 
 def test_at_the_limit_the_request_offers_only_the_answer():
-    flow = stacked(asking(4), (landing(), limit(max_steps=2)))
+    flow = apply_policies(asking(4), (landing(), limit(max_steps=2)))
     assert next(flow).request == REQUEST.request
     assert flow.send(REPLY).request == REQUEST.request
     assert flow.send(REPLY) == Emit(Landing("max_steps"))

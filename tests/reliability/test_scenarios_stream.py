@@ -9,7 +9,7 @@ from play import COFFEE, MAY_BE_LATE, QUERY, TEA, Play, asks_for_tea, call, call
 from agentkit import ModelError, NoAnswer
 from agentkit.core.messages import calls_of
 from agentkit.engine.model import TextDelta
-from agentkit.policies.retry import Retrying
+from agentkit.policies.retries import Retrying
 
 pytestmark = MAY_BE_LATE
 LONG = call("price_of", {"item": "tea", "note": "many words, so that half of the pieces end in the midst of the call"})

@@ -1,11 +1,13 @@
 """The model that plays a script."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from agentkit import JsonAgent, ModelError, ToolRegistry
 from agentkit.core.messages import calls_of, user
 from agentkit.engine.model import Reply, Request, TextDelta, ToolCallDelta
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer, call, calls
 
 REQUEST = Request([user("?")], ToolRegistry())
 
@@ -71,3 +73,26 @@ def test_a_stream_comes_in_pieces():
 def test_a_wrong_entry_is_a_clear_error():
     with pytest.raises(TypeError, match="a scripted reply is"):
         played(ScriptedModel([7]))
+
+
+def test_replies_are_written_as_calls_and_answers(world):
+    def add(a: int, b: int) -> int:
+        """Adds two integers."""
+        return a + b
+
+    model = ScriptedModel(
+        call("add", a=2, b=3), calls(call("add", a=1, b=1), call("add", a=0, b=2)), answer("It is 5.")
+    )
+    result = world.run(JsonAgent(add, model=model), "What is 2 + 3?")
+    assert result.answer == "It is 5."
+    assert [outcome.value for outcome in result.calls[:-1]] == [5, 2, 2]
+
+
+def test_an_answer_of_one_value_or_with_fields():
+    @dataclass
+    class Walk:
+        city: str
+        degrees: int
+
+    assert JsonAgent(answer=int, model=ScriptedModel(answer(5)))("?") == 5
+    assert JsonAgent(answer=Walk, model=ScriptedModel(answer(city="Kolkata", degrees=29)))("?") == Walk("Kolkata", 29)

@@ -17,7 +17,7 @@ from isolated import Counter, Odd, Point, crash, fail, later, leave, move, numbe
 
 from agentkit import DefinitionError, ExceptionInfo, JsonAgent, JsonTool, RunContext, ToolCall, ToolError, ToolRegistry
 from agentkit.core.context import Injected
-from agentkit.core.flow import ask, stacked
+from agentkit.core.flow import apply_policies, ask
 from agentkit.core.messages import pending_calls
 from agentkit.core.threads import abandoned
 from agentkit.policies.timeouts import tool_settings
@@ -34,7 +34,7 @@ def turn(name, arguments="{}", timeout=30.0, tools=TOOLS, others=()):
     def flow():
         return (yield from ask(CallTools(tuple(calls))))
 
-    return stacked(flow(), (tool_settings(timeout),))
+    return apply_policies(flow(), (tool_settings(timeout),))
 
 
 def result_of(world, *call, **settings):

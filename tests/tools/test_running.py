@@ -13,7 +13,7 @@ import pytest
 from agentkit import DefinitionError, JsonAgent, RunContext, ToolCall, ToolError, ToolRegistry, tool
 from agentkit.core.background import run_coroutine
 from agentkit.core.context import Progress
-from agentkit.core.flow import adrive, ask, drive, stacked
+from agentkit.core.flow import adrive, apply_policies, ask, drive
 from agentkit.core.messages import pending_calls
 from agentkit.core.threads import Turnstile, abandoned
 from agentkit.policies.timeouts import tool_settings
@@ -80,7 +80,7 @@ def turn(*calls, tools=TOOLS, timeout=60.0, sequential=False, finished=None):
     def flow():
         return (yield from ask(CallTools(bound, {} if finished is None else finished)))
 
-    return stacked(flow(), (tool_settings(timeout, sequential=sequential),))
+    return apply_policies(flow(), (tool_settings(timeout, sequential=sequential),))
 
 
 def agent(*tools, calls, after=(), timeout=60.0, **settings):

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit import ToolRegistry
-from agentkit.core.flow import stacked
+from agentkit.core.flow import apply_policies
 from agentkit.core.messages import calls_of, user
 from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import Reply
-from agentkit.policies.text_calls import TextCallFound, text_calls
-from agentkit.policies.text_mode import text_mode
+from agentkit.policies.calls_in_text import TextCallFound, text_calls
+from agentkit.policies.text_tool_mode import text_mode
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import answer_tool
 from agentkit.tools.text_calls import written_calls
@@ -123,7 +123,7 @@ POLICIES = (text_calls(),)
 def run(world, *replies, policies=POLICIES, tools=TOOLS, query="?"):
     model = ScriptedModel(*replies)
     history = [user(query)]
-    answer, events = world.drive(stacked(agent_loop(model, tools, history), tuple(policies)))
+    answer, events = world.drive(apply_policies(agent_loop(model, tools, history), tuple(policies)))
     return answer, history, events, model
 
 
@@ -273,6 +273,6 @@ class TestTextMode:
     def test_the_instruction_stays_and_the_history_is_not_written_to(self, world):
         model = ScriptedModel('final_answer(text="ok")')
         history = [{"role": "system", "content": "Be kind."}, user("?")]
-        world.drive(stacked(agent_loop(model, TOOLS, history), (text_calls(), text_mode())))
+        world.drive(apply_policies(agent_loop(model, TOOLS, history), (text_calls(), text_mode())))
         assert history[0]["content"] == "Be kind."
         assert model.requests[0].messages[0]["content"].startswith("Be kind.\n\n")

@@ -12,18 +12,18 @@ from loguru import logger
 import agentkit
 from agentkit import DefinitionError, ExceptionInfo, JsonAgent, ModelError, ToolCall, Usage
 from agentkit.core.context import Progress
-from agentkit.core.flow import Event, Trouble
+from agentkit.core.flow import Event, WarningEvent
 from agentkit.engine.result import HandedOver, RunStarted, SubRun
 from agentkit.policies.answer_checks import AnswerDoubted
 from agentkit.policies.approval import ApprovalAsked, ApprovalGiven
 from agentkit.policies.budget import PriceUnknown
+from agentkit.policies.calls_in_text import TextCallFound
 from agentkit.policies.compaction import Compacted
-from agentkit.policies.fallback import FallenBack
+from agentkit.policies.fallback_models import FallenBack
 from agentkit.policies.final_request import Landing
 from agentkit.policies.incomplete_replies import ReplyDropped
 from agentkit.policies.loop_detection import ToolsWithdrawn
 from agentkit.policies.rate_limit import Throttled
-from agentkit.policies.text_calls import TextCallFound
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import BoundCall, ToolRetried
 from agentkit.tools.execution.call_tools import ToolAbandoned
@@ -289,7 +289,7 @@ def test_each_event_has_its_line(event, level, text):
 
 
 @dataclass(frozen=True)
-class Sampled(Trouble):
+class Sampled(WarningEvent):
     """What somebody's own policy tells."""
 
     @property

@@ -14,7 +14,7 @@ from agentkit import JsonAgent, ModelError, RunError, Session, ToolRegistry, too
 from agentkit.core import masking as secrets
 from agentkit.core.messages import ToolCall, Usage, assistant
 from agentkit.engine.model import Reply
-from agentkit.policies.retry import WAITS
+from agentkit.policies.retries import WAITS
 from agentkit.schemas.formats import FORMATS
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import ToolResult

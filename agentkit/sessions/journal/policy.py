@@ -16,7 +16,7 @@ from pydantic_core import to_jsonable_python
 from ...core.ask_person import described
 from ...core.background import in_thread
 from ...core.errors import ExceptionInfo, Paused
-from ...core.flow import Done, Effect, Event, Flow, Policy, Trouble, ask, interpret
+from ...core.flow import Done, Effect, Event, Flow, Policy, WarningEvent, ask, interpret
 from ...core.messages import ToolCall, Usage
 from ...engine.loop import Answer
 from ...engine.model import AskModel, Reply
@@ -39,7 +39,7 @@ QUESTION = "It was begun before the run was stopped. Make it again? y, n, or wha
 
 
 @dataclass(frozen=True, slots=True)
-class JournalFailed(Trouble):
+class JournalFailed(WarningEvent):
     """The journal could not be written; the run goes on, and what is missing is written as soon as that is possible."""
 
     error: JournalError

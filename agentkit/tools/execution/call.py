@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from ...core.background import MOST_ITEMS, asettled, in_thread, settled
 from ...core.context import RunContext
 from ...core.errors import ExceptionInfo, ToolError
-from ...core.flow import Trouble
+from ...core.flow import WarningEvent
 from ...core.masking import mask
 from ...core.messages import Message, ToolCall, tool_message
 from ...core.portable import valid_text
@@ -197,7 +197,7 @@ class BoundCall:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolRetried(Trouble):
+class ToolRetried(WarningEvent):
     """A call failed so many times by now, and is made again."""
 
     call: ToolCall

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 
 from ...core.context import Progress
 from ...core.errors import ExceptionInfo, RunError
-from ...core.flow import Event, Trouble
+from ...core.flow import Event, WarningEvent
 from ...core.threads import Stop, abandoned
 from .call import BoundCall, ToolResult
 from .job import Group, Job
@@ -52,7 +52,7 @@ class ToolFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolAbandoned(Trouble):
+class ToolAbandoned(WarningEvent):
     """A call took longer than it may, and its thread cannot be stopped; by now, `threads` such threads still run."""
 
     call: BoundCall

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from ..core.errors import ModelError, ModelErrorKind
-from ..core.flow import Emit, Flow, Policy, Trouble, ask, interpret
+from ..core.flow import Emit, Flow, Policy, WarningEvent, ask, interpret
 from ..engine.model import AskModel, Model
 
 KINDS: frozenset[ModelErrorKind] = frozenset(get_args(ModelErrorKind)) - {"refused"}
@@ -17,7 +17,7 @@ request or have a larger window.  A refusal stays one: to ask around until someb
 
 
 @dataclass(frozen=True, slots=True)
-class FallenBack(Trouble):
+class FallenBack(WarningEvent):
     """A model could not be had; the run goes on with another one, under its name.
 
     What was streamed of the failed reply (the deltas since the last `ModelAsked`) is withdrawn.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.errors import ModelError
-from ..core.flow import Emit, Flow, Policy, Sleep, Trouble, around, ask
+from ..core.flow import Emit, Flow, Policy, Sleep, WarningEvent, around, ask
 from ..engine.model import AskModel
 
 WAITS = (0.5, 1.0, 2.0, 4.0)
@@ -23,7 +23,7 @@ BUDGET = 180.0
 
 
 @dataclass(frozen=True, slots=True)
-class Retrying(Trouble):
+class Retrying(WarningEvent):
     """A request failed and is made again after some seconds.
 
     What was streamed of its reply (the deltas since the last `ModelAsked`) is withdrawn: take it back where shown.

@@ -17,7 +17,7 @@ from ..core.messages import Message, ToolCall, assistant, calls_of, system, text
 from ..engine.model import AskModel, Reply, Request
 from ..tools.registry import ToolRegistry
 from ..tools.text_calls import calls_in_code, without_thoughts
-from .text_calls import is_quoted
+from .calls_in_text import is_quoted
 
 PROTOCOL = """\
 You have tools. To call one, write a block like this, with the tool's name and its arguments as one JSON object:

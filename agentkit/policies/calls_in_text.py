@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.context import RunContext
-from ..core.flow import Emit, Flow, Policy, Trouble, around, ask
+from ..core.flow import Emit, Flow, Policy, WarningEvent, around, ask
 from ..core.messages import Message, ToolCall, assistant, text_of
 from ..engine.model import AskModel, Reply, Request
 from ..tools.text_calls import Written, written_calls
@@ -16,7 +16,7 @@ _INCOMPLETE = ("length", "content_filter")
 
 
 @dataclass(frozen=True, slots=True)
-class TextCallFound(Trouble):
+class TextCallFound(WarningEvent):
     """A reply held its calls as text; they are run as calls, and the history holds them as such."""
 
     calls: tuple[ToolCall, ...]

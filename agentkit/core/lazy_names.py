@@ -1,0 +1,34 @@
+"""Public modules that load a name's home only when the name is used."""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy_names(
+    package: str, homes: Mapping[str, Iterable[str]]
+) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__all__`, `__getattr__` and `__dir__` of the module `package`.
+
+    Args:
+        package: The module's own name, `__name__`.
+        homes: The names that each module defines, a submodule's name included.  The modules are written relative to the
+            package `agentkit`.
+
+    Returns:
+        The sorted names, the function that loads one of them, and the function that lists them.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names}
+    public = sorted(home_of)
+
+    def load(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home = f"agentkit.{home_of[name]}"
+        module = import_module(home)
+        value = getattr(module, name) if hasattr(module, name) else import_module(f"{home}.{name}")
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return public, load, lambda: list(public)
