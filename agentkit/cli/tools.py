@@ -82,7 +82,7 @@ def lint(targets: Sequence[str], strict: bool, as_json: bool) -> None:
     linter = import_module("agentkit.tools.lint")
     entries = candidates(targets)
     findings = linter.lint(entries)
-    costs: dict[str, int] = linter.tokens(entries)
+    costs: dict[str, int] = linter.estimate_tokens(entries)
     if as_json:
         _print_json({"findings": [asdict(finding) for finding in findings], "tokens": costs})
     else:
@@ -114,7 +114,7 @@ def lock(targets: Sequence[str], file: Path, check: bool) -> None:
     current = lockfile.lock(registry_of(targets))
     try:
         if not check:
-            file.write_text(lockfile.lock_text(current), encoding="utf-8")
+            file.write_text(lockfile.format_lock(current), encoding="utf-8")
             click.echo(f"{file}: {len(current['tools'])} tools")
             return
         changes = lockfile.compare_locks(lockfile.read_lock(file.read_text(encoding="utf-8")), current)

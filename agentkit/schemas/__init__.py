@@ -1,14 +1,14 @@
 """From a callable or a type to plain JSON Schema (draft 2020-12), and from arguments to a call."""
 
-from .annotations import Duplicates, FieldText, annotate, texts_of, unknown_name
-from .callables import CallableSchema, arguments_of, own_name, own_text
-from .functions import FunctionSchema, type_schema
+from .annotations import Duplicates, FieldText, annotate, texts_of, unknown_name_error
+from .callables import CallableSchema, build_arguments, derive_description, derive_name
+from .functions import FunctionSchema, build_type_schema
 from .models import ModelSchema, is_arguments_model
-from .naming import check_description, check_name, snake_case
+from .naming import check_description, check_name, to_snake_case
 from .overloads import Choice
 from .references import inline
-from .signature import docstring_of, name_of, plain_function
-from .walk import JsonSchema, children, rebuild
+from .signature import docstring_of, name_of, unwrap_function
+from .walk import JsonSchema, iter_children, rebuild
 
 __all__ = [
     "CallableSchema",
@@ -19,20 +19,20 @@ __all__ = [
     "JsonSchema",
     "ModelSchema",
     "annotate",
-    "arguments_of",
+    "build_arguments",
+    "build_type_schema",
     "check_description",
     "check_name",
-    "children",
+    "derive_description",
+    "derive_name",
     "docstring_of",
     "inline",
     "is_arguments_model",
+    "iter_children",
     "name_of",
-    "own_name",
-    "own_text",
-    "plain_function",
     "rebuild",
-    "snake_case",
     "texts_of",
-    "type_schema",
-    "unknown_name",
+    "to_snake_case",
+    "unknown_name_error",
+    "unwrap_function",
 ]

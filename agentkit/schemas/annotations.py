@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from typing_extensions import Doc, get_type_hints, is_typeddict
 
 from ..core.errors import DefinitionError
-from .docstrings import attribute_texts, read_docstring
+from .docstrings import read_attribute_texts, read_docstring
 from .walk import JsonSchema
 
 FieldText: TypeAlias = str | Mapping[str, Any]
@@ -45,28 +45,28 @@ def annotate(
     `duplicates="error"`.  It stands above what the type says of itself, for every schema built from then on.  Raises
     `DefinitionError` for a field that the type does not have.
     """
-    names = field_names(type_)
-    said = {}
+    names = list_field_names(type_)
+    texts = {}
     for name, text in (fields or {}).items():
         if name not in names:
-            raise unknown_name(f"annotate({type_.__name__})", "field", name, names)
-        said[name] = field_keywords(f"{type_.__name__}.{name}", text, duplicates)
-    _annotated[type_] = TypeTexts(description, said)
+            raise unknown_name_error(f"annotate({type_.__name__})", "field", name, names)
+        texts[name] = read_field_text(f"{type_.__name__}.{name}", text, duplicates)
+    _annotated[type_] = TypeTexts(description, texts)
 
 
-def field_keywords(place: str, text: FieldText, duplicates: Duplicates = "dedupe") -> JsonSchema:
+def read_field_text(place: str, text: FieldText, duplicates: Duplicates = "dedupe") -> JsonSchema:
     """The schema keywords that `text` stands for; `place` names it in errors."""
     if isinstance(text, str):
         return {"description": text}
     if unknown := set(text) - {"description", "enum"}:
-        raise unknown_name(place, "key", unknown.pop(), ["description", "enum"])
+        raise unknown_name_error(place, "key", unknown.pop(), ["description", "enum"])
     keywords = dict(text)
     if "enum" in keywords:
-        keywords["enum"] = _unique(place, list(keywords["enum"]), duplicates)
+        keywords["enum"] = _deduplicate(place, list(keywords["enum"]), duplicates)
     return keywords
 
 
-def _unique(place: str, values: list[Any], duplicates: Duplicates) -> list[Any]:
+def _deduplicate(place: str, values: list[Any], duplicates: Duplicates) -> list[Any]:
     unique = list(dict.fromkeys(str(value) for value in values))
     if len(unique) < len(values) and duplicates == "error":
         repeated = next(value for value in unique if values.count(value) > 1)
@@ -74,23 +74,27 @@ def _unique(place: str, values: list[Any], duplicates: Duplicates) -> list[Any]:
     return unique
 
 
-def unknown_name(place: str, kind: str, name: str, names: Sequence[str]) -> DefinitionError:
+def unknown_name_error(place: str, kind: str, name: str, names: Sequence[str]) -> DefinitionError:
     """The error for a name that does not exist, with the nearest that does."""
     close = get_close_matches(name, names, 1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return DefinitionError(f"{place}: there is no {kind} {name!r}.{hint} There are: {', '.join(names) or 'none'}.")
 
 
-def field_names(type_: type) -> list[str]:
+def list_field_names(type_: type) -> list[str]:
     """The names of the fields of a class, or of the members of an enum."""
     if issubclass(type_, Enum):
         return list(type_.__members__)
     if issubclass(type_, BaseModel):
         return list(type_.model_fields)
-    return list(getattr(type_, "__annotations__", {})) if not dataclasses.is_dataclass(type_) else _all_hints(type_)
+    return (
+        list(getattr(type_, "__annotations__", {}))
+        if not dataclasses.is_dataclass(type_)
+        else _list_dataclass_fields(type_)
+    )
 
 
-def _all_hints(type_: type) -> list[str]:
+def _list_dataclass_fields(type_: type) -> list[str]:
     return [entry.name for entry in dataclasses.fields(type_)]
 
 
@@ -101,29 +105,29 @@ def texts_of(type_: type) -> TypeTexts:
     the class docstring's section.  (What a pydantic `Field` says is in the schema already and stands above the last
     three.)
     """
-    own = _own_texts(type_)
-    said = _annotated.get(type_)
-    if said is None:
+    own = _read_own_texts(type_)
+    given = _annotated.get(type_)
+    if given is None:
         return own
-    return TypeTexts(said.description or own.description, {**own.fields, **said.fields})
+    return TypeTexts(given.description or own.description, {**own.fields, **given.fields})
 
 
-def is_said(type_: type, name: str) -> bool:
+def is_annotated(type_: type, name: str) -> bool:
     """Whether `annotate` says something of the field, so that it stands above the type's own schema."""
-    said = _annotated.get(type_)
-    return said is not None and name in said.fields
+    given = _annotated.get(type_)
+    return given is not None and name in given.fields
 
 
-def _own_texts(type_: type) -> TypeTexts:
-    names = field_names(type_)
-    documentation = read_docstring(_own_docstring(type_), names)
-    texts = {**documentation.parameters, **attribute_texts(type_), **_metadata_texts(type_)}
+def _read_own_texts(type_: type) -> TypeTexts:
+    names = list_field_names(type_)
+    documentation = read_docstring(_read_own_docstring(type_), names)
+    texts = {**documentation.parameters, **read_attribute_texts(type_), **_read_metadata_texts(type_)}
     return TypeTexts(
         documentation.description, {name: {"description": text} for name, text in texts.items() if name in names}
     )
 
 
-def _own_docstring(type_: type) -> str | None:
+def _read_own_docstring(type_: type) -> str | None:
     """The docstring that somebody wrote for this class; not the one that Python or a base class provides."""
     text = type_.__dict__.get("__doc__")
     if not isinstance(text, str) or (is_typeddict(type_) and text.startswith("dict() -> new empty")):
@@ -132,23 +136,23 @@ def _own_docstring(type_: type) -> str | None:
     return None if generated else inspect.cleandoc(text)
 
 
-def _metadata_texts(type_: type) -> dict[str, str]:
+def _read_metadata_texts(type_: type) -> dict[str, str]:
     try:
         hints = get_type_hints(type_, include_extras=True)
     except Exception:  # a name that only pydantic can resolve: the schema has been built, the texts are a courtesy
         return {}
-    return {name: text for name, hint in hints.items() if (text := metadata_text(hint))}
+    return {name: text for name, hint in hints.items() if (text := read_metadata_text(hint))}
 
 
-def unqualified(hint: Any) -> Any:
+def strip_qualifiers(hint: Any) -> Any:
     """The type inside `Required`, `NotRequired` and `ReadOnly`."""
     name = getattr(get_origin(hint), "_name", None) or getattr(get_origin(hint), "__name__", "")
-    return unqualified(get_args(hint)[0]) if name in ("Required", "NotRequired", "ReadOnly") else hint
+    return strip_qualifiers(get_args(hint)[0]) if name in ("Required", "NotRequired", "ReadOnly") else hint
 
 
-def metadata_text(annotation: Any) -> str:
+def read_metadata_text(annotation: Any) -> str:
     """The text in `Annotated[T, "text"]` or `Annotated[T, Doc("text")]`, the last if there are several."""
-    text, annotation = "", unqualified(annotation)
+    text, annotation = "", strip_qualifiers(annotation)
     for entry in get_args(annotation)[1:] if hasattr(annotation, "__metadata__") else ():
         text = entry if isinstance(entry, str) else entry.documentation if isinstance(entry, Doc) else text
     return text

@@ -14,8 +14,8 @@ from textwrap import dedent
 from docstring_parser import DocstringStyle, ParseError, parse
 
 OTHER_STYLES = (DocstringStyle.NUMPYDOC, DocstringStyle.REST, DocstringStyle.EPYDOC)
-NAMED = "Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Attributes"
-SECTION = re.compile(rf"(?P<title>{NAMED}|Returns?|Yields?|Raises|Except(?:ions)?)[ \t]*:[ \t]*")
+SECTION_TITLES = "Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Attributes"
+SECTION = re.compile(rf"(?P<title>{SECTION_TITLES}|Returns?|Yields?|Raises|Except(?:ions)?)[ \t]*:[ \t]*")
 ENTRY = re.compile(r"(?P<names>[`*]*\w+[`]*(?:[ \t]*,[ \t]*[`*]*\w+`*)*)[ \t]*(?:\([^)]*\)+)?[ \t]*:(?!:)(?P<text>.*)")
 UNDERLINED = re.compile(r"(?m)^[ \t]*-{3,}[ \t]*$")
 ATTRIBUTE = re.compile(r"""(?m)^[ \t]+\w+[ \t]*[:=][^\n]*\n[ \t]+[rR]?["']""")
@@ -36,19 +36,19 @@ def read_docstring(text: str | None, names: Collection[str]) -> Documentation:
     """
     if not text or not text.strip():
         return Documentation()
-    readings = [_google(text, names)]
+    readings = [_parse_google(text, names)]
     if UNDERLINED.search(text) or re.search(r"(?m)^[ \t]*[:@]\w+", text):
-        readings += [reading for style in OTHER_STYLES if (reading := _parsed(text, style, names)) is not None]
+        readings += [reading for style in OTHER_STYLES if (reading := _parse_style(text, style, names)) is not None]
     return max(readings, key=lambda reading: len(reading.parameters))
 
 
-def _parsed(text: str, style: DocstringStyle, names: Collection[str]) -> Documentation | None:
+def _parse_style(text: str, style: DocstringStyle, names: Collection[str]) -> Documentation | None:
     try:
         parsed = parse(text, style=style)
     except ParseError:
         return None
     parameters = {
-        name: _one_line(entry.description)
+        name: _join_lines(entry.description)
         for entry in parsed.params
         if entry.description
         for name in re.findall(r"\w+", entry.arg_name)
@@ -57,7 +57,7 @@ def _parsed(text: str, style: DocstringStyle, names: Collection[str]) -> Documen
     return Documentation((parsed.description or "").strip(), parameters)
 
 
-def _google(text: str, names: Collection[str]) -> Documentation:
+def _parse_google(text: str, names: Collection[str]) -> Documentation:
     """Google style, read with patience: docstring-parser gives up a whole section for one line without a colon."""
     kept: list[str] = []
     parameters: dict[str, str] = {}
@@ -65,34 +65,34 @@ def _google(text: str, names: Collection[str]) -> Documentation:
     while lines:
         line = lines.pop(0)
         section = SECTION.fullmatch(line.strip())
-        at_start = not kept and not parameters and bool(lines) and not _indent(lines[0])
-        block = _block(lines, -1 if at_start else _indent(line)) if section else []
+        at_start = not kept and not parameters and bool(lines) and not _count_indent(lines[0])
+        block = _take_block(lines, -1 if at_start else _count_indent(line)) if section else []
         if section is None or not block:
             kept.append(line)
-        elif section["title"] in NAMED.split("|"):
-            parameters |= _entries(block, names)
+        elif section["title"] in SECTION_TITLES.split("|"):
+            parameters |= _read_entries(block, names)
     description = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
     return Documentation(description, parameters)
 
 
-def _block(lines: list[str], indent: int) -> list[str]:
+def _take_block(lines: list[str], indent: int) -> list[str]:
     """Take from `lines` those that belong to a section whose title stands at `indent`.
 
     -1 stands for a title that opens the docstring, whose lines are not indented: they end at the first empty one.
     """
     block: list[str] = []
-    while lines and (_indent(lines[0]) > indent if lines[0].strip() else indent >= 0):
+    while lines and (_count_indent(lines[0]) > indent if lines[0].strip() else indent >= 0):
         block.append(lines.pop(0))
     return dedent("\n".join(block)).splitlines() if any(line.strip() for line in block) else []
 
 
-def _entries(block: list[str], names: Collection[str]) -> dict[str, str]:
+def _read_entries(block: list[str], names: Collection[str]) -> dict[str, str]:
     """`name (type): text` lines with what follows them; a line that is none belongs to the entry above it."""
     texts: dict[str, list[str]] = {}
     current: list[str] = []
-    base = min(_indent(line) for line in block if line.strip())
+    base = min(_count_indent(line) for line in block if line.strip())
     for line in block:
-        entry = ENTRY.fullmatch(line.strip()) if _indent(line) == base else None
+        entry = ENTRY.fullmatch(line.strip()) if _count_indent(line) == base else None
         found = re.findall(r"\w+", entry["names"]) if entry else []
         if entry and any(name in names for name in found):
             current = [entry["text"]]
@@ -101,18 +101,18 @@ def _entries(block: list[str], names: Collection[str]) -> dict[str, str]:
             current = []  # an entry about something that does not exist
         else:
             current.append(line)
-    return {name: joined for name, parts in texts.items() if (joined := _one_line(" ".join(parts)))}
+    return {name: joined for name, parts in texts.items() if (joined := _join_lines(" ".join(parts)))}
 
 
-def attribute_texts(cls: type) -> dict[str, str]:
+def read_attribute_texts(cls: type) -> dict[str, str]:
     """The strings that stand under a class's attributes in its source, where the source can be had."""
     module = sys.modules.get(cls.__module__)
     path = getattr(module, "__file__", None)
-    return dict(_texts_of_file(path).get(cls.__qualname__, {})) if path else {}
+    return dict(_read_file(path).get(cls.__qualname__, {})) if path else {}
 
 
 @cache
-def _texts_of_file(path: str) -> dict[str, dict[str, str]]:
+def _read_file(path: str) -> dict[str, dict[str, str]]:
     """The attribute texts of all classes of a file, by qualified name; the file is parsed only if it may hold some."""
     source = "".join(linecache.getlines(path))
     if not ATTRIBUTE.search(source):
@@ -129,25 +129,25 @@ def _collect(node: ast.AST, prefix: str, found: dict[str, dict[str, str]]) -> No
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.ClassDef):
             name = f"{prefix}{child.name}"
-            found[name] = _attributes(child.body)
+            found[name] = _read_attributes(child.body)
             _collect(child, f"{name}.", found)
         elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             _collect(child, f"{prefix}{child.name}.<locals>.", found)
 
 
-def _attributes(body: list[ast.stmt]) -> dict[str, str]:
+def _read_attributes(body: list[ast.stmt]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for statement, following in pairwise(body):
         target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
         value = following.value if isinstance(following, ast.Expr) else None
         if isinstance(target, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str):
-            texts[target.id] = _one_line(inspect.cleandoc(value.value))
+            texts[target.id] = _join_lines(inspect.cleandoc(value.value))
     return texts
 
 
-def _indent(line: str) -> int:
+def _count_indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     return " ".join(text.split())

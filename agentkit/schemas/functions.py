@@ -16,15 +16,15 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnno
 
 from ..core.context import is_injected
 from ..core.errors import DefinitionError
-from .annotations import Duplicates, FieldText, field_keywords, metadata_text, unknown_name
+from .annotations import Duplicates, FieldText, read_field_text, read_metadata_text, unknown_name_error
 from .docstrings import Documentation, read_docstring
-from .extra_keys import extra_keys
+from .extra_keys import choose_extra_keys
 from .generator import PlainJsonSchema
-from .pydantic_types import adapted
+from .pydantic_types import adapt_annotation
 from .signature import MISSING, Kind, docstring_of, name_of, read_signature
 from .walk import JsonSchema, rebuild
 
-UNUSABLE = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError)
+UNUSABLE_TYPE_ERRORS = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError)
 
 
 class FunctionSchema:
@@ -55,10 +55,10 @@ class FunctionSchema:
         }
         shown = [parameter for parameter in signature.parameters.values() if parameter.name not in self.injected]
         self.documentation: Documentation = read_docstring(docstring_of(function), [entry.name for entry in shown])
-        self._said = _said(function, texts or {}, shown, duplicates)
-        shown = [_with_enum(parameter, self._said.get(parameter.name, {})) for parameter in shown]
-        self._shown, self._adapter, self._raw = _usable(function, shown)
-        self._extra = extra_keys({**self._raw, "additionalProperties": False})
+        self._texts = _read_texts(function, texts or {}, shown, duplicates)
+        shown = [_restrict_to_enum(parameter, self._texts.get(parameter.name, {})) for parameter in shown]
+        self._shown, self._adapter, self._raw = _build_usable(function, shown)
+        self._extra = choose_extra_keys({**self._raw, "additionalProperties": False})
         validate_json = self._adapter.validator.validate_json  # past the wrapper: it is called for every call
         self._validate_json = partial(validate_json, extra=self._extra) if "$defs" in self._raw else validate_json
         self._order = list(signature.parameters.values())
@@ -70,13 +70,13 @@ class FunctionSchema:
     @cached_property
     def parameters(self) -> JsonSchema:
         """The plain JSON Schema (draft 2020-12) of the arguments: always an object."""
-        schema = rebuild(self._raw, without_title)
+        schema = rebuild(self._raw, drop_title)
         properties = schema.setdefault("properties", {})
-        annotated = {parameter.name: metadata_text(parameter.annotation) for parameter in self._shown}
+        annotated = {parameter.name: read_metadata_text(parameter.annotation) for parameter in self._shown}
         for name, place in properties.items():
             if text := annotated.get(name) or self.documentation.parameters.get(name):
                 place.setdefault("description", text)
-            place |= self._said.get(name, {})
+            place |= self._texts.get(name, {})
         return schema
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
@@ -109,7 +109,7 @@ class FunctionSchema:
         return partial(self.function, *args, **given)
 
 
-def _said(
+def _read_texts(
     function: Callable[..., Any],
     texts: Mapping[str, FieldText],
     parameters: list[inspect.Parameter],
@@ -118,38 +118,38 @@ def _said(
     names = [parameter.name for parameter in parameters]
     for name in texts:
         if name not in names:
-            raise unknown_name(name_of(function), "parameter", name, names)
-    return {name: field_keywords(f"{name_of(function)}: {name}", text, duplicates) for name, text in texts.items()}
+            raise unknown_name_error(name_of(function), "parameter", name, names)
+    return {name: read_field_text(f"{name_of(function)}: {name}", text, duplicates) for name, text in texts.items()}
 
 
-def _with_enum(parameter: inspect.Parameter, said: JsonSchema) -> inspect.Parameter:
+def _restrict_to_enum(parameter: inspect.Parameter, text: JsonSchema) -> inspect.Parameter:
     """A string parameter that was given enum values takes only those."""
-    if "enum" not in said or parameter.annotation is not str:
+    if "enum" not in text or parameter.annotation is not str:
         return parameter
-    return parameter.replace(annotation=Literal[tuple(said["enum"])])
+    return parameter.replace(annotation=Literal[tuple(text["enum"])])
 
 
-def _usable(
+def _build_usable(
     function: Callable[..., Any], parameters: list[inspect.Parameter]
 ) -> tuple[list[inspect.Parameter], "TypeAdapter[dict[str, Any]]", JsonSchema]:
     """The parameters that a model can be shown, their validator and schema.
 
     A parameter that cannot be shown keeps its default; without one, `DefinitionError`.
     """
-    parameters = [parameter.replace(annotation=adapted(parameter.annotation)) for parameter in parameters]
+    parameters = [parameter.replace(annotation=adapt_annotation(parameter.annotation)) for parameter in parameters]
     try:
-        adapter = _adapter(parameters)
+        adapter = _build_adapter(parameters)
         return parameters, adapter, adapter.json_schema(schema_generator=PlainJsonSchema)
-    except UNUSABLE:
+    except UNUSABLE_TYPE_ERRORS:
         parameters = [parameter for parameter in parameters if _is_usable(function, parameter)]
-        adapter = _adapter(parameters)
+        adapter = _build_adapter(parameters)
         return parameters, adapter, adapter.json_schema(schema_generator=PlainJsonSchema)
 
 
 def _is_usable(function: Callable[..., Any], parameter: inspect.Parameter) -> bool:
     try:
-        _adapter([parameter]).json_schema(schema_generator=PlainJsonSchema)
-    except UNUSABLE as error:
+        _build_adapter([parameter]).json_schema(schema_generator=PlainJsonSchema)
+    except UNUSABLE_TYPE_ERRORS as error:
         if parameter.default is not Kind.empty:
             return False
         type_name = getattr(parameter.annotation, "__name__", str(parameter.annotation))
@@ -162,17 +162,19 @@ def _is_usable(function: Callable[..., Any], parameter: inspect.Parameter) -> bo
     return True
 
 
-def _adapter(parameters: list[inspect.Parameter]) -> TypeAdapter[dict[str, Any]]:
+def _build_adapter(parameters: list[inspect.Parameter]) -> TypeAdapter[dict[str, Any]]:
     def twin(**arguments: Any) -> dict[str, Any]:
         return arguments
 
-    by_keyword = sorted((_by_keyword(parameter) for parameter in parameters), key=lambda parameter: parameter.kind)
+    by_keyword = sorted(
+        (_make_keyword_only(parameter) for parameter in parameters), key=lambda parameter: parameter.kind
+    )
     twin.__signature__ = inspect.Signature(by_keyword)  # type: ignore[attr-defined]
     twin.__annotations__ = {parameter.name: parameter.annotation for parameter in by_keyword}
     return TypeAdapter[dict[str, Any]](cast(Any, twin))
 
 
-def _by_keyword(parameter: inspect.Parameter) -> inspect.Parameter:
+def _make_keyword_only(parameter: inspect.Parameter) -> inspect.Parameter:
     if parameter.kind is Kind.VAR_KEYWORD:
         return parameter
     if parameter.kind is Kind.VAR_POSITIONAL:
@@ -180,15 +182,15 @@ def _by_keyword(parameter: inspect.Parameter) -> inspect.Parameter:
     return parameter.replace(kind=Kind.KEYWORD_ONLY)
 
 
-def type_schema(type_: Any) -> JsonSchema:
+def build_type_schema(type_: Any) -> JsonSchema:
     """The plain JSON Schema of any type; `DefinitionError` if it has none."""
     try:
-        return rebuild(TypeAdapter(adapted(type_)).json_schema(schema_generator=PlainJsonSchema), without_title)
-    except UNUSABLE as error:
+        return rebuild(TypeAdapter(adapt_annotation(type_)).json_schema(schema_generator=PlainJsonSchema), drop_title)
+    except UNUSABLE_TYPE_ERRORS as error:
         raise DefinitionError(f"{type_!r} cannot be described: {str(error).splitlines()[0]}") from error
 
 
-def without_title(schema: JsonSchema) -> JsonSchema:
+def drop_title(schema: JsonSchema) -> JsonSchema:
     """One schema without its title; a property called title is no title."""
     if isinstance(schema.get("title"), str):
         del schema["title"]

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticSerializationError, core_schema
 
-from .annotations import is_said, texts_of
+from .annotations import is_annotated, texts_of
 from .walk import JsonSchema
 
 
@@ -29,15 +29,15 @@ class PlainJsonSchema(GenerateJsonSchema):
         return value
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        return _with_texts(super().model_schema(schema), schema["cls"])
+        return _add_texts(super().model_schema(schema), schema["cls"])
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
-        return _with_texts(super().dataclass_schema(schema), schema["cls"])
+        return _add_texts(super().dataclass_schema(schema), schema["cls"])
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
         result = super().typed_dict_schema(schema)
         cls = schema.get("cls")
-        return _with_texts(result, cls) if cls else result
+        return _add_texts(result, cls) if cls else result
 
     def named_tuple_schema(self, schema: Any) -> JsonSchemaValue:
         """The array form that pydantic gives; each place says the name of its field."""
@@ -57,11 +57,11 @@ class PlainJsonSchema(GenerateJsonSchema):
             place = self.get_schema_from_definitions(result["$ref"]) if "$ref" in result else result
             if place is not None:
                 place.pop("description", None)
-                place |= _enum_text(schema["cls"])
+                place |= _describe_enum(schema["cls"])
         return result
 
 
-def _enum_text(cls: type[Enum]) -> JsonSchema:
+def _describe_enum(cls: type[Enum]) -> JsonSchema:
     texts = texts_of(cls)
     meanings = [
         f"{member.value}: {texts.fields[name]['description']}"
@@ -72,7 +72,7 @@ def _enum_text(cls: type[Enum]) -> JsonSchema:
     return {"description": description} if description else {}
 
 
-def _with_texts(schema: JsonSchema, cls: type) -> JsonSchema:
+def _add_texts(schema: JsonSchema, cls: type) -> JsonSchema:
     """`schema` with the description of `cls` and of its fields."""
     if "properties" not in schema:
         return schema
@@ -87,7 +87,7 @@ def _with_texts(schema: JsonSchema, cls: type) -> JsonSchema:
     }
     for key, place in schema["properties"].items():
         name = aliases.get(key, key)
-        if is_said(cls, name):
+        if is_annotated(cls, name):
             place |= texts.fields[name]
         elif name in texts.fields:
             place.setdefault("description", texts.fields[name]["description"])

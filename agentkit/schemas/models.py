@@ -13,10 +13,10 @@ from ..core.context import is_injected
 from ..core.errors import DefinitionError
 from .annotations import texts_of
 from .docstrings import Documentation
-from .extra_keys import extra_keys
-from .functions import UNUSABLE, FunctionSchema, without_title
+from .extra_keys import choose_extra_keys
+from .functions import UNUSABLE_TYPE_ERRORS, FunctionSchema, drop_title
 from .generator import PlainJsonSchema
-from .pydantic_types import adapted
+from .pydantic_types import adapt_annotation
 from .signature import read_signature
 from .walk import JsonSchema, rebuild
 
@@ -39,10 +39,10 @@ class ModelSchema:
         }
         self._fields = FunctionSchema(model) if issubclass(model, tuple) else None
         try:
-            self._adapter: TypeAdapter[Any] = TypeAdapter(adapted(model))
+            self._adapter: TypeAdapter[Any] = TypeAdapter(adapt_annotation(model))
             self._raw = self._adapter.json_schema(schema_generator=PlainJsonSchema)
-            self._extra = extra_keys(self._raw, model)
-        except UNUSABLE as error:
+            self._extra = choose_extra_keys(self._raw, model)
+        except UNUSABLE_TYPE_ERRORS as error:
             reason = str(error).splitlines()[0]
             raise DefinitionError(
                 f"{model.__name__}: a field has a type that a model cannot write: {reason}"
@@ -53,7 +53,7 @@ class ModelSchema:
         """The plain JSON Schema of the class's fields: an object; its own description is the tool's."""
         if self._fields is not None:
             return self._fields.parameters
-        schema = rebuild(self._raw, without_title)
+        schema = rebuild(self._raw, drop_title)
         if "$ref" in schema:  # a class that contains itself: the root is taken out of its definitions
             name = schema.pop("$ref").removeprefix("#/$defs/")
             schema = {**schema["$defs"][name], "properties": {**schema["$defs"][name]["properties"]}, **schema}
@@ -81,7 +81,7 @@ def is_arguments_model(annotation: Any) -> bool:
     return is_model or dataclasses.is_dataclass(annotation) or is_typeddict(annotation) or is_named_tuple
 
 
-def arguments_model(function: Callable[..., Any]) -> type | None:
+def find_arguments_model(function: Callable[..., Any]) -> type | None:
     """The class that holds the arguments of `function`, if it takes just one and that is meant to: `...Args`."""
     parameters = read_signature(function).parameters.values()
     shown = [parameter for parameter in parameters if not is_injected(parameter.annotation)]

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from ..core.errors import DefinitionError
-from .signature import name_of, plain_function
+from .signature import name_of, unwrap_function
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """What every provider takes as a tool's name (OpenAI and Anthropic: 64 characters; Gemini: no digit first)."""
 SUFFIX = re.compile(r"(?<=.)(Args|Arguments|Tool)$")
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -16,9 +16,9 @@ HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 def check_name(name: str, remedy: str = "@tool(name={!r})", prefix: str = "") -> None:
     """Raise `DefinitionError` for a name that a provider would refuse, after `prefix`, with one that none would."""
-    if not NAME.fullmatch(whole := prefix + name):
+    if not TOOL_NAME.fullmatch(whole := prefix + name):
         text = re.sub(r"[^A-Za-z0-9_-]+", "_", whole).strip("_-")[:64]
-        better = text if NAME.fullmatch(text) else f"tool_{text}"[:64]
+        better = text if TOOL_NAME.fullmatch(text) else f"tool_{text}"[:64]
         raise DefinitionError(
             f"{whole!r} cannot be a tool's name: providers take letters, digits, _ and -, not starting with a digit "
             f"or -, at most 64 characters. Give another one: {remedy.format(better.removeprefix(prefix))}."
@@ -35,19 +35,19 @@ def check_description(name: str, description: str, remedy: str = "") -> None:
         raise DefinitionError(f"the tool {name!r} has no description, and a model must know what it is for. {remedy}")
 
 
-def snake_case(class_name: str) -> str:
+def to_snake_case(class_name: str) -> str:
     """The name of the tool that a class makes: `GetWeatherArgs` -> `get_weather`, `HTTPGetArgs` -> `http_get`."""
     return HUMP.sub("_", SUFFIX.sub("", class_name)).lower()
 
 
-def function_name(function: Callable[..., Any]) -> str:
+def name_of_callable(function: Callable[..., Any]) -> str:
     """The own name of a callable; an object that can be called has its class's; a lambda has none to offer."""
-    inner = plain_function(function)
+    inner = unwrap_function(function)
     name = getattr(inner, "__name__", "")
     if name == "__call__":
         while isinstance(function, partial):
             function = function.func
-        return snake_case(type(function).__name__)
+        return to_snake_case(type(function).__name__)
     if name == "<lambda>":
         raise DefinitionError(
             f"{name_of(function)}: a lambda has no name a model could call. "

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from ..core.errors import DefinitionError
 from .docstrings import Documentation, read_docstring
 from .functions import FunctionSchema
-from .signature import docstring_of, name_of, plain_function, read_signature
+from .signature import docstring_of, name_of, read_signature, unwrap_function
 from .walk import JsonSchema
 
 Choice: TypeAlias = int | Sequence[Any] | Callable[[inspect.Signature], bool]
@@ -23,12 +23,12 @@ def signatures_of(function: Callable[..., Any]) -> list[inspect.Signature]:
         registry := getattr(function, "registry", None), Mapping
     ):
         cases = {implementation: type_ for type_, implementation in registry.items() if type_ is not object}
-        return [_dispatched(implementation, type_) for implementation, type_ in cases.items()]
-    inner = plain_function(function)
+        return [_signature_of_case(implementation, type_) for implementation, type_ in cases.items()]
+    inner = unwrap_function(function)
     return [read_signature(variant) for variant in get_overloads(inner)] if inspect.isfunction(inner) else []
 
 
-def _dispatched(implementation: Callable[..., Any], type_: type) -> inspect.Signature:
+def _signature_of_case(implementation: Callable[..., Any], type_: type) -> inspect.Signature:
     """The signature of one case of a singledispatch function; its first parameter has the type of the case."""
     signature = read_signature(implementation)
     first, *rest = signature.parameters.values()
@@ -38,7 +38,9 @@ def _dispatched(implementation: Callable[..., Any], type_: type) -> inspect.Sign
     return signature.replace(parameters=[annotated, *rest])
 
 
-def chosen(function: Callable[..., Any], signatures: Sequence[inspect.Signature], choice: Choice) -> inspect.Signature:
+def choose_signature(
+    function: Callable[..., Any], signatures: Sequence[inspect.Signature], choice: Choice
+) -> inspect.Signature:
     """The signature that `choice` names; `DefinitionError` lists those there are when it is not exactly one."""
     if isinstance(choice, int):
         found = list(signatures[choice : choice + 1]) if choice >= 0 else []
@@ -46,7 +48,7 @@ def chosen(function: Callable[..., Any], signatures: Sequence[inspect.Signature]
         found = [signature for signature in signatures if choice(signature)]
     else:
         wanted = list(choice)
-        found = [signature for signature in signatures if _types(signature) == wanted]
+        found = [signature for signature in signatures if _types_of_signature(signature) == wanted]
     if len(found) != 1:
         listed = "; ".join(f"{place}: {signature}" for place, signature in enumerate(signatures)) or "none"
         raise DefinitionError(
@@ -55,7 +57,7 @@ def chosen(function: Callable[..., Any], signatures: Sequence[inspect.Signature]
     return found[0]
 
 
-def _types(signature: inspect.Signature) -> list[Any]:
+def _types_of_signature(signature: inspect.Signature) -> list[Any]:
     return [parameter.annotation for parameter in signature.parameters.values()]
 
 

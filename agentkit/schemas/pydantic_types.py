@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_ar
 from pydantic import BeforeValidator, WithJsonSchema
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
-from .annotations import unqualified
+from .annotations import strip_qualifiers
 
 SCALARS = (str, int, float, bool, type(None))
 
 
-def adapted(annotation: Any) -> Any:
+def adapt_annotation(annotation: Any) -> Any:
     """`annotation` with the types inside it that need it replaced; the same object if none does.
 
     - `typing.TypedDict` before Python 3.12 (pydantic refuses it) becomes typing_extensions' one;
@@ -22,16 +22,16 @@ def adapted(annotation: Any) -> Any:
     """
     if isinstance(annotation, type):
         if is_typeddict(annotation) and sys.version_info < (3, 12):
-            return _typed_dict(annotation)
+            return _convert_typed_dict(annotation)
         if issubclass(annotation, Enum) and not all(isinstance(member.value, SCALARS) for member in annotation):
-            return _by_name(annotation)
+            return _read_by_name(annotation)
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is None or origin is Literal or not args:
         return annotation
     if origin is Annotated:
-        inner = adapted(args[0])
+        inner = adapt_annotation(args[0])
         return annotation if inner is args[0] else Annotated[inner, *annotation.__metadata__]
-    inside = tuple(adapted(arg) if not isinstance(arg, list) else arg for arg in args)
+    inside = tuple(adapt_annotation(arg) if not isinstance(arg, list) else arg for arg in args)
     if all(new is old for new, old in zip(inside, args, strict=True)):
         return annotation
     if origin in (Union, types.UnionType):
@@ -42,7 +42,7 @@ def adapted(annotation: Any) -> Any:
 _typed_dicts: dict[type, Any] = {}
 
 
-def _typed_dict(type_: Any) -> Any:
+def _convert_typed_dict(type_: Any) -> Any:
     """The same TypedDict, made by typing_extensions; one that contains itself does so by its new form."""
     if getattr(type_, "__module__", "") == "typing_extensions" or type(type_).__module__ == "typing_extensions":
         return type_
@@ -50,7 +50,9 @@ def _typed_dict(type_: Any) -> Any:
         _typed_dicts[type_] = type_  # while it is being made, a reference to itself stays as it is
         hints: Mapping[str, Any] = get_type_hints(type_, include_extras=True)
         fields = {
-            name: (Required if name in type_.__required_keys__ else NotRequired)[adapted(unqualified(hint))]
+            name: (Required if name in type_.__required_keys__ else NotRequired)[
+                adapt_annotation(strip_qualifiers(hint))
+            ]
             for name, hint in hints.items()
         }
         new = TypedDict(type_.__name__, fields)  # type: ignore[misc]
@@ -59,7 +61,7 @@ def _typed_dict(type_: Any) -> Any:
     return _typed_dicts[type_]
 
 
-def _by_name(type_: type[Enum]) -> Any:
+def _read_by_name(type_: type[Enum]) -> Any:
     members = type_.__members__
 
     def read(value: Any) -> Any:

@@ -37,21 +37,21 @@ class RawSchema:
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
         """Validate `arguments` (JSON text or a mapping) and return the call; raises `ValueError` with the findings."""
-        given = _object(arguments) if isinstance(arguments, str) else dict(arguments)
+        given = _parse_object(arguments) if isinstance(arguments, str) else dict(arguments)
         if not isinstance(given, dict):
             names = ", ".join(self.parameters["properties"]) or "none"
             raise ValueError(f"the arguments must be one JSON object with the parameters {names}")
-        if findings := [f"{_path(error)}{error.message}" for error in self._validator.iter_errors(given)]:
+        if findings := [f"{_format_path(error)}{error.message}" for error in self._validator.iter_errors(given)]:
             raise ValueError("; ".join(findings[:5]))
         return partial(self._call, **given, **(injected or {}))
 
 
-def _path(error: Any) -> str:
+def _format_path(error: Any) -> str:
     path = ".".join(map(str, error.absolute_path))
     return f"{path}: " if path else ""
 
 
-def _object(text: str) -> Any:
+def _parse_object(text: str) -> Any:
     try:
         return from_json(text, allow_inf_nan=False)
     except ValueError as error:

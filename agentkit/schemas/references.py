@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..core.errors import DefinitionError
-from .walk import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, JsonSchema, children, rebuild
+from .walk import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, JsonSchema, iter_children, rebuild
 
 PREFIX = "#/$defs/"
 _REF = "\0$ref"
@@ -26,11 +26,11 @@ class _Sealed:
 
 def check_references(schema: JsonSchema) -> None:
     """Raise `DefinitionError` for a reference that leads nowhere or out of the schema: nothing is ever fetched."""
-    for reference in _references(schema):
-        _target(schema, reference)
+    for reference in _iter_references(schema):
+        _find_target(schema, reference)
 
 
-def collected(schema: JsonSchema) -> JsonSchema:
+def collect_definitions(schema: JsonSchema) -> JsonSchema:
     """A copy of `schema` in which all that is referred to, and nothing else, stands in `$defs`, under short names.
 
     The names are unique letters, digits and underscores; every reference reads `#/$defs/<name>`.  Raises
@@ -43,7 +43,7 @@ def collected(schema: JsonSchema) -> JsonSchema:
             node.pop(home, None)
         if isinstance(reference := node.get("$ref"), str):
             if reference not in names:
-                names[reference] = _short(reference, set(names.values()))
+                names[reference] = _shorten(reference, set(names.values()))
             node["$ref"] = PREFIX + names[reference]
         return node
 
@@ -51,7 +51,7 @@ def collected(schema: JsonSchema) -> JsonSchema:
     definitions: dict[str, JsonSchema] = {}
     while waiting := [reference for reference in names if names[reference] not in definitions]:
         for reference in waiting:
-            target = _target(schema, reference)
+            target = _find_target(schema, reference)
             definitions[names[reference]] = rebuild(_without_definitions(target), settle)
     return {**settled, "$defs": definitions} if definitions else settled
 
@@ -62,22 +62,22 @@ def inline(schema: JsonSchema) -> JsonSchema:
     Keywords beside a `$ref` win over those of its target.  No two parts of the copy are the same object.  Raises
     `DefinitionError` as `collected` does.
     """
-    whole = collected(schema)
+    whole = collect_definitions(schema)
     if "$defs" not in whole:
         return whole
-    kept = _cyclic(whole["$defs"])
+    kept = _find_cycles(whole["$defs"])
     import jsonref  # imports requests, hence here
 
     def seal(node: JsonSchema) -> JsonSchema:
         stays = str(node.get("$ref")).removeprefix(PREFIX) in kept
         followed = {key for key in node if key in _PLACES or (key == "$ref" and not stays)}
-        return _names_changed(
+        return _rename_keys(
             {key: value if key in followed else _Sealed(value) for key, value in node.items()}, "$ref", _REF
         )
 
     def opened(node: JsonSchema) -> JsonSchema:
         unsealed = {key: value.value if isinstance(value, _Sealed) else value for key, value in node.items()}
-        return _names_changed(unsealed, _REF, "$ref")
+        return _rename_keys(unsealed, _REF, "$ref")
 
     sealed = rebuild(whole, seal)
     resolved: Any = jsonref.replace_refs(sealed, proxies=False, lazy_load=False, merge_props=True, loader=_refuse)
@@ -91,7 +91,7 @@ def _refuse(uri: str) -> Any:
     raise DefinitionError(f"the schema refers to {uri!r}: only references within it (#/$defs/...) work")
 
 
-def _names_changed(node: JsonSchema, name: str, new: str) -> JsonSchema:
+def _rename_keys(node: JsonSchema, name: str, new: str) -> JsonSchema:
     """`node` with the properties (and whatever else it names) called `name` called `new`."""
     for key in SCHEMA_MAPS & set(node):
         if isinstance(node[key], dict) and name in node[key]:
@@ -103,21 +103,21 @@ def _without_definitions(schema: JsonSchema) -> JsonSchema:
     return {key: value for key, value in schema.items() if key not in _HOMES}
 
 
-def _short(reference: str, taken: set[str]) -> str:
+def _shorten(reference: str, taken: set[str]) -> str:
     """The last part of the reference, without the module path that pydantic may put before it."""
     last = unquote(reference).rsplit("/", 1)[-1].rsplit("__", 1)[-1]
     name = re.sub(r"[^A-Za-z0-9_]+", "_", last).strip("_")[:40] or "Whole"
     return next(free for free in chain([name], (f"{name}_{number}" for number in count(2))) if free not in taken)
 
 
-def _references(schema: JsonSchema) -> Iterator[str]:
+def _iter_references(schema: JsonSchema) -> Iterator[str]:
     if isinstance(reference := schema.get("$ref"), str):
         yield reference
-    for _, inner in children(schema):
-        yield from _references(inner)
+    for _, inner in iter_children(schema):
+        yield from _iter_references(inner)
 
 
-def _target(schema: JsonSchema, reference: str) -> JsonSchema:
+def _find_target(schema: JsonSchema, reference: str) -> JsonSchema:
     node: Any = schema
     first, *keys = reference.split("/")
     for key in keys:
@@ -131,10 +131,10 @@ def _target(schema: JsonSchema, reference: str) -> JsonSchema:
     return node if isinstance(node, dict) else ({} if node else {"not": {}})
 
 
-def _cyclic(definitions: Mapping[str, JsonSchema]) -> set[str]:
+def _find_cycles(definitions: Mapping[str, JsonSchema]) -> set[str]:
     """The names of the definitions that lead back to themselves."""
     reached = {
-        name: {reference.removeprefix(PREFIX) for reference in _references(definition)}
+        name: {reference.removeprefix(PREFIX) for reference in _iter_references(definition)}
         for name, definition in definitions.items()
     }
 

@@ -12,13 +12,13 @@ from pydantic.fields import FieldInfo
 from typing_extensions import get_type_hints, is_typeddict
 
 from ..core.errors import DefinitionError
-from .annotations import unqualified
+from .annotations import strip_qualifiers
 
 Kind = inspect.Parameter
 UNPACK = (typing.Unpack, typing_extensions.Unpack)
 
 
-def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:
+def unwrap_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function inside partials, methods, decorators and callable objects: it has the name, hints and docstring."""
     while True:
         if isinstance(function, partial):
@@ -35,12 +35,12 @@ def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def name_of(function: Callable[..., Any]) -> str:
     """What to call `function` in a message to the developer."""
-    return str(getattr(plain_function(function), "__qualname__", repr(function)))
+    return str(getattr(unwrap_function(function), "__qualname__", repr(function)))
 
 
 def docstring_of(function: Callable[..., Any]) -> str | None:
     """The docstring that describes a call of `function`; for an object with `__call__`, else that of its class."""
-    inner = plain_function(function)
+    inner = unwrap_function(function)
     if getattr(inner, "__name__", "") == "__call__" and not inner.__doc__:
         return inspect.getdoc(type(function))
     return inspect.getdoc(inner)
@@ -59,18 +59,18 @@ def read_signature(function: Callable[..., Any]) -> inspect.Signature:
             f"{name_of(function)}: Python knows no signature of it ({error}). "
             "Wrap it in a function of your own with typed parameters."
         ) from error
-    hints = _hints(function)
-    bound = _bound_by_partials(function)
+    hints = _resolve_hints(function)
+    bound = _names_bound_by_partials(function)
     parameters = [
         shown
         for parameter in signature.parameters.values()
         if parameter.name not in bound
-        for shown in _shown(parameter.replace(annotation=_annotation(parameter, hints)))
+        for shown in _expand_parameter(parameter.replace(annotation=_annotation_of(parameter, hints)))
     ]
     return inspect.Signature(parameters, return_annotation=hints.get("return", Any), __validate_parameters__=False)
 
 
-def _shown(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+def _expand_parameter(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
     annotation = parameter.annotation
     if parameter.kind is not Kind.VAR_KEYWORD or get_origin(annotation) not in UNPACK:
         yield parameter
@@ -79,7 +79,7 @@ def _shown(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
     assert is_typeddict(keys)
     for name, hint in get_type_hints(keys, include_extras=True).items():
         default = Kind.empty if name in keys.__required_keys__ else MISSING
-        yield Kind(name, Kind.KEYWORD_ONLY, annotation=unqualified(hint), default=default)
+        yield Kind(name, Kind.KEYWORD_ONLY, annotation=strip_qualifiers(hint), default=default)
 
 
 class _Missing:
@@ -92,7 +92,7 @@ class _Missing:
 MISSING: Any = _Missing()
 
 
-def _bound_by_partials(function: Callable[..., Any]) -> set[str]:
+def _names_bound_by_partials(function: Callable[..., Any]) -> set[str]:
     names: set[str] = set()
     while isinstance(function, partial):
         names.update(function.keywords)
@@ -100,8 +100,8 @@ def _bound_by_partials(function: Callable[..., Any]) -> set[str]:
     return names
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    inner = plain_function(function)
+def _resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    inner = unwrap_function(function)
     owner = inner.__init__ if inspect.isclass(inner) else inner
     closure = getattr(owner, "__closure__", None) or ()
     names = getattr(getattr(owner, "__code__", None), "co_freevars", ())
@@ -113,12 +113,12 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     except TypeError:  # a builtin: it has no annotations at all
         return {}
     try:
-        return get_type_hints(owner, localns=_surrounding_names(owner) | known, include_extras=True)
+        return get_type_hints(owner, localns=_find_surrounding_names(owner) | known, include_extras=True)
     except NameError as error:
-        raise _unknown_type(function, owner, error.name or "") from error
+        raise _unknown_type_error(function, owner, error.name or "") from error
 
 
-def _surrounding_names(function: Callable[..., Any]) -> dict[str, Any]:
+def _find_surrounding_names(function: Callable[..., Any]) -> dict[str, Any]:
     """The local names of the function that defines `function`, if it is running right now."""
     outer = getattr(function, "__qualname__", "").rpartition(".<locals>.")[0]
     frame = sys._getframe(1) if outer else None
@@ -129,7 +129,7 @@ def _surrounding_names(function: Callable[..., Any]) -> dict[str, Any]:
     return {}
 
 
-def _unknown_type(function: Callable[..., Any], owner: Any, name: str) -> DefinitionError:
+def _unknown_type_error(function: Callable[..., Any], owner: Any, name: str) -> DefinitionError:
     annotations = getattr(owner, "__annotations__", {})
     parameter = next((key for key, value in annotations.items() if isinstance(value, str) and name in value), None)
     where = f"the parameter {parameter!r}" if parameter else "its signature"
@@ -147,7 +147,7 @@ def _is_filled(cell: Any) -> bool:
     return True
 
 
-def _annotation(parameter: inspect.Parameter, hints: dict[str, Any]) -> Any:
+def _annotation_of(parameter: inspect.Parameter, hints: dict[str, Any]) -> Any:
     annotation = hints.get(parameter.name, Any)
     if parameter.default is None and annotation is not Any and not isinstance(annotation, FieldInfo):
         return Union[annotation, None]  # noqa: UP007 - `x: int = None` is meant as `int | None`

@@ -13,7 +13,7 @@ SCHEMAS = frozenset(
 )
 
 
-def children(schema: JsonSchema) -> Iterator[tuple[tuple[str | int, ...], JsonSchema]]:
+def iter_children(schema: JsonSchema) -> Iterator[tuple[tuple[str | int, ...], JsonSchema]]:
     """The schemas directly inside `schema`, each with its path."""
     for key, value in schema.items():
         if key in SCHEMA_MAPS and isinstance(value, dict):

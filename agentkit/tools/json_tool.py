@@ -16,14 +16,14 @@ from ..schemas import (
     FieldText,
     JsonSchema,
     ModelSchema,
-    arguments_of,
+    build_arguments,
     check_description,
     check_name,
-    own_name,
-    own_text,
-    snake_case,
+    derive_description,
+    derive_name,
+    to_snake_case,
 )
-from ..schemas.formats import Declaration, Loss, References, Rendering, render
+from ..schemas.formats import Declaration, Loss, References, RenderedTool, render
 from .arguments.binding import Arguments, Bound, arguments_in, bound, real_names
 from .isolation.process import check_isolable, isolated
 from .settings import DEFAULTS, Handling, Isolation, OnError, Repairing, Timeout, ToolEffect, Trust, complete, declared
@@ -87,11 +87,11 @@ class JsonTool(Generic[P, R]):
         overload: Choice | None = None,
         **handling: Unpack[Handling],
     ) -> None:
-        schema = arguments_of(function, parameters, duplicates, overload)
+        schema = build_arguments(function, parameters, duplicates, overload)
         self._chosen = {"parameters": parameters, "duplicates": duplicates, "overload": overload}
-        description = description or own_text(function, schema)
+        description = description or derive_description(function, schema)
         handling = {**declared(function), **handling}
-        self._set_up(function, schema, name or own_name(function, schema), description, **handling)
+        self._set_up(function, schema, name or derive_name(function, schema), description, **handling)
 
     @classmethod
     def from_schema(
@@ -130,8 +130,8 @@ class JsonTool(Generic[P, R]):
         """
         tool = cast("JsonTool[..., R]", cls.__new__(cls))
         schema = ModelSchema(model, handler)
-        description = description or own_text(handler, schema)
-        tool._set_up(handler, schema, name or snake_case(model.__name__), description, **handling)
+        description = description or derive_description(handler, schema)
+        tool._set_up(handler, schema, name or to_snake_case(model.__name__), description, **handling)
         return tool
 
     def _set_up(
@@ -148,8 +148,8 @@ class JsonTool(Generic[P, R]):
             check_isolable(name, function, schema.injected)
         self.turnstile = Turnstile() if self.sequential else None
         self.is_async = is_async(function) and not self.isolate
-        self._renderings: dict[tuple[str, str], Rendering] = {}
-        self._aliased: list[Rendering] = []
+        self._renderings: dict[tuple[str, str], RenderedTool] = {}
+        self._aliased: list[RenderedTool] = []
         update_wrapper(self, function, updated=())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -195,7 +195,7 @@ class JsonTool(Generic[P, R]):
         """What the dialect cannot hold of this tool's schema: each keyword, where it was and where it went."""
         return self._rendering(format, "inline").losses
 
-    def _rendering(self, format: str, references: References) -> Rendering:
+    def _rendering(self, format: str, references: References) -> RenderedTool:
         key = (format, references)
         if key not in self._renderings:
             declaration = Declaration(self.name, self.description, self.parameters)

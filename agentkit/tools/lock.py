@@ -10,7 +10,7 @@ from ..schemas.compatibility.changes import Change, Kind, joined
 from ..schemas.compatibility.schemas import schema_changes
 from .registry import ToolRegistry
 
-__all__ = ["Change", "Kind", "compare_locks", "lock", "lock_text", "read_lock"]
+__all__ = ["Change", "Kind", "compare_locks", "format_lock", "lock", "read_lock"]
 
 VERSION = 1
 
@@ -25,7 +25,7 @@ def lock(tools: Any) -> dict[str, Any]:
     return {"version": VERSION, "tools": json.loads(json.dumps(dict(entries)))}
 
 
-def lock_text(locked: Mapping[str, Any]) -> str:
+def format_lock(locked: Mapping[str, Any]) -> str:
     """A lock as the text of its file: keys sorted, so that a diff shows changes only."""
     return json.dumps(locked, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
 

@@ -12,7 +12,7 @@ from ..core.display import shown_by
 from ..core.errors import DefinitionError, ExceptionInfo
 from ..core.messages import ToolCall
 from ..core.portable import portable_name
-from ..schemas import snake_case, unknown_name
+from ..schemas import to_snake_case, unknown_name_error
 from .arguments import PARALLEL, Repair, clipped, is_parallel, is_sound, meant
 from .class_tool import ToolExecutor
 from .execution.call import BoundCall, ToolResult
@@ -146,7 +146,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         names = [name for name in dir(instance) if not name.startswith("_") and _is_method(instance, name)]
         for name in (*(include or ()), *exclude):
             if name not in names:
-                raise unknown_name(type(instance).__name__, "public method", name, names)
+                raise unknown_name_error(type(instance).__name__, "public method", name, names)
         chosen = names if include is None else [*include]
         return cls(getattr(instance, name) for name in chosen if name not in set(exclude))
 
@@ -185,7 +185,7 @@ def as_tool(entry: Any) -> JsonTool[..., Any]:
         entry = _instance(entry)
     if isinstance(entry, ToolExecutor):
         model = entry.arguments_model()
-        name = entry.name or snake_case(type(entry).__name__)
+        name = entry.name or to_snake_case(type(entry).__name__)
         return JsonTool.from_model(model, entry.execute, name=name, description=entry.description or None)
     if not callable(entry):
         raise DefinitionError(f"a tool must be a function or a JsonTool, not {type(entry).__name__}: {entry!r:.80}")

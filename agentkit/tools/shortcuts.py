@@ -7,13 +7,13 @@ from typing_extensions import TypeAliasType
 
 from ..schemas import (
     ModelSchema,
-    arguments_of,
+    build_arguments,
+    build_type_schema,
+    derive_description,
+    derive_name,
     is_arguments_model,
-    own_name,
-    own_text,
-    snake_case,
     texts_of,
-    type_schema,
+    to_snake_case,
 )
 from ..schemas.formats import Declaration, References, render
 from .json_tool import JsonTool
@@ -58,18 +58,18 @@ def _bare_tool(function: Callable[..., R]) -> "JsonTool[..., R]":
 def _declaration(of: Any, format: str) -> Declaration:
     if is_arguments_model(of):
         model = ModelSchema(of, of)
-        name = of.__name__ if format in ("json", "response_format") else snake_case(of.__name__)
+        name = of.__name__ if format in ("json", "response_format") else to_snake_case(of.__name__)
         return Declaration(name, texts_of(of).description, model.parameters)
     if isinstance(of, JsonTool):
         return Declaration(of.name, of.description, of.parameters)
     if _is_type(of):
-        plain = type_schema(of)
+        plain = build_type_schema(of)
         if format != "json":
             definitions = {"$defs": plain.pop("$defs")} if "$defs" in plain else {}
             plain = {"type": "object", "properties": {"answer": plain}, "required": ["answer"], **definitions}
         return Declaration(getattr(of, "__name__", "answer"), "", plain)
-    arguments = arguments_of(of)
-    return Declaration(own_name(of, arguments), own_text(of, arguments), arguments.parameters)
+    arguments = build_arguments(of)
+    return Declaration(derive_name(of, arguments), derive_description(of, arguments), arguments.parameters)
 
 
 def _is_type(of: Any) -> bool:

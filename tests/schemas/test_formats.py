@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from agentkit import DefinitionError, JsonTool
-from agentkit.schemas.formats import FORMATS, Declaration, Loss, Rendering, format_named, render
+from agentkit.schemas.formats import FORMATS, Declaration, Loss, RenderedTool, find_format, render
 
 
 class Level(IntEnum):
@@ -54,11 +54,11 @@ def rest():
     """Does nothing."""
 
 
-def of(function, format, references="inline") -> Rendering:
+def of(function, format, references="inline") -> RenderedTool:
     return render(Declaration(function.__name__, function.__doc__, JsonTool(function).parameters), format, references)
 
 
-def raw(properties, format, **root) -> Rendering:
+def raw(properties, format, **root) -> RenderedTool:
     return render(Declaration("f", "F.", {"type": "object", "properties": properties, **root}), format)
 
 
@@ -218,7 +218,7 @@ def test_names_that_a_provider_refuses_have_an_alias_and_come_back(format, alias
     (alias,) = rendering.aliases
     assert parameters["properties"][alias]["description"] == 'In cm. (named "größe")'
     assert list(parameters["properties"]) == [alias, "list", "groe"]
-    assert rendering.original({alias: 1, "list": [{alias: 2}], "groe": 3}) == {
+    assert rendering.restore_names({alias: 1, "list": [{alias: 2}], "groe": 3}) == {
         "größe": 1,
         "list": [{"größe": 2}],
         "groe": 3,
@@ -301,6 +301,6 @@ def test_numbers_that_json_does_not_have_are_dropped():
 def test_a_misspelt_format_is_refused_with_the_names_there_are():
     with pytest.raises(DefinitionError, match=r"did you mean 'openai'\?.*anthropic, gemini"):
         render(Declaration("f", "", {}), "openia")
-    assert format_named("openai-strict") is FORMATS["openai_strict"]
+    assert find_format("openai-strict") is FORMATS["openai_strict"]
     with pytest.raises(DefinitionError, match="the formats are json"):
-        format_named("zzz")
+        find_format("zzz")

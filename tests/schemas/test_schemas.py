@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agentkit import DefinitionError, JsonTool
-from agentkit.schemas import FunctionSchema, children, inline, rebuild
+from agentkit.schemas import FunctionSchema, inline, iter_children, rebuild
 from agentkit.schemas.docstrings import read_docstring
 
 
@@ -287,7 +287,7 @@ def test_validation_never_calls_and_a_tools_own_validation_error_is_not_about_ar
 
 def test_walking_touches_schemas_only():
     schema = {"properties": {"items": {"type": "string", "enum": ["items"]}}, "default": {"properties": {"x": {}}}}
-    assert [path for path, _ in children(schema)] == [("properties", "items")]
+    assert [path for path, _ in iter_children(schema)] == [("properties", "items")]
     seen = []
     rebuild(schema, lambda node: seen.append(node) or node)
     assert len(seen) == 2

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, Field, model_validator
 
 from agentkit import DefinitionError, ExceptionInfo, JsonAgent, JsonTool, ToolRegistry
-from agentkit.schemas import snake_case
+from agentkit.schemas import to_snake_case
 from agentkit.testing import ScriptedModel
 from agentkit.tools.class_tool import ToolExecutor
 
@@ -146,7 +146,7 @@ def test_a_class_that_holds_no_arguments_is_refused():
     ],
 )
 def test_the_name_of_a_class_in_snake_case(class_name, name):
-    assert snake_case(class_name) == name
+    assert to_snake_case(class_name) == name
 
 
 class WeatherTool(ToolExecutor[GetWeatherArgs]):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, create_model
 
 import agentkit_tools
 from agentkit import JsonAgent, JsonTool, ToolExecutor, ToolRegistry, tool
-from agentkit.tools.lint import Finding, lint, tokens
+from agentkit.tools.lint import LintFinding, estimate_tokens, lint
 
 
 def described(text: str, hint: Any = str, name: str = "word") -> JsonTool[..., Any]:
@@ -83,7 +83,7 @@ def test_what_cannot_be_a_tool_is_an_error_and_the_rest_is_still_read():
         ("int", "definition"),
     ]
     assert (
-        Finding(
+        LintFinding(
             "add", "a", "parameter-description", "has no description: say what it is, in which unit or form", "warning"
         )
         in findings
@@ -324,9 +324,9 @@ def test_a_registry_an_agents_tools_classes_and_iterables_can_be_read():
 
 def test_tokens_are_a_quarter_of_the_characters_and_leave_out_what_is_no_tool():
     sound = described("What to look up.")
-    assert list(tokens([sound, 3])) == [sound.name]
+    assert list(estimate_tokens([sound, 3])) == [sound.name]
     short, long = (
-        tokens(described("What to look up."))["look_up"],
-        tokens(described("What to look up." + "!" * 400))["look_up"],
+        estimate_tokens(described("What to look up."))["look_up"],
+        estimate_tokens(described("What to look up." + "!" * 400))["look_up"],
     )
     assert long - short == 100

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from agentkit import DefinitionError, JsonAgent, JsonTool, ToolRegistry
-from agentkit.tools.lock import Change, compare_locks, lock, lock_text, read_lock
+from agentkit.tools.lock import Change, compare_locks, format_lock, lock, read_lock
 
 
 class Address(BaseModel):
@@ -249,9 +249,9 @@ def test_a_lock_is_plain_sorted_json_and_reads_back():
     locked = lock(registry)
     assert list(locked["tools"]) == ["first", "second"]
     assert locked["tools"]["first"]["description"] == "Tells the weather."
-    text = lock_text(locked)
+    text = format_lock(locked)
     assert read_lock(text) == locked == json.loads(text)
-    assert text == lock_text(lock(registry)) == lock_text(lock([*registry.values()][::-1]))
+    assert text == format_lock(lock(registry)) == format_lock(lock([*registry.values()][::-1]))
     assert text.endswith("}\n")
 
 

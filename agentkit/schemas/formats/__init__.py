@@ -7,32 +7,32 @@ from typing import Any, Literal, TypeAlias
 
 from ...core.errors import DefinitionError
 from .. import JsonSchema, inline
-from ..references import collected
-from .anthropic import anthropic
-from .declaration import Declaration, Format, Loss, Rendering
-from .gemini import gemini
-from .mcp import mcp
-from .openai import openai, openai_strict, response_format, responses
-from .plain import plain
-from .rewriting import tidied
+from ..references import collect_definitions
+from .anthropic import to_anthropic
+from .declaration import Declaration, Format, Loss, RenderedTool
+from .gemini import to_gemini
+from .mcp import to_mcp
+from .openai import to_openai, to_openai_strict, to_response_format, to_responses
+from .plain import to_plain
+from .rewriting import tidy
 
-__all__ = ["FORMATS", "Declaration", "Format", "Loss", "References", "Rendering", "format_named", "render"]
+__all__ = ["FORMATS", "Declaration", "Format", "Loss", "References", "RenderedTool", "find_format", "render"]
 
 References: TypeAlias = Literal["inline", "keep"]
 
 FORMATS: Mapping[str, Format] = {
-    "json": plain,
-    "openai": openai,
-    "openai_strict": openai_strict,
-    "responses": responses,
-    "response_format": response_format,
-    "anthropic": anthropic,
-    "gemini": gemini,
-    "mcp": mcp,
+    "json": to_plain,
+    "openai": to_openai,
+    "openai_strict": to_openai_strict,
+    "responses": to_responses,
+    "response_format": to_response_format,
+    "anthropic": to_anthropic,
+    "gemini": to_gemini,
+    "mcp": to_mcp,
 }
 
 
-def render(declaration: Declaration, format: str = "json", references: References = "inline") -> Rendering:
+def render(declaration: Declaration, format: str = "json", references: References = "inline") -> RenderedTool:
     """The tool in the dialect called `format`, and what that dialect could not hold.
 
     With `references="keep"` what the schema refers to stays in `$defs`, under short names, where the dialect has
@@ -40,15 +40,15 @@ def render(declaration: Declaration, format: str = "json", references: Reference
     the result shares nothing with it.  Raises `DefinitionError` for an unknown format or a reference to nowhere.
     """
     losses: list[Loss] = []
-    settled = _SETTLED[references](declaration.parameters)
-    rendering = format_named(format)(replace(declaration, parameters=tidied(settled, losses)))
-    return Rendering(_separate(rendering.schema), (*losses, *rendering.losses), rendering.aliases)
+    settled = _REFERENCES[references](declaration.parameters)
+    rendering = find_format(format)(replace(declaration, parameters=tidy(settled, losses)))
+    return RenderedTool(_copy_parts(rendering.schema), (*losses, *rendering.losses), rendering.aliases)
 
 
-_SETTLED: Mapping[str, Callable[[JsonSchema], JsonSchema]] = {"inline": inline, "keep": collected}
+_REFERENCES: Mapping[str, Callable[[JsonSchema], JsonSchema]] = {"inline": inline, "keep": collect_definitions}
 
 
-def format_named(name: str) -> Format:
+def find_format(name: str) -> Format:
     """The format called `name` (hyphens will do); `DefinitionError` names the formats there are when there is none."""
     known = name.replace("-", "_")
     if known not in FORMATS:
@@ -58,8 +58,8 @@ def format_named(name: str) -> Format:
     return FORMATS[known]
 
 
-def _separate(value: Any) -> Any:
+def _copy_parts(value: Any) -> Any:
     """A copy in which no part is the same object as another."""
     if isinstance(value, dict):
-        return {key: _separate(inner) for key, inner in value.items()}
-    return [_separate(inner) for inner in value] if isinstance(value, list) else value
+        return {key: _copy_parts(inner) for key, inner in value.items()}
+    return [_copy_parts(inner) for inner in value] if isinstance(value, list) else value

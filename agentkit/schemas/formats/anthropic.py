@@ -7,19 +7,19 @@ the whole request (anthropics/claude-code#79418, ComposioHQ/composio#3500).
 
 import re
 
-from .common_subset import portable
-from .declaration import Declaration, Loss, Rendering
-from .property_names import aliased
-from .rewriting import rewritten
-from .structure import object_root
+from .common_subset import make_portable
+from .declaration import Declaration, Loss, RenderedTool
+from .property_names import alias_names
+from .rewriting import rewrite
+from .structure import make_object_root
 
 KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
-def anthropic(declaration: Declaration) -> Rendering:
+def to_anthropic(declaration: Declaration) -> RenderedTool:
     """The client tool of the messages API."""
     losses: list[Loss] = []
-    schema, aliases = aliased(object_root(declaration.parameters, losses), KEY, losses)
-    schema = rewritten(schema, losses, portable)
+    schema, aliases = alias_names(make_object_root(declaration.parameters, losses), KEY, losses)
+    schema = rewrite(schema, losses, make_portable)
     text = {"description": declaration.description} if declaration.description else {}
-    return Rendering({"name": declaration.name, **text, "input_schema": schema}, tuple(losses), aliases)
+    return RenderedTool({"name": declaration.name, **text, "input_schema": schema}, tuple(losses), aliases)

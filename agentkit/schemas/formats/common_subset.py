@@ -15,7 +15,7 @@ _IDENTITY = ("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$vocabulary",
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
 
-def portable(node: Node) -> None:
+def make_portable(node: Node) -> None:
     """Change one schema into a form that OpenAI, Anthropic and litellm's other providers take."""
     schema = node.schema
     for keyword in _IDENTITY:
@@ -43,7 +43,7 @@ def types_of(schema: JsonSchema) -> list[str]:
     return [kinds] if isinstance(kinds, str) else list(kinds)
 
 
-def union(schemas: list[JsonSchema]) -> JsonSchema:
+def make_union(schemas: list[JsonSchema]) -> JsonSchema:
     """A new schema that takes what any of `schemas` takes."""
     distinct = {as_json(schema): schema for schema in reversed(schemas)}  # as text, because 1 == True
     copies = [deepcopy(schema) for schema in reversed(distinct.values())]
@@ -81,6 +81,6 @@ def give_items(schema: JsonSchema) -> None:
     if not isinstance(items, dict):
         schema.pop("items", None)
     if places and "items" not in schema:
-        schema["items"] = union(places) if schema.get("maxItems", len(places) + 1) <= len(places) else {}
+        schema["items"] = make_union(places) if schema.get("maxItems", len(places) + 1) <= len(places) else {}
     if "array" in types_of(schema):
         schema.setdefault("items", {})

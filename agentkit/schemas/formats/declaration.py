@@ -35,7 +35,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Rendering:
+class RenderedTool:
     """A tool in one dialect.
 
     Attributes:
@@ -49,14 +49,14 @@ class Rendering:
     losses: tuple[Loss, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
 
-    def original(self, arguments: Any) -> Any:
+    def restore_names(self, arguments: Any) -> Any:
         """`arguments` as the model wrote them, with the real names in place of the aliases."""
         if not self.aliases:
             return arguments
         if isinstance(arguments, dict):
-            return {self.aliases.get(key, key): self.original(value) for key, value in arguments.items()}
-        return [self.original(item) for item in arguments] if isinstance(arguments, list) else arguments
+            return {self.aliases.get(key, key): self.restore_names(value) for key, value in arguments.items()}
+        return [self.restore_names(item) for item in arguments] if isinstance(arguments, list) else arguments
 
 
-Format: TypeAlias = Callable[[Declaration], Rendering]
+Format: TypeAlias = Callable[[Declaration], RenderedTool]
 """A tool in plain form -> the tool as one provider takes it, as a pure function."""

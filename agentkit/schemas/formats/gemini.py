@@ -12,59 +12,59 @@ import re
 from math import ceil, floor
 
 from .. import JsonSchema, inline
-from .common_subset import portable, types_of
-from .declaration import Declaration, Loss, Rendering
-from .property_names import aliased
-from .rewriting import CONDITIONS, LISTED, VALIDATED, Node, as_json, rewritten, said
-from .structure import flattened, object_root, unrolled
+from .common_subset import make_portable, types_of
+from .declaration import Declaration, Loss, RenderedTool
+from .property_names import alias_names
+from .rewriting import CONDITIONS, LISTED, VALIDATED, Node, as_json, describe_keyword, rewrite
+from .structure import flatten, make_object_root, unroll
 
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
-def gemini(declaration: Declaration) -> Rendering:
+def to_gemini(declaration: Declaration) -> RenderedTool:
     """The function declaration, types in lower case; a function without parameters has none.
 
     Values of an enum that are no strings are shown as the strings of their JSON: 1 as "1", true as "true".
     """
     losses: list[Loss] = []
-    root = flattened(unrolled(object_root(inline(declaration.parameters), losses), losses), losses)
-    root, aliases = aliased(root, KEY, losses)
-    schema = without_null(rewritten(root, losses, *clean, sealed=CONDITIONS | {"additionalProperties", "allOf"}))
-    said = declaration.description
+    root = flatten(unroll(make_object_root(inline(declaration.parameters), losses), losses), losses)
+    root, aliases = alias_names(root, KEY, losses)
+    schema = replace_null(rewrite(root, losses, *GEMINI_CHANGES, sealed=CONDITIONS | {"additionalProperties", "allOf"}))
+    description = declaration.description
     parameters = {"parameters": schema} if schema.get("properties") else {}
     if not parameters and "description" in schema:  # any keys, say: there is no other place to tell it
-        said = f"{said}\n\nArguments: {schema['description']}".strip()
-    text = {"description": said} if said else {}
-    return Rendering({"name": declaration.name, **text, **parameters}, tuple(losses), aliases)
+        description = f"{description}\n\nArguments: {schema['description']}".strip()
+    text = {"description": description} if description else {}
+    return RenderedTool({"name": declaration.name, **text, **parameters}, tuple(losses), aliases)
 
 
-KEPT = frozenset({
+GEMINI_KEYWORDS = frozenset({
     "type", "format", "description", "nullable", "enum", "items", "properties", "required", "minItems", "maxItems",
     "minLength", "maxLength", "minProperties", "maxProperties", "minimum", "maximum", "pattern", "anyOf",
 })  # fmt: skip
-FORMATS = frozenset({"enum", "date-time"})
+GEMINI_FORMATS = frozenset({"enum", "date-time"})
 _NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_HINTS = {
+_TYPE_OF_KEYWORD = {
     "properties": "object", "required": "object", "items": "array", "prefixItems": "array", "pattern": "string",
     "minLength": "string", "maxLength": "string", "minimum": "number", "maximum": "number",
 }  # fmt: skip
 
 
-def anything(*, nullable: bool) -> list[JsonSchema]:
+def build_any_value(*, nullable: bool) -> list[JsonSchema]:
     """The alternatives of any value, for a parser that wants types."""
     kinds: list[JsonSchema] = [{"type": kind} for kind in ("string", "number", "boolean", "object")]
     every = [*kinds, {"type": "array", "items": {"type": "string"}}]
     return [{**branch, "nullable": True} for branch in every] if nullable else every
 
 
-def without_null(schema: JsonSchema) -> JsonSchema:
+def replace_null(schema: JsonSchema) -> JsonSchema:
     """`schema`, or a nullable string in place of one that only takes null: there is no such type."""
     if schema.get("type") != "null":
         return schema
     return {"type": "string", "nullable": True, "description": schema.get("description", "always null")}
 
 
-def _string_enum(node: Node) -> None:
+def _write_enum_as_strings(node: Node) -> None:
     """An enum of strings, whatever the values are: 1 is "1", true is "true"; null is nullable, "" is told."""
     schema = node.schema
     if "const" in schema:
@@ -79,7 +79,7 @@ def _string_enum(node: Node) -> None:
     if None in values or "null" in types_of(schema):
         schema["nullable"] = True
     if "" in values:
-        node.say('or ""')
+        node.add_note('or ""')
     rest = [value for value in values if value not in (None, "")]
     texts = list(dict.fromkeys(value if isinstance(value, str) else as_json(value) for value in rest))
     if not rest:
@@ -95,7 +95,7 @@ def _string_enum(node: Node) -> None:
     schema |= {"type": "string", "enum": texts, "format": "enum"}
 
 
-def _single_type(node: Node) -> None:
+def _choose_single_type(node: Node) -> None:
     """One type: `[T, null]` is nullable T; what has none is told by its other keywords, or is anything."""
     schema = node.schema
     kinds = types_of(schema)
@@ -108,14 +108,14 @@ def _single_type(node: Node) -> None:
         schema["nullable"] = True
         schema["type"] = rest[0]
     if not kinds and "anyOf" not in schema:
-        hints = [kind for keyword, kind in _HINTS.items() if keyword in schema]
+        hints = [kind for keyword, kind in _TYPE_OF_KEYWORD.items() if keyword in schema]
         if hints:
             schema["type"] = hints[0]
         else:
-            schema["anyOf"] = anything(nullable=True)
+            schema["anyOf"] = build_any_value(nullable=True)
 
 
-def _bounds(node: Node) -> None:
+def _make_bounds_inclusive(node: Node) -> None:
     """Bounds that exclude their value: the next integer, or told."""
     schema = node.schema
     for exclusive, inclusive, tighter, sign in (
@@ -135,15 +135,15 @@ def _bounds(node: Node) -> None:
         schema[inclusive] = tighter(schema.get(inclusive, bound), bound)
 
 
-def _containers(node: Node) -> None:
+def _complete_containers(node: Node) -> None:
     schema = node.schema
     if schema.get("type") == "array":
-        schema["items"] = without_null(schema.get("items") or {"anyOf": anything(nullable=True)})
+        schema["items"] = replace_null(schema.get("items") or {"anyOf": build_any_value(nullable=True)})
     if schema.get("additionalProperties") is False:
         node.lose("additionalProperties", VALIDATED)
     properties = schema.get("properties")
     if properties:
-        schema["properties"] = {name: without_null(inner) for name, inner in properties.items()}
+        schema["properties"] = {name: replace_null(inner) for name, inner in properties.items()}
     elif properties is not None:
         del schema["properties"]
     required = schema.get("required", [])
@@ -154,18 +154,18 @@ def _containers(node: Node) -> None:
         del schema["required"]
 
 
-def _told(node: Node) -> None:
+def _describe_unsupported(node: Node) -> None:
     """All that the dialect does not know goes into the description."""
     schema = node.schema
     if schema.get("default", "") is None and any(map(_takes_null, (schema, *schema.get("anyOf", ())))):
         node.lose("default", "replaced by nullable")
-    if schema.get("format", "enum") not in FORMATS or (schema.get("type") != "string" and "format" in schema):
+    if schema.get("format", "enum") not in GEMINI_FORMATS or (schema.get("type") != "string" and "format" in schema):
         node.describe("format")
-    for keyword in [keyword for keyword in schema if keyword not in KEPT]:
+    for keyword in [keyword for keyword in schema if keyword not in GEMINI_KEYWORDS]:
         node.describe(keyword)
 
 
-def _union(node: Node) -> None:
+def _isolate_any_of(node: Node) -> None:
     """`anyOf` alone: null is nullable, one alternative is the schema itself, text goes into the first of several."""
     schema = node.schema
     if "anyOf" not in schema:
@@ -177,13 +177,13 @@ def _union(node: Node) -> None:
     real = [branch for place, branch in enumerate(flat) if branch.get("type") != "null" and branch not in flat[:place]]
     for branch in flat:
         if branch.get("type") == "null" and "description" in branch:
-            node.say(branch["description"])
+            node.add_note(branch["description"])
     if not real:
         del schema["anyOf"]
         schema["type"] = "null"
         return
     if len(real) == 1:
-        _become(node, real[0])
+        _replace_by_branch(node, real[0])
         if nullable:
             schema["nullable"] = True
         return
@@ -203,20 +203,28 @@ def _takes_null(branch: JsonSchema) -> bool:
     return branch.get("type") == "null" or bool(branch.get("nullable"))
 
 
-def _become(node: Node, branch: JsonSchema) -> None:
+def _replace_by_branch(node: Node, branch: JsonSchema) -> None:
     """The only alternative and the schema around it, as one."""
     schema = node.schema
     del schema["anyOf"]
     schema.pop("type", None)
     if text := branch.get("description"):
-        node.say(text)
+        node.add_note(text)
     for key, value in branch.items():
         if key in schema and key != "description" and schema[key] != value:
-            node.say(said(key, schema[key]))
+            node.add_note(describe_keyword(key, schema[key]))
             node.report(key, schema[key], "description")
         if key != "description":
             schema[key] = value
 
 
-clean = (_string_enum, portable, _single_type, _bounds, _containers, _told, _union)
+GEMINI_CHANGES = (
+    _write_enum_as_strings,
+    make_portable,
+    _choose_single_type,
+    _make_bounds_inclusive,
+    _complete_containers,
+    _describe_unsupported,
+    _isolate_any_of,
+)
 """The changes that make one schema Gemini's, in this order."""

@@ -4,15 +4,15 @@ Source: MCP specification 2025-11-25, server/tools: `inputSchema` is JSON Schema
 otherwise, of type object.
 """
 
-from .declaration import Declaration, Loss, Rendering
-from .structure import answer_root, dereferenced
+from .declaration import Declaration, Loss, RenderedTool
+from .structure import dereference_root, make_answer_root
 
 
-def mcp(declaration: Declaration) -> Rendering:
+def to_mcp(declaration: Declaration) -> RenderedTool:
     """The tool as a server lists it."""
     losses: list[Loss] = []
-    schema = dereferenced(declaration.parameters)
+    schema = dereference_root(declaration.parameters)
     if schema.get("type") != "object":
-        schema = {**schema, "type": "object"} if "properties" in schema else answer_root(schema, losses)
+        schema = {**schema, "type": "object"} if "properties" in schema else make_answer_root(schema, losses)
     text = {"description": declaration.description} if declaration.description else {}
-    return Rendering({"name": declaration.name, **text, "inputSchema": schema}, tuple(losses))
+    return RenderedTool({"name": declaration.name, **text, "inputSchema": schema}, tuple(losses))

@@ -2,11 +2,11 @@
 
 from copy import deepcopy
 
-from .declaration import Declaration, Loss, Rendering
+from .declaration import Declaration, Loss, RenderedTool
 from .rewriting import ROOT
 
 
-def plain(declaration: Declaration) -> Rendering:
+def to_plain(declaration: Declaration) -> RenderedTool:
     """The schema itself; `description` is the tool's."""
     schema = deepcopy(declaration.parameters)
     losses = []
@@ -15,4 +15,4 @@ def plain(declaration: Declaration) -> Rendering:
     if own and own != text:
         losses.append(Loss(ROOT, "description", own, "dropped: the tool's own description stands there"))
     head = {"description": text} if text else {}
-    return Rendering({**head, **schema}, tuple(losses))
+    return RenderedTool({**head, **schema}, tuple(losses))

@@ -5,46 +5,46 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import chain, count
 
-from .. import JsonSchema, children
+from .. import JsonSchema, iter_children
 from .declaration import Loss
-from .rewriting import ROOT, as_json, mapped
+from .rewriting import ROOT, as_json, map_schemas
 
-LONGEST = 64
+MAX_ALIAS_CHARS = 64
 
 
-def aliased(schema: JsonSchema, pattern: re.Pattern[str], losses: list[Loss]) -> tuple[JsonSchema, dict[str, str]]:
+def alias_names(schema: JsonSchema, pattern: re.Pattern[str], losses: list[Loss]) -> tuple[JsonSchema, dict[str, str]]:
     """`schema` with every property name fitting `pattern`, and the aliases: the new name -> the real one.
 
     The real name is told in the property's description.  One real name has one alias throughout.
     """
-    names = list(dict.fromkeys(_names(schema)))
+    names = list(dict.fromkeys(_iter_names(schema)))
     refused = [name for name in names if not pattern.fullmatch(name)]
     if not refused:
         return schema, {}
     taken = set(names)
     aliases: dict[str, str] = {}
     for name in refused:
-        aliases[name] = _alias(name, pattern, taken)
+        aliases[name] = _choose_alias(name, pattern, taken)
         taken.add(aliases[name])
-    return _renamed(schema, ROOT, aliases, losses), {alias: name for name, alias in aliases.items()}
+    return _rename(schema, ROOT, aliases, losses), {alias: name for name, alias in aliases.items()}
 
 
-def _names(schema: JsonSchema) -> Iterator[str]:
+def _iter_names(schema: JsonSchema) -> Iterator[str]:
     yield from schema.get("properties", ())
-    for _, inner in children(schema):
-        yield from _names(inner)
+    for _, inner in iter_children(schema):
+        yield from _iter_names(inner)
 
 
-def _alias(name: str, pattern: re.Pattern[str], taken: set[str]) -> str:
+def _choose_alias(name: str, pattern: re.Pattern[str], taken: set[str]) -> str:
     """ASCII letters as near to the name as can be, and not taken."""
     letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    stem = re.sub(r"[^A-Za-z0-9_]+", "_", letters).strip("_")[: LONGEST - 6]
+    stem = re.sub(r"[^A-Za-z0-9_]+", "_", letters).strip("_")[: MAX_ALIAS_CHARS - 6]
     stem = stem if pattern.fullmatch(stem) else f"p_{stem}".rstrip("_")
     return next(free for free in chain([stem], (f"{stem}_{number}" for number in count(2))) if free not in taken)
 
 
-def _renamed(schema: JsonSchema, path: str, aliases: dict[str, str], losses: list[Loss]) -> JsonSchema:
-    copy = mapped(schema, path, lambda inner, at: _renamed(inner, at, aliases, losses))
+def _rename(schema: JsonSchema, path: str, aliases: dict[str, str], losses: list[Loss]) -> JsonSchema:
+    copy = map_schemas(schema, path, lambda inner, at: _rename(inner, at, aliases, losses))
     for name in [name for name in copy.get("properties", ()) if name in aliases]:
         losses.append(Loss(path, "properties", name, f"renamed to {aliases[name]}"))
         inner = copy["properties"][name]

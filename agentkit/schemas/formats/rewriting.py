@@ -50,16 +50,16 @@ class Node:
 
     def describe(self, keyword: str, text: str | None = None) -> None:
         """Move the keyword into the description, in words; what would be too long there is dropped."""
-        text = said(keyword, self.original.get(keyword, self.schema[keyword])) if text is None else text
+        text = describe_keyword(keyword, self.original.get(keyword, self.schema[keyword])) if text is None else text
         if not text:
             self.lose(keyword, SILENT)
-        elif len(text) > LONGEST:
+        elif len(text) > MAX_KEYWORD_CHARS:
             self.lose(keyword, VALIDATED)
         else:
             self.lose(keyword, "description")
-            self.say(text)
+            self.add_note(text)
 
-    def say(self, text: str) -> None:
+    def add_note(self, text: str) -> None:
         """Add a few words to the description, once."""
         if text not in self._notes and text not in self._text:
             self._notes.append(text)
@@ -68,7 +68,7 @@ class Node:
             self.schema["description"] = f"{self._text} ({notes})" if self._text else notes
 
 
-def mapped(
+def map_schemas(
     schema: JsonSchema, path: str, inner: Callable[[JsonSchema, str], Any], sealed: frozenset[str] = frozenset()
 ) -> JsonSchema:
     """A copy of `schema` with `inner(schema, path)` in place of every schema directly inside it.
@@ -96,7 +96,7 @@ def mapped(
     return copy
 
 
-def rewritten(
+def rewrite(
     schema: JsonSchema,
     losses: list[Loss],
     *changes: Callable[[Node], None],
@@ -109,20 +109,20 @@ def rewritten(
     """
 
     def inner(part: JsonSchema, at: str) -> JsonSchema:
-        return rewritten(part, losses, *changes, sealed=sealed, path=at)
+        return rewrite(part, losses, *changes, sealed=sealed, path=at)
 
-    node = Node(schema, mapped(schema, path, inner, sealed), path, losses)
+    node = Node(schema, map_schemas(schema, path, inner, sealed), path, losses)
     for change in changes:
         change(node)
     return node.schema
 
 
-def tidied(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
+def tidy(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
     """A copy of `schema` without titles, and without keywords whose value JSON cannot write; these are in `losses`."""
-    return rewritten(schema, losses, _tidy)
+    return rewrite(schema, losses, _tidy_node)
 
 
-def _tidy(node: Node) -> None:
+def _tidy_node(node: Node) -> None:
     if isinstance(node.schema.get("title"), str):
         del node.schema["title"]
     for keyword in [keyword for keyword, value in node.schema.items() if not _is_json(value)]:
@@ -137,7 +137,7 @@ def _is_json(value: Any) -> bool:
     return not isinstance(value, float) or isfinite(value)
 
 
-LONGEST = 1000
+MAX_KEYWORD_CHARS = 1000
 """How many characters of JSON a description may get for one keyword."""
 
 
@@ -146,7 +146,7 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _listed(values: Any) -> str:
+def _join_values(values: Any) -> str:
     return ", ".join(map(as_json, values)) if isinstance(values, list) else as_json(values)
 
 
@@ -170,21 +170,23 @@ _WORDS: dict[str, Callable[[Any], str]] = {
     "format": lambda name: f"format: {name}",
     "contentEncoding": lambda name: f"encoding: {name}",
     "contentMediaType": lambda name: f"media type: {name}",
-    "enum": lambda values: f"one of: {_listed(values)}",
+    "enum": lambda values: f"one of: {_join_values(values)}",
     "const": lambda value: f"always {as_json(value)}",
-    "examples": lambda values: f"for example: {_listed(values)}",
-    "prefixItems": lambda places: f"in this order: {', '.join(map(in_short, places))}",
-    "additionalProperties": lambda values: f"any keys{_of(values)}",
-    "patternProperties": lambda keys: "; ".join(f"keys like {key}{_of(value)}" for key, value in keys.items()),
+    "examples": lambda values: f"for example: {_join_values(values)}",
+    "prefixItems": lambda places: f"in this order: {', '.join(map(summarize_schema, places))}",
+    "additionalProperties": lambda values: f"any keys{_describe_values(values)}",
+    "patternProperties": lambda keys: "; ".join(
+        f"keys like {key}{_describe_values(value)}" for key, value in keys.items()
+    ),
 }
 
 
-def said(keyword: str, value: Any) -> str:
+def describe_keyword(keyword: str, value: Any) -> str:
     """The keyword in words, "" when it says nothing: `minLength`, 3 -> "at least 3 characters"."""
     return _WORDS[keyword](value) if keyword in _WORDS else f"{keyword}: {as_json(value)}"
 
 
-def in_short(schema: Any) -> str:
+def summarize_schema(schema: Any) -> str:
     """A schema in a word or two: "integer", "one of: 1, 2", or its JSON."""
     if schema is True or schema == {}:
         return "anything"
@@ -193,5 +195,5 @@ def in_short(schema: Any) -> str:
     return as_json(schema)
 
 
-def _of(values: Any) -> str:
-    return "" if values is True or values == {} else f", each value: {in_short(values)}"
+def _describe_values(values: Any) -> str:
+    return "" if values is True or values == {} else f", each value: {summarize_schema(values)}"

@@ -11,43 +11,43 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from .. import JsonSchema, children
-from .common_subset import portable, types_of
+from .. import JsonSchema, iter_children
+from .common_subset import make_portable, types_of
 from .declaration import Loss
-from .rewriting import CONDITIONS, ROOT, VALIDATED, Node, rewritten
-from .structure import flattened
+from .rewriting import CONDITIONS, ROOT, VALIDATED, Node, rewrite
+from .structure import flatten
 
-KEPT = frozenset({
+STRICT_KEYWORDS = frozenset({
     "type", "description", "enum", "anyOf", "properties", "required", "additionalProperties", "items", "minItems",
     "maxItems", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern", "format", "$ref",
     "$defs",
 })  # fmt: skip
-FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
+STRICT_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 BESIDE_ANY_OF = frozenset({"anyOf", "description", "$defs"})
 FOREIGN_PATTERN = re.compile(r"\(\?(?!:)|\\[1-9AZzGKk]|[*+?}]\+")
 """Look-around, named and atomic groups, back-references, Python's anchors, possessive quantifiers."""
 
 
-def strict_or_loose(root: JsonSchema, losses: list[Loss]) -> tuple[JsonSchema, bool]:
+def make_strict(root: JsonSchema, losses: list[Loss]) -> tuple[JsonSchema, bool]:
     """`root` (an object) in the strict dialect, and True; where that is impossible in the portable form, and False.
 
     `losses` is added to; where the schema is not strict, each reason is a loss of the keyword "strict".
     """
     found: list[Loss] = []
     obstacles: list[Loss] = []
-    schema = rewritten(
-        flattened(root, found), found, portable, partial(_strict, obstacles=obstacles), sealed=CONDITIONS
+    schema = rewrite(
+        flatten(root, found), found, make_portable, partial(_rewrite_strict, obstacles=obstacles), sealed=CONDITIONS
     )
-    if not obstacles and (reason := excess(schema)):
+    if not obstacles and (reason := find_exceeded_limit(schema)):
         obstacles.append(_obstacle(ROOT, reason))
     if not obstacles:
         losses.extend(found)
         return schema, True
     losses.extend(obstacles)
-    return rewritten(root, losses, portable), False
+    return rewrite(root, losses, make_portable), False
 
 
-def nullable(schema: JsonSchema) -> JsonSchema:
+def make_nullable(schema: JsonSchema) -> JsonSchema:
     """The same schema, with null."""
     kinds = types_of(schema)
     if "null" in kinds or any("null" in types_of(branch) for branch in schema.get("anyOf", ())):
@@ -66,31 +66,31 @@ def _obstacle(path: str, reason: str) -> Loss:
     return Loss(path, "strict", True, f"dropped: {reason}")
 
 
-def _strict(node: Node, obstacles: list[Loss]) -> None:
+def _rewrite_strict(node: Node, obstacles: list[Loss]) -> None:
     schema = node.schema
     if "allOf" in schema:
         obstacles.append(_obstacle(node.path, "allOf that cannot be merged"))
     kinds = types_of(schema)
-    if reason := _openness(node, kinds):
+    if reason := _find_openness(node, kinds):
         obstacles.append(_obstacle(node.path, reason))
-    for keyword in [keyword for keyword in schema if keyword not in KEPT]:
+    for keyword in [keyword for keyword in schema if keyword not in STRICT_KEYWORDS]:
         if keyword == "default" and schema["default"] is None:
             node.lose("default", "replaced by null")
         else:
             node.describe(keyword)
-    if schema.get("format", "date") not in FORMATS:
+    if schema.get("format", "date") not in STRICT_FORMATS:
         node.describe("format")
     if FOREIGN_PATTERN.search(schema.get("pattern", "")):
         node.describe("pattern")
     if "anyOf" in schema:
-        _only_any_of(node)
+        _strip_beside_any_of(node)
     if "object" in kinds and "anyOf" not in schema:
-        _close(node)
+        _close_object(node)
     if "$ref" in schema and len(schema) > 1:
         schema["anyOf"] = [{"$ref": schema.pop("$ref")}]
 
 
-def _openness(node: Node, kinds: list[str]) -> str:
+def _find_openness(node: Node, kinds: list[str]) -> str:
     """Why this schema takes values of unforeseen shape; "" if it does not."""
     schema = node.schema
     listed = [value for part in (schema, *schema.get("anyOf", ())) for value in part.get("enum", ())]
@@ -112,7 +112,7 @@ def _openness(node: Node, kinds: list[str]) -> str:
     return ""
 
 
-def _only_any_of(node: Node) -> None:
+def _strip_beside_any_of(node: Node) -> None:
     """Nothing but text may stand beside `anyOf`: what narrows it is told, the type is said by the branches."""
     for keyword in [keyword for keyword in node.schema if keyword not in BESIDE_ANY_OF]:
         if keyword == "type":
@@ -121,7 +121,7 @@ def _only_any_of(node: Node) -> None:
             node.describe(keyword)
 
 
-def _close(node: Node) -> None:
+def _close_object(node: Node) -> None:
     schema = node.schema
     properties: dict[str, Any] = schema.setdefault("properties", {})
     required = set(schema.get("required", ()))
@@ -129,50 +129,50 @@ def _close(node: Node) -> None:
         node.report("required", missing, VALIDATED)
     for name in properties:
         if name not in required:
-            properties[name] = nullable(properties[name])
+            properties[name] = make_nullable(properties[name])
     schema["required"] = list(properties)
     schema["additionalProperties"] = False
 
 
-PROPERTIES = 5000
-LEVELS = 10
-VALUES = 1000
-CHARACTERS = 120_000
-LONG_ENUM, LONG_ENUM_CHARACTERS = 250, 15_000
+MAX_PROPERTIES = 5000
+MAX_LEVELS = 10
+MAX_ENUM_VALUES = 1000
+MAX_NAME_CHARS = 120_000
+LONG_ENUM_VALUES, MAX_LONG_ENUM_CHARS = 250, 15_000
 
 
-def excess(schema: JsonSchema) -> str:
+def find_exceeded_limit(schema: JsonSchema) -> str:
     """Which limit `schema` exceeds, in words; "" if none."""
-    nodes = list(_nodes(schema))
+    nodes = list(_iter_nodes(schema))
     names = [name for node in nodes for key in ("properties", "$defs") for name in node.get(key, ())]
     enums = [[str(value) for value in node["enum"]] for node in nodes if "enum" in node]
     values = [value for enum in enums for value in enum]
     properties = sum(len(node.get("properties", ())) for node in nodes)
-    lengths = [sum(map(len, enum)) for enum in enums if len(enum) > LONG_ENUM]
-    depth = levels(schema, schema.get("$defs", {}))
+    lengths = [sum(map(len, enum)) for enum in enums if len(enum) > LONG_ENUM_VALUES]
+    depth = count_levels(schema, schema.get("$defs", {}))
     for count, limit, what in (
-        (properties, PROPERTIES, "properties"),
-        (depth, LEVELS, "levels of objects"),
-        (len(values), VALUES, "enum values"),
-        (sum(map(len, names)) + sum(map(len, values)), CHARACTERS, "characters of names and values"),
-        (max(lengths, default=0), LONG_ENUM_CHARACTERS, f"characters in an enum of more than {LONG_ENUM} values"),
+        (properties, MAX_PROPERTIES, "properties"),
+        (depth, MAX_LEVELS, "levels of objects"),
+        (len(values), MAX_ENUM_VALUES, "enum values"),
+        (sum(map(len, names)) + sum(map(len, values)), MAX_NAME_CHARS, "characters of names and values"),
+        (max(lengths, default=0), MAX_LONG_ENUM_CHARS, f"characters in an enum of more than {LONG_ENUM_VALUES} values"),
     ):
         if count > limit:
             return f"{count} {what}, {limit} are allowed"
     return ""
 
 
-def levels(schema: JsonSchema, definitions: dict[str, JsonSchema], within: frozenset[str] = frozenset()) -> int:
+def count_levels(schema: JsonSchema, definitions: dict[str, JsonSchema], within: frozenset[str] = frozenset()) -> int:
     """How many objects lie one in another; what contains itself counts once."""
-    inner = [part for place, part in children(schema) if place[0] != "$defs"]
+    inner = [part for place, part in iter_children(schema) if place[0] != "$defs"]
     if isinstance(reference := schema.get("$ref"), str) and reference not in within:
         within |= {reference}
         inner.append(definitions[reference.removeprefix("#/$defs/")])
-    deepest = max((levels(part, definitions, within) for part in inner), default=0)
+    deepest = max((count_levels(part, definitions, within) for part in inner), default=0)
     return deepest + ("properties" in schema)
 
 
-def _nodes(schema: JsonSchema) -> Iterator[JsonSchema]:
+def _iter_nodes(schema: JsonSchema) -> Iterator[JsonSchema]:
     yield schema
-    for _, inner in children(schema):
-        yield from _nodes(inner)
+    for _, inner in iter_children(schema):
+        yield from _iter_nodes(inner)

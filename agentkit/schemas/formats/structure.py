@@ -10,15 +10,15 @@ from functools import partial
 from typing import Any
 
 from .. import JsonSchema
-from .common_subset import give_items, union
+from .common_subset import give_items, make_union
 from .declaration import Loss
-from .rewriting import CONDITIONS, LISTED, LONGEST, ROOT, VALIDATED, Node, mapped, rewritten
+from .rewriting import CONDITIONS, LISTED, MAX_KEYWORD_CHARS, ROOT, VALIDATED, Node, map_schemas, rewrite
 
-ANSWER = "answer"
+ANSWER_PROPERTY = "answer"
 """The one property under which a schema that is no object is wrapped."""
 
 
-def dereferenced(schema: JsonSchema) -> JsonSchema:
+def dereference_root(schema: JsonSchema) -> JsonSchema:
     """A copy whose root is no mere reference: what it refers to, with the keywords beside it on top."""
     definitions = schema.get("$defs", {})
     seen: set[str] = set()
@@ -29,34 +29,36 @@ def dereferenced(schema: JsonSchema) -> JsonSchema:
     return deepcopy(schema)
 
 
-def object_root(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
+def make_object_root(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
     """A copy with an object at its root: alternatives are merged into one, what is no object is wrapped."""
-    schema = dereferenced(schema)
+    schema = dereference_root(schema)
     for keyword in ("allOf", "anyOf", "oneOf"):
-        branches = [dereferenced({"$defs": schema.get("$defs", {}), **branch}) for branch in schema.get(keyword, ())]
+        branches = [
+            dereference_root({"$defs": schema.get("$defs", {}), **branch}) for branch in schema.get(keyword, ())
+        ]
         if branches and all(_is_object(branch, schema) for branch in branches):
-            schema = _merged(schema, keyword, branches, losses)
+            schema = _merge_branches(schema, keyword, branches, losses)
     if not _is_object(schema, {}) or {"allOf", "anyOf", "oneOf", "$ref"} & set(schema):
-        return wrapped(schema, losses)
+        return wrap_answer(schema, losses)
     for keyword in ("enum", "const", "not"):
         if keyword in schema:
             losses.append(Loss(ROOT, keyword, schema.pop(keyword), VALIDATED))
     return {**schema, "type": "object", "properties": schema.get("properties", {})}
 
 
-def answer_root(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
+def make_answer_root(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
     """A copy with an object at its root; alternatives, and what is no object, are wrapped as they are."""
-    schema = dereferenced(schema)
+    schema = dereference_root(schema)
     if schema.get("type") == "object" and not {"allOf", "anyOf", "oneOf", "enum", "const", "not"} & set(schema):
         return {**schema, "properties": schema.get("properties", {})} if _is_closed(schema) else schema
-    return wrapped(schema, losses)
+    return wrap_answer(schema, losses)
 
 
-def wrapped(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
+def wrap_answer(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
     """An object with the one required property "answer", which is `schema`."""
     inner = {key: value for key, value in schema.items() if key not in ("$defs", "$schema")}
-    losses.append(Loss(ROOT, "type", schema.get("type"), f"replaced by an object with the property {ANSWER}"))
-    root: JsonSchema = {"type": "object", "properties": {ANSWER: inner}, "required": [ANSWER]}
+    losses.append(Loss(ROOT, "type", schema.get("type"), f"replaced by an object with the property {ANSWER_PROPERTY}"))
+    root: JsonSchema = {"type": "object", "properties": {ANSWER_PROPERTY: inner}, "required": [ANSWER_PROPERTY]}
     root["additionalProperties"] = False
     return {**root, "$defs": schema["$defs"]} if "$defs" in schema else root
 
@@ -66,11 +68,11 @@ def _is_closed(schema: JsonSchema) -> bool:
 
 
 def _is_object(schema: JsonSchema, around: JsonSchema) -> bool:
-    told = "properties" in schema or (around.get("type") == "object" and "required" in schema)
-    return schema.get("type", "object" if told else None) == "object"
+    is_implied = "properties" in schema or (around.get("type") == "object" and "required" in schema)
+    return schema.get("type", "object" if is_implied else None) == "object"
 
 
-def _merged(schema: JsonSchema, keyword: str, branches: list[JsonSchema], losses: list[Loss]) -> JsonSchema:
+def _merge_branches(schema: JsonSchema, keyword: str, branches: list[JsonSchema], losses: list[Loss]) -> JsonSchema:
     """The root and its branches as one object: all properties; required is what every alternative requires."""
     own = {key: value for key, value in schema.items() if key not in (keyword, "discriminator")}
     every = keyword == "allOf"
@@ -87,11 +89,11 @@ def _merged(schema: JsonSchema, keyword: str, branches: list[JsonSchema], losses
     for branch in branches:
         lost = set(branch) - {"type", "properties", "required", "additionalProperties", "description", "title", "$defs"}
         losses.extend(Loss(ROOT, key, branch[key], VALIDATED) for key in sorted(lost))
-    texts = [own.get("description", ""), *([] if every else [_alternatives(branches)])]
+    texts = [own.get("description", ""), *([] if every else [_describe_alternatives(branches)])]
     merged: JsonSchema = {
         **own,
         "type": "object",
-        "properties": {name: _one(found, every) for name, found in properties.items()},
+        "properties": {name: _unite(found, every) for name, found in properties.items()},
         "required": [name for name in properties if name in needed | set(own.get("required", ()))],
     }
     if text := "\n".join(filter(None, texts)):
@@ -100,12 +102,12 @@ def _merged(schema: JsonSchema, keyword: str, branches: list[JsonSchema], losses
     return {**merged, "additionalProperties": False} if closed else merged
 
 
-def _one(found: list[JsonSchema], every: bool) -> JsonSchema:
-    together = union(found)
+def _unite(found: list[JsonSchema], every: bool) -> JsonSchema:
+    together = make_union(found)
     return {"allOf": together["anyOf"]} if every and len(found) > 1 and set(together) == {"anyOf"} else together
 
 
-def _alternatives(branches: list[JsonSchema]) -> str:
+def _describe_alternatives(branches: list[JsonSchema]) -> str:
     """The ways to give the arguments, each with its names; what may be left out in brackets."""
 
     def names(branch: JsonSchema) -> str:
@@ -114,7 +116,7 @@ def _alternatives(branches: list[JsonSchema]) -> str:
         return ", ".join([*required, *optional]) or "nothing"
 
     text = "either " + " or ".join(map(names, branches))
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= MAX_KEYWORD_CHARS else f"{text[: MAX_KEYWORD_CHARS - 1]}…"
 
 
 _TIGHTER: dict[str, Callable[..., Any]] = {
@@ -123,28 +125,33 @@ _TIGHTER: dict[str, Callable[..., Any]] = {
 }
 
 
-def flattened(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
+def flatten(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
     """A copy of `schema` in which each `allOf` that says one thing is one schema; `losses` is added to.
 
     Alternatives that narrow an object with properties of its own are told in its description; tuples have `items`.
     """
-    return rewritten(
-        schema, losses, _merge, _tell, lambda node: give_items(node.schema), sealed=CONDITIONS - {"prefixItems"}
+    return rewrite(
+        schema,
+        losses,
+        _merge_all_of,
+        _describe_unions,
+        lambda node: give_items(node.schema),
+        sealed=CONDITIONS - {"prefixItems"},
     )
 
 
-def _merge(node: Node) -> None:
+def _merge_all_of(node: Node) -> None:
     """Put the parts of `allOf` into the schema around it; nothing is changed where they contradict."""
     merged: JsonSchema | None = {key: value for key, value in node.schema.items() if key != "allOf"}
     for part in node.schema.get("allOf", ()):
-        merged = _both(merged, part) if merged is not None else None
+        merged = _intersect(merged, part) if merged is not None else None
     if merged is not None and "allOf" in node.schema:
         node.lose("allOf", "replaced by its parts")
         node.schema.clear()
         node.schema.update(merged)
 
 
-def _tell(node: Node) -> None:
+def _describe_unions(node: Node) -> None:
     for keyword in [keyword for keyword in ("anyOf", "oneOf") if keyword in node.schema]:
         if {"enum", "const"} & set(node.schema):
             node.lose(keyword, LISTED)
@@ -152,7 +159,7 @@ def _tell(node: Node) -> None:
             node.describe(keyword)
 
 
-def _both(left: JsonSchema, right: JsonSchema) -> JsonSchema | None:
+def _intersect(left: JsonSchema, right: JsonSchema) -> JsonSchema | None:
     """What both schemas say; None if that cannot be said in one."""
     if any("$ref" in part and set(other) - {"description"} for part, other in ((left, right), (right, left))):
         return None
@@ -176,9 +183,9 @@ def _both(left: JsonSchema, right: JsonSchema) -> JsonSchema | None:
     return merged
 
 
-LEVELS = 3
+MAX_RECURSION_LEVELS = 3
 """How many levels of a type that contains itself are shown."""
-_OWN = {
+_KEYWORDS_OF_TYPE = {
     "string": ("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"),
     "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -188,24 +195,24 @@ _OWN = {
 """The keywords that speak of values of one type only."""
 
 
-def unrolled(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
+def unroll(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
     """A copy in which references are followed for three levels, and lists of types are an `anyOf`.
 
     What lies deeper is any object (or anything, where the type is no object); `losses` is added to.
     """
     definitions = schema.get("$defs", {})
 
-    def follow(node: JsonSchema, path: str, depth: int = LEVELS) -> JsonSchema:
+    def follow(node: JsonSchema, path: str, depth: int = MAX_RECURSION_LEVELS) -> JsonSchema:
         reference = node.get("$ref")
         if not isinstance(reference, str):
-            spread = _spread(node, path, losses)
-            return mapped(spread, path, partial(follow, depth=depth), frozenset({"$defs"}))
+            spread = _split_types(node, path, losses)
+            return map_schemas(spread, path, partial(follow, depth=depth), frozenset({"$defs"}))
         beside = {key: value for key, value in node.items() if key != "$ref"}
         name = reference.removeprefix("#/$defs/")
         target = definitions[name]
         if depth:
             return follow({**target, **beside}, path, depth - 1)
-        losses.append(Loss(path, "$ref", reference, f"dropped: {LEVELS} levels of {name} are shown"))
+        losses.append(Loss(path, "$ref", reference, f"dropped: {MAX_RECURSION_LEVELS} levels of {name} are shown"))
         kind: dict[str, Any] = {"type": "object"} if target.get("type") == "object" else {}
         return {**kind, "description": f"another {name}", **beside}
 
@@ -213,11 +220,13 @@ def unrolled(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
     return {key: value for key, value in whole.items() if key != "$defs"}
 
 
-def _spread(node: JsonSchema, path: str, losses: list[Loss]) -> JsonSchema:
+def _split_types(node: JsonSchema, path: str, losses: list[Loss]) -> JsonSchema:
     kinds = node.get("type")
     if not isinstance(kinds, list) or len(set(kinds) - {"null"}) < 2 or {"anyOf", "oneOf", "enum", "const"} & set(node):
         return node
     losses.append(Loss(path, "type", list(kinds), "replaced by anyOf"))
-    owned = {"type"}.union(*(_OWN.get(kind, ()) for kind in kinds))
-    branches = [{"type": kind} | {key: node[key] for key in _OWN.get(kind, ()) if key in node} for kind in kinds]
+    owned = {"type"}.union(*(_KEYWORDS_OF_TYPE.get(kind, ()) for kind in kinds))
+    branches = [
+        {"type": kind} | {key: node[key] for key in _KEYWORDS_OF_TYPE.get(kind, ()) if key in node} for kind in kinds
+    ]
     return {key: value for key, value in node.items() if key not in owned} | {"anyOf": branches}

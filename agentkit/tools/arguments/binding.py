@@ -9,7 +9,7 @@ from pydantic_core import from_json, to_json
 
 from ...core.errors import ExceptionInfo
 from ...schemas import JsonSchema
-from ...schemas.formats import Rendering
+from ...schemas.formats import RenderedTool
 from ..settings import Repairing
 from . import (
     WRAPPERS,
@@ -180,7 +180,7 @@ def arguments_in(call: Any, parameters: JsonSchema) -> str | Mapping[str, Any]:
     return call
 
 
-def real_names(arguments: str | Mapping[str, Any], aliased: Iterable[Rendering]) -> str | Mapping[str, Any]:
+def real_names(arguments: str | Mapping[str, Any], aliased: Iterable[RenderedTool]) -> str | Mapping[str, Any]:
     """The arguments with the parameters' own names in the place of those that a provider was given for them."""
     try:
         given = from_json(arguments) if isinstance(arguments, str) else arguments
@@ -188,5 +188,5 @@ def real_names(arguments: str | Mapping[str, Any], aliased: Iterable[Rendering])
         return arguments
     if isinstance(given, Mapping):
         for rendering in aliased:
-            given = rendering.original(given)
+            given = rendering.restore_names(given)
     return to_json(given).decode() if isinstance(arguments, str) else given

@@ -10,44 +10,44 @@ from ...schemas import name_of
 from ..class_tool import ToolExecutor
 from ..json_tool import JsonTool
 from ..registry import ToolRegistry, as_tool
-from .finding import Finding, Severity
-from .parameters import parameter_findings
-from .whole_tools import pair_findings, sum_findings, tool_findings
+from .finding import LintFinding, Severity
+from .parameters import check_parameters
+from .whole_tools import check_pairs, check_tool, check_totals
 
-__all__ = ["Finding", "Severity", "lint", "tokens"]
+__all__ = ["LintFinding", "Severity", "estimate_tokens", "lint"]
 
 
-def lint(tools: Any) -> list[Finding]:
+def lint(tools: Any) -> list[LintFinding]:
     """What is wrong with a registry, a tool or function, or an iterable of them; tool by tool, then all together.
 
     A function that cannot be a tool is a finding like others, never an exception.  Names of rules: definition,
     duplicate-name, tool-description, long-description, parameter-description, parameter-name, untyped, enum-in-text,
     too-large, not-strict, similar-tools, too-many-tools, anthropic-strict.
     """
-    found: list[Finding] = []
+    found: list[LintFinding] = []
     usable: dict[str, JsonTool[..., Any]] = {}
-    for entry in _entries(tools):
+    for entry in _iter_entries(tools):
         try:
             tool = as_tool(entry)
-            found += [*tool_findings(tool), *parameter_findings(tool)]
+            found += [*check_tool(tool), *check_parameters(tool)]
         except DefinitionError as error:
             name = name_of(entry) if callable(entry) else type(entry).__name__
-            found.append(Finding(name, "", "definition", str(error), "error"))
+            found.append(LintFinding(name, "", "definition", str(error), "error"))
             continue
         if tool.name in usable:
-            found.append(Finding(tool.name, "", "duplicate-name", "another tool has this name", "error"))
+            found.append(LintFinding(tool.name, "", "duplicate-name", "another tool has this name", "error"))
         usable.setdefault(tool.name, tool)
-    found += [*pair_findings([*usable.values()]), *sum_findings([*usable.values()])]
+    found += [*check_pairs([*usable.values()]), *check_totals([*usable.values()])]
     return list(dict.fromkeys(found))
 
 
-def tokens(tools: Any) -> dict[str, int]:
+def estimate_tokens(tools: Any) -> dict[str, int]:
     """About how many tokens each tool costs in every request: the characters of its compact OpenAI JSON / 4.
 
     An approximation: the true number is known to the provider's tokenizer only.  What cannot be a tool is left out.
     """
     costs: dict[str, int] = {}
-    for entry in _entries(tools):
+    for entry in _iter_entries(tools):
         with suppress(DefinitionError):
             tool = as_tool(entry)
             text = json.dumps(tool.schema("openai"), ensure_ascii=False, separators=(",", ":"))
@@ -55,11 +55,11 @@ def tokens(tools: Any) -> dict[str, int]:
     return costs
 
 
-def _entries(tools: Any) -> Iterator[Any]:
+def _iter_entries(tools: Any) -> Iterator[Any]:
     if isinstance(tools, ToolRegistry):
         yield from (tool for tool in tools.values() if tool is not tools.answer)
     elif isinstance(tools, Iterable) and not callable(tools) and not isinstance(tools, str | ToolExecutor):
         for entry in tools:
-            yield from _entries(entry)
+            yield from _iter_entries(entry)
     else:
         yield tools

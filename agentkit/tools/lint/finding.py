@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ...schemas import JsonSchema, children
+from ...schemas import JsonSchema, iter_children
 
 Severity: TypeAlias = Literal["error", "warning", "hint"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class LintFinding:
     """Something to mend in a tool.
 
     Attributes:
@@ -29,34 +29,36 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Place:
+class SchemaPlace:
     """One schema inside a tool's: `lines[].quantity` is the quantity of each item of the parameter `lines`."""
 
     path: str
     schema: JsonSchema
 
 
-def places(root: JsonSchema) -> Iterator[Place]:
+def iter_places(root: JsonSchema) -> Iterator[SchemaPlace]:
     """All schemas of a tool, `root` first; a type that contains itself is gone through once."""
-    return _places(root, "", root.get("$defs", {}), frozenset())
+    return _iter_places(root, "", root.get("$defs", {}), frozenset())
 
 
-def target(schema: JsonSchema, definitions: JsonSchema) -> JsonSchema:
+def resolve_reference(schema: JsonSchema, definitions: JsonSchema) -> JsonSchema:
     """What a schema refers to; {} if it refers to nothing."""
     found: JsonSchema = definitions.get(str(schema.get("$ref")).removeprefix("#/$defs/"), {})
     return found
 
 
-def _places(schema: JsonSchema, path: str, definitions: JsonSchema, within: frozenset[str]) -> Iterator[Place]:
-    yield Place(path, schema)
+def _iter_places(
+    schema: JsonSchema, path: str, definitions: JsonSchema, within: frozenset[str]
+) -> Iterator[SchemaPlace]:
+    yield SchemaPlace(path, schema)
     if (reference := schema.get("$ref")) and reference not in within:
-        yield from _places(target(schema, definitions), path, definitions, within | {reference})
-    for place, inner in children(schema):
+        yield from _iter_places(resolve_reference(schema, definitions), path, definitions, within | {reference})
+    for place, inner in iter_children(schema):
         if place[0] != "$defs":
-            yield from _places(inner, f"{path}{_step(place)}".lstrip("."), definitions, within)
+            yield from _iter_places(inner, f"{path}{_format_step(place)}".lstrip("."), definitions, within)
 
 
-def _step(place: tuple[str | int, ...]) -> str:
+def _format_step(place: tuple[str | int, ...]) -> str:
     match place:
         case ("properties", name):
             return f".{name}"

@@ -7,59 +7,59 @@ from ...schemas import JsonSchema
 from ...schemas.formats.anthropic import KEY as ANTHROPIC_KEY
 from ...schemas.formats.gemini import KEY as GEMINI_KEY
 from ..json_tool import JsonTool
-from .finding import Finding, Place, Severity, places, target
-from .texts import listed_values, repeats, words
+from .finding import LintFinding, SchemaPlace, Severity, iter_places, resolve_reference
+from .texts import find_listed_values, repeats, split_words
 
-KEYS = {"Anthropic": ANTHROPIC_KEY, "Gemini": GEMINI_KEY}
+PROPERTY_NAMES = {"Anthropic": ANTHROPIC_KEY, "Gemini": GEMINI_KEY}
 TYPED = frozenset({"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "not"})
-LONGEST = 1024
+MAX_PARAMETER_DESCRIPTION_CHARS = 1024
 UNIONS = ("anyOf", "oneOf", "allOf")
 
 
-def parameter_findings(tool: JsonTool[..., Any]) -> Iterator[Finding]:
+def check_parameters(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
     """What is wrong with the parameters of `tool` and with what is inside them."""
     root = tool.schema("json")
-    for place in places(root):
+    for place in iter_places(root):
         for name, inner in place.schema.get("properties", {}).items():
             path = f"{place.path}.{name}".lstrip(".")
-            if refusing := [provider for provider, key in KEYS.items() if not key.fullmatch(name)]:
+            if refusing := [provider for provider, key in PROPERTY_NAMES.items() if not key.fullmatch(name)]:
                 message = f"{' and '.join(refusing)} refuse this name: use ASCII letters, digits and _"
-                yield Finding(tool.name, path, "parameter-name", message, "warning")
-            text = _text(inner, root.get("$defs", {})) if isinstance(inner, dict) else ""
-            if trouble := _about_text(text, name):
-                yield Finding(tool.name, path, *trouble)
-        if place.path and (message := _about_type(place)):
-            yield Finding(tool.name, place.path, "untyped", message, "warning")
-        values = listed_values(place.schema.get("description", "")) if _is_free_string(place.schema) else []
+                yield LintFinding(tool.name, path, "parameter-name", message, "warning")
+            text = _find_text(inner, root.get("$defs", {})) if isinstance(inner, dict) else ""
+            if trouble := _check_text(text, name):
+                yield LintFinding(tool.name, path, *trouble)
+        if place.path and (message := _check_type(place)):
+            yield LintFinding(tool.name, place.path, "untyped", message, "warning")
+        values = find_listed_values(place.schema.get("description", "")) if _is_free_string(place.schema) else []
         if len(values) > 1:
             message = f"the description lists the values, the type does not: Literal[{', '.join(map(repr, values))}]"
-            yield Finding(tool.name, place.path, "enum-in-text", message, "warning")
+            yield LintFinding(tool.name, place.path, "enum-in-text", message, "warning")
 
 
-def _about_text(text: str, name: str) -> tuple[str, str, Severity] | None:
+def _check_text(text: str, name: str) -> tuple[str, str, Severity] | None:
     """Rule, message and severity of what is wrong with the description of the parameter `name`."""
     if not text.strip():
         return "parameter-description", "has no description: say what it is, in which unit or form", "warning"
     if repeats(text, name):
         return "parameter-description", f"the description {text!r} only repeats the name", "warning"
-    if len(words(text)) == 1:
+    if len(split_words(text)) == 1:
         return "parameter-description", f"the description {text!r} is too short", "hint"
-    if len(text) > LONGEST:
+    if len(text) > MAX_PARAMETER_DESCRIPTION_CHARS:
         return "long-description", f"the description has {len(text)} characters: every request pays for them", "hint"
     return None
 
 
-def _text(schema: JsonSchema, definitions: JsonSchema) -> str:
+def _find_text(schema: JsonSchema, definitions: JsonSchema) -> str:
     """The description of a schema, or of what it refers to, or of the first of its alternatives that has one."""
     if "description" in schema:
         return str(schema["description"])
     if "$ref" in schema:
-        return str(target(schema, definitions).get("description", ""))
+        return str(resolve_reference(schema, definitions).get("description", ""))
     branches = [branch for key in UNIONS for branch in schema.get(key, ()) if isinstance(branch, dict)]
-    return next(filter(None, (_text(branch, definitions) for branch in branches)), "")
+    return next(filter(None, (_find_text(branch, definitions) for branch in branches)), "")
 
 
-def _about_type(place: Place) -> str:
+def _check_type(place: SchemaPlace) -> str:
     """What is missing in the type at `place`; "" if nothing."""
     schema = place.schema
     values = schema.get("additionalProperties", True)
@@ -81,9 +81,9 @@ def _is_free_string(schema: JsonSchema) -> bool:
     """Whether it is a string, or null, or a list of strings, of any content."""
     branches = [schema, *schema.get("anyOf", ())]
     branches += [inner for branch in branches if isinstance(inner := branch.get("items"), dict)]
-    strings = [branch for branch in branches if "string" in (branch.get("type"), *_list(branch.get("type")))]
+    strings = [branch for branch in branches if "string" in (branch.get("type"), *_as_list(branch.get("type")))]
     return bool(strings) and not any({"enum", "const", "pattern", "format"} & set(branch) for branch in branches)
 
 
-def _list(kinds: Any) -> list[Any]:
+def _as_list(kinds: Any) -> list[Any]:
     return kinds if isinstance(kinds, list) else []

@@ -24,17 +24,17 @@ _LISTS = [
     re.compile(r"(?<![\w|])\w+(?:\s*\|\s*\w+)+(?![\w|])"),  # asc|desc
 ]
 _EXAMPLES = re.compile(r"\b(?:e\.g|for example|for instance|such as|like|examples?)\b[^.;]*$", re.I)
-_GOES_ON = re.compile(rf"{_ASIDE}\s*,?\s*(?:or\b|etc\b|and so on\b|\.\.\.|…)", re.I)
+_OPEN_LIST = re.compile(rf"{_ASIDE}\s*,?\s*(?:or\b|etc\b|and so on\b|\.\.\.|…)", re.I)
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of a text or a name in lower case, without the s of a plural or a verb."""
     found = WORD.findall(HUMP.sub(" ", text))
     return [word[:-1] if len(word) > 2 and word.endswith("s") else word for word in map(str.lower, found)]
 
 
 FILLER = frozenset(
-    words(
+    split_words(
         "a an and arg argument array bool boolean dict field float for function given i in input int integer is it its "
         "list number object of or param parameter str string that the this to tool use used value which your"
     )
@@ -44,22 +44,22 @@ FILLER = frozenset(
 
 def repeats(text: str, name: str) -> bool:
     """Whether `text` says nothing but `name` in other words: "The user id." of `user_id`."""
-    return not set(words(text)) - set(words(name)) - FILLER
+    return not set(split_words(text)) - set(split_words(name)) - FILLER
 
 
-def listed_values(text: str) -> list[str]:
+def find_listed_values(text: str) -> list[str]:
     """The values that `text` says are the only ones: "one of: a, b", "'asc' or 'desc'"; [] if it lists none.
 
     Examples ("such as ...") and lists that go on in words ('"today" or a date') are no such list.
     """
     for pattern in _LISTS:
         for match in pattern.finditer(text):
-            if not _EXAMPLES.search(text[: match.start()]) and not _GOES_ON.match(text[match.end() :]):
-                return _values(match[0])
+            if not _EXAMPLES.search(text[: match.start()]) and not _OPEN_LIST.match(text[match.end() :]):
+                return _split_values(match[0])
     return []
 
 
-def _values(listing: str) -> list[str]:
+def _split_values(listing: str) -> list[str]:
     if quoted := re.findall(_QUOTED, listing):
         return [value[1:-1] for value in quoted]
     bare = re.split(r"\s*,\s*(?:or\s+)?|\s+or\s+|\s*[|/]\s*", re.sub(_INTRODUCTION, "", listing, flags=re.I))

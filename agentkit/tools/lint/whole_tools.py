@@ -11,94 +11,95 @@ from difflib import SequenceMatcher
 from itertools import combinations
 from typing import Any
 
-from ...schemas.formats.openai import DESCRIPTION
-from ...schemas.formats.strict_mode import excess
+from ...schemas.formats.openai import MAX_DESCRIPTION_CHARS
+from ...schemas.formats.strict_mode import find_exceeded_limit
 from ..json_tool import JsonTool
-from .finding import Finding, places
-from .texts import repeats, words
+from .finding import LintFinding, iter_places
+from .texts import repeats, split_words
 
-OPENAI_TOOLS = 128
-STRICT_TOOLS, STRICT_OPTIONAL, STRICT_UNIONS = 20, 24, 16
-SAME, ALIKE = 0.9, 0.8
+MAX_OPENAI_TOOLS = 128
+MAX_STRICT_TOOLS, MAX_STRICT_OPTIONAL, MAX_STRICT_UNIONS = 20, 24, 16
+SAME_RATIO, ALIKE_RATIO = 0.9, 0.8
 """From which ratio (difflib) on two descriptions are as good as one, or easily mistaken."""
-SHARED = 0.5
+MIN_SHARED_RATIO = 0.5
 """How large a part of their words two descriptions must share to be worth the slow comparison letter by letter."""
 
 
-def pair_findings(tools: Sequence[JsonTool[..., Any]]) -> Iterator[Finding]:
+def check_pairs(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
     """The pairs of tools that a model cannot tell apart; said of the second of them."""
-    names = {tool.name: sorted(words(tool.name)) for tool in tools}
-    vocabulary = {tool.name: frozenset(words(tool.description)) for tool in tools}
+    names = {tool.name: sorted(split_words(tool.name)) for tool in tools}
+    vocabulary = {tool.name: frozenset(split_words(tool.description)) for tool in tools}
     for first, second in combinations(tools, 2):
         one, other = vocabulary[first.name], vocabulary[second.name]
-        is_worth_it = 2 * len(one & other) >= SHARED * (len(one) + len(other))
-        ratio = _likeness(first.description, second.description) if is_worth_it else 0.0
-        if ratio >= SAME or names[first.name] == names[second.name]:
+        is_worth_it = 2 * len(one & other) >= MIN_SHARED_RATIO * (len(one) + len(other))
+        ratio = _compare_texts(first.description, second.description) if is_worth_it else 0.0
+        if ratio >= SAME_RATIO or names[first.name] == names[second.name]:
             message = f"is nearly the same as {first.name}: merge them, or say in both when to use which"
-            yield Finding(second.name, "", "similar-tools", message, "warning")
-        elif ratio >= ALIKE and _likeness(first.name, second.name) >= ALIKE:
+            yield LintFinding(second.name, "", "similar-tools", message, "warning")
+        elif ratio >= ALIKE_RATIO and _compare_texts(first.name, second.name) >= ALIKE_RATIO:
             message = f"is easily mistaken for {first.name}: say in both when to use which"
-            yield Finding(second.name, "", "similar-tools", message, "hint")
+            yield LintFinding(second.name, "", "similar-tools", message, "hint")
 
 
-def _likeness(one: str, other: str) -> float:
+def _compare_texts(one: str, other: str) -> float:
     """difflib's ratio, 1 for equal texts; capitals do not count."""
     return SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio()
 
 
-def sum_findings(tools: Sequence[JsonTool[..., Any]]) -> Iterator[Finding]:
+def check_totals(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
     """What is too much of all tools in one request."""
-    schemas = [place.schema for tool in tools for place in places(tool.schema("json"))]
+    schemas = [place.schema for tool in tools for place in iter_places(tool.schema("json"))]
     optional = sum(len(set(part.get("properties", ())) - set(part.get("required", ()))) for part in schemas)
     unions = sum("anyOf" in part or "oneOf" in part or isinstance(part.get("type"), list) for part in schemas)
-    if len(tools) > OPENAI_TOOLS:
-        message = f"{len(tools)} tools in one request; OpenAI takes {OPENAI_TOOLS}"
-        yield Finding("", "", "too-many-tools", message, "error")
+    if len(tools) > MAX_OPENAI_TOOLS:
+        message = f"{len(tools)} tools in one request; OpenAI takes {MAX_OPENAI_TOOLS}"
+        yield LintFinding("", "", "too-many-tools", message, "error")
     for count, limit, what in (
-        (len(tools), STRICT_TOOLS, "tools"),
-        (optional, STRICT_OPTIONAL, "optional parameters"),
-        (unions, STRICT_UNIONS, "parameters of a union type"),
+        (len(tools), MAX_STRICT_TOOLS, "tools"),
+        (optional, MAX_STRICT_OPTIONAL, "optional parameters"),
+        (unions, MAX_STRICT_UNIONS, "parameters of a union type"),
     ):
         if count > limit:
             message = f"{count} {what}; Anthropic takes {limit} in one request of strict tools"
-            yield Finding("", "", "anthropic-strict", message, "hint")
+            yield LintFinding("", "", "anthropic-strict", message, "hint")
 
 
-FEWEST_WORDS = 3
+MIN_DESCRIPTION_WORDS = 3
 ADVICE = "say what it does and returns, and when to use it"
 
 
-def tool_findings(tool: JsonTool[..., Any]) -> Iterator[Finding]:
+def check_tool(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
     """What is wrong with the description of `tool`, or with the size or shape of its schema."""
     text = tool.description
     if repeats(text, tool.name):
         message = f"the description {text!r} only repeats the name: {ADVICE}"
-        yield Finding(tool.name, "", "tool-description", message, "warning")
-    elif len(words(text)) < FEWEST_WORDS:
+        yield LintFinding(tool.name, "", "tool-description", message, "warning")
+    elif len(split_words(text)) < MIN_DESCRIPTION_WORDS:
         message = f"the description {text!r} is too short: {ADVICE}"
-        yield Finding(tool.name, "", "tool-description", message, "warning")
-    if len(text) > DESCRIPTION:
-        message = f"the description has {len(text)} characters; OpenAI takes {DESCRIPTION}, the rest is sent elsewhere"
-        yield Finding(tool.name, "", "long-description", message, "warning")
-    if reason := excess(tool.schema("json")):
+        yield LintFinding(tool.name, "", "tool-description", message, "warning")
+    if len(text) > MAX_DESCRIPTION_CHARS:
+        limit = f"OpenAI takes {MAX_DESCRIPTION_CHARS}, the rest is sent elsewhere"
+        message = f"the description has {len(text)} characters; {limit}"
+        yield LintFinding(tool.name, "", "long-description", message, "warning")
+    if reason := find_exceeded_limit(tool.schema("json")):
         message = f"too large for OpenAI's strict mode: {reason}"
-        yield Finding(tool.name, "", "too-large", message, "warning")
-    reasons = [f"{_path(loss.path)}{_reason(loss.moved_to)}" for loss in _obstacles(tool)]
+        yield LintFinding(tool.name, "", "too-large", message, "warning")
+    reasons = [f"{_shorten_path(loss.path)}{_strip_reason(loss.moved_to)}" for loss in _iter_obstacles(tool)]
     if reasons and not reason:
         message = f"cannot be sent in OpenAI's strict mode: {'; '.join(reasons)}"
-        yield Finding(tool.name, "", "not-strict", message, "hint")
+        yield LintFinding(tool.name, "", "not-strict", message, "hint")
 
 
-def _obstacles(tool: JsonTool[..., Any]) -> Iterator[Any]:
+def _iter_obstacles(tool: JsonTool[..., Any]) -> Iterator[Any]:
     return (loss for loss in tool.losses("openai_strict") if loss.keyword == "strict")
 
 
-def _path(path: str) -> str:
+def _shorten_path(path: str) -> str:
     """`parameters.properties.lines.items` -> "lines[]: "."""
     short = re.sub(r"\.(?:anyOf|properties)(?=\.|$)|\.\d+(?=\.|$)", "", path.removeprefix("parameters"))
     short = re.sub(r"\.items(?=\.|$)", "[]", short).lstrip(".")
     return f"{short}: " if short else ""
 
 
-def _reason(moved_to: str) -> str:
+def _strip_reason(moved_to: str) -> str:
     return moved_to.removeprefix("dropped: ")

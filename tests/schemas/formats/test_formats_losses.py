@@ -158,7 +158,7 @@ def test_a_portable_schema_takes_the_same_values(format, references):
         shown = Draft202012Validator(parameters_of(format, rendering.schema))
         to_alias = {name: alias for alias, name in rendering.aliases.items()}
         assert shown.is_valid(renamed(value, to_alias)) == Draft202012Validator(schema).is_valid(value)
-        assert rendering.original(renamed(value, to_alias)) == value
+        assert rendering.restore_names(renamed(value, to_alias)) == value
 
     holds()
 
