@@ -13,7 +13,7 @@ from ..core.masking import MaskedDict
 from ..core.messages import Message
 from ..engine.loop import Answer, agent_loop
 from ..engine.model import Model
-from ..engine.partial_answer import Forming
+from ..engine.partial_answer import PartialAnswerReader
 from ..engine.result import Result
 from ..policies.answer_checks import Check
 from ..policies.approval import Decide
@@ -248,7 +248,7 @@ class JsonAgent(Generic[T]):
 
     def answering(self, run: Run, asked: Asked, backend: Model) -> Flow[Answer]:
         """The flow of this agent's part of a run; runs are begun with `run`, `stream` and their kin."""
-        run.forming = Forming(self.tools.answer) if asked.stream and self.tools.answer else None
+        run.forming = PartialAnswerReader(self.tools.answer) if asked.stream and self.tools.answer else None
         context = RunContext(self.deps, run.state, lambda: run.usage, stream=asked.stream, inbox=asked.session.inbox)
         tools = offered(self.tools, self._choose, context)
         loop = agent_loop(backend, tools, run.history, context, text_ends=self._text_ends, stream=asked.stream)

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ..core.context import INSIDE, RunContext
+from ..core.context import ENCLOSING_AGENTS, RunContext
 from ..core.errors import Paused, RunError, ToolError
 from ..core.flow import Event
 from ..engine.result import Result, RunFinished, SubRun
@@ -41,7 +41,7 @@ def agent_tool(start: Start, name: str, description: str) -> JsonTool[..., Any]:
         session, given = _resumed(run)
         asked = None if session.messages else query
         result: Result[Any] | None = None
-        INSIDE.set((*INSIDE.get(), name))  # each call has a context of its own
+        ENCLOSING_AGENTS.set((*ENCLOSING_AGENTS.get(), name))  # each call has a context of its own
         try:
             async with aclosing(start(asked, session, given, run.stream)) as events:
                 async for event in events:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.errors import DefinitionError
 from ..core.masking import MaskedDict
-from ..core.notebook import kernel
+from ..core.notebook import find_kernel
 from ..engine.model import Model
 from ..models.litellm.model import LiteLLMModel, begin_import
 from ..models.offline import OfflineModel
@@ -80,7 +80,7 @@ def soon_asked(model: str | Model | None) -> None:
     In a script, whose next line asks, nothing is won by that: the two share the interpreter.
     """
     named, _ = chosen(model)
-    if isinstance(named, str) and named != OFFLINE and (hasattr(sys, "ps1") or kernel() is not None):
+    if isinstance(named, str) and named != OFFLINE and (hasattr(sys, "ps1") or find_kernel() is not None):
         begin_import()
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from ..core.background import start_thread
 from ..core.errors import RunError
 from ..core.flow import Event
-from ..core.threads import LOOK_UP, Work, is_given_up, stopped_by
+from ..core.threads import POLL_SECONDS, Work, is_cancelled, on_cancel
 from ..engine.result import Result, RunFinished
 from ..views.progress_bar import ProgressBar
 
@@ -69,7 +69,7 @@ def finished(
     waiting = enumerate(_checked(queries, concurrency))
     arrived: _Arrived = SimpleQueue()
     running: dict[int, Work] = {}
-    with stopped_by(partial(arrived.put, (_STOPPED, RunError("the runs were given up by what they were part of")))):
+    with on_cancel(partial(arrived.put, (_STOPPED, RunError("the runs were given up by what they were part of")))):
         try:
             while True:
                 for place, query in islice(waiting, concurrency - len(running)):
@@ -83,7 +83,7 @@ def finished(
                 yield place, outcome
         finally:
             for work in running.values():
-                work.give_up()
+                work.cancel()
 
 
 async def afinished(
@@ -125,7 +125,7 @@ async def _next(waiting: AsyncGenerator[str, None]) -> str | None:
 def _arrival(arrived: "_Arrived") -> tuple[int, Any]:
     while True:
         with suppress(Empty):
-            return arrived.get(timeout=LOOK_UP)
+            return arrived.get(timeout=POLL_SECONDS)
 
 
 _Arrived: TypeAlias = "SimpleQueue[tuple[int, Any]]"
@@ -138,7 +138,7 @@ def _work(start: Start, place: int, query: str, arrived: _Arrived) -> None:
     try:
         with closing(start(query)) as events:
             for event in events:
-                if is_given_up():
+                if is_cancelled():
                     return
                 if isinstance(event, RunFinished):
                     outcome = event.result

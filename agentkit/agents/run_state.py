@@ -12,7 +12,7 @@ from ..core.flow import Event, Listener
 from ..core.messages import Message, Usage
 from ..engine.loop import Answer
 from ..engine.model import ModelReplied
-from ..engine.partial_answer import Forming
+from ..engine.partial_answer import PartialAnswerReader
 from ..engine.result import HandedOver, Result, RunFinished, SubRun
 from ..engine.trace import Trace
 from ..policies.answer_checks import AnswerDoubted
@@ -44,7 +44,7 @@ class Run:
     state: dict[str, Any] = field(default_factory=dict)
     purses: list[Purse] = field(default_factory=list)
     spent: Spent = field(default_factory=Spent)
-    forming: Forming | None = None
+    forming: PartialAnswerReader | None = None
     trace: Trace = field(default_factory=Trace)
     run_id: str = ""
 

@@ -8,7 +8,7 @@ import click
 
 import agentkit
 
-from ..core.ask_person import printable
+from ..core.ask_person import escape_unprintable
 from ..core.masking import mask
 from .agents import agent_of, agent_options
 from .output import answer, json_text, remark
@@ -84,9 +84,9 @@ def runs(
 
 def _list(listed: list[Any], nothing: str) -> None:
     for run in listed:
-        query = printable(" ".join(mask(run.query).split()), 60)
+        query = escape_unprintable(" ".join(mask(run.query).split()), 60)
         what = run.error or run.last
-        click.echo(f"{run.id}  {run.state:<11}  {_age(run.age):>4}  {query}\n    {printable(mask(what), 100)}")
+        click.echo(f"{run.id}  {run.state:<11}  {_age(run.age):>4}  {query}\n    {escape_unprintable(mask(what), 100)}")
     if not listed:
         remark(nothing)
 

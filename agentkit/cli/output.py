@@ -10,7 +10,7 @@ import click
 
 import agentkit
 
-from ..core.ask_person import printable
+from ..core.ask_person import escape_unprintable
 from ..core.masking import mask, mask_data
 
 FAILED, PAUSED, INTERRUPTED = 1, 3, 130
@@ -64,4 +64,4 @@ def exit_code(error: BaseException) -> int:
 
 def _visible(text: str) -> str:
     rows = text.expandtabs(4).split("\n")
-    return "\n".join(row if row.isprintable() else printable(row, len(row)) for row in rows)
+    return "\n".join(row if row.isprintable() else escape_unprintable(row, len(row)) for row in rows)

@@ -1,4 +1,4 @@
-"""The person at the terminal or in the notebook, who is asked whether a call may be made."""
+"""Ask the person at the terminal or in the notebook whether a tool call may be made."""
 
 import json
 import os
@@ -11,78 +11,91 @@ from typing import Any
 
 from .errors import Paused
 from .messages import ToolCall
-from .threads import is_given_up
+from .threads import is_cancelled
 
-SHOWN = 10_000
-"""Characters of one argument that the person reads."""
+MAX_ARGUMENT_CHARS = 10_000
+"""Characters of one argument that the person is shown."""
 QUESTION = 'Allow it? y, n, a reason to refuse it, or other arguments as {"...": ...}: '
 
-_ONE_AT_A_TIME = Lock()
-_TICK = 0.2
-"""Seconds between two looks at whether the run still waits for the person's word."""
+_PROMPT_LOCK = Lock()
+_POLL_SECONDS = 0.2
+"""How often a waiting prompt checks whether its run was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Asks whether a call may be made: yes, no, no for a reason that the model reads, or yes with other arguments.
+    """Ask a person whether a call may be made.
 
-    `read` shows a text and returns what the person writes; by default it is `input`.  When nobody can be asked (there
-    is no terminal, the input is at its end) the run is paused.
+    Args:
+        read: Shows a prompt and returns what the person enters; default: `input`.
     """
 
     read: Callable[[str], str] | None = None
 
     def __call__(self, call: ToolCall, problem: str = "") -> bool | str | dict[str, Any] | type[Paused]:
-        """What the person says about `call`; `problem` is what was wrong with the arguments they gave last."""
-        text = f"\n{described(call)}\n"
+        """Return the person's decision about `call`.
+
+        Args:
+            call: The call to decide about.
+            problem: What was wrong with the arguments that the person entered last; "" for the first question.
+
+        Returns:
+            True to allow the call, False to refuse it, a text to refuse it with a reason that the model reads, a dict
+            to allow it with these arguments, or `Paused` if there is no terminal or its input has ended.
+        """
+        text = f"\n{describe_call(call)}\n"
         while True:
-            complaint = f"{printable(problem)}\n" if problem else ""
+            complaint = f"{escape_unprintable(problem)}\n" if problem else ""
             try:
-                with _ONE_AT_A_TIME:
-                    said = (self.read or input)(f"{text}{complaint}{QUESTION}").strip()
-            except (EOFError, OSError, RuntimeError):  # a lost standard input; a notebook that cannot ask
+                with _PROMPT_LOCK:
+                    entry = (self.read or input)(f"{text}{complaint}{QUESTION}").strip()
+            except (EOFError, OSError, RuntimeError):  # a lost standard input; a notebook without a frontend
                 return Paused
-            if said.lower() in ("y", "yes"):
+            if entry.lower() in ("y", "yes"):
                 return True
-            if said.lower() in ("n", "no"):
+            if entry.lower() in ("n", "no"):
                 return False
-            if said and not said.startswith("{"):
-                return said
+            if entry and not entry.startswith("{"):
+                return entry
             try:
-                return dict(json.loads(said))
+                return dict(json.loads(entry))
             except ValueError as error:
-                problem = f"That is no JSON object: {error}." if said else ""
+                problem = f"That is no JSON object: {error}." if entry else ""
 
 
 def ask_terminal(prompt: str) -> str:
-    """What the person at the terminal writes after `prompt`, which goes to standard error.
+    """Write `prompt` to standard error and return the line that the person enters.
 
-    Raises `EOFError` when there is no terminal, and when nobody waits for the answer any longer.
+    Raises:
+        EOFError: There is no terminal, its input has ended, or the run was cancelled while it waited.
     """
     if not sys.stdin.isatty():
         raise EOFError
     sys.stderr.write(prompt)
     sys.stderr.flush()
-    while os.name == "posix" and not select.select([sys.stdin], [], [], _TICK)[0]:
-        if is_given_up():
+    while os.name == "posix" and not select.select([sys.stdin], [], [], _POLL_SECONDS)[0]:
+        if is_cancelled():
             raise EOFError
     if not (line := sys.stdin.readline()):
         raise EOFError
     return line
 
 
-def described(call: ToolCall) -> str:
-    """The call for a person's eyes: each argument in a line of its own, nothing in it that a terminal would obey."""
+def describe_call(call: ToolCall) -> str:
+    """Return the call as text for a person: one line per argument, with control characters escaped."""
     try:
-        given = json.loads(call.arguments)
+        arguments = json.loads(call.arguments)
     except ValueError:
-        given = call.arguments
-    entries = given.items() if isinstance(given, dict) else [("arguments", given)]
-    lines = [f"  {printable(str(key))}: {printable(json.dumps(value, ensure_ascii=False))}" for key, value in entries]
-    return "\n".join([f"The agent wants to call {printable(call.name)}:", *lines])
+        arguments = call.arguments
+    entries = arguments.items() if isinstance(arguments, dict) else [("arguments", arguments)]
+    lines = [f"The agent wants to call {escape_unprintable(call.name)}:"]
+    for key, value in entries:
+        shown = escape_unprintable(json.dumps(value, ensure_ascii=False))
+        lines.append(f"  {escape_unprintable(str(key))}: {shown}")
+    return "\n".join(lines)
 
 
-def printable(text: str, most: int = SHOWN) -> str:
-    """The text with escapes for what moves the cursor or turns the writing; of a longer one `most` characters."""
-    shown = "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text[:most])
-    return shown if len(text) <= most else f"{shown}... ({len(text) - most:,} more characters)"
+def escape_unprintable(text: str, max_chars: int = MAX_ARGUMENT_CHARS) -> str:
+    """Escape what moves the cursor or reverses the writing direction, and truncate to `max_chars` characters."""
+    shown = "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text[:max_chars])
+    return shown if len(text) <= max_chars else f"{shown}... ({len(text) - max_chars:,} more characters)"

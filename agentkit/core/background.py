@@ -1,8 +1,8 @@
-"""Where tools run: plain functions in daemon threads, coroutines on one background event loop.
+"""Run tools beside the caller: plain functions in daemon threads, coroutines on a background event loop.
 
-A worker thread has no event loop of its own and the caller's context variables.  Coroutines that are started from
-blocking code share a loop for the life of the process, so that a client made by one call still works in the next; only
-a loop that is blocked by a coroutine that was given up has its place taken by another one.
+A worker thread has no event loop of its own and a copy of the caller's context variables.  Coroutines started from
+blocking code share one loop for the life of the process, so a client made by one call still works in the next.  A loop
+that a cancelled coroutine blocks is replaced by a new one.
 """
 
 import asyncio
@@ -19,69 +19,76 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakKeyDictionary
 
-from .threads import LOOK_UP, Work, stopped_by
+from .threads import POLL_SECONDS, Work, on_cancel
 
 T = TypeVar("T")
 
-MOST_ITEMS = 10_000
-"""How many items a model is shown of an iterator, which may have no end."""
-PATIENCE = 0.1
-"""Seconds that the background loop is given to hear of a coroutine that is given up, before another takes its place."""
-_SETTLED = frozenset({str, int, float, bool, dict, list, tuple, type(None)})
-"""Types of most results, which are what they come to."""
+MAX_ITEMS = 10_000
+"""The most items that a model is shown of an iterator, which may have no end."""
+CANCEL_GRACE_SECONDS = 0.1
+"""How long the background loop may take to process a cancellation before it counts as blocked and is replaced."""
+_RESOLVED_TYPES = frozenset({str, int, float, bool, dict, list, tuple, type(None)})
+"""Types of most results, which `resolve` returns at once."""
 
 
 def start_thread(function: Callable[[], object]) -> Work:
-    """Run `function` in a daemon thread, in a copy of the caller's context; it must not raise."""
+    """Run `function`, which must not raise, in a daemon thread, in a copy of the caller's context."""
     return Work(function)
 
 
-async def in_thread(function: Callable[[], T]) -> T:
-    """Run `function` in a daemon thread and await its value; when cancelled, the thread is given up."""
+async def run_in_thread(function: Callable[[], T]) -> T:
+    """Run `function` in a daemon thread and return its value; if the caller is cancelled, cancel the work."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[Callable[[], T]] = loop.create_future()
 
     def work() -> None:
-        outcome = _outcome(function)
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any longer
-            loop.call_soon_threadsafe(_settle, ended, outcome)
+        outcome = _capture(function)
+        with suppress(RuntimeError):  # the loop is closed, so no task awaits the outcome
+            loop.call_soon_threadsafe(_set_result, ended, outcome)
 
     thread = Work(work)
     try:
         outcome = await ended
     except BaseException:
-        thread.give_up()
+        thread.cancel()
         raise
     return outcome()
 
 
 def run_coroutine(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop | None = None) -> T:
-    """Run a coroutine from blocking code, on `loop` or in the background, and wait for its value."""
+    """Run a coroutine from blocking code, on `loop` or on a background loop, and return its value."""
     ended: Future[T] = Future()
     try:
-        give_up = start_coroutine(_into(ended, coroutine), loop)
+        cancel = start_coroutine(_forward_outcome(ended, coroutine), loop)
     except RuntimeError:  # the loop is closed
         coroutine.close()
         raise
-    with stopped_by(give_up):
+    with on_cancel(cancel):
         try:
             while not ended.done():
-                with suppress(TimeoutError):  # the coroutine's own is raised below
-                    ended.result(LOOK_UP)
+                with suppress(TimeoutError):  # a TimeoutError of the coroutine itself is raised below
+                    ended.result(POLL_SECONDS)
             return ended.result()
         except KeyboardInterrupt:
-            give_up()
+            cancel()
             raise
 
 
 def start_coroutine(
     coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop | None = None
 ) -> Callable[[], None]:
-    """Start a coroutine, which must not raise, on `loop` or in the background; gives what cancels it, from any thread.
+    """Start a coroutine in the background and return a function that cancels it, callable from any thread.
 
-    It runs in a copy of the caller's context, and its beginning is never cancelled.  A coroutine that blocks the
-    background loop by calling such code again (an agent inside a tool of an agent) finds another loop one level deeper:
-    it would else wait for itself.
+    The coroutine runs in a copy of the caller's context; a cancellation takes effect after its first step at the
+    earliest.  Blocking code on a background loop that starts another coroutine (an agent inside a tool of an agent)
+    uses a second loop, one level deeper: on the same loop it would wait for itself.
+
+    Args:
+        coroutine: The coroutine to run; it must not raise.
+        loop: A running loop to use instead of a background loop.
+
+    Raises:
+        RuntimeError: The loop is closed.
     """
     context = contextvars.copy_context()
     if loop is None:
@@ -94,77 +101,79 @@ def start_coroutine(
         nonlocal task
         task = loop.create_task(coroutine)
 
-    def cancel() -> None:
+    def cancel_task() -> None:
         if task is not None:
             loop.call_soon(task.cancel)
 
-    def give_up() -> None:
+    def cancel() -> None:
         if not loop.is_closed():
-            heard = _unheard[loop] = threading.Event()
-            loop.call_soon_threadsafe(cancel)
-            loop.call_soon_threadsafe(heard.set)
+            confirmed = _unconfirmed[loop] = threading.Event()
+            loop.call_soon_threadsafe(cancel_task)
+            loop.call_soon_threadsafe(confirmed.set)
 
     try:
         loop.call_soon_threadsafe(begin, context=context)
     except RuntimeError:
         coroutine.close()
         raise
-    return give_up
+    return cancel
 
 
-def settled(value: Any, most: int | None = None, loop: asyncio.AbstractEventLoop | None = None) -> Any:
-    """What a tool's return value comes to: an awaitable is awaited, an iterator's items are collected in a list.
+def resolve(value: Any, max_items: int | None = None, loop: asyncio.AbstractEventLoop | None = None) -> Any:
+    """Resolve a tool's return value, blocking: await an awaitable, collect an iterator's items in a list.
 
-    With `most`, no more items than that are taken of an iterator, which may have no end; a last text says so.  `loop`
-    is the running loop (of another thread) that an awaitable belongs to; without it, one in the background is used.
+    Args:
+        value: What the tool returned.
+        max_items: The most items to take of an iterator; a final text notes the truncation.
+        loop: The running loop, of another thread, that an awaitable belongs to; default: a background loop.
     """
-    if type(value) in _SETTLED:
+    if type(value) in _RESOLVED_TYPES:
         return value
     if inspect.isawaitable(value) or inspect.isasyncgen(value):
-        return run_coroutine(asettled(value, most), loop)
-    return collected(value, most) if is_lazy(value) else value
+        return run_coroutine(aresolve(value, max_items), loop)
+    return collect_items(value, max_items) if is_lazy(value) else value
 
 
-async def asettled(value: Any, most: int | None = None) -> Any:
-    """`settled`, on the running event loop."""
+async def aresolve(value: Any, max_items: int | None = None) -> Any:
+    """Resolve a tool's return value on the running event loop, see `resolve`."""
     if inspect.iscoroutine(value) or inspect.isawaitable(value):
         value = await value
-    if type(value) in _SETTLED:
+    if type(value) in _RESOLVED_TYPES:
         return value
     if isinstance(value, AsyncGenerator):
-        return await _acollected(value, most)
-    return collected(value, most) if is_lazy(value) else value
+        return await _acollect_items(value, max_items)
+    return collect_items(value, max_items) if is_lazy(value) else value
 
 
 def is_lazy(value: Any) -> bool:
-    """Whether `value` gives its items one by one, once: a generator, `map`, a cursor; but not an open file."""
+    """Whether `value` yields its items once, one by one: a generator, `map`, a cursor; but not an open file."""
     return isinstance(value, Iterator) and not isinstance(value, io.IOBase)
 
 
-def collected(items: Iterable[Any], most: int | None = None) -> list[Any]:
-    """The items, `most` of them at the most; a last text says so if there are more."""
-    found = list(itertools.islice(items, None if most is None else most + 1))
-    return _told_of_more(found, most)
+def collect_items(items: Iterable[Any], max_items: int | None = None) -> list[Any]:
+    """Return the first `max_items` items (default: all); a final text notes the truncation."""
+    found = list(itertools.islice(items, None if max_items is None else max_items + 1))
+    return _note_truncation(found, max_items)
 
 
-async def _acollected(items: AsyncGenerator[Any, None], most: int | None) -> list[Any]:
+async def _acollect_items(items: AsyncGenerator[Any, None], max_items: int | None) -> list[Any]:
     found = []
     async with aclosing(items):
         async for item in items:
             found.append(item)
-            if most is not None and len(found) > most:
+            if max_items is not None and len(found) > max_items:
                 break
-    return _told_of_more(found, most)
+    return _note_truncation(found, max_items)
 
 
-def _told_of_more(found: list[Any], most: int | None) -> list[Any]:
-    if most is None or len(found) <= most:
+def _note_truncation(found: list[Any], max_items: int | None) -> list[Any]:
+    if max_items is None or len(found) <= max_items:
         return found
-    return [*found[:most], f"... (only the first {most:,} items were taken)"]
+    return [*found[:max_items], f"... (only the first {max_items:,} items were taken)"]
 
 
-def _outcome(function: Callable[[], T]) -> Callable[[], T]:
-    """Call `function`; gives what returns its value or raises its exception, somewhere else."""
+def _capture(function: Callable[[], T]) -> Callable[[], T]:
+    """Call `function` and return a callable that replays its result or exception in another thread."""
     try:
         value = function()
     except BaseException as error:
@@ -176,12 +185,12 @@ def _raise(error: BaseException) -> NoReturn:
     raise error
 
 
-def _settle(future: "asyncio.Future[T]", value: T) -> None:
+def _set_result(future: "asyncio.Future[T]", value: T) -> None:
     if not future.done():
         future.set_result(value)
 
 
-async def _into(future: "Future[T]", coroutine: Coroutine[Any, Any, T]) -> None:
+async def _forward_outcome(future: "Future[T]", coroutine: Coroutine[Any, Any, T]) -> None:
     try:
         future.set_result(await coroutine)
     except BaseException as error:
@@ -193,8 +202,8 @@ _starting = threading.Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_loops.clear)  # a forked process has none of its parent's threads
-_unheard: WeakKeyDictionary[asyncio.AbstractEventLoop, threading.Event] = WeakKeyDictionary()
-"""For each loop, set as soon as it has heard of the last coroutine that was given up."""
+_unconfirmed: WeakKeyDictionary[asyncio.AbstractEventLoop, threading.Event] = WeakKeyDictionary()
+"""The last cancellation of each loop; the event is set as soon as the loop has processed it."""
 
 
 def _background_loop(depth: int) -> asyncio.AbstractEventLoop:
@@ -206,13 +215,13 @@ def _background_loop(depth: int) -> asyncio.AbstractEventLoop:
 
 
 def _is_blocked(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether a coroutine that was given up still blocks its loop: it waits without awaiting."""
-    heard = _unheard.pop(loop, None)
-    return heard is not None and not heard.wait(PATIENCE)
+    """Whether a cancelled coroutine still blocks `loop`: it waits without awaiting."""
+    confirmed = _unconfirmed.pop(loop, None)
+    return confirmed is not None and not confirmed.wait(CANCEL_GRACE_SECONDS)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling `function` gives a coroutine at once (what a decorator wraps does not count)."""
+    """Whether calling `function` returns a coroutine or an async generator; what a decorator wraps is ignored."""
     while isinstance(function, partial):
         function = function.func
     called = function if inspect.isroutine(function) else type(function).__call__

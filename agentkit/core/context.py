@@ -12,7 +12,7 @@ from .messages import ToolCall, Usage
 
 Deps = TypeVar("Deps")
 T = TypeVar("T")
-INSIDE: ContextVar[tuple[str, ...]] = ContextVar("inside", default=())
+ENCLOSING_AGENTS: ContextVar[tuple[str, ...]] = ContextVar("inside", default=())
 """The names of the agents inside tools that the code is part of, the outermost first."""
 
 
@@ -82,16 +82,16 @@ def is_injected(annotation: Any) -> bool:
 
 def wants_run(injected: Iterable[Any]) -> bool:
     """Whether one of these annotations is filled by the run's context itself."""
-    return any(_injected_class(annotation) is RunContext for annotation in injected)
+    return any(_class_to_inject(annotation) is RunContext for annotation in injected)
 
 
-def injected_value(annotation: Any, context: RunContext[Any]) -> Any:
+def find_injected(annotation: Any, context: RunContext[Any]) -> Any:
     """What fills a parameter of `annotation`: the context itself, or of `deps` what has that type.
 
     `deps` may be the value itself, a mapping, or an object: then it is the one entry or attribute of that type.  Raises
     `DefinitionError` when there is none, or more than one.
     """
-    wanted = _injected_class(annotation)
+    wanted = _class_to_inject(annotation)
     if wanted is RunContext:
         return context
     deps = context.deps
@@ -108,7 +108,7 @@ def injected_value(annotation: Any, context: RunContext[Any]) -> Any:
     return found[0]
 
 
-def _injected_class(annotation: Any) -> Any:
+def _class_to_inject(annotation: Any) -> Any:
     """The class in an annotation: without the mark, and without what a generic class is filled with."""
     unmarked = getattr(annotation, "__origin__", annotation)
     return getattr(unmarked, "__origin__", unmarked)

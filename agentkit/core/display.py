@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 
-def shown_by(place: str) -> Callable[..., Any]:
+def display_with(place: str) -> Callable[..., Any]:
     """A method that calls the function at `place`, "agentkit.views.html:tool_view" say, with the value."""
 
     def method(value: Any, *args: Any) -> Any:

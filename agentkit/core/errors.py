@@ -1,17 +1,17 @@
-"""The errors, sorted by who can do something about them.
+"""The exceptions of agentkit, sorted by who can act on them.
 
 AgentkitError
-├─ DefinitionError      the developer, when a tool or an agent is declared
-└─ RunError             the operator, at run time; carries the history and the usage, so that nothing paid for is lost
-   ├─ ModelError        the provider failed after the policies gave up
-   ├─ LimitExceeded     a limit was reached and no answer could be had in a last request
-   ├─ NoAnswer          the model says nothing of use any more
-   ├─ Paused            a person is needed; run the session again to go on
-   ├─ JournalError      a journal cannot be written or read, or does not hold what is wanted of it
-   └─ ReplayDiffers     a run that is replayed is not the recorded one
-ToolError               a tool raises it to say something to the model in its own words
+├─ DefinitionError      the developer: a tool or an agent is declared in a way that cannot work
+└─ RunError             the operator: a run ended without an answer; carries the history and the usage
+   ├─ ModelError        the provider or the backend failed, and retries and fallbacks did not help
+   ├─ LimitExceeded     a limit was reached, and the final request brought no answer
+   ├─ NoAnswer          the model stopped making progress
+   ├─ Paused            a person must decide about tool calls; run the session again to continue
+   ├─ JournalError      a journal cannot be written or read, or lacks the requested run
+   └─ ReplayDiffers     a replayed run differs from the recorded one
+ToolError               raised by a tool: its text is what the model reads
 
-A model's mistake is none of these: it becomes an `ExceptionInfo`, a value that the model reads and learns from.
+A mistake of the model is not an exception: it becomes an `ExceptionInfo`, a value that the model reads and can correct.
 """
 
 from collections.abc import Sequence
@@ -21,36 +21,39 @@ from typing import Any, Literal, TypeAlias
 from .messages import Message, ToolCall, Usage
 
 ModelErrorKind: TypeAlias = Literal[
-    "authentication",  # the key is missing or refused
-    "bad_request",  # the provider refused the request as it stands
-    "connection",  # no complete reply came: refused, reset, cut off
-    "context",  # the conversation is longer than the model's window
-    "internal",  # the backend itself failed
-    "length",  # the reply was cut by the token limit, and so was each further try
+    "authentication",  # the API key is missing or refused
+    "bad_request",  # the provider rejected the request as invalid
+    "connection",  # the connection was refused, reset or closed before the reply was complete
+    "context",  # the conversation exceeds the model's context window
+    "internal",  # the backend raised an unexpected exception
+    "length",  # the reply was truncated by the token limit, on every attempt
     "not_found",  # no such model or address
     "rate_limit",  # too many requests
-    "refused",  # the provider's content policy stopped it
-    "server",  # the provider failed
-    "timeout",  # the provider did not answer in time
+    "refused",  # the provider's content policy blocked the request or the reply
+    "server",  # the provider answered with a server error
+    "timeout",  # no complete reply within the timeout
 ]
 
 StopReason: TypeAlias = Literal["max_steps", "tokens", "seconds", "dollars", "tool_calls", "stuck"]
-"""What ended a run before the model did: one of the limits, or that nothing new came of it."""
+"""What ended a run before the model did: one of the limits, or a lack of progress ("stuck")."""
 
 
 class AgentkitError(Exception):
-    """Whatever agentkit raises."""
+    """Base class of the exceptions that agentkit raises; `ToolError`, which tools raise, is the one exception."""
 
 
 class DefinitionError(AgentkitError):
-    """A tool or an agent is declared in a way that cannot work; the message names it and says what to write."""
+    """A tool, an agent or an option is declared wrongly; the message names the object and the remedy."""
 
 
 class RunError(AgentkitError):
-    """A run ended without an answer; `history` and `usage` hold what it did and took until then.
+    """A run ended without an answer.
 
-    `partial` is the last that the model said: a text, or the arguments of an answer that was not valid.  `result` is
-    the `Result` without an answer, for a report: `error.result.to_html("failed.html")`.
+    Attributes:
+        history: The messages up to the end of the run; valid, so a session can continue from them.
+        usage: Requests, tokens and dollars that the run used.
+        partial: The model's last text, or the arguments of its last invalid answer; "" without either.
+        result: The `Result` without an answer, for a report: `error.result.to_html("failed.html")`.
     """
 
     history: Sequence[Message] = ()
@@ -60,7 +63,14 @@ class RunError(AgentkitError):
 
 
 class ModelError(RunError):
-    """The model could not be had: what kind of failure, the HTTP status if one came, and whether a retry can help."""
+    """A request to the model failed.
+
+    Attributes:
+        kind: The kind of failure, one of `ModelErrorKind`.
+        status: The HTTP status, or None if no response arrived.
+        transient: Whether a retry of the same request can succeed.
+        retry_after: Seconds to wait before a retry, where the provider names them.
+    """
 
     def __init__(
         self,
@@ -76,13 +86,15 @@ class ModelError(RunError):
         self.status = status
         self.transient = transient
         self.retry_after = retry_after
-        """Seconds that the provider asked us to wait."""
 
 
 class LimitExceeded(RunError):
-    """A limit of the run was reached, and the model gave no final answer when asked for it one last time.
+    """A limit of the run was reached, and the final request brought no answer.
 
-    `reason` is what `Result.stopped` would have said.  A policy that raises it has the run *land*, see `landing`.
+    A policy that raises this error triggers the final request, see `agentkit.policies.final_request`.
+
+    Attributes:
+        reason: Which limit; the value that `Result.stopped` has where the final request brings an answer.
     """
 
     def __init__(self, message: str, *, reason: StopReason = "max_steps") -> None:
@@ -91,32 +103,42 @@ class LimitExceeded(RunError):
 
 
 class NoAnswer(RunError):
-    """The model kept replying without a tool call and without an answer."""
+    """The model kept replying with neither a usable tool call nor an answer."""
 
     reason: StopReason = "stuck"
 
 
 class Paused(RunError):
-    """The run waits for a person to decide about `calls`; running the `session` again goes on where it stopped."""
+    """The run waits for a person to decide about tool calls; running the session again continues it.
+
+    Attributes:
+        calls: The calls that wait for a decision.
+        session: The session to run again, with `approvals={call.id: True}`, say.
+    """
 
     calls: Sequence[ToolCall] = ()
     session: Any = None
 
 
 class ToolError(Exception):
-    """Raised by a tool to say something to the model: the model reads exactly this text."""
+    """Raise this in a tool to answer the call with an error; the model reads exactly its text."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExceptionInfo:
-    """What the model sees of an unknown tool, of bad arguments, or of whatever a tool raised."""
+    """What the model reads of a failed call: an unknown tool, invalid arguments, or an exception of the tool.
+
+    Attributes:
+        name: The name of the exception's class.
+        message: The exception's text, without traceback and paths, which go to the log only.
+    """
 
     name: str
     message: str
 
     @classmethod
     def of(cls, error: BaseException) -> "ExceptionInfo":
-        """The exception's class and text; no stack and no paths, which are for the log only."""
+        """Return the class name and the text of `error`; the text is "" if `str(error)` raises."""
         try:
             message = str(error)
         except Exception:

@@ -16,9 +16,9 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
-SHORTEST = 8
+MIN_SECRET_CHARS = 8
 """Characters of a value that counts as secret by its name."""
-LONGEST_SECRET = 5_000
+MAX_SECRET_CHARS = 5_000
 """Characters: so much of a text is masked beyond the place where it is cut, lest half a secret be left."""
 
 _NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_AUTHORIZATION")
@@ -46,7 +46,7 @@ _KEYS = re.compile(
     """,
     re.VERBOSE,
 )
-_KEPT = r"\g<bearer>\g<begin>***\g<end>"
+_REPLACEMENT = r"\g<bearer>\g<begin>***\g<end>"
 
 
 def hide(*values: str) -> None:
@@ -65,12 +65,12 @@ def hide_named(settings: Mapping[str, Any]) -> None:
 
 def mask(text: str) -> str:
     """`text` with stars for every known secret (as it is, in JSON or in a URL) and for what looks like a key."""
-    return _masked(text, _known())
+    return _mask_text(text, _known_secrets())
 
 
 def mask_data(data: Any) -> Any:
     """JSON data with its texts masked (not the keys of objects); what holds no secret comes back as the same object."""
-    return _masked_data(data, _known())
+    return _mask_value(data, _known_secrets())
 
 
 def mask_exception(error: BaseException, *, outer: BaseException | None = None) -> None:
@@ -79,19 +79,19 @@ def mask_exception(error: BaseException, *, outer: BaseException | None = None) 
     An attribute that shows a secret and is no plain data, such as a request with its headers, becomes None.  `outer` is
     an exception that was being handled already: neither it nor its causes are touched.
     """
-    known = _known()
-    for link in causes(error, outer):
-        link.args = tuple(_masked_part(part, known) for part in link.args)
+    known = _known_secrets()
+    for link in iterate_causes(error, outer):
+        link.args = tuple(_mask_argument(part, known) for part in link.args)
         for name, value in list(vars(link).items()):
             if not isinstance(value, BaseException):
-                vars(link)[name] = _masked_data(value, known) if _is_plain(value) else _unless_shown(value, known)
+                vars(link)[name] = _mask_value(value, known) if _is_plain(value) else _drop_if_secret(value, known)
         for name in ("strerror", "filename", "msg"):  # kept beside `args` by OSError, ImportError and SyntaxError
             if isinstance(text := getattr(link, name, None), str):
                 with suppress(AttributeError):
-                    setattr(link, name, _masked(text, known))
+                    setattr(link, name, _mask_text(text, known))
 
 
-def causes(error: BaseException | None, outer: BaseException | None = None) -> Iterator[BaseException]:
+def iterate_causes(error: BaseException | None, outer: BaseException | None = None) -> Iterator[BaseException]:
     """An exception, what it wraps, holds or was caused by, and so on, each one once; nothing of `outer`."""
     seen: set[int] = {id(outer)}
     waiting = [error]
@@ -116,21 +116,21 @@ class MaskedDict(dict[str, Any]):
         return mask(super().__repr__())
 
 
-def _masked(text: str, known: Iterable[str]) -> str:
+def _mask_text(text: str, known: Iterable[str]) -> str:
     for secret in known:
         text = text.replace(secret, "***")  # faster than a regular expression of them all
-    return _KEYS.sub(_KEPT, text)
+    return _KEYS.sub(_REPLACEMENT, text)
 
 
-def _masked_data(data: Any, known: tuple[str, ...]) -> Any:
+def _mask_value(data: Any, known: tuple[str, ...]) -> Any:
     if isinstance(data, str):
-        masked = _masked(data, known)
+        masked = _mask_text(data, known)
         return data if masked == data else masked
     if isinstance(data, dict):
-        changed = {key: _masked_data(value, known) for key, value in data.items()}
+        changed = {key: _mask_value(value, known) for key, value in data.items()}
         return data if all(changed[key] is value for key, value in data.items()) else changed
     if isinstance(data, list | tuple):
-        members = [_masked_data(member, known) for member in data]
+        members = [_mask_value(member, known) for member in data]
         same = all(old is new for old, new in zip(data, members, strict=True))
         return data if same else type(data)(members)
     return data
@@ -140,30 +140,30 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | list | dict) or type(value) is tuple
 
 
-def _masked_part(part: Any, known: tuple[str, ...]) -> Any:
+def _mask_argument(part: Any, known: tuple[str, ...]) -> Any:
     """What an exception was made of, or its masked text if it is no plain data."""
     if _is_plain(part) or isinstance(part, BaseException):
-        return _masked_data(part, known)
-    return part if _unless_shown(part, known) is part else _masked(repr(part), known)
+        return _mask_value(part, known)
+    return part if _drop_if_secret(part, known) is part else _mask_text(repr(part), known)
 
 
-def _unless_shown(value: Any, known: tuple[str, ...]) -> Any:
+def _drop_if_secret(value: Any, known: tuple[str, ...]) -> Any:
     """An object, or None if it shows a secret: in its own words, or as a request or a reply."""
     try:
         for held in (value, getattr(value, "request", None)):
             shown = (repr(held), str(getattr(held, "url", "")), str(dict(getattr(held, "headers", None) or {})))
-            if any(_masked(text, known) != text for text in shown):
+            if any(_mask_text(text, known) != text for text in shown):
                 return None
     except Exception:  # of somebody's own code
         return None
     return value
 
 
-def _known() -> tuple[str, ...]:
-    return _spellings(_of_environment(), frozenset(_hidden))
+def _known_secrets() -> tuple[str, ...]:
+    return _spellings(_environment_values(), frozenset(_hidden))
 
 
-def _of_environment() -> tuple[str, ...]:
+def _environment_values() -> tuple[str, ...]:
     return tuple(os.environ.get(name, "") for name in os.environ if _is_named(name))
 
 
@@ -175,7 +175,7 @@ def _is_named(name: str) -> bool:
 @lru_cache(maxsize=64)
 def _is_secret(value: str) -> bool:
     """Whether a value with the name of a secret is one: no mere word, and no path of a file."""
-    if len(value) < SHORTEST or _WORD.fullmatch(value):
+    if len(value) < MIN_SECRET_CHARS or _WORD.fullmatch(value):
         return False
     return not (_PATH.match(value) and os.path.exists(os.path.expanduser(value)))
 

@@ -108,7 +108,7 @@ def sort_results(history: list[Message]) -> None:
     history[place + 1 :] = sorted(history[place + 1 :], key=lambda message: order.get(message["tool_call_id"], 0))
 
 
-def settle(history: list[Message], calls: Iterable[ToolCall]) -> None:
+def normalize_calls(history: list[Message], calls: Iterable[ToolCall]) -> None:
     """Write into the last turn of `history` the names and arguments of `calls`, as they were understood.
 
     So the conversation holds names and JSON objects that every provider takes back, whatever the model wrote.  A
@@ -116,12 +116,12 @@ def settle(history: list[Message], calls: Iterable[ToolCall]) -> None:
     """
     place = next(place for place in reversed(range(len(history))) if history[place]["role"] != "tool")
     message, understood = history[place], {call.id: call for call in calls}
-    written = [_settled(call, understood.get(call["id"])) for call in message["tool_calls"]]
+    written = [_normalize_call(call, understood.get(call["id"])) for call in message["tool_calls"]]
     if any(new is not old for new, old in zip(written, message["tool_calls"], strict=True)):
         history[place] = {**message, "tool_calls": written}
 
 
-def _settled(written: dict[str, Any], call: ToolCall | None) -> dict[str, Any]:
+def _normalize_call(written: dict[str, Any], call: ToolCall | None) -> dict[str, Any]:
     function = written["function"]
     if call is None or (function["name"], function["arguments"]) == (call.name, call.arguments):
         return written

@@ -12,7 +12,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-def portable_name(name: str) -> str:
+def to_portable_name(name: str) -> str:
     """A tool's name as every provider takes it back in a conversation; the same text where nothing is amiss."""
     if _NAME.fullmatch(name):
         return name
@@ -20,11 +20,11 @@ def portable_name(name: str) -> str:
     return text if _NAME.fullmatch(text) else f"_{text}"[:64]
 
 
-DEEPEST = 200
+MAX_DEPTH = 200
 """Levels of nesting; what is deeper, or contains itself, cannot be sent."""
 
 
-def flaw(value: Any, depth: int = 0) -> Literal["not_json", "not_unicode"] | None:
+def find_flaw(value: Any, depth: int = 0) -> Literal["not_json", "not_unicode"] | None:
     """What keeps `value` from being sent as JSON, if anything does."""
     if isinstance(value, str):
         return None if value.isascii() or _is_unicode(value) else "not_unicode"
@@ -32,7 +32,7 @@ def flaw(value: Any, depth: int = 0) -> Literal["not_json", "not_unicode"] | Non
         return None
     if isinstance(value, float):
         return None if math.isfinite(value) else "not_json"
-    if depth == DEEPEST or not isinstance(value, dict | list):
+    if depth == MAX_DEPTH or not isinstance(value, dict | list):
         return "not_json"
     if isinstance(value, dict):
         for key in value:
@@ -47,39 +47,39 @@ def flaw(value: Any, depth: int = 0) -> Literal["not_json", "not_unicode"] | Non
             if entry.isascii() or _is_unicode(entry):
                 continue
             return "not_unicode"
-        if entry is not None and (found := flaw(entry, depth + 1)):
+        if entry is not None and (found := find_flaw(entry, depth + 1)):
             return found
     return None
 
 
-def plain(value: Any, inside: tuple[int, ...] = ()) -> Any:
+def to_json_value(value: Any, inside: tuple[int, ...] = ()) -> Any:
     """`value` as JSON that can be sent: messages of SDKs as dicts, NaN as null, what JSON has no word for as text."""
     if isinstance(value, str):
-        return valid_text(str.__str__(value))
+        return to_valid_text(str.__str__(value))
     if value is None or isinstance(value, int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if len(inside) >= DEEPEST or id(value) in inside:
+    if len(inside) >= MAX_DEPTH or id(value) in inside:
         return "(nested too deeply)"
     inside = (*inside, id(value))
     try:
         if callable(dump := getattr(value, "model_dump", None)):
             value = dump(exclude_none=True)
         if isinstance(value, Mapping):
-            return {valid_text(str(key)): plain(entry, inside) for key, entry in value.items()}
+            return {to_valid_text(str(key)): to_json_value(entry, inside) for key, entry in value.items()}
         if isinstance(value, list | tuple | set | frozenset):
-            return [plain(entry, inside) for entry in value]
+            return [to_json_value(entry, inside) for entry in value]
         if isinstance(value, bytes | bytearray):
             return value.decode(errors="replace")
         cls = type(value)
         speaks = any("__str__" in vars(base) or "__repr__" in vars(base) for base in cls.__mro__ if base is not object)
-        return valid_text(str(value)) if speaks else f"<{cls.__name__}>"
+        return to_valid_text(str(value)) if speaks else f"<{cls.__name__}>"
     except Exception as error:  # whatever somebody's class raises while it says itself
         return f"<{type(value).__name__}: {type(error).__name__}>"
 
 
-def object_text(arguments: Any) -> str:
+def to_object_text(arguments: Any) -> str:
     """The arguments of a call as every provider takes them back: the text of a JSON object in valid Unicode.
 
     Text that is so already comes back as it is, an object as its text, and what cannot be read as an object as `{}`.
@@ -88,26 +88,26 @@ def object_text(arguments: Any) -> str:
     try:
         if isinstance(arguments, str):
             value = _STRICT.decode(arguments)
-            if isinstance(value, dict) and flaw(value) is None:
+            if isinstance(value, dict) and find_flaw(value) is None:
                 return arguments
     except (ValueError, RecursionError):
         pass
-    value = _object(arguments)
+    value = _parse_object(arguments)
     return json.dumps(value, ensure_ascii=False) if value else "{}"
 
 
-def valid_text(text: str) -> str:
+def to_valid_text(text: str) -> str:
     """`text` with what is no valid Unicode (halves of surrogate pairs) replaced."""
     if text.isascii() or _is_unicode(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _object(arguments: Any) -> Any:
+def _parse_object(arguments: Any) -> Any:
     """The object that `arguments` are, perhaps as text or as the text of a text; None if they are none."""
     for _ in range(3):
         if isinstance(arguments, dict):
-            return plain(arguments)
+            return to_json_value(arguments)
         if not isinstance(arguments, str):
             return None
         try:

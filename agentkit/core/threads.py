@@ -1,8 +1,8 @@
-"""Daemon threads for tools: used again when they are free, given up when they take too long.
+"""Daemon threads for tools: reused while they are free, abandoned when their work takes too long.
 
-A daemon cannot keep the process alive, so a tool that hangs cannot either (the threads of `ThreadPoolExecutor` can).
-Python cannot stop a thread.  Work that is *given up* is told so, if it left word how (`stopped_by`); what goes on in
-spite of that is counted by `abandoned`, and its thread is never given other work before it has ended.
+A daemon thread cannot keep the process alive, so a tool that hangs cannot either; `ThreadPoolExecutor` threads can.
+Python cannot stop a thread.  Cancelled work is notified through the callbacks registered with `on_cancel`; work that
+continues all the same is counted by `count_abandoned`, and its thread takes no other work before that has ended.
 """
 
 import contextvars
@@ -15,33 +15,46 @@ from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
-Stop: TypeAlias = Callable[[], object]
+CancelCallback: TypeAlias = Callable[[], object]
 
-LOOK_UP = 1.0
-"""Seconds that are waited at a stretch: an interrupt that comes as a wait begins is not heard before its end."""
-IDLE = 10.0
-"""Seconds that a thread without work waits for some before it ends."""
+POLL_SECONDS = 1.0
+"""The longest uninterrupted wait: an interrupt that arrives as a wait begins is handled only when the wait ends."""
+MAX_IDLE_SECONDS = 10.0
+"""How long a thread without work waits for some before it ends."""
 
 
 class Work:
-    """Work that goes on in a thread, in a copy of the context of whoever gave it; `function` must not raise."""
+    """A function that runs in a daemon thread, in a copy of the caller's context; the function must not raise."""
 
     def __init__(self, function: Callable[[], object]) -> None:
-        self.given_up = False
-        self._over = False
-        self._stops: list[Stop] = []
+        self.is_cancelled = False
+        self._is_over = False
+        self._callbacks: list[CancelCallback] = []
         _free_thread().put((contextvars.copy_context(), self, function))
 
-    def give_up(self) -> None:
-        """Wait for it no longer; may be called from any thread, at any time."""
+    def cancel(self) -> None:
+        """Stop waiting for the work and call its cancel callbacks; from any thread, at any time."""
         with _lock:
-            if self._over or self.given_up:
+            if self._is_over or self.is_cancelled:
                 return
-            self.given_up = True
+            self.is_cancelled = True
             _abandoned.add(self)
-            stops = [*self._stops]
-        for stop in stops:
-            stop()
+            callbacks = [*self._callbacks]
+        for callback in callbacks:
+            callback()
+
+    def add_callback(self, callback: CancelCallback) -> None:
+        """Call `callback` when the work is cancelled; at once if it is cancelled already."""
+        with _lock:
+            self._callbacks.append(callback)
+            is_late = self.is_cancelled
+        if is_late:
+            callback()
+
+    def remove_callback(self, callback: CancelCallback) -> None:
+        """Remove a callback added with `add_callback`."""
+        with _lock:
+            self._callbacks.remove(callback)
 
     def _run(self, function: Callable[[], object]) -> None:
         _current.set(self)
@@ -49,78 +62,67 @@ class Work:
             function()
         finally:
             with _lock:
-                self._over = True
+                self._is_over = True
                 _abandoned.discard(self)
-
-    def _left_word(self, stop: Stop) -> None:
-        with _lock:
-            self._stops.append(stop)
-            too_late = self.given_up
-        if too_late:
-            stop()
-
-    def _took_back(self, stop: Stop) -> None:
-        with _lock:
-            self._stops.remove(stop)
 
 
 @contextmanager
-def stopped_by(stop: Stop) -> Iterator[None]:
-    """While the body runs, giving up the work that it is part of calls `stop` (at once, if that has happened)."""
+def on_cancel(callback: CancelCallback) -> Iterator[None]:
+    """While the body runs, call `callback` when the work that it is part of is cancelled (at once if it already is)."""
     work = _current.get()
     if work is None:
         yield
         return
-    work._left_word(stop)
+    work.add_callback(callback)
     try:
         yield
     finally:
-        work._took_back(stop)
+        work.remove_callback(callback)
 
 
-def is_given_up() -> bool:
-    """Whether nobody waits any longer for the work that this code is part of."""
+def is_cancelled() -> bool:
+    """Whether the work that this code is part of was cancelled."""
     work = _current.get()
-    return work is not None and work.given_up
+    return work is not None and work.is_cancelled
 
 
-def abandoned() -> int:
-    """How many threads still run what was given up: calls that took too long, or whose run was stopped."""
+def count_abandoned() -> int:
+    """Return how many threads still run cancelled work: calls that timed out, or whose run was stopped."""
     with _lock:
         return len(_abandoned)
 
 
-class Turnstile:
-    """Lets one in at a time, in the order in which they came, whatever thread or event loop they are on."""
+class FifoLock:
+    """A lock that is granted in the order of the requests, across threads and event loops, through callbacks."""
 
     def __init__(self) -> None:
-        self.moved = time.perf_counter()
-        """When somebody last got in."""
-        self._line: deque[Callable[[], object]] = deque()
+        self.granted_at = time.perf_counter()
+        """When the lock was last granted."""
+        self._waiting: deque[Callable[[], object]] = deque()
         self._lock = threading.Lock()
 
-    def enter(self, admitted: Callable[[], object]) -> None:
-        """Stand in line; `admitted` is called once, by whichever thread, when all who came before have left."""
+    def acquire(self, granted: Callable[[], object]) -> None:
+        """Request the lock; `granted` is called once, in any thread, when all earlier requests have released it."""
         with self._lock:
-            self._line.append(admitted)
-            is_first = len(self._line) == 1
+            self._waiting.append(granted)
+            is_first = len(self._waiting) == 1
         if is_first:
-            self._admit(admitted)
+            self._grant(granted)
 
-    def leave(self, admitted: Callable[[], object]) -> None:
-        """Make way, or give up waiting; whoever is not in line leaves nothing."""
+    def release(self, granted: Callable[[], object]) -> None:
+        """Release the lock or withdraw the request; do nothing for a callback that made no request."""
         with self._lock:
-            if admitted not in self._line:
+            if granted not in self._waiting:
                 return
-            was_first = self._line[0] is admitted
-            self._line.remove(admitted)
-            following = self._line[0] if was_first and self._line else None
+            was_first = self._waiting[0] is granted
+            self._waiting.remove(granted)
+            following = self._waiting[0] if was_first and self._waiting else None
         if following:
-            self._admit(following)
+            self._grant(following)
 
-    def _admit(self, admitted: Callable[[], object]) -> None:
-        self.moved = time.perf_counter()
-        admitted()
+    def _grant(self, granted: Callable[[], object]) -> None:
+        self.granted_at = time.perf_counter()
+        granted()
 
 
 _Inbox: TypeAlias = SimpleQueue[tuple[contextvars.Context, Work, Callable[[], object]]]
@@ -131,27 +133,27 @@ _idle: deque[_Inbox] = deque()
 
 
 def _free_thread() -> _Inbox:
-    """Where to put work for a thread that has none; a new one, if there is no such thread."""
+    """Return the inbox of an idle thread, or of a new one if all threads are busy."""
     with _lock:
         if _idle:
             return _idle.pop()
     inbox: _Inbox = SimpleQueue()
-    threading.Thread(target=_serve, args=(inbox,), daemon=True, name="agentkit-worker").start()
+    threading.Thread(target=_run_worker, args=(inbox,), daemon=True, name="agentkit-worker").start()
     return inbox
 
 
-def _serve(inbox: _Inbox) -> None:
+def _run_worker(inbox: _Inbox) -> None:
     while True:
         try:
-            context, work, function = inbox.get(timeout=IDLE)
+            context, work, function = inbox.get(timeout=MAX_IDLE_SECONDS)
         except Empty:
             with _lock:
-                if inbox in _idle:  # else somebody has just taken it, to put work in
+                if inbox in _idle:  # otherwise another thread has just taken it to put work in
                     _idle.remove(inbox)
                     return
             continue
         context.run(work._run, function)
-        del context, work, function  # what they hold is not kept until the next work comes
+        del context, work, function  # or their objects would live until the next work arrives
         with _lock:
             _idle.append(inbox)
 

@@ -26,8 +26,8 @@ from ..core.messages import (
     Message,
     ToolCall,
     calls_of,
+    normalize_calls,
     pending_calls,
-    settle,
     sort_results,
     text_of,
     tool_message,
@@ -36,7 +36,7 @@ from ..core.messages import (
 from ..tools.execution.call import ANSWERED, BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.registry import ToolRegistry
-from .history import admit
+from .history import normalize_reply
 from .model import AskModel, Model, Request
 
 CANCELLED = "Cancelled: the run was stopped before this call had a result; it is not known whether it had an effect."
@@ -79,7 +79,7 @@ def agent_loop(
         while context.inbox:
             history.append(user(context.inbox.popleft()))
         reply = yield from ask(AskModel(model, Request(history, offered, stream=stream)))
-        message = admit(reply.message, known_ids)
+        message = normalize_reply(reply.message, known_ids)
         if message.get("tool_calls"):
             history.append(message)
             texts = 0
@@ -98,7 +98,7 @@ def _answer_calls(
 ) -> Flow[Answer | None]:
     """Run the calls of a turn, put their results into the history, and return the answer if one of them is it."""
     bound = tuple(tools.bind(call, replace(context, call=call)) for call in calls)
-    settle(history, [entry.call for entry in bound])
+    normalize_calls(history, [entry.call for entry in bound])
     finished: dict[str, ToolResult] = {}
     results: dict[str, ToolResult] = {}
     rest: str | None = CANCELLED

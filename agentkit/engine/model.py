@@ -138,8 +138,8 @@ class AskModel:
         except AgentkitError:
             raise
         except Exception as error:
-            raise _as_model_error(self.model, error) from error
-        yield ModelReplied(reply := _given(reply, self.model))
+            raise _to_model_error(self.model, error) from error
+        yield ModelReplied(reply := _require_reply(reply, self.model))
         return reply
 
     async def aperform(self) -> AsyncGenerator[Event | Done[Reply], None]:
@@ -157,8 +157,8 @@ class AskModel:
         except AgentkitError:
             raise
         except Exception as error:
-            raise _as_model_error(self.model, error) from error
-        yield ModelReplied(reply := _given(reply, self.model))
+            raise _to_model_error(self.model, error) from error
+        yield ModelReplied(reply := _require_reply(reply, self.model))
         yield Done(reply)
 
 
@@ -170,13 +170,13 @@ async def _next(pieces: AsyncGenerator[Delta | Reply, None], end: float | None) 
         return await anext(pieces, None)
 
 
-def _given(reply: Reply | None, model: Model) -> Reply:
+def _require_reply(reply: Reply | None, model: Model) -> Reply:
     if reply is None:
         raise ModelError(f"the model {model.name!r} ended without a reply: its backend must yield a Reply, last")
     return reply
 
 
-def _as_model_error(model: Model, error: Exception) -> ModelError:
+def _to_model_error(model: Model, error: Exception) -> ModelError:
     """A backend's own exception, as the error that operators know."""
     kind: ModelErrorKind = "internal"
     what = f"{type(error).__name__}: {error}"

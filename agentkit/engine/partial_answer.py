@@ -14,7 +14,7 @@ from ..tools.final_answer import WRAPPING
 from ..tools.json_tool import JsonTool
 from .model import ModelAsked, ModelReplied, ToolCallDelta
 
-GROWTH = 1.05
+REPARSE_FACTOR = 1.05
 """The data are read anew whenever their text has grown by this factor: so the work stays linear in its length."""
 
 
@@ -34,7 +34,7 @@ class AnswerForming(Event):
         return "".join(self.parts[: self.count]) if self.added else self.parts[0]
 
 
-class Forming:
+class PartialAnswerReader:
     """Reads the answer of a streamed run out of its events; `tool` is the answer tool."""
 
     def __init__(self, tool: JsonTool[..., Any]) -> None:
@@ -45,7 +45,7 @@ class Forming:
         self._wrapping = None if is_whole or WRAPPING in dict(fields) else WRAPPING
         self._is_text = is_whole and fields[0][1].get("type") == "string"
         self._index: int | None = None
-        self._reader: _Text | _Data = _Data(None, None)
+        self._reader: _TextReader | _DataReader = _DataReader(None, None)
 
     def after(self, event: Event) -> Iterator[AnswerForming]:
         """What of the answer `event` brought."""
@@ -54,14 +54,14 @@ class Forming:
         elif isinstance(event, ToolCallDelta):
             if self._index is None and event.name == self._name:
                 self._index = event.index
-                self._reader = _Text() if self._is_text else _Data(self._key, self._wrapping)
+                self._reader = _TextReader() if self._is_text else _DataReader(self._key, self._wrapping)
             if event.index == self._index:
                 yield from self._reader.take(event.arguments)
         elif isinstance(event, ModelReplied) and self._index is not None:
             yield from self._reader.rest()
 
 
-class _Text:
+class _TextReader:
     """A text inside an object: its characters are decoded as they come."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ _CHARACTERS = re.compile(
 """What can be decoded by itself: not the first half of an escape, nor of a pair of surrogates."""
 
 
-class _Data:
+class _DataReader:
     """Data: the text is read from its beginning, ever more seldom as it grows.
 
     They stand under `key`; or, without one, by themselves, which some models put under `wrapping` nevertheless.
@@ -111,7 +111,7 @@ class _Data:
     def take(self, piece: str) -> Iterator[AnswerForming]:
         self._pieces.append(piece)
         self._length += len(piece)
-        if self._length >= self._read * GROWTH:
+        if self._length >= self._read * REPARSE_FACTOR:
             yield from self.rest()
 
     def rest(self) -> Iterator[AnswerForming]:

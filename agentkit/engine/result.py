@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypeVar
 
-from ..core.display import shown_by
+from ..core.display import display_with
 from ..core.flow import Event
 from ..core.messages import Message, ToolCall, Usage
 from ..tools.arguments import Repair
@@ -74,14 +74,14 @@ class Result(Generic[T]):
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """The run as a page that needs nothing else, without secrets; written into the file `path`, if given."""
-        page = shown_by("agentkit.views.html:result_page")(self.as_dict())
-        return str(shown_by("agentkit.views.html:write_page")(page, path))
+        page = display_with("agentkit.views.html:result_page")(self.as_dict())
+        return str(display_with("agentkit.views.html:write_page")(page, path))
 
     def _repr_html_(self) -> str:
-        return str(shown_by("agentkit.views.html:result_view")(self.as_dict()))
+        return str(display_with("agentkit.views.html:result_view")(self.as_dict()))
 
     def _repr_markdown_(self) -> str:
-        return str(shown_by("agentkit.views.html:result_markdown")(self.as_dict()))
+        return str(display_with("agentkit.views.html:result_markdown")(self.as_dict()))
 
 
 @dataclass(frozen=True, slots=True)

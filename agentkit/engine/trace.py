@@ -16,13 +16,13 @@ from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import ToolFinished, ToolStarted
 from .model import ModelAsked, ModelReplied
 
-Kind: TypeAlias = Literal["model", "tool", "wait"]
+SpanKind: TypeAlias = Literal["model", "tool", "wait"]
 
-MOST_NOTES = 500
+MAX_NOTES = 500
 """What a tool tells of its work is a note too, and may be told without end."""
-LONGEST_ERROR = 300
-LONGEST_RAW = 2_000
-STOPPED = "it was stopped before its end"
+MAX_ERROR_CHARS = 300
+MAX_RAW_CHARS = 2_000
+STOPPED_ERROR = "it was stopped before its end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Span:
     the `repairs` that it needed, and `raw`, what the model wrote where its arguments are `{}` because it is no object.
     """
 
-    kind: Kind
+    kind: SpanKind
     name: str
     start: float
     end: float
@@ -49,11 +49,11 @@ class Span:
         """The span as a JSON object, in seconds since `began`, without what it does not have."""
         told = {
             "call": self.call,
-            "error": mask(str(self.error))[:LONGEST_ERROR] if self.error else "",
+            "error": mask(str(self.error))[:MAX_ERROR_CHARS] if self.error else "",
             "usage": self.usage.as_dict() if self.usage else None,
             "place": self.place,
             "repairs": [str(repair) for repair in self.repairs],
-            "raw": mask(self.raw)[:LONGEST_RAW],
+            "raw": mask(self.raw)[:MAX_RAW_CHARS],
         }
         times = {"start": round(self.start - began, 5), "end": round(self.end - began, 5)}
         return {"kind": self.kind, "name": self.name, **times, **{key: value for key, value in told.items() if value}}
@@ -110,20 +110,20 @@ class Trace:
                     self._end_wait(now)
                 elif wait is not None:
                     self._waiting = wait, now
-        if (text := event.notice) and len(self.notes) < MOST_NOTES:
+        if (text := event.notice) and len(self.notes) < MAX_NOTES:
             self.notes.append(Note(now, text, event.level, place))
 
     def within(self, call: str) -> "Trace":
         """The trace of the agent inside the tool that was called with this id."""
         return self.inner.setdefault(call, Trace())
 
-    def close(self, error: object = STOPPED) -> None:
+    def close(self, error: object = STOPPED_ERROR) -> None:
         """The run is over: what is under way came to nothing, because of `error`."""
         now = time.perf_counter()
         self._end_wait(now)
         self._end_request(now, error)
         for identity, (bound, start) in self._calls.items():
-            self.spans.append(Span("tool", bound.call.name, start, now, identity, STOPPED, raw=bound.raw))
+            self.spans.append(Span("tool", bound.call.name, start, now, identity, STOPPED_ERROR, raw=bound.raw))
         self._calls.clear()
 
     def as_dict(self, began: float | None = None) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from ..core.background import in_thread, settled
-from ..core.delimiters import unfenced
+from ..core.background import resolve, run_in_thread
+from ..core.delimiters import remove_delimiters
 from ..core.errors import ExceptionInfo, ToolError
 from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, ask, interpret
 from ..core.messages import Message, assistant, text_of
@@ -99,14 +99,14 @@ class _Trial:
         return self._later(value, bound) if inspect.isawaitable(value) else self._judged(value, bound)
 
     async def _later(self, value: Any, bound: BoundCall) -> Any:
-        return await in_thread(partial(self._judged, await value, bound))
+        return await run_in_thread(partial(self._judged, await value, bound))
 
     def _judged(self, answer: Any, bound: BoundCall) -> Any:
         """The answer; raises what the first check has against it that may still send it back."""
         material = Material(self.history, bound.call.name)
         for place, check in enumerate(self.checks):
             try:
-                settled(check(answer, material) if _wants_material(check) else check(answer))
+                resolve(check(answer, material) if _wants_material(check) else check(answer))
             except Exception as error:
                 reason = str(ExceptionInfo.of(error))
                 refused = self.refused.get(place, 0)
@@ -144,7 +144,7 @@ class Material:
     def results(self) -> list[str]:
         """What the tools returned, as the model read it, without the fences around what came from outside."""
         return [
-            unfenced(text_of(message))
+            remove_delimiters(text_of(message))
             for message in self.messages
             if message["role"] == "tool" and message.get("name") != self.answer_tool
         ]

@@ -12,8 +12,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from ..core.ask_person import Person, printable
-from ..core.background import asettled, in_thread, is_async, settled
+from ..core.ask_person import Person, escape_unprintable
+from ..core.background import aresolve, is_async, resolve, run_in_thread
 from ..core.errors import DefinitionError, ExceptionInfo, Paused
 from ..core.flow import Done, Effect, Emit, Event, Flow, Policy, WarningEvent, around, ask
 from ..core.messages import ToolCall
@@ -192,7 +192,7 @@ class _Desk:
 
 def paused(calls: Sequence[ToolCall], problems: Mapping[str, str]) -> Paused:
     """The error that ends a run because of these calls; it says how to go on."""
-    shown = "; ".join(f"{call.id!r}: {call.name}({printable(call.arguments, 200)})" for call in calls)
+    shown = "; ".join(f"{call.id!r}: {call.name}({escape_unprintable(call.arguments, 200)})" for call in calls)
     wrong = "".join(
         f" The arguments given for {identity!r} are not valid: {text}" for identity, text in problems.items()
     )
@@ -215,11 +215,11 @@ class Consult:
 
     def perform(self) -> Generator[Event, None, Any]:
         yield from ()
-        return settled(self._said())
+        return resolve(self._said())
 
     async def aperform(self) -> AsyncGenerator[Event | Done[Any], None]:
-        said = self._said() if is_async(self.decide) else await in_thread(self._said)
-        yield Done(await asettled(said))
+        said = self._said() if is_async(self.decide) else await run_in_thread(self._said)
+        yield Done(await aresolve(said))
 
     def _said(self) -> Any:
         if isinstance(self.decide, Person):

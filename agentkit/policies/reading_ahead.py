@@ -15,11 +15,11 @@ from functools import partial
 from typing import Any
 
 from ..core.ask_person import Person
-from ..core.background import MOST_ITEMS, asettled, settled, start_coroutine, start_thread
+from ..core.background import MAX_ITEMS, aresolve, resolve, start_coroutine, start_thread
 from ..core.context import RunContext, wants_run
 from ..core.flow import Done, Effect, Event, Flow, Policy, ask, interpret
 from ..core.messages import ToolCall
-from ..core.threads import stopped_by
+from ..core.threads import on_cancel
 from ..engine.model import AskModel, Reply, ToolCallDelta
 from ..tools.arguments import is_sound
 from ..tools.execution.call import BoundCall
@@ -135,7 +135,7 @@ class _Read:
         if self._is_async:
             self._stop = start_coroutine(self._await(bound), loop)
         else:
-            self._stop = start_thread(partial(self._run, bound, loop)).give_up
+            self._stop = start_thread(partial(self._run, bound, loop)).cancel
 
     def join(self, run: Callable[[], Any]) -> Any:
         """What came of the read, the first time; when the call is made again, `run` is run."""
@@ -144,7 +144,7 @@ class _Read:
         self._is_joined = True
         if self._is_async:
             return self._ajoin()
-        with stopped_by(self.drop):
+        with on_cancel(self.drop):
             return self._outcome.result()
 
     async def _ajoin(self) -> Any:
@@ -161,13 +161,13 @@ class _Read:
 
     def _run(self, bound: BoundCall, loop: asyncio.AbstractEventLoop | None) -> None:
         try:
-            self._tell(self._outcome.set_result, settled(bound.run(), MOST_ITEMS, loop))
+            self._tell(self._outcome.set_result, resolve(bound.run(), MAX_ITEMS, loop))
         except BaseException as error:
             self._tell(self._outcome.set_exception, error)
 
     async def _await(self, bound: BoundCall) -> None:
         try:
-            self._tell(self._outcome.set_result, await asettled(bound.run(), MOST_ITEMS))
+            self._tell(self._outcome.set_result, await aresolve(bound.run(), MAX_ITEMS))
         except BaseException as error:
             self._tell(self._outcome.set_exception, error)
 

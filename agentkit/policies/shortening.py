@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ..core.delimiters import within_fence
+from ..core.delimiters import change_delimited
 from ..core.messages import Message, text_of
-from ..engine.history.size import RunningSize, characters
+from ..engine.history.size import RunningSize, count_characters
 
 KEPT = 500
 """Characters that stay of a result that is shrunk."""
@@ -50,7 +50,7 @@ class Shortened:
         self._head, self._query = kept.head, kept.query
         self._from = self._head
         self._kept: dict[int, int] = {}
-        self._size = RunningSize(characters)
+        self._size = RunningSize(count_characters)
 
     def of(self, messages: Sequence[Message]) -> Sequence[Message]:
         """What is sent of `messages`; themselves, as long as nothing had to be shortened."""
@@ -65,7 +65,7 @@ class Shortened:
     def length(self, messages: Sequence[Message]) -> int:
         """About how many characters are sent; as long as nothing is shortened, only what is new is counted."""
         sent = self.of(messages)
-        return self._size.of(messages) if sent is messages else sum(map(characters, sent))
+        return self._size.of(messages) if sent is messages else sum(map(count_characters, sent))
 
     def shrunk(self, messages: Sequence[Message]) -> int:
         """How many of the results that are sent are shrunk."""
@@ -104,7 +104,10 @@ class Shortened:
         for place in places:
             if excess <= 0:
                 break
-            before, after = characters(self._sent(messages, place)), characters(_shrunk(messages[place], kept))
+            before, after = (
+                count_characters(self._sent(messages, place)),
+                count_characters(_shrunk(messages[place], kept)),
+            )
             if after < before:
                 self._kept[place] = kept
                 excess -= before - after
@@ -119,7 +122,7 @@ class Shortened:
                 yield place
 
     def _sum(self, messages: Sequence[Message], places: Iterable[int]) -> int:
-        return sum(characters(self._sent(messages, place)) for place in places)
+        return sum(count_characters(self._sent(messages, place)) for place in places)
 
     def _places(self, end: int) -> Iterator[int]:
         """Where what is sent stands among the first `end` messages."""
@@ -134,9 +137,9 @@ class Shortened:
 
 def _shrunk(message: Message, kept: int) -> Message:
     """The message; a tool's long result with so many characters of its head, and without its images."""
-    if message["role"] != "tool" or characters(message) < kept + _FRAME:
+    if message["role"] != "tool" or count_characters(message) < kept + _FRAME:
         return message
-    return {**message, "content": within_fence(text_of(message), partial(_headed, kept))}
+    return {**message, "content": change_delimited(text_of(message), partial(_headed, kept))}
 
 
 def _headed(kept: int, text: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..core.display import shown_by
+from ..core.display import display_with
 from ..core.errors import Paused, RunError
 from ..core.masking import mask_data
 from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, tool_message, user
@@ -254,10 +254,10 @@ class Session:
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """The conversation as a page that needs nothing else, without secrets; written into `path`, if given."""
         return str(
-            shown_by("agentkit.views.html:write_page")(
-                shown_by("agentkit.views.html:session_page")(self.messages, self.usage.as_dict()), path
+            display_with("agentkit.views.html:write_page")(
+                display_with("agentkit.views.html:session_page")(self.messages, self.usage.as_dict()), path
             )
         )
 
-    _repr_html_ = shown_by("agentkit.views.html:session_view")
-    _repr_markdown_ = shown_by("agentkit.views.html:session_markdown")
+    _repr_html_ = display_with("agentkit.views.html:session_view")
+    _repr_markdown_ = display_with("agentkit.views.html:session_markdown")

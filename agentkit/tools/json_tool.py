@@ -5,11 +5,11 @@ from dataclasses import replace
 from functools import cached_property, partial, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
-from ..core.background import asettled, in_thread, is_async, settled
-from ..core.context import RunContext, injected_value
-from ..core.display import shown_by
+from ..core.background import aresolve, is_async, resolve, run_in_thread
+from ..core.context import RunContext, find_injected
+from ..core.display import display_with
 from ..core.errors import ExceptionInfo
-from ..core.threads import Turnstile
+from ..core.threads import FifoLock
 from ..schemas import (
     Choice,
     Duplicates,
@@ -146,7 +146,7 @@ class JsonTool(Generic[P, R]):
         vars(self).update(complete(name, handling))
         if self.isolate:
             check_isolable(name, function, schema.injected)
-        self.turnstile = Turnstile() if self.sequential else None
+        self.turnstile = FifoLock() if self.sequential else None
         self.is_async = is_async(function) and not self.isolate
         self._renderings: dict[tuple[str, str], RenderedTool] = {}
         self._aliased: list[RenderedTool] = []
@@ -215,7 +215,7 @@ class JsonTool(Generic[P, R]):
     """The tool as Anthropic's messages API takes it."""
     gemini_schema = _dialect("gemini")
     """The tool as a Gemini function declaration."""
-    _repr_html_ = shown_by("agentkit.views.html:tool_view")
+    _repr_html_ = display_with("agentkit.views.html:tool_view")
 
     def bind(
         self,
@@ -228,7 +228,7 @@ class JsonTool(Generic[P, R]):
         if self._aliased:
             arguments = real_names(arguments, self._aliased)
         context = context or RunContext(None)
-        values = {name: injected_value(hint, context) for name, hint in self.arguments.injected.items()}
+        values = {name: find_injected(hint, context) for name, hint in self.arguments.injected.items()}
         found = bound(self.arguments, arguments, values, name=self.name, repair=repair or self.repair)
         if self.isolate and not isinstance(found.ready, ExceptionInfo):
             found = replace(found, ready=partial(isolated, self.name, found.ready))
@@ -241,13 +241,13 @@ class JsonTool(Generic[P, R]):
         """
         if isinstance(ready := self.bind(arguments_in(call, self.parameters)).ready, ExceptionInfo):
             raise ValueError(f"{self.name}: {ready.message}")
-        return cast(R, settled(ready()))
+        return cast(R, resolve(ready()))
 
     def call_with_raw_arguments(self, arguments: str | Mapping[str, Any]) -> R | ExceptionInfo:
         """Validate `arguments` (JSON text or a mapping), call the function, and return its value or what went wrong."""
         try:
             ready = self.bind(arguments).ready
-            return ready if isinstance(ready, ExceptionInfo) else cast(R, settled(ready()))
+            return ready if isinstance(ready, ExceptionInfo) else cast(R, resolve(ready()))
         except Exception as error:
             return ExceptionInfo.of(error)
 
@@ -256,6 +256,6 @@ class JsonTool(Generic[P, R]):
         try:
             if isinstance(ready := self.bind(arguments).ready, ExceptionInfo):
                 return ready
-            return cast(R, await asettled(ready() if self.is_async else await in_thread(ready)))
+            return cast(R, await aresolve(ready() if self.is_async else await run_in_thread(ready)))
         except Exception as error:
             return ExceptionInfo.of(error)

@@ -7,11 +7,11 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, TypeVar, cast
 
-from ..core.context import RunContext, injected_value
-from ..core.display import shown_by
+from ..core.context import RunContext, find_injected
+from ..core.display import display_with
 from ..core.errors import DefinitionError, ExceptionInfo
 from ..core.messages import ToolCall
-from ..core.portable import portable_name
+from ..core.portable import to_portable_name
 from ..schemas import to_snake_case, unknown_name_error
 from .arguments import PARALLEL, Repair, clipped, is_parallel, is_sound, meant
 from .class_tool import ToolExecutor
@@ -76,13 +76,15 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
     def __repr__(self) -> str:
         return f"ToolRegistry({', '.join(self._tools)})"
 
-    _repr_html_ = shown_by("agentkit.views.html:registry_view")
-    _repr_markdown_ = shown_by("agentkit.views.html:tools_markdown")
+    _repr_html_ = display_with("agentkit.views.html:registry_view")
+    _repr_markdown_ = display_with("agentkit.views.html:tools_markdown")
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """The tools, with every provider's schemas, as a page that needs nothing else; written into `path` if given."""
         return str(
-            shown_by("agentkit.views.html:write_page")(shown_by("agentkit.views.html:catalogue_page")(self), path)
+            display_with("agentkit.views.html:write_page")(
+                display_with("agentkit.views.html:catalogue_page")(self), path
+            )
         )
 
     def schemas(self, format: str = "openai") -> list[dict[str, Any]]:
@@ -100,7 +102,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         tool = self._meant(call.name)
         if tool is None:
             raw = "" if is_sound(call.arguments) else call.arguments
-            refused = replace(call, name=portable_name(call.name), arguments="{}" if raw else call.arguments)
+            refused = replace(call, name=to_portable_name(call.name), arguments="{}" if raw else call.arguments)
             return BoundCall.impossible(refused, self._unknown(call.name), raw=raw)
         bound = tool.bind(call.arguments, context, repair="off" if self.repair == "off" else None)
         renamed = () if tool.name == call.name else (Repair("", "name of the tool", clipped(call.name), tool.name),)
@@ -132,7 +134,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         """Raise `DefinitionError` for a tool that wants something of `context` that is not there."""
         for tool in self._tools.values():
             for hint in tool.arguments.injected.values():
-                injected_value(hint, context)
+                find_injected(hint, context)
 
     @classmethod
     def from_object(

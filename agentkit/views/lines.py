@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from ..core.ask_person import printable
+from ..core.ask_person import escape_unprintable
 from ..core.context import Progress
-from ..core.delimiters import unfenced
+from ..core.delimiters import remove_delimiters
 from ..core.flow import Event
-from ..core.masking import LONGEST_SECRET, mask
+from ..core.masking import MAX_SECRET_CHARS, mask
 from ..core.messages import Message, ToolCall, Usage, calls_of, text_of
 from ..engine.model import ModelAsked, ModelReplied
 from ..engine.result import RunFinished, RunStarted, SubRun
@@ -65,10 +65,10 @@ def presentable(text: str, longest: int | None = None) -> str:
     if longest is None or len(text) <= longest:
         shown, rest = mask(text), ""
     else:  # masked first: what is left of a secret that is cut is none
-        shown = mask(text[: longest + LONGEST_SECRET])[:longest]
+        shown = mask(text[: longest + MAX_SECRET_CHARS])[:longest]
         rest = f"... ({len(text) - longest:,} more characters)"
     rows = shown.expandtabs(4).split("\n")
-    return "\n".join(row if row.isprintable() else printable(row, len(row)) for row in rows) + rest
+    return "\n".join(row if row.isprintable() else escape_unprintable(row, len(row)) for row in rows) + rest
 
 
 def lines(event: Event) -> Iterator[Line]:
@@ -94,7 +94,7 @@ def conversation(messages: Iterable[Message]) -> Iterator[Line]:
     """The lines of a conversation that was kept: what the run that it comes from said, but for figures and notes."""
     answers: set[str] = set()
     for message in messages:
-        text = unfenced(text_of(message))
+        text = remove_delimiters(text_of(message))
         match message["role"]:
             case "tool":
                 if message.get("tool_call_id") not in answers or text != ANSWERED:
@@ -131,9 +131,9 @@ def _told(event: Event) -> Iterator[Line]:
         case ToolStarted(bound) if not bound.is_answer:
             yield Line("INFO", "call", written(bound.as_written))
         case ToolFinished(result) if result.error is not None:
-            yield Line("WARNING", "error", f"{result.call.name}: {unfenced(result.content)}")
+            yield Line("WARNING", "error", f"{result.call.name}: {remove_delimiters(result.content)}")
         case ToolFinished(result) if not result.is_answer:
-            yield Line("INFO", "result", f"{result.call.name}: {unfenced(result.content)}")
+            yield Line("INFO", "result", f"{result.call.name}: {remove_delimiters(result.content)}")
         case Progress(call, value):
             yield Line("INFO", "progress", f"{call.name if call else 'a tool'}: {render(value)}")
         case RunFinished(result):

@@ -21,12 +21,12 @@ from typing import Any, TextIO
 
 from loguru import logger
 
-from ..core.context import INSIDE
+from ..core.context import ENCLOSING_AGENTS
 from ..core.errors import DefinitionError
 from ..core.flow import Event
 from ..core.masking import mask
 from ..core.messages import Message, text_of
-from ..core.notebook import kernel
+from ..core.notebook import find_kernel
 from ..engine.result import SubRun
 from ..tools.execution.call_tools import ToolFinished
 from .lines import LEVELS, STYLES, WIDTH, Level, Line, lines, presentable
@@ -47,7 +47,7 @@ def log(event: Event) -> None:
     """The listener that every agent has: the lines of an event go to loguru, and to where `show` said."""
     if event.is_piece or isinstance(event, SubRun):  # that agent has this listener, too
         return
-    inside = INSIDE.get()
+    inside = ENCLOSING_AGENTS.get()
     for line in lines(event):
         line = replace(line, inside=inside) if inside else line
         _lazily.log(line.level, "{}", partial(_logged, line))  # an argument, so that braces in the text stay text
@@ -139,7 +139,7 @@ def printer(
     file: TextIO | None = None, *, colour: bool | None = None, level: Level = "INFO", longest: int | None = LONGEST
 ) -> Printer:
     """The printer that suits `file`."""
-    in_notebook = kernel() is not None
+    in_notebook = find_kernel() is not None
     file = file or (sys.stdout if in_notebook else sys.stderr)
     if colour is None:
         in_cell = in_notebook and file in (sys.stdout, sys.stderr)

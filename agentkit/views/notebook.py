@@ -18,7 +18,7 @@ from typing import Any
 
 from ..core.flow import Event, Listener
 from ..core.messages import Usage
-from ..core.notebook import kernel
+from ..core.notebook import find_kernel
 from ..engine.model import ModelAsked, ModelReplied
 from ..engine.result import SubRun
 from ..tools.execution.call_tools import ToolFinished, ToolStarted
@@ -123,7 +123,7 @@ _last: list[Place] = []
 
 def _place(display: Callable[..., Any]) -> Place:
     """The place in the cell that is running; the one that it has, if it has one."""
-    running = kernel()
+    running = find_kernel()
     request = running.get_parent() if hasattr(running, "get_parent") else {}
     cell = request.get("header", {}).get("msg_id")
     if not (_last and cell and _last[0].cell == cell):
@@ -143,7 +143,11 @@ def _paint(view: View, place: Place, over: threading.Event) -> None:
 
 def _display() -> Callable[..., Any] | None:
     """IPython's `display`, if a kernel's cell is to show the run."""
-    if kernel() is None or is_shown() or os.environ.get("AGENTKIT_PROGRESS", "").lower() in ("off", "0", "no", "false"):
+    if (
+        find_kernel() is None
+        or is_shown()
+        or os.environ.get("AGENTKIT_PROGRESS", "").lower() in ("off", "0", "no", "false")
+    ):
         return None
     display: Callable[..., Any] = sys.modules["IPython"].display.display
     return display

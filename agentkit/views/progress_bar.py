@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TextIO
 
-from ..core.notebook import kernel
+from ..core.notebook import find_kernel
 
 WIDTH = 30
 """Characters of the bar; of a narrow terminal's, a quarter of its columns."""
@@ -23,7 +23,7 @@ class ProgressBar:
     """
 
     def __init__(self, total: int | None, show: bool | None = None, file: TextIO | None = None) -> None:
-        in_notebook = kernel() is not None
+        in_notebook = find_kernel() is not None
         file = file or (sys.stdout if in_notebook else sys.stderr)
         self._file = file if show or (show is None and (in_notebook or file.isatty())) else None
         self._total = total

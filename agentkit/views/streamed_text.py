@@ -2,9 +2,9 @@
 
 import string
 
-from ..core.masking import LONGEST_SECRET, mask
+from ..core.masking import MAX_SECRET_CHARS, mask
 
-MOST_HELD = LONGEST_SECRET
+MOST_HELD = MAX_SECRET_CHARS
 """Characters that are held back at most."""
 _OF_KEYS = string.ascii_letters + string.digits + string.punctuation
 

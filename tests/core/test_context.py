@@ -7,7 +7,7 @@ from typing import Annotated
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, JsonTool
-from agentkit.core.context import Injected, RunContext, injected_value
+from agentkit.core.context import Injected, RunContext, find_injected
 from agentkit.testing import ScriptedModel
 
 
@@ -97,5 +97,5 @@ def test_injection_works_by_position_and_for_coroutines():
 
 def test_the_context_is_what_a_parameter_of_its_type_gets():
     context = RunContext(7)
-    assert injected_value(RunContext, context) is context
-    assert injected_value(RunContext[int], context) is context
+    assert find_injected(RunContext, context) is context
+    assert find_injected(RunContext[int], context) is context

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit.core import masking as secrets
-from agentkit.core.masking import MaskedDict, causes, hide, hide_named, mask, mask_data, mask_exception
+from agentkit.core.masking import MaskedDict, hide, hide_named, iterate_causes, mask, mask_data, mask_exception
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----"
 BASE64 = "MIIEowIBAAKCAQEAx0lmCyQ+d1Zb3Gq/8HkY5pTqW2rVn7LsOe4JfUaXcKdBwEoP"
@@ -218,7 +218,7 @@ def test_an_exception_is_masked_with_all_that_led_to_it():
     error = failed()
     plain = error.plain
     mask_exception(error)
-    links = list(causes(error))
+    links = list(iterate_causes(error))
     assert {type(link).__name__ for link in links} == {
         "Odd", "ExceptionGroup", "ValueError", "FileNotFoundError", "KeyError", "TypeError"
     }  # fmt: skip

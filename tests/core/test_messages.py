@@ -3,7 +3,7 @@
 import json
 
 from agentkit.core.messages import ToolCall, Usage, assistant, calls_of, pending_calls, system, tool_message, user
-from agentkit.engine.history import admit
+from agentkit.engine.history import normalize_reply
 
 ADD = ToolCall("call_1", "add", '{"a": 1}')
 SUB = ToolCall("call_2", "sub", "{}")
@@ -27,14 +27,14 @@ def test_pending_calls_are_those_of_the_last_turn_without_an_answer():
 def test_a_reply_without_faults_is_admitted_as_the_same_object():
     message = {**assistant(None, [ADD, SUB]), "thinking_blocks": [{"signature": "x"}]}
     known = {"call_0"}
-    assert admit(message, known) is message
+    assert normalize_reply(message, known) is message
     assert known == {"call_0", "call_1", "call_2"}
 
 
 def test_ids_that_are_missing_empty_or_used_are_replaced():
     calls = [{"type": "function", "function": {"name": "add", "arguments": "{}"}} for _ in range(5)]
     calls[1]["id"], calls[2]["id"], calls[3]["id"], calls[4]["id"] = "", "call_1", "new", "new"
-    ids = [call.id for call in calls_of(admit({"role": "assistant", "tool_calls": calls}, {"call_1"}))]
+    ids = [call.id for call in calls_of(normalize_reply({"role": "assistant", "tool_calls": calls}, {"call_1"}))]
     assert len(set(ids)) == 5
     assert all(ids)
     assert "call_1" not in ids
@@ -44,11 +44,11 @@ def test_ids_that_are_missing_empty_or_used_are_replaced():
 
 def test_arguments_that_are_no_text_and_names_that_are_missing_are_made_text():
     message = {"role": "assistant", "tool_calls": [{"id": "x", "function": {"arguments": {"a": 1}}}]}
-    call = calls_of(admit(message, set()))[0]
+    call = calls_of(normalize_reply(message, set()))[0]
     assert call.name
     assert json.loads(call.arguments) == {"a": 1}
     nothing = {"role": "assistant", "tool_calls": [{"id": "x", "function": {"name": "f", "arguments": None}}]}
-    assert calls_of(admit(nothing, set()))[0].arguments == "{}"
+    assert calls_of(normalize_reply(nothing, set()))[0].arguments == "{}"
 
 
 def test_usage_adds_up_and_an_unknown_price_makes_the_sum_unknown():

@@ -10,14 +10,14 @@ import pytest
 from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
 from agentkit.engine.history import (
     INTERRUPTED,
-    admit,
     check_history,
-    groups,
-    object_text,
-    portable_name,
+    normalize_reply,
     repair_history,
+    split_groups,
+    to_object_text,
+    to_portable_name,
 )
-from agentkit.engine.history.repair import GO_ON, OPENING
+from agentkit.engine.history.repair import CONTINUE, OPENING
 
 A, B = ToolCall("a", "add", '{"x": 1}'), ToolCall("b", "sub", '{"x": 2}')
 ASKED = [system("s"), user("q")]
@@ -242,12 +242,12 @@ def test_arguments_become_the_text_of_an_object(arguments, text):
 
 @pytest.mark.parametrize("text", ["{}", ' {"x": 1}\n', '{"x": "\\ud83d\\ude00 é"}', '{"x": [1.5, null, true]}'])
 def test_arguments_that_are_an_object_stay_as_they_were_written(text):
-    assert object_text(text) is text
+    assert to_object_text(text) is text
 
 
 def test_names_are_what_every_provider_takes():
-    assert portable_name("get_weather-2") == "get_weather-2"
-    assert [portable_name(name) for name in ["a.b", "größe", "2fa", "-x", "", "x" * 70]] == [
+    assert to_portable_name("get_weather-2") == "get_weather-2"
+    assert [to_portable_name(name) for name in ["a.b", "größe", "2fa", "-x", "", "x" * 70]] == [
         "a_b", "gr_e", "_2fa", "_-x", "unnamed_tool", "x" * 64,
     ]  # fmt: skip
     digit = [*ASKED, says(call_of(function={"name": "2fa"})), {**tool_message(A, "1"), "name": "2fa"}]
@@ -451,7 +451,7 @@ def test_thinking_stands_at_the_head_of_a_turn():
     second = says(call_of(), provider="anthropic", thinking_blocks=THINKING)
     history = [*ASKED, assistant("one moment"), second, tool_message(A, "1")]
     assert (rules(history, "openai"), rules(history, "anthropic")) == ([], [(3, "split_reply")])
-    assert repair_history(history) == [*history[:3], user(GO_ON), *history[3:]]
+    assert repair_history(history) == [*history[:3], user(CONTINUE), *history[3:]]
 
 
 @pytest.mark.parametrize("blocks", [None, [], "t", [{"type": "thinking", "thinking": "t"}], ["t"]])
@@ -472,7 +472,7 @@ def test_thinking_that_lost_its_blocks_is_told_and_cannot_be_repaired(blocks):
 def test_a_reply_is_admitted_with_the_names_and_arguments_that_the_model_wrote():
     reply = says(call_of(function={"name": "a.b", "arguments": "{'x': 1}"}), call_of(function={"arguments": {"x": 1}}))
     known = {"call_0"}
-    first, second = calls_of(admit(reply, known))
+    first, second = calls_of(normalize_reply(reply, known))
     assert first == ToolCall("a", "a.b", "{'x': 1}")
     assert (second.id, second.arguments) == ("call_2", '{"x": 1}')
     assert known == {"call_0", "a", "call_2"}
@@ -480,15 +480,15 @@ def test_a_reply_is_admitted_with_the_names_and_arguments_that_the_model_wrote()
 
 def test_groups_hold_a_call_and_its_results_together():
     history = [*ANSWERED, assistant("done"), user("next")]
-    assert [history[group] for group in groups(history)] == [
+    assert [history[group] for group in split_groups(history)] == [
         [history[0]],
         [history[1]],
         history[2:5],
         [history[5]],
         [history[6]],
     ]
-    assert groups([]) == []
-    assert groups([tool_message(A, "1"), user("q")]) == [slice(0, 1), slice(1, 2)]
+    assert split_groups([]) == []
+    assert split_groups([tool_message(A, "1"), user("q")]) == [slice(0, 1), slice(1, 2)]
 
 
 def long_history(turns: int) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from provider_rules import anthropic_body, anthropic_problems, gemini_body, gemini_problems, openai_problems
 
 from agentkit.core.messages import ToolCall, assistant, pending_calls, system, tool_message, user
-from agentkit.engine.history import check_history, groups, repair_history
+from agentkit.engine.history import check_history, repair_history, split_groups
 from agentkit.models.litellm.model import _litellm
 from agentkit.models.litellm.requests import conversation
 
@@ -242,7 +242,7 @@ def test_a_paused_run_stays_paused_where_that_is_asked(history):
 @given(histories(), st.randoms())
 def test_a_valid_conversation_is_valid_without_some_of_its_groups(history, chance):
     assert check_history(history) == []
-    pieces = [history[group] for group in groups(history)]
+    pieces = [history[group] for group in split_groups(history)]
     assert [message for piece in pieces for message in piece] == history
     left = [message for piece in pieces if chance.random() < 0.5 for message in piece]
     assert check_history(left, "openai") == []

@@ -12,7 +12,7 @@ from agentkit.core.flow import Event
 from agentkit.core.messages import ToolCall, Usage
 from agentkit.engine.model import ModelAsked, ModelReplied, Reply, TextDelta
 from agentkit.engine.result import SubRun
-from agentkit.engine.trace import MOST_NOTES, Trace
+from agentkit.engine.trace import MAX_NOTES, Trace
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import ToolResult
 from agentkit.tools.execution.call_tools import ToolFinished
@@ -149,9 +149,9 @@ def test_deltas_leave_nothing_behind_and_notes_have_an_end():
     for _ in range(1_000):
         trace.note(TextDelta("x"))
     assert (trace.spans, trace.notes) == ([], [])
-    for _ in range(MOST_NOTES + 10):
+    for _ in range(MAX_NOTES + 10):
         trace.note(Told())
-    assert len(trace.notes) == MOST_NOTES
+    assert len(trace.notes) == MAX_NOTES
 
 
 def test_noting_costs_the_same_however_long_the_run_is():

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, Paused, RunContext, RunError, Session, ToolCall, tool
-from agentkit.core.ask_person import Person, described
+from agentkit.core.ask_person import Person, describe_call
 from agentkit.core.flow import Effect, Flow, apply_policies, around, ask
 from agentkit.policies.approval import ApprovalAsked, ApprovalGiven, Approvals, approve
 from agentkit.testing import ScriptedModel
@@ -400,13 +400,15 @@ class TestAskingThePerson:
         assert settled("again") == "done"
 
     def test_the_prompt_obeys_no_control_characters(self):
-        text = described(ToolCall("1", "del\x1b[31mete", json.dumps({"pa\nth\x9b": "a\x1b[2K\r\u202etxt\x85", "n": 3})))
+        text = describe_call(
+            ToolCall("1", "del\x1b[31mete", json.dumps({"pa\nth\x9b": "a\x1b[2K\r\u202etxt\x85", "n": 3}))
+        )
         assert all(mark.isprintable() or mark == "\n" for mark in text)
         assert len(text.splitlines()) == 3
         assert "\\u202e" in text
 
     def test_a_long_argument_is_shown_in_part_and_said_to_be(self):
-        text = described(ToolCall("1", "f", json.dumps({"a": "x" * 50_000, "b": "end"})))
+        text = describe_call(ToolCall("1", "f", json.dumps({"a": "x" * 50_000, "b": "end"})))
         assert len(text) < 11_000
         assert "more characters" in text
         assert '"end"' in text

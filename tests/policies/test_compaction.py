@@ -8,7 +8,7 @@ import pytest
 from agentkit import JsonAgent, ModelError, Session
 from agentkit.core.messages import ToolCall, Usage, assistant, system, tool_message, user
 from agentkit.engine.history import check_history
-from agentkit.engine.history.size import RunningSize, characters
+from agentkit.engine.history.size import RunningSize, count_characters
 from agentkit.engine.model import Reply
 from agentkit.policies import compaction as policy
 from agentkit.policies import shortening
@@ -54,7 +54,7 @@ def agent(model, **more) -> JsonAgent:
 
 
 def size_of(request) -> int:
-    return sum(map(characters, request.messages))
+    return sum(map(count_characters, request.messages))
 
 
 def compacted(events) -> list[Compacted]:

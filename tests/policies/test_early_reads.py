@@ -12,7 +12,7 @@ from agentkit.core.ask_person import Person
 from agentkit.core.context import Injected
 from agentkit.core.flow import adrive, apply_policies, drive
 from agentkit.core.messages import Usage, assistant, pending_calls, user
-from agentkit.core.threads import abandoned
+from agentkit.core.threads import count_abandoned
 from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import ModelReplied, Reply, TextDelta, ToolCallDelta
 from agentkit.policies.approval import AUTHORITY, Approvals, Authority, approve
@@ -35,7 +35,7 @@ def _fresh():
     GATE.clear()
     yield
     GATE.set()
-    until(lambda: abandoned() == 0)
+    until(lambda: count_abandoned() == 0)
 
 
 def until(condition, seconds=5.0):
@@ -347,7 +347,7 @@ def test_a_read_that_hangs_is_given_up_in_its_turn(world, name):
     _, events = world.drive(apply_policies(loop, (early_reads(context), tool_settings(0.05))))
     assert "did not finish within 0.05 seconds" in results(events)[0]
     if name == "read_slowly":
-        until(lambda: abandoned() == 1)
+        until(lambda: count_abandoned() == 1)
     else:
         until(lambda: "cancelled" in RAN)
 
@@ -374,7 +374,7 @@ def test_a_stream_that_nobody_reads_on_leaves_nothing_behind(world, name):
     if name == "aread_slowly":
         until(lambda: "cancelled" in RAN)
     else:
-        assert abandoned() == 1
+        assert count_abandoned() == 1
     assert not pending_calls(history)
 
 

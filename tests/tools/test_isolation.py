@@ -19,7 +19,7 @@ from agentkit import DefinitionError, ExceptionInfo, JsonAgent, JsonTool, RunCon
 from agentkit.core.context import Injected
 from agentkit.core.flow import apply_policies, ask
 from agentkit.core.messages import pending_calls
-from agentkit.core.threads import abandoned
+from agentkit.core.threads import count_abandoned
 from agentkit.policies.timeouts import tool_settings
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import CallTools, ToolAbandoned, ToolFinished
@@ -120,7 +120,7 @@ def test_at_the_timeout_it_is_killed_with_all_that_it_began(world, tmp_path, mon
         "Find that out before it is called again."
     )
     until(lambda: all(gone(int(pid)) for pid in path.read_text().split()))
-    until(lambda: abandoned() == 0)
+    until(lambda: count_abandoned() == 0)
     assert not [event for event in events if isinstance(event, ToolAbandoned)]
 
 

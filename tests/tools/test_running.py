@@ -15,7 +15,7 @@ from agentkit.core.background import run_coroutine
 from agentkit.core.context import Progress
 from agentkit.core.flow import adrive, apply_policies, ask, drive
 from agentkit.core.messages import pending_calls
-from agentkit.core.threads import Turnstile, abandoned
+from agentkit.core.threads import FifoLock, count_abandoned
 from agentkit.policies.timeouts import tool_settings
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import CallTools, ToolAbandoned, ToolFinished
@@ -33,10 +33,10 @@ def _fresh():
     GATE.clear()
     ENDED.clear()
     RUNS.clear()
-    until(lambda: abandoned() == 0)  # of the tests before this one
+    until(lambda: count_abandoned() == 0)  # of the tests before this one
     yield
     GATE.set()
-    until(lambda: abandoned() == 0)
+    until(lambda: count_abandoned() == 0)
 
 
 def quick(name: str = "") -> str:
@@ -128,11 +128,11 @@ def test_a_call_that_takes_too_long_is_told_and_the_others_are_as_they_were(worl
 def test_a_thread_that_is_given_up_is_counted_and_what_it_still_gives_is_lost(world):
     finished = {}
     results, events = world.drive(turn("hang", timeout=0.05, finished=finished))
-    assert abandoned() == 1
+    assert count_abandoned() == 1
     assert [event.threads for event in events if isinstance(event, ToolAbandoned)] == [1]
     GATE.set()
     assert ENDED.wait(5)
-    until(lambda: abandoned() == 0)
+    until(lambda: count_abandoned() == 0)
     assert finished["c0"] is results[0]
     assert results[0].error.name == "TimedOut"
 
@@ -259,7 +259,7 @@ def test_an_agent_inside_a_tool_that_is_given_up_stops_at_its_next_call(world):
 
     results, _ = world.drive(turn("inner", tools=ToolRegistry(inner), timeout=0.1))
     assert results[0].error.name == "TimedOut"
-    until(lambda: abandoned() == 0)
+    until(lambda: count_abandoned() == 0)
     taken = steps
     time.sleep(0.1)
     assert steps == taken < 400
@@ -663,15 +663,15 @@ def test_threads_are_used_again():
 
 
 def test_a_turnstile_lets_one_in_at_a_time_in_their_order():
-    turnstile, inside = Turnstile(), []
+    turnstile, inside = FifoLock(), []
     tickets = [lambda number=number: inside.append(number) for number in range(3)]
     for ticket in tickets:
-        turnstile.enter(ticket)
+        turnstile.acquire(ticket)
     assert inside == [0]
-    turnstile.leave(tickets[1])
+    turnstile.release(tickets[1])
     assert inside == [0]
-    turnstile.leave(tickets[0])
-    turnstile.leave(tickets[0])
+    turnstile.release(tickets[0])
+    turnstile.release(tickets[0])
     assert inside == [0, 2]
 
 

@@ -5,7 +5,7 @@ import pytest
 from agentkit import ToolRegistry, tool
 from agentkit.core.flow import drive
 from agentkit.core.messages import ToolCall, assistant, user
-from agentkit.engine.history import portable_name
+from agentkit.engine.history import to_portable_name
 from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import Reply
 from agentkit.testing import ScriptedModel
@@ -84,10 +84,10 @@ def test_names_are_told_where_repair_is_off():
 
 
 def test_a_name_in_the_history_is_one_that_every_provider_takes_back():
-    assert portable_name("multi_tool_use.parallel") == "multi_tool_use_parallel"
-    assert portable_name("größe ") == "gr_e_"
-    assert len(portable_name("x" * 500)) == 64
-    assert portable_name("") == "unnamed_tool"
+    assert to_portable_name("multi_tool_use.parallel") == "multi_tool_use_parallel"
+    assert to_portable_name("größe ") == "gr_e_"
+    assert len(to_portable_name("x" * 500)) == 64
+    assert to_portable_name("") == "unnamed_tool"
 
 
 def test_the_history_holds_the_clean_names_and_untouched_messages_stay_the_same_object():

@@ -1,20 +1,20 @@
 """Conversations as providers take them: what is wrong with one, its repair, and the groups that must stay whole."""
 
-from ...core.portable import object_text, portable_name, valid_text
-from .admit import admit
-from .groups import groups
+from ...core.portable import to_object_text, to_portable_name, to_valid_text
+from .groups import split_groups
 from .repair import INTERRUPTED, check_history, repair_history
+from .tool_calls import normalize_reply
 from .violations import Rule, Violation
 
 __all__ = [
     "INTERRUPTED",
     "Rule",
     "Violation",
-    "admit",
     "check_history",
-    "groups",
-    "object_text",
-    "portable_name",
+    "normalize_reply",
     "repair_history",
-    "valid_text",
+    "split_groups",
+    "to_object_text",
+    "to_portable_name",
+    "to_valid_text",
 ]

@@ -4,19 +4,19 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...core.messages import Message
-from .tool_results import Placed
+from .tool_results import IndexedMessage
 from .violations import ALTERNATING, Findings
 
 _TEXT_ALONE = {"role", "content", "provider"}
 
 
-def in_turn(said: Iterable[Placed], found: Findings) -> Iterator[Placed]:
+def merge_neighbours(said: Iterable[IndexedMessage], found: Findings) -> Iterator[IndexedMessage]:
     """The messages (but for those of tools), with neighbours made one where nothing but their texts is joined."""
-    held: Placed | None = None
+    held: IndexedMessage | None = None
     for place, message in said:
-        if held is not None and _is_joined(held[1], message):
+        if held is not None and _can_merge(held[1], message):
             found.add(place, "consecutive_roles", f"another message of the {message['role']} in a row", ALTERNATING)
-            message = {**message, "content": _both(held[1]["content"], message.get("content"))}
+            message = {**message, "content": _join_contents(held[1]["content"], message.get("content"))}
         elif held is not None:
             yield held
         held = place, message
@@ -24,16 +24,16 @@ def in_turn(said: Iterable[Placed], found: Findings) -> Iterator[Placed]:
         yield held
 
 
-def _is_joined(first: Message, second: Message) -> bool:
+def _can_merge(first: Message, second: Message) -> bool:
     same = first["role"] == second["role"] and first["role"] in ("user", "assistant")
     return same and first.keys() <= _TEXT_ALONE and second.keys() <= _TEXT_ALONE | {"tool_calls"}
 
 
-def _both(first: Any, second: Any) -> Any:
+def _join_contents(first: Any, second: Any) -> Any:
     if isinstance(first, str) and isinstance(second, str | None):
         return "\n\n".join(filter(None, (first, second)))
-    return [part for content in (first, second) for part in _parts(content)]
+    return [part for content in (first, second) for part in _as_parts(content)]
 
 
-def _parts(content: Any) -> list[Any]:
+def _as_parts(content: Any) -> list[Any]:
     return content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []

@@ -6,7 +6,7 @@ from itertools import pairwise
 from ...core.messages import Message
 
 
-def groups(messages: Sequence[Message]) -> list[slice]:
+def split_groups(messages: Sequence[Message]) -> list[slice]:
     """The conversation in whole groups, in order: an assistant message with its tool messages, any other by itself.
 
     What is left of a valid conversation without some of its groups is valid too, but for who speaks first.

@@ -7,17 +7,17 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
 
 from ...core.messages import Message, ToolCall, tool_message, user
-from .alternation import in_turn
-from .single_messages import sound_message
-from .thinking import note_lost_thinking
+from .alternation import merge_neighbours
+from .single_messages import repair_message
+from .thinking import find_lost_thinking
 from .tool_calls import CallIds
-from .tool_results import Placed, Turn, answered_turns
-from .violations import ANTHROPIC, BY_NAME, GEMINI, Findings, Violation, is_from_anthropic
+from .tool_results import CallTurn, IndexedMessage, match_results
+from .violations import ANTHROPIC, GEMINI, MATCHING_BY_NAME, Findings, Violation, is_from_anthropic
 
 INTERRUPTED = "Interrupted: this call had no result when the run ended; it is not known whether it had an effect."
 OPENING = "(The conversation begins here.)"
 """Opens a conversation that does not begin with the user."""
-GO_ON = "Go on."
+CONTINUE = "Go on."
 """Stands between two replies that would be one on the wire, with thinking in the midst of it."""
 _NOWHERE = -1
 """The place of a message that did not come."""
@@ -30,8 +30,8 @@ def check_history(messages: Sequence[Message], provider: str | None = None) -> l
     query or, if it ends in results, as it is.
     """
     found = Findings()
-    _repaired(messages, "answer", found)
-    note_lost_thinking(messages, found)
+    _repair(messages, "answer", found)
+    find_lost_thinking(messages, found)
     return found.for_provider(provider)
 
 
@@ -45,21 +45,21 @@ def repair_history(messages: list[Message], *, pending: Literal["answer", "keep"
     that came are never changed.
     """
     found = Findings()
-    repaired = _repaired(messages, pending, found)
+    repaired = _repair(messages, pending, found)
     return repaired if found.entries else messages
 
 
-def _repaired(messages: Sequence[Message], pending: Literal["answer", "keep"], found: Findings) -> list[Message]:
-    entries: list[Placed] = []
+def _repair(messages: Sequence[Message], pending: Literal["answer", "keep"], found: Findings) -> list[Message]:
+    entries: list[IndexedMessage] = []
     for place, message in enumerate(messages):
-        if (sound := sound_message(message, place, found)) is not None:
+        if (sound := repair_message(message, place, found)) is not None:
             entries.append((place, sound))
-    turns = answered_turns(entries, found)
+    turns = match_results(entries, found)
     said = [entry for entry in entries if entry[1]["role"] != "tool"]
     last = turns.get(said[-1][0]) if said else None
     exchanges = _Exchanges(turns.values(), last, found, keep=pending == "keep")
     repaired: list[Message] = []
-    for place, message in in_turn(_in_order(said, found), found):
+    for place, message in merge_neighbours(_order_roles(said, found), found):
         if (turn := turns.get(place)) is None:
             repaired.append(message)
         else:
@@ -67,7 +67,7 @@ def _repaired(messages: Sequence[Message], pending: Literal["answer", "keep"], f
     return repaired
 
 
-def _in_order(said: Sequence[Placed], found: Findings) -> Iterator[Placed]:
+def _order_roles(said: Sequence[IndexedMessage], found: Findings) -> Iterator[IndexedMessage]:
     """The messages but for those of tools: system messages at the top only, then the user, then whoever speaks."""
     before = "system"
     for place, message in said:
@@ -81,7 +81,7 @@ def _in_order(said: Sequence[Placed], found: Findings) -> Iterator[Placed]:
         elif role == "assistant" == before and is_from_anthropic(message) and message.get("thinking_blocks"):
             text = "behind another reply, without the user between them, the thinking is in the midst of one message"
             found.add(place, "split_reply", text, ANTHROPIC)
-            yield _NOWHERE, user(GO_ON)
+            yield _NOWHERE, user(CONTINUE)
         yield place, message
         before = "tool" if message.get("tool_calls") else role
 
@@ -92,11 +92,11 @@ class _Exchanges:
     `last` is the turn at the end of the conversation, if it ends in one, whose open calls may be kept open.
     """
 
-    def __init__(self, turns: Collection[Turn], last: Turn | None, found: Findings, *, keep: bool) -> None:
+    def __init__(self, turns: Collection[CallTurn], last: CallTurn | None, found: Findings, *, keep: bool) -> None:
         self._last, self._found, self._keep = last, found, keep
         self._ids = CallIds(set(), {call["id"] for turn in turns for call in turn.calls})
 
-    def written(self, turn: Turn, message: Message) -> Iterator[Message]:
+    def written(self, turn: CallTurn, message: Message) -> Iterator[Message]:
         """The message of a turn and one result for each of its calls, in call order."""
         calls = [self._identified(call, turn.place) for call in turn.calls]
         is_same = all(new is old for new, old in zip(calls, turn.calls, strict=True))
@@ -118,11 +118,11 @@ class _Exchanges:
             self._found.add(place, "duplicate_id", f"the id {old!r:.80} is that of an earlier call")
         return {**call, "id": identity}
 
-    def _fitting(self, answer: Placed, identity: str, name: str) -> Message:
+    def _fitting(self, answer: IndexedMessage, identity: str, name: str) -> Message:
         """The result under the id and the name of its call."""
         place, message = answer
         if message.get("name", name) != name:
             text = f"the result says it is of {message['name']!r:.80}, and its call is of {name}"
-            self._found.add(place, "bad_name", text, BY_NAME)
+            self._found.add(place, "bad_name", text, MATCHING_BY_NAME)
             message = {**message, "name": name}
         return message if message["tool_call_id"] == identity else {**message, "tool_call_id": identity}

@@ -6,27 +6,27 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...core.messages import Message
-from ...core.portable import flaw, plain
-from .tool_calls import has_calls, id_text, with_calls
+from ...core.portable import find_flaw, to_json_value
+from .tool_calls import has_calls, normalize_id, repair_calls
 from .violations import ANTHROPIC, OPENAI, Findings
 
 _SHOWN_BY_USERS = {"image_url", "input_audio", "file"}
 """The parts that only users and tools can show (OpenAI: "Supported values are: 'text' and 'refusal'")."""
 
 
-def with_content(message: Message, place: int, found: Findings) -> Message | None:
+def _repair_content(message: Message, place: int, found: Findings) -> Message | None:
     """The message with content that every provider takes; the same object where nothing is amiss, None if it is empty.
 
     A tool's result may be empty, and so may what stands beside calls.
     """
     content, role, has_calls = message.get("content"), message["role"], bool(message.get("tool_calls"))
     if isinstance(content, list):
-        said: Any = _parts(content, role, place, found)
+        said: Any = _repair_parts(content, role, place, found)
     elif content is None or isinstance(content, str):
         said = content
     else:
         found.add(place, "bad_content", f"the content is {type(content).__name__}, neither text nor a list of parts")
-        said = _parts([content], role, place, Findings()) if isinstance(content, dict) else json.dumps(content)
+        said = _repair_parts([content], role, place, Findings()) if isinstance(content, dict) else json.dumps(content)
     if role == "tool":
         if not isinstance(content, str) and not said:
             found.add(place, "bad_content", "a tool message's content is text, if only '', or a list of parts")
@@ -41,16 +41,16 @@ def with_content(message: Message, place: int, found: Findings) -> Message | Non
     return message if said is content else {**message, "content": said}
 
 
-def _parts(parts: list[Any], role: str, place: int, found: Findings) -> list[Any]:
+def _repair_parts(parts: list[Any], role: str, place: int, found: Findings) -> list[Any]:
     """The parts that say something, each with its type; the same list where nothing is amiss."""
-    sound = list(_sound_parts(parts, role, place, found))
+    sound = list(_iterate_repaired_parts(parts, role, place, found))
     is_same = len(sound) == len(parts) and all(new is old for new, old in zip(sound, parts, strict=True))
     return parts if is_same else sound
 
 
-def _sound_parts(parts: list[Any], role: str, place: int, found: Findings) -> Iterator[Any]:
+def _iterate_repaired_parts(parts: list[Any], role: str, place: int, found: Findings) -> Iterator[Any]:
     for part in parts:
-        sound = part if _is_part(part) else _text_part(part)
+        sound = part if _is_part(part) else _to_text_part(part)
         if sound is not part:
             found.add(place, "bad_content", "a part of the content has no type, or no text")
         elif role in ("assistant", "system") and part["type"] in _SHOWN_BY_USERS:
@@ -68,7 +68,7 @@ def _is_part(part: Any) -> bool:
     return isinstance(part.get("text"), str) if kind == "text" else bool(kind)
 
 
-def _text_part(part: Any) -> Message:
+def _to_text_part(part: Any) -> Message:
     """A broken part as text: the text that it has, else all of it."""
     text = part.get("text") if isinstance(part, dict) else part
     if text is None and isinstance(part, dict) and part.keys() <= {"type", "text"}:
@@ -86,33 +86,33 @@ _NAME_REFUSED = re.compile(r"[\s<|\\/>]+")
 """What OpenAI does not take in a name (API reference, "Create chat completion")."""
 
 
-def sound_message(message: Any, place: int, found: Findings) -> Message | None:
+def repair_message(message: Any, place: int, found: Findings) -> Message | None:
     """The message as a conversation can hold it, whatever stands around it; None if nothing is left of it.
 
     It is the same object where nothing is amiss.  A tool message has an id afterwards, perhaps an empty one.
     """
     if not isinstance(message, dict):
         found.add(place, "bad_message", f"{type(message).__name__} is no message: a message is a dict with a role")
-        message = plain(message)
+        message = to_json_value(message)
         if not isinstance(message, dict):
             return None
-    elif broken := flaw(message):
+    elif broken := find_flaw(message):
         found.add(place, broken, _FLAWS[broken])
-        message = plain(message)
-    role, said = _role(message), message.get("role")
+        message = to_json_value(message)
+    role, said = _infer_role(message), message.get("role")
     if role != said:
         found.add(place, "bad_role", f"the role is {said!r:.40}, but this is a message of the role {role!r}")
         message = {**message, "role": role}
     if role == "assistant" or message.get("tool_calls"):
-        message = with_calls(message, place, found)
-    if role == "tool" and (identity := id_text(message.get("tool_call_id"))) is not message.get("tool_call_id"):
+        message = repair_calls(message, place, found)
+    if role == "tool" and (identity := normalize_id(message.get("tool_call_id"))) is not message.get("tool_call_id"):
         message = {**message, "tool_call_id": identity}
     if "name" in message:
-        message = _named(message, place, found)
-    return with_content(message, place, found)
+        message = _repair_name(message, place, found)
+    return _repair_content(message, place, found)
 
 
-def _role(message: Message) -> str:
+def _infer_role(message: Message) -> str:
     """What a message is: who holds calls is the assistant, who answers one is a tool, whatever the role says."""
     said = message.get("role")
     if has_calls(message):
@@ -126,7 +126,7 @@ def _role(message: Message) -> str:
     return said if said in _ROLES else "user"
 
 
-def _named(message: Message, place: int, found: Findings) -> Message:
+def _repair_name(message: Message, place: int, found: Findings) -> Message:
     name = message["name"]
     if not isinstance(name, str) or not name:
         found.add(place, "bad_name", f"the name is {name!r:.40}: leave it out")

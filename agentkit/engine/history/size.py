@@ -16,7 +16,7 @@ _FRAME = 16
 """Tokens that a provider adds to a message or a call to mark where it begins and ends, at most."""
 _PREAMBLE = 1_000
 """Tokens of a provider's own instruction for the use of tools (Anthropic "Pricing", tool use: 313 to 804)."""
-_CONVERSATIONS = 32
+_MAX_CONVERSATIONS = 32
 
 
 class RunningSize:
@@ -60,16 +60,16 @@ class TokenBounds:
         with self._lock:
             if self._tools[0] is not schemas:
                 self._tools = schemas, _bytes(schemas)
-            size = self._sizes.setdefault(key, RunningSize(most_tokens))
+            size = self._sizes.setdefault(key, RunningSize(bound_tokens))
             self._sizes.move_to_end(key)
-            if len(self._sizes) > _CONVERSATIONS:
+            if len(self._sizes) > _MAX_CONVERSATIONS:
                 self._sizes.popitem(last=False)
             return _PREAMBLE + self._tools[1] + size.of(request.messages)
 
 
-def characters(message: Message) -> int:
+def count_characters(message: Message) -> int:
     """About how many characters of a message its reader is sent."""
-    size = _content_size(message.get("content"))
+    size = _count_content(message.get("content"))
     for call in message.get("tool_calls") or ():
         function = call["function"]
         size += len(function["name"]) + len(function["arguments"]) + _FRAME
@@ -78,14 +78,14 @@ def characters(message: Message) -> int:
     return size + _FRAME
 
 
-def _content_size(content: object) -> int:
+def _count_content(content: object) -> int:
     if isinstance(content, str):
         return len(content)
     parts = content if isinstance(content, list) else ()
     return sum(len(part["text"]) if part.get("type") == "text" else IMAGE_CHARACTERS for part in parts)
 
 
-def most_tokens(message: Message) -> int:
+def bound_tokens(message: Message) -> int:
     """More tokens than any tokenizer makes of a message: no token of a text stands for less than a byte of it."""
     content = message.get("content")
     images = [part for part in content if part.get("type") != "text"] if isinstance(content, list) else []

@@ -6,7 +6,7 @@ from typing import Any
 from .violations import ANTHROPIC, Findings, is_from_anthropic
 
 
-def note_lost_thinking(messages: Sequence[Any], found: Findings) -> None:
+def find_lost_thinking(messages: Sequence[Any], found: Findings) -> None:
     """Note replies of the tool loop at the end that lost the thinking blocks, which Anthropic wants back in front.
 
     Certain is the loss where the thinking is there as text alone (litellm writes it twice), or without its signature

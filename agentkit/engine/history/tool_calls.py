@@ -7,13 +7,13 @@ from itertools import count
 from typing import Any
 
 from ...core.messages import Message
-from ...core.portable import object_text, portable_name
+from ...core.portable import to_object_text, to_portable_name
 from .violations import EVERYONE, GEMINI, Findings
 
 _TAKEN_BY_MOST = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def with_calls(message: Message, place: int, found: Findings) -> Message:
+def repair_calls(message: Message, place: int, found: Findings) -> Message:
     """The message with calls that are made of an id, a name and the text of a JSON object; the same object if they are.
 
     An id that is missing is empty afterwards.  What is no call at all is left out.
@@ -24,11 +24,11 @@ def with_calls(message: Message, place: int, found: Findings) -> Message:
             return message
         found.add(place, "bad_call", "function_call is the old form of tool_calls")
         rest = {key: value for key, value in message.items() if key != "function_call"}
-        return {**rest, "tool_calls": [_sound({"function": message["function_call"]}, place, Findings())]}
+        return {**rest, "tool_calls": [_repair_call({"function": message["function_call"]}, place, Findings())]}
     if not isinstance(calls, list):
         found.add(place, "bad_call", f"tool_calls is {type(calls).__name__}, not a list of calls")
         calls = [calls]
-    sound = [_sound(call, place, found) for call in calls if isinstance(call, dict)]
+    sound = [_repair_call(call, place, found) for call in calls if isinstance(call, dict)]
     if len(sound) < len(calls):
         found.add(place, "bad_call", f"tool_calls holds {len(calls) - len(sound)} entries that are no calls")
     elif calls is message["tool_calls"] and all(new is old for new, old in zip(sound, calls, strict=True)):
@@ -46,12 +46,12 @@ def has_calls(message: Message) -> bool:
     return isinstance(calls, dict) or isinstance(message.get("function_call"), dict)
 
 
-def shaped(call: Message) -> Message:
+def normalize_call(call: Message) -> Message:
     """The call as type, id, and function with name and arguments, all of them text; the same object where it is so.
 
     Names and arguments stay as the model wrote them; an id that is missing is empty.
     """
-    function, identity = call.get("function"), id_text(call.get("id"))
+    function, identity = call.get("function"), normalize_id(call.get("id"))
     given: Any = function if isinstance(function, dict) else call
     name, arguments = given.get("name"), given.get("arguments")
     is_named = isinstance(name, str) and name
@@ -65,20 +65,20 @@ def shaped(call: Message) -> Message:
     return {**rest, "id": identity, "type": "function", "function": function}
 
 
-def id_text(identity: Any) -> str:
+def normalize_id(identity: Any) -> str:
     """An id as text; empty where it is none."""
     if isinstance(identity, int) and not isinstance(identity, bool):
         return str(identity)
     return identity if isinstance(identity, str) and not identity.isspace() else ""
 
 
-def _sound(call: Message, place: int, found: Findings) -> Message:
-    sound = shaped(call)
+def _repair_call(call: Message, place: int, found: Findings) -> Message:
+    sound = normalize_call(call)
     if sound is not call and (call.get("type") != "function" or not isinstance(call.get("function"), dict)):
         found.add(place, "bad_call", "a call is no object of type function with a function")
     function, written = sound["function"], call.get("function")
     written = written if isinstance(written, dict) else call
-    name, arguments = portable_name(function["name"]), object_text(function["arguments"])
+    name, arguments = to_portable_name(function["name"]), to_object_text(function["arguments"])
     if name != written.get("name"):
         is_taken = isinstance(written.get("name"), str) and _TAKEN_BY_MOST.fullmatch(written["name"])
         text = f"{written.get('name')!r:.80} is no tool's name: up to 64 letters, digits, _ and -, no digit or - first"
@@ -110,3 +110,31 @@ class CallIds:
             identity = next(new for new in fresh if new not in self._taken and new not in self._reserved)
         self._taken.add(identity)
         return identity
+
+
+def normalize_reply(message: Message, known_ids: set[str]) -> Message:
+    """Give every call of a model's reply a unique id, a name and arguments that are text.
+
+    Providers answer status 400 to every later request when two calls share an id or an id is empty, and some models
+    write such calls.  Names and arguments stay as the model wrote them.
+
+    Args:
+        message: The assistant message as it came.
+        known_ids: The ids in the conversation so far; the new ones are added.
+
+    Returns:
+        The same object where nothing had to change.
+    """
+    calls = message.get("tool_calls")
+    if not calls:
+        return message
+    ids = CallIds(known_ids)
+    normalized = [_with_unique_id(ids, normalize_call(call)) for call in calls]
+    if all(new is old for new, old in zip(normalized, calls, strict=True)):
+        return message
+    return {**message, "tool_calls": normalized}
+
+
+def _with_unique_id(ids: CallIds, call: Message) -> Message:
+    identity = ids.unique(call["id"])
+    return call if identity == call["id"] else {**call, "id": identity}

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from ...core.messages import Message
-from .violations import BY_NAME, Findings
+from .violations import MATCHING_BY_NAME, Findings
 
-Placed: TypeAlias = tuple[int, Message]
+IndexedMessage: TypeAlias = tuple[int, Message]
 """A message and its index in the conversation that came."""
 _NOTHING: deque[int] = deque()
 
 
-class Turn:
+class CallTurn:
     """An assistant message with calls, and for each call the tool message that answers it, as far as there is one."""
 
     __slots__ = ("answers", "calls", "place")
@@ -20,10 +20,10 @@ class Turn:
     def __init__(self, place: int, message: Message) -> None:
         self.place = place
         self.calls: list[Any] = message["tool_calls"]
-        self.answers: list[Placed | None] = [None] * len(self.calls)
+        self.answers: list[IndexedMessage | None] = [None] * len(self.calls)
 
 
-def answered_turns(entries: Sequence[Placed], found: Findings) -> dict[int, Turn]:
+def match_results(entries: Sequence[IndexedMessage], found: Findings) -> dict[int, CallTurn]:
     """The turns of the conversation by their places, with their answers; a tool message without a call is in none."""
     return _Matching(entries, found).turns
 
@@ -31,19 +31,19 @@ def answered_turns(entries: Sequence[Placed], found: Findings) -> dict[int, Turn
 class _Matching:
     """One walk over the conversation: open calls by id, and the turn whose results may follow now."""
 
-    def __init__(self, entries: Sequence[Placed], found: Findings) -> None:
+    def __init__(self, entries: Sequence[IndexedMessage], found: Findings) -> None:
         self.found = found
-        self.turns = {place: Turn(place, message) for place, message in entries if message.get("tool_calls")}
+        self.turns = {place: CallTurn(place, message) for place, message in entries if message.get("tool_calls")}
         self.uses = Counter(call["id"] for turn in self.turns.values() for call in turn.calls if call["id"])
-        self.open: dict[str, tuple[Turn, deque[int]]] = {}
-        self.early: list[Placed] = []
+        self.open: dict[str, tuple[CallTurn, deque[int]]] = {}
+        self.early: list[IndexedMessage] = []
         self._walk(entries)
         for place, message in self.early:
             self._late_match(place, message)
 
-    def _walk(self, entries: Sequence[Placed]) -> None:
-        turn: Turn | None = None
-        strangers: list[Placed] = []
+    def _walk(self, entries: Sequence[IndexedMessage]) -> None:
+        turn: CallTurn | None = None
+        strangers: list[IndexedMessage] = []
         latest = -1
         for entry in entries:
             place, message = entry
@@ -65,12 +65,12 @@ class _Matching:
                     self._misplaced(place, identity)
                 elif index < latest:
                     text = f"the result of {identity!r:.80} stands behind that of a later call"
-                    self.found.add(place, "result_order", text, BY_NAME)
+                    self.found.add(place, "result_order", text, MATCHING_BY_NAME)
                 else:
                     latest = index
         self._by_order(turn, strangers)
 
-    def _opened(self, turn: Turn) -> None:
+    def _opened(self, turn: CallTurn) -> None:
         for index, call in enumerate(turn.calls):
             owner, indexes = self.open.get(call["id"], (None, _NOTHING))
             if owner is turn:
@@ -78,12 +78,12 @@ class _Matching:
             else:
                 self.open[call["id"]] = turn, deque([index])
 
-    def _slot(self, identity: str) -> tuple[Turn, int] | None:
+    def _slot(self, identity: str) -> tuple[CallTurn, int] | None:
         """The call that a result with this id answers: the first open one of the latest turn that has the id."""
         turn, indexes = self.open.get(identity, (None, _NOTHING))
         return (turn, indexes.popleft()) if turn is not None and indexes else None
 
-    def _by_order(self, turn: Turn | None, strangers: Sequence[Placed]) -> None:
+    def _by_order(self, turn: CallTurn | None, strangers: Sequence[IndexedMessage]) -> None:
         """Give results directly behind `turn` whose ids no call has to its open calls: by name, or one to each."""
         if turn is None or not strangers:
             return

@@ -38,7 +38,7 @@ ANTHROPIC = frozenset(["anthropic", "bedrock"])
 GEMINI = frozenset(["gemini", "vertex_ai"])
 ALTERNATING = ANTHROPIC | GEMINI | {"mistral"}
 """Who lets user and assistant speak in turn; some of them join what we send otherwise, others answer with an error."""
-BY_NAME = GEMINI | {"mistral"}
+MATCHING_BY_NAME = GEMINI | {"mistral"}
 """Who tells a function's results by its name."""
 
 

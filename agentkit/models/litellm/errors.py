@@ -17,7 +17,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ...core.errors import ModelError, ModelErrorKind
-from ...core.masking import causes, mask, mask_exception
+from ...core.masking import iterate_causes, mask, mask_exception
 
 _CONTEXT = re.compile(
     r"context[ _](length|window|limit)|maximum (context|prompt length|model length)|too many tokens"
@@ -71,7 +71,7 @@ def model_error(
     text = mask(_explain(links, body))[:_LONGEST_MESSAGE]
     retry_after = _retry_after(links)
     mask_exception(error, outer=outer)
-    for link in causes(error, outer):
+    for link in iterate_causes(error, outer):
         link.__traceback__ = None
     text = f"{model}: {text}" + (f" (HTTP {status})" if status else "")
     return ModelError(text, kind=kind, status=status, transient=transient, retry_after=retry_after)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...core.errors import ModelError
 from ...core.messages import Message, Usage
-from ...engine.history import valid_text
+from ...engine.history import to_valid_text
 from ...engine.model import Reply
 from .prices import Prices
 
@@ -95,7 +95,7 @@ def tidy(message: Message) -> Message:
 
     A message says `role` and `content` first, whatever else it has.
     """
-    tidied: Message = {"role": "assistant", "content": valid_text(message.get("content") or "") or None}
+    tidied: Message = {"role": "assistant", "content": to_valid_text(message.get("content") or "") or None}
     for key, value in message.items():
         if key == "provider_specific_fields":
             value = {name: field for name, field in value.items() if field}
@@ -104,7 +104,7 @@ def tidy(message: Message) -> Message:
     for call in tidied.get("tool_calls", ()):
         call.pop("index", None)
         call["id"] = (call.get("id") or "").partition(_SIGNED)[0]
-        call["function"]["arguments"] = valid_text(call["function"].get("arguments") or "{}")
+        call["function"]["arguments"] = to_valid_text(call["function"].get("arguments") or "{}")
     return tidied
 
 

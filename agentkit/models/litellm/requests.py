@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from ...core.messages import Message, assistant
-from ...engine.history import groups, object_text
+from ...engine.history import split_groups, to_object_text
 
 Json = dict[str, Any]
 
@@ -111,7 +111,7 @@ def _without_twins(messages: Sequence[Message]) -> Iterator[Message]:
 
     For models before Gemini 3 litellm drops all but one of them, and none of their results, which Gemini refuses.
     """
-    for group in groups(messages):
+    for group in split_groups(messages):
         head, *results = messages[group]
         rounds: dict[int, list[Json]] = {}
         seen: Counter[str] = Counter()
@@ -183,12 +183,12 @@ def call_id(identity: str, provider: str) -> str:
 
 @lru_cache(4096)
 def _short_object_text(arguments: str) -> str:
-    return object_text(arguments)
+    return to_object_text(arguments)
 
 
 def _object_text(arguments: str) -> str:
     """`object_text`, which reads them, once for arguments that go out again with every request."""
-    return _short_object_text(arguments) if len(arguments) < _LONG else object_text(arguments)
+    return _short_object_text(arguments) if len(arguments) < _LONG else to_object_text(arguments)
 
 
 def account_headers(options: dict[str, Any]) -> dict[str, Any]:

@@ -9,9 +9,9 @@ import re
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...core.delimiters import unfenced
+from ...core.delimiters import remove_delimiters
 from ...core.messages import Message, ToolCall, assistant, calls_of, text_of
-from ...engine.history import admit
+from ...engine.history import normalize_reply
 from ...engine.model import Reply, Request
 from ...schemas import JsonSchema
 from ...tools.arguments import at
@@ -66,7 +66,7 @@ class OfflineModel:
             calls = [(FINAL_ANSWER, given)]
         used = {call.id for message in request.messages for call in calls_of(message)}
         written = [ToolCall("", name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls]
-        return admit(assistant(calls=written), used)
+        return normalize_reply(assistant(calls=written), used)
 
 
 class Answered(NamedTuple):
@@ -81,7 +81,7 @@ def _turn(messages: Sequence[Message]) -> tuple[str, list[Answered]]:
     """The last query and its answered calls; a user message that names the answer tool is the loop's, not a query."""
     asked = [i for i, m in enumerate(messages) if m["role"] == "user" and FINAL_ANSWER not in text_of(m)]
     turn = messages[asked[-1] :] if asked else []
-    said = {m["tool_call_id"]: unfenced(text_of(m)) for m in turn if m["role"] == "tool"}
+    said = {m["tool_call_id"]: remove_delimiters(text_of(m)) for m in turn if m["role"] == "tool"}
     calls = [call for m in turn for call in calls_of(m) if call.name != FINAL_ANSWER and call.id in said]
     answered = [Answered(call.name, value_in(call.arguments), said[call.id]) for call in calls]
     return (text_of(turn[0]) if turn else ""), [one for one in answered if isinstance(one.arguments, dict)]

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...core.delimiters import is_fenced, unfenced
+from ...core.delimiters import is_delimited, remove_delimiters
 from ...core.messages import Message, calls_of, text_of
 from ...tools.arguments import clipped
 from ...tools.json_tool import JsonTool
@@ -71,12 +71,12 @@ class Origins:
 
     def is_from_outside(self, message: Message) -> bool:
         """Whether a message is the result of a tool whose results come from outside."""
-        return message["role"] == "tool" and (message.get("name") in self.outside or is_fenced(text_of(message)))
+        return message["role"] == "tool" and (message.get("name") in self.outside or is_delimited(text_of(message)))
 
     def _take(self, message: Message) -> None:
         text = text_of(message)
         if self.is_from_outside(message):
-            self._sources.setdefault(str(message.get("name", "a tool")), []).append(_plain(unfenced(text)))
+            self._sources.setdefault(str(message.get("name", "a tool")), []).append(_plain(remove_delimiters(text)))
         elif message["role"] == "tool":
             if message["tool_call_id"] in self._clean and not text.startswith(_REFUSALS):
                 self._trusted.append(_plain(_ESCAPED_SPACE.sub(" ", text)))

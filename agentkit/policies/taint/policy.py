@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...core.delimiters import fence_id, fenced
+from ...core.delimiters import delimit, new_delimiter_id
 from ...core.flow import Effect, Flow, Policy, ask, interpret
 from ...core.messages import Message, text_of
 from ...engine.model import AskModel
@@ -40,7 +40,7 @@ def untrusted(history: Sequence[Message], tools: ToolRegistry, fence: str | None
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
-        guard = _Guard(Origins(history, _untrusted(tools), OUTER.get()), fence or fence_id())
+        guard = _Guard(Origins(history, _untrusted(tools), OUTER.get()), fence or new_delimiter_id())
         last = tools
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
@@ -93,4 +93,4 @@ class _Fencing:
     fence: str
 
     def __call__(self, text: str) -> str:
-        return fenced(self.bound.shorten(text), self.fence, self.bound.call.name)
+        return delimit(self.bound.shorten(text), self.fence, self.bound.call.name)

@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from ...core.ask_person import described
-from ...core.background import in_thread
+from ...core.ask_person import describe_call
+from ...core.background import run_in_thread
 from ...core.errors import ExceptionInfo, Paused
 from ...core.flow import Done, Effect, Event, Flow, Policy, WarningEvent, ask, interpret
 from ...core.messages import ToolCall, Usage
@@ -112,7 +112,7 @@ class Keep:
     async def events(self) -> list[Event]:
         """Write, where it may take long in a thread; gives what is to be seen of it."""
         if self.book.conversation.journal.sync == "full":
-            return await in_thread(lambda: [*self.perform()])
+            return await run_in_thread(lambda: [*self.perform()])
         return [*self.perform()]
 
 
@@ -175,7 +175,7 @@ def _recalled(bound: BoundCall, begun: Begun, on_uncertain: Uncertain) -> Flow[B
 def _person(call: ToolCall) -> Any:
     """Ask the person at the terminal what became of a call; without one, nobody knows."""
     try:
-        said = input(f"\n{described(call)}\n{QUESTION}").strip()
+        said = input(f"\n{describe_call(call)}\n{QUESTION}").strip()
     except (EOFError, OSError, RuntimeError):
         return None
     return {"y": True, "yes": True, "": None, "n": None, "no": None}.get(said.lower(), said)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from ...core.display import shown_by
+from ...core.display import display_with
 from ...core.masking import mask
 from ...core.messages import Message
 from .maintenance import DEFAULT
@@ -36,16 +36,16 @@ class Shown:
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """The run as a page that needs nothing else; written into the file `path`, if given."""
         return str(
-            shown_by("agentkit.views.html:write_page")(
-                shown_by("agentkit.views.html:result_page")(self.as_dict()), path
+            display_with("agentkit.views.html:write_page")(
+                display_with("agentkit.views.html:result_page")(self.as_dict()), path
             )
         )
 
     def _repr_html_(self) -> str:
-        return str(shown_by("agentkit.views.html:result_view")(self.as_dict()))
+        return str(display_with("agentkit.views.html:result_view")(self.as_dict()))
 
     def _repr_markdown_(self) -> str:
-        return str(shown_by("agentkit.views.html:result_markdown")(self.as_dict()))
+        return str(display_with("agentkit.views.html:result_markdown")(self.as_dict()))
 
     def __str__(self) -> str:
         run = self.run

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from ...core.background import MOST_ITEMS, asettled, in_thread, settled
+from ...core.background import MAX_ITEMS, aresolve, resolve, run_in_thread
 from ...core.context import RunContext
 from ...core.errors import ExceptionInfo, ToolError
 from ...core.flow import WarningEvent
 from ...core.masking import mask
 from ...core.messages import Message, ToolCall, tool_message
-from ...core.portable import valid_text
-from ...core.threads import is_given_up
+from ...core.portable import to_valid_text
+from ...core.threads import is_cancelled
 from ..arguments import Repair
 from ..json_tool import JsonTool
 from ..results.result_text import Part, rendering
@@ -127,7 +127,7 @@ class BoundCall:
         start, failures = time.perf_counter(), 0
         while True:
             try:
-                return self._result(settled(self.run(), MOST_ITEMS, loop), start)
+                return self._result(resolve(self.run(), MAX_ITEMS, loop), start)
             except (KeyboardInterrupt, SystemExit):
                 raise
             except BaseException as error:
@@ -139,11 +139,11 @@ class BoundCall:
     async def ainvoke(self) -> ToolResult:
         """Run the tool: a coroutine function on this event loop, any other in a thread."""
         if self.tool is not None and not self.tool.is_async:
-            return await in_thread(partial(self.invoke, asyncio.get_running_loop()))
+            return await run_in_thread(partial(self.invoke, asyncio.get_running_loop()))
         start, failures = time.perf_counter(), 0
         while True:
             try:
-                return self._result(await asettled(self.run(), MOST_ITEMS), start)
+                return self._result(await aresolve(self.run(), MAX_ITEMS), start)
             except (KeyboardInterrupt, SystemExit):
                 raise
             except BaseException as error:
@@ -158,7 +158,7 @@ class BoundCall:
         self, info: ExceptionInfo, start: float | None = None, error: BaseException | None = None
     ) -> ToolResult:
         """The result of a call that came to nothing, for the reason that the model is to read."""
-        text = valid_text(str(info))
+        text = to_valid_text(str(info))
         if len(text) > MAX_ERROR and not isinstance(error, ToolError):
             text = f"{text[:MAX_ERROR]}... ({len(text) - MAX_ERROR:,} more characters)"
         seconds = 0.0 if start is None else time.perf_counter() - start
@@ -189,7 +189,7 @@ class BoundCall:
     def _is_retried(self, failures: int, error: BaseException) -> bool:
         """Whether the call is made again after so many failures; if so, whoever watches the run is told."""
         retries = self.tool.retries if self.tool is not None else 0
-        if failures > retries or isinstance(error, ToolError | GeneratorExit) or is_given_up():
+        if failures > retries or isinstance(error, ToolError | GeneratorExit) or is_cancelled():
             return False
         if self.context is not None:
             self.context.emit(ToolRetried(self.call, _told(error), failures))

@@ -18,7 +18,7 @@ from queue import Empty
 from ...core.background import start_coroutine, start_thread
 from ...core.errors import ToolError
 from ...core.flow import Done, Event
-from ...core.threads import LOOK_UP, Stop, stopped_by
+from ...core.threads import POLL_SECONDS, CancelCallback, on_cancel
 from ..isolation.process import NotIsolable
 from ..settings import ORDERED
 from .call import BoundCall, ToolResult
@@ -44,7 +44,7 @@ class CallTools:
 
     def perform(self) -> Generator[Event, None, list[ToolResult]]:
         turn = BlockingTurn(self.calls, self.finished)
-        with closing(turn), stopped_by(turn.stop):
+        with closing(turn), on_cancel(turn.stop):
             for stage in stages(self.calls, sequential=self.sequential):
                 yield from turn.begin(stage)
                 while turn.is_open:
@@ -53,7 +53,7 @@ class CallTools:
 
     async def aperform(self) -> AsyncGenerator[Event | Done[list[ToolResult]], None]:
         turn = AsyncTurn(self.calls, self.finished)
-        with closing(turn), stopped_by(turn.stop):
+        with closing(turn), on_cancel(turn.stop):
             for stage in stages(self.calls, sequential=self.sequential):
                 for event in turn.begin(stage):
                     yield event
@@ -80,16 +80,16 @@ class BlockingTurn(Turn):
         """The next thing that happens; the end of a call's time comes before what it tells without a pause."""
         while (left := self.seconds_left) > 0:
             with suppress(Empty):
-                return self.inbox.get(timeout=min(left, LOOK_UP))
+                return self.inbox.get(timeout=min(left, POLL_SECONDS))
         return None
 
     def put(self, item: Item) -> None:
         self.inbox.put(item)
 
-    def launch(self, job: Job) -> Stop:
+    def launch(self, job: Job) -> CancelCallback:
         if job.is_async:
             return start_coroutine(self.attend(job))
-        return start_thread(partial(self.work, job)).give_up
+        return start_thread(partial(self.work, job)).cancel
 
 
 class AsyncTurn(Turn):
@@ -125,9 +125,9 @@ class AsyncTurn(Turn):
             with suppress(RuntimeError):  # the loop is closed: nobody waits any longer
                 self._loop.call_soon_threadsafe(self._wake.set)
 
-    def launch(self, job: Job) -> Stop:
+    def launch(self, job: Job) -> CancelCallback:
         if not job.is_async:
-            return start_thread(partial(self.work, job, self._loop)).give_up
+            return start_thread(partial(self.work, job, self._loop)).cancel
         task = self._loop.create_task(self.attend(job))
         return partial(self._cancel, task)
 

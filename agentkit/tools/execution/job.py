@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ...core.threads import Stop, Turnstile
+from ...core.threads import CancelCallback, FifoLock
 from .call import BoundCall
 
 Group: TypeAlias = tuple[BoundCall, ...]
@@ -18,9 +18,9 @@ class Job:
     group: Group
     started: float = 0.0
     deadline: float | None = None
-    turnstile: Turnstile | None = None
+    turnstile: FifoLock | None = None
     admitted: Callable[[], object] | None = None
-    stop: Stop | None = None
+    stop: CancelCallback | None = None
     """Gives it up; there is none before it has begun."""
 
     @property
@@ -41,15 +41,15 @@ class Job:
     def is_late(self, now: float) -> bool:
         """Whether its time is over; a call that stands in line has time as long as the line moves on."""
         if self.stop is None and self.turnstile is not None and self.bound.timeout is not None:
-            self.deadline = max(self.started, self.turnstile.moved) + self.bound.timeout
+            self.deadline = max(self.started, self.turnstile.granted_at) + self.bound.timeout
         return self.deadline is not None and self.deadline <= now
 
-    def line_up(self, turnstile: Turnstile, admitted: Callable[[], object]) -> None:
+    def line_up(self, turnstile: FifoLock, admitted: Callable[[], object]) -> None:
         """Stand in line; `admitted` is called when the job may begin."""
         self.turnstile, self.admitted = turnstile, admitted
-        turnstile.enter(admitted)
+        turnstile.acquire(admitted)
 
     def make_way(self) -> None:
         """Leave the line, if it stands in one or has come out of it."""
         if self.turnstile is not None and self.admitted is not None:
-            self.turnstile.leave(self.admitted)
+            self.turnstile.release(self.admitted)

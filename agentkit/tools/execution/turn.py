@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 from ...core.context import Progress
 from ...core.errors import ExceptionInfo, RunError
 from ...core.flow import Event, WarningEvent
-from ...core.threads import Stop, abandoned
+from ...core.threads import CancelCallback, count_abandoned
 from .call import BoundCall, ToolResult
 from .job import Group, Job
 
@@ -140,7 +140,7 @@ class Turn(ABC):
         """Let `wait` give `item`; from any thread."""
 
     @abstractmethod
-    def launch(self, job: Job) -> Stop:
+    def launch(self, job: Job) -> CancelCallback:
         """Have the job done; gives what gives it up."""
 
     def _start(self, job: Job) -> Iterator[Event]:
@@ -202,7 +202,7 @@ class Turn(ABC):
             if self._note(job, job.bound.failure(late, job.started)):  # else its result came at the last moment
                 self._give_up(job)
                 if job.is_threaded and job.stop is not None:
-                    yield ToolAbandoned(job.bound, abandoned())
+                    yield ToolAbandoned(job.bound, count_abandoned())
             yield from self._over(job)
         self.alarm = min((job.deadline for job in self._jobs if job.deadline is not None), default=None)
 

@@ -97,7 +97,7 @@ def _outcome(main: tuple[str, str] | None, call: bytes) -> tuple[str, Any]:
 
 def _settled(value: Any) -> Any:
     if inspect.isawaitable(value) or inspect.isasyncgen(value) or isinstance(value, Iterator):
-        return importlib.import_module("agentkit.core.background").settled(value, MOST_ITEMS)
+        return importlib.import_module("agentkit.core.background").resolve(value, MOST_ITEMS)
     return value
 
 

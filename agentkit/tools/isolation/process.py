@@ -24,7 +24,7 @@ from typing import Any
 
 from ...core.context import wants_run
 from ...core.errors import DefinitionError
-from ...core.threads import stopped_by
+from ...core.threads import on_cancel
 from . import child
 
 _CODE = """\
@@ -64,7 +64,7 @@ def isolated(tool: str, ready: Callable[[], Any]) -> Any:
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     ) as process:
         try:
-            with stopped_by(partial(_kill, process)):
+            with on_cancel(partial(_kill, process)):
                 answer = _exchange(process, request)
         except BaseException:
             _kill(process)

@@ -20,9 +20,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_json, to_jsonable_python
 
-from ...core.background import MOST_ITEMS, collected, is_lazy
+from ...core.background import MAX_ITEMS, collect_items, is_lazy
 from ...core.errors import ExceptionInfo
-from ...core.portable import valid_text
+from ...core.portable import to_valid_text
 
 DEEPEST = 60
 """How many levels of nesting are shown."""
@@ -54,7 +54,7 @@ def said(value: Any) -> str:
     cls = type(value)
     own = any("__str__" in vars(base) or "__repr__" in vars(base) for base in cls.__mro__ if base is not object)
     try:
-        return valid_text(_ADDRESS.sub("", str(value))) if own else f"<{cls.__name__}>"
+        return to_valid_text(_ADDRESS.sub("", str(value))) if own else f"<{cls.__name__}>"
     except Exception as error:
         return f"<{cls.__name__}: its __str__ raised {type(error).__name__}>"
 
@@ -71,7 +71,7 @@ class _Walk:
         if value is None or value is True or value is False:
             return value
         if type(value) is str:
-            return valid_text(value)
+            return to_valid_text(value)
         try:
             return self._number(value) if isinstance(value, int | float) else self._other(value, inside)
         except RecursionError:
@@ -90,7 +90,7 @@ class _Walk:
 
     def _other(self, value: Any, inside: tuple[int, ...]) -> Any:
         if isinstance(value, str):
-            return valid_text(value.value if isinstance(value, Enum) else str.__str__(value))
+            return to_valid_text(value.value if isinstance(value, Enum) else str.__str__(value))
         if isinstance(value, bytes | bytearray | memoryview):
             return self._show_bytes(bytes(value))
         if isinstance(value, Enum):
@@ -120,7 +120,7 @@ class _Walk:
 
     def _key(self, key: Any) -> str:
         plain = key if type(key) is str else self.plain(key, ())
-        return valid_text(plain) if isinstance(plain, str) else to_json(plain).decode()
+        return to_valid_text(plain) if isinstance(plain, str) else to_json(plain).decode()
 
 
 def _parts(value: Any) -> Any:
@@ -133,7 +133,7 @@ def _parts(value: Any) -> Any:
     if isinstance(value, (Mapping, *_SEQUENCES)):
         return value
     if is_lazy(value):
-        return collected(value, MOST_ITEMS)
+        return collect_items(value, MAX_ITEMS)
     if (parts := _array_or_frame(value)) is not None:
         return parts
     try:
@@ -170,7 +170,7 @@ def _array_or_frame(value: Any) -> Any:
 
 def _array(value: Any) -> Any:
     if value.size > MOST_ENTRIES:
-        first = value.reshape(-1)[:MOST_ITEMS]
+        first = value.reshape(-1)[:MAX_ITEMS]
         return {"shape": list(value.shape), "dtype": str(value.dtype), "first": _array(first)}
     return value.astype(str).tolist() if value.dtype.kind in "mM" else value.tolist()
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
-from ...core.portable import valid_text
+from ...core.portable import to_valid_text
 from .jsonable import as_data, said
 
 Part: TypeAlias = dict[str, Any]
@@ -49,7 +49,7 @@ def render(value: Any) -> str:
 def rendering(value: Any) -> Rendering:
     """`value` as `render` says it, with the PNG, JPEG, GIF and WebP images in it as parts of their own."""
     if type(value) is str:
-        return Rendering(valid_text(value))
+        return Rendering(to_valid_text(value))
     if isinstance(value, Rendering):
         return value
     if _says_itself(value):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from ...core.delimiters import is_fenced, unfenced
+from ...core.delimiters import is_delimited, remove_delimiters
 from .figures import counted, dollars, duration, tokens
 from .markup import LEAST, Html, block, cut, joined, tag, text_of
 
@@ -117,9 +117,9 @@ class Conversation:
         if result is None:
             return tag("div", "no result yet", class_="dim")
         text = content_of(result)
-        outside = tag("div", "from outside: the model reads it as data", class_="dim") if is_fenced(text) else None
+        outside = tag("div", "from outside: the model reads it as data", class_="dim") if is_delimited(text) else None
         return joined(
-            outside, block(_parsed(unfenced(text)), self.most) if text else tag("div", "no text", class_="dim")
+            outside, block(_parsed(remove_delimiters(text)), self.most) if text else tag("div", "no text", class_="dim")
         )
 
     def _inner(self, span: Data, anchor: str) -> Html | None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...core.delimiters import unfenced
+from ...core.delimiters import remove_delimiters
 from ...core.masking import mask, mask_data
 from .conversation import content_of
 from .figures import dollars, duration, tokens
@@ -56,7 +56,11 @@ def _calls(messages: Sequence[Mapping[str, Any]], results: Mapping[str, str]) ->
     lines = []
     for message in messages:
         for call in message.get("tool_calls") or ():
-            said = (call["function"]["name"], call["function"]["arguments"], unfenced(results.get(call["id"], "")))
+            said = (
+                call["function"]["name"],
+                call["function"]["arguments"],
+                remove_delimiters(results.get(call["id"], "")),
+            )
             lines.append("- " + " ".join(code(text) for text in said if text))
     if lines:
         yield "\n".join(lines)

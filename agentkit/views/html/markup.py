@@ -11,7 +11,7 @@ from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
-from ...core.masking import LONGEST_SECRET, mask
+from ...core.masking import MAX_SECRET_CHARS, mask
 
 SHORT, FEW = 400, 8
 """Characters and lines of a block that stands open; a longer one is folded up."""
@@ -56,9 +56,9 @@ def joined(*children: Any) -> Html:
 def cut(text: str, most: int) -> Html:
     """The text as HTML of about `most` bytes: of a longer one the head and the tail, and how much is left out."""
     half = most // 2
-    if len(text) > most + 2 * LONGEST_SECRET:  # to mask all of it would take long
-        before = text_of(mask(text[: half + LONGEST_SECRET])[:-LONGEST_SECRET]).encode()
-        after = text_of(mask(text[-half - LONGEST_SECRET :])[LONGEST_SECRET:]).encode()
+    if len(text) > most + 2 * MAX_SECRET_CHARS:  # to mask all of it would take long
+        before = text_of(mask(text[: half + MAX_SECRET_CHARS])[:-MAX_SECRET_CHARS]).encode()
+        after = text_of(mask(text[-half - MAX_SECRET_CHARS :])[MAX_SECRET_CHARS:]).encode()
     else:
         before = after = text_of(text).encode()
         if len(before) <= most:
@@ -77,7 +77,7 @@ def block(given: Any, most: int = LEAST * 10, *, folded: bool = True) -> Html:
     shown = tag("pre", cut(text, most))
     if is_short or not folded:
         return shown
-    first = mask(compact[: 80 + LONGEST_SECRET]).strip()[:80].partition("\n")[0]
+    first = mask(compact[: 80 + MAX_SECRET_CHARS]).strip()[:80].partition("\n")[0]
     return tag("details", tag("summary", f"{first} ... ({len(compact):,} characters)"), shown)
 
 

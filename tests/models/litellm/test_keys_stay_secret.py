@@ -14,7 +14,7 @@ from wire_providers import Play, Provider
 import agentkit
 from agentkit import JsonAgent, ModelError, Session
 from agentkit.core import masking as secrets
-from agentkit.core.masking import causes
+from agentkit.core.masking import iterate_causes
 from agentkit.core.messages import user
 from agentkit.testing.server import ModelServer
 
@@ -47,7 +47,7 @@ def log() -> Iterator[io.StringIO]:
 def told(error: BaseException) -> str:
     """All that an error and its causes can be made to say."""
     pieces = ["".join(traceback.format_exception(error))]
-    for link in causes(error):
+    for link in iterate_causes(error):
         pieces += [str(link), repr(link), repr(vars(link)), repr(getattr(link, "__notes__", ""))]
         for value in vars(link).values():
             request = getattr(value, "request", None)

@@ -8,7 +8,7 @@ from wire_providers import KEY, MODELS, Play, Provider
 
 from agentkit.core.messages import Message, ToolCall, assistant, system, tool_message, user
 from agentkit.engine.history import size as sizes
-from agentkit.engine.history.size import most_tokens
+from agentkit.engine.history.size import bound_tokens
 from agentkit.engine.model import Request
 from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.models.litellm.prices import Prices
@@ -32,7 +32,7 @@ def test_the_bound_is_above_what_a_tokenizer_counts() -> None:
     texts = ["", "plain English words", "1234567890" * 50, "日本語の文章です。" * 20, "🙂🚀" * 30, "\n\t \\ \"'" * 40]
     history = [system("be brief"), *map(user, texts), assistant(None, [call]), tool_message(call, "é" * 100)]
     for message in history:
-        assert litellm.token_counter("gpt-3.5-turbo", messages=[message]) <= most_tokens(message)
+        assert litellm.token_counter("gpt-3.5-turbo", messages=[message]) <= bound_tokens(message)
 
 
 def test_the_worst_case_is_all_read_and_the_longest_reply_written() -> None:

@@ -140,7 +140,7 @@ class Death(BaseException):
 
 def until_nothing_is_under_way() -> None:
     """Wait for what a death in one thread leaves to the others, which the death of a process ends."""
-    while threads.abandoned() or any(map(asyncio.all_tasks, workers._loops.values())):
+    while threads.count_abandoned() or any(map(asyncio.all_tasks, workers._loops.values())):
         time.sleep(0.01)
 
 
