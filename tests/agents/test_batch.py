@@ -309,5 +309,5 @@ class TestTheBar:
 
 
 def test_a_wait_that_looks_up_waits_on(monkeypatch):
-    monkeypatch.setattr("agentkit.agents.batch.LOOK_UP", 0.01)
+    monkeypatch.setattr("agentkit.agents.batch.POLL_SECONDS", 0.01)
     assert [result.answer for result in agent().map(["a 0.1", "b"], progress=False)] == ["a 0.1", "b"]

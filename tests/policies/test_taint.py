@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 import pytest
+from agentkit.policies.text_calls import text_calls
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +20,6 @@ from agentkit.policies.long_results import CutResults, excerpts
 from agentkit.policies.taint import origins
 from agentkit.policies.taint.origins import Origins
 from agentkit.policies.taint.policy import untrusted
-from agentkit.policies.text_calls import text_calls
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import BoundCall
 from agentkit.tools.execution.call_tools import CallTools, ToolFinished

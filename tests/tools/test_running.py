@@ -727,7 +727,7 @@ def test_waiting_for_a_coroutine_looks_up_and_gives_what_it_gives(monkeypatch):
             raise error
         return 7
 
-    monkeypatch.setattr("agentkit.core.background.LOOK_UP", 0.01)
+    monkeypatch.setattr("agentkit.core.background.POLL_SECONDS", 0.01)
     assert run_coroutine(late(None)) == 7
     with pytest.raises(TimeoutError, match="its own"):
         run_coroutine(late(TimeoutError("its own")))

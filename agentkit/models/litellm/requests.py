@@ -187,7 +187,7 @@ def _short_object_text(arguments: str) -> str:
 
 
 def _object_text(arguments: str) -> str:
-    """`object_text`, which reads them, once for arguments that go out again with every request."""
+    """`to_object_text`, which reads them, once for arguments that go out again with every request."""
     return _short_object_text(arguments) if len(arguments) < _LONG else to_object_text(arguments)
 
 

@@ -94,7 +94,7 @@ def test_only_new_messages_are_measured(monkeypatch: pytest.MonkeyPatch) -> None
         seen.append(message)
         return 1
 
-    monkeypatch.setattr(sizes, "most_tokens", measured)
+    monkeypatch.setattr(sizes, "bound_tokens", measured)
     one, history, other = model(), [user("a")], [user("b"), user("c")]
     for number in range(5):
         one.worst_case(wish(*history))
