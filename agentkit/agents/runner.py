@@ -57,25 +57,19 @@ async def aevents(agent: Runnable, asked: Asked) -> AsyncGenerator[Event, None]:
 def result(agent: Runnable, asked: Asked) -> Result[Any]:
     """Run an agent, blocking, to its result."""
     last: Event | None = None
-    try:
-        with watched() as show:
-            for event in events(agent, asked):
-                show(last := event)
-    except RunError as error:  # the frames of the machine are nobody's concern
-        raise error.with_traceback(None)  # noqa: B904
+    with watched() as show:
+        for event in events(agent, asked):
+            show(last := event)
     return _result(last)
 
 
 async def aresult(agent: Runnable, asked: Asked) -> Result[Any]:
     """Run an agent on the running event loop, to its result."""
     last: Event | None = None
-    try:
-        with watched() as show:
-            async with aclosing(aevents(agent, asked)) as happening:
-                async for event in happening:
-                    show(last := event)
-    except RunError as error:
-        raise error.with_traceback(None)  # noqa: B904
+    with watched() as show:
+        async with aclosing(aevents(agent, asked)) as happening:
+            async for event in happening:
+                show(last := event)
     return _result(last)
 
 

@@ -17,9 +17,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
+from .layers import interpret as interpret
+
 T = TypeVar("T")
-Wish = TypeVar("Wish")
-Shown = TypeVar("Shown")
 
 
 class Event:
@@ -94,37 +94,6 @@ def ask(effect: Effect[T]) -> Generator[Effect[Any], Any, T]:
     """Yield one effect and return its outcome: `reply = yield from ask(AskModel(...))`."""
     outcome: T = yield effect
     return outcome
-
-
-def interpret(
-    flow: Generator[Wish, Any, T],
-    handle: Callable[[Any], Generator[Shown, Any, Any]],
-    only: type | None = None,
-) -> Generator[Shown, Any, T]:
-    """Run `flow`, turning each of its wishes into an outcome or an exception by the generator `handle`.
-
-    With `only`, `handle` sees the wishes of this type alone, and all others go on as they are.  Whatever ends this
-    generator closes the flow: an interrupt, a cancelled task, a stream that nobody reads on.
-    """
-    outcome: Any = None
-    error: Exception | None = None
-    try:
-        while True:
-            try:
-                wish: Any = flow.send(outcome) if error is None else flow.throw(error)
-            except StopIteration as stop:
-                value: T = stop.value
-                return value
-            outcome = error = None
-            try:
-                if only is None or isinstance(wish, only):
-                    outcome = yield from handle(wish)
-                else:
-                    outcome = yield wish
-            except Exception as caught:
-                error = caught
-    finally:
-        flow.close()
 
 
 def drive(flow: Flow[T]) -> Generator[Event, None, T]:
