@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from ..core.ask_person import Person
 from ..core.context import RunContext
@@ -10,7 +10,7 @@ from ..core.errors import DefinitionError
 from ..core.flow import Policy
 from ..engine.model import Model
 from ..policies.answer_checks import check_answers
-from ..policies.approval import Decide, approve
+from ..policies.approval import approve
 from ..policies.calls_in_text import text_calls
 from ..policies.compaction import compact
 from ..policies.fallback_models import fallback
@@ -53,8 +53,7 @@ def stack(
     waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(settings.retries)]
     return (
         *settings.policies,
-        # not where a function decides about every call: a read would begin before it is asked
-        *([] if _decides_always(settings.approve) or settings.sequential else [early_reads(context)]),
+        *([early_reads(context)] if run.forming and _may_read_ahead(settings) else []),
         excerpts(session.cut, settings.max_result),
         untrusted(run.history, tools),  # outside of the excerpts: the fence is around what is shown
         tool_settings(settings.tool_timeout, sequential=settings.sequential),
@@ -80,9 +79,10 @@ def stack(
     )
 
 
-def _decides_always(decide: Decide | Literal["ask"] | None) -> bool:
-    """Whether it is asked about every call; a person is asked only about those that need it."""
-    return callable(decide) and not isinstance(decide, Person)
+def _may_read_ahead(settings: Settings) -> bool:
+    """Return whether a call may begin before the reply is complete: not where a function decides about every call."""
+    decides_always = callable(settings.approve) and not isinstance(settings.approve, Person)
+    return not (settings.sequential or decides_always)
 
 
 def told_apart(tools: Iterable[Any] | Choice) -> tuple[Iterable[Any], Choice | None]:

@@ -15,8 +15,10 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
+from .layers import Kinds
 from .layers import interpret as interpret
 
 T = TypeVar("T")
@@ -109,6 +111,7 @@ async def adrive(flow: Flow[T]) -> AsyncGenerator[Event | Done[T], None]:
     """Perform a flow's effects, awaiting; yields the events and, last, the flow's value as `Done`."""
     outcome: Any = None
     error: Exception | None = None
+    origin: TracebackType | None = None
     try:
         while True:
             try:
@@ -116,6 +119,10 @@ async def adrive(flow: Flow[T]) -> AsyncGenerator[Event | Done[T], None]:
             except StopIteration as stop:
                 yield Done(stop.value)
                 return
+            except Exception as raised:
+                if raised is error:  # the flow did not catch it: its frames explain nothing
+                    raised.__traceback__ = origin
+                raise
             outcome = error = None
             try:
                 async with aclosing(effect.aperform()) as events:
@@ -125,12 +132,13 @@ async def adrive(flow: Flow[T]) -> AsyncGenerator[Event | Done[T], None]:
                         else:
                             yield event
             except Exception as caught:
-                error = caught
+                error, origin = caught, caught.__traceback__
     finally:
+        error = None
         flow.close()
 
 
-def around(handle: Callable[[Any], Flow[Any]], only: type | None = None) -> Policy:
+def around(handle: Callable[[Any], Flow[Any]], only: Kinds = None) -> Policy:
     """The policy that hands every effect of a flow to the generator `handle` and gives the flow what it returns.
 
     With `only`, it hands over the effects of this type alone.

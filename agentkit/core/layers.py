@@ -15,13 +15,14 @@ Wish = TypeVar("Wish")
 Shown = TypeVar("Shown")
 
 Handler: TypeAlias = Callable[[Any], Generator[Any, Any, Any]]
-Layer: TypeAlias = tuple[type | None, Handler]
+Kinds: TypeAlias = type | tuple[type, ...] | None
+Layer: TypeAlias = tuple[Kinds, Handler]
 
 
 def interpret(
     flow: Generator[Wish, Any, T],
     handle: Callable[[Any], Generator[Shown, Any, Any]],
-    only: type | None = None,
+    only: Kinds = None,
 ) -> Generator[Shown, Any, T]:
     """Run `flow` and pass each effect that it yields to `handle`.
 
@@ -30,7 +31,7 @@ def interpret(
     Args:
         flow: The generator that yields effects.
         handle: A generator function of one effect.  Its return value is sent to the flow, its exception raised there.
-        only: The type of effect that `handle` receives; all others are yielded as they are.
+        only: The type of effect, or types, that `handle` receives; all others are yielded as they are.
 
     Returns:
         A generator that yields what `handle` yields and returns the flow's value.

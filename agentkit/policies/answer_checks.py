@@ -59,7 +59,7 @@ def check_answers(checks: Sequence[Check], history: Sequence[Message]) -> Policy
                 yield from ask(Emit(AnswerDoubted(trial.doubts.pop(0))))
             return outcome
 
-        return interpret(flow, handle)
+        return interpret(flow, handle, (AskModel, CallTools))
 
     return policy
 

@@ -111,7 +111,7 @@ def approve(decide: Decide | Literal["ask"] | None = None, approvals: Approvals 
             desk.approvals.decisions.pop(result.call.id, None)
         return [desk.told(result) for result in results]
 
-    return around(handle)
+    return around(handle, (AskModel, CallTools))
 
 
 @dataclass

@@ -43,7 +43,7 @@ def landing(context: RunContext[Any] | None = None) -> Policy:
     A plain text is made the call that it should have been, if it is a valid answer.  Without a valid answer the error
     is raised, with what the model said last as `partial`.  `context` is what the answer tool gets injected.
     """
-    return lambda flow: interpret(flow, _Landing(context).handle)
+    return lambda flow: interpret(flow, _Landing(context).handle, (AskModel, CallTools))
 
 
 class _Landing:

@@ -61,7 +61,7 @@ def whole_replies() -> Policy:
                 is_last = True
             return (yield from ask(effect))
 
-        return interpret(flow, handle)
+        return interpret(flow, handle, (AskModel, Emit))
 
     return policy
 

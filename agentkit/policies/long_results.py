@@ -91,7 +91,7 @@ def excerpts(kept: CutResults | None = None, max_result: int = MAX_RESULT) -> Po
                     effect = replace(effect, request=replace(effect.request, tools=offered[1]))
             return (yield from ask(effect))
 
-        return interpret(flow, handle)
+        return interpret(flow, handle, (AskModel, CallTools))
 
     return policy
 

@@ -70,7 +70,7 @@ def stuck() -> Policy:
                 return judged
             return (yield from ask(effect))
 
-        return interpret(flow, handle)
+        return interpret(flow, handle, (AskModel, CallTools))
 
     return policy
 

@@ -56,7 +56,7 @@ def early_reads(context: RunContext[Any] | None = None) -> Policy:
                 begun.drop()
 
         try:
-            return (yield from interpret(flow, handle))
+            return (yield from interpret(flow, handle, (AskModel, CallTools)))
         finally:
             begun.drop()
 

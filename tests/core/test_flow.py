@@ -1,6 +1,7 @@
 """The engine, driven by hand and in both worlds."""
 
 import asyncio
+import traceback
 from dataclasses import dataclass
 
 import pytest
@@ -198,3 +199,74 @@ def test_interpret_is_the_one_mechanism_of_drivers_and_policies():
     with pytest.raises(StopIteration) as stop:
         next(steps)
     assert stop.value.value == 30
+
+
+def test_a_traceback_does_not_grow_with_the_number_of_policies(world):
+    def flow() -> Flow[None]:
+        yield from ask(Echo("a", ValueError()))
+
+    def frames(policies: int) -> list[str]:
+        with pytest.raises(ValueError) as caught:
+            world.drive(apply_policies(flow(), (around(ask),) * policies))
+        return [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+
+    assert frames(1) == frames(30)
+
+
+def test_a_handlers_own_exception_shows_where_it_was_raised(world):
+    def translate(effect):
+        try:
+            return (yield from ask(effect))
+        except ValueError as error:
+            raise KeyError("translated") from error
+
+    def flow() -> Flow[None]:
+        yield from ask(Echo("a", ValueError()))
+
+    with pytest.raises(KeyError) as caught:
+        world.drive(apply_policies(flow(), (around(ask), around(translate), around(ask))))
+    assert traceback.extract_tb(caught.value.__traceback__)[-1].name == "translate"
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_all_handlers_are_closed_from_the_outside_in_even_if_one_fails():
+    closed = []
+
+    def closing(name):
+        def handle(effect):
+            try:
+                return (yield from ask(effect))
+            finally:
+                closed.append(name)
+                if name == "middle":
+                    raise OSError("while closing")
+
+        return around(handle)
+
+    def flow() -> Flow[None]:
+        try:
+            yield from ask(Echo("a"))
+        finally:
+            closed.append("flow")
+
+    steps = drive(apply_policies(flow(), tuple(map(closing, ("inner", "middle", "outer")))))
+    next(steps)
+    with pytest.raises(OSError, match="while closing"):
+        steps.close()
+    assert closed == ["outer", "middle", "inner", "flow"]
+
+
+def test_a_handler_may_take_several_kinds_of_effect(world):
+    seen = []
+
+    def note(effect):
+        seen.append(type(effect).__name__)
+        return (yield from ask(effect))
+
+    def flow() -> Flow[None]:
+        yield from ask(Echo("a"))
+        yield from ask(Sleep(0))
+        yield from ask(Emit(Said("b")))
+
+    world.drive(apply_policies(flow(), (around(note, (Echo, Emit)), around(note, Sleep))))
+    assert seen == ["Echo", "Sleep", "Emit"]

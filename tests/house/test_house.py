@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import traceback
 from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,9 @@ from typing import get_origin
 import pytest
 
 import agentkit
-from agentkit.core.flow import Event
+from agentkit import JsonAgent, JsonTool, RunError
+from agentkit.core.flow import Event, around
+from agentkit.testing import ScriptedModel, call
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "agentkit"
@@ -197,3 +200,35 @@ def test_nothing_names_a_machine_or_a_registry():
         path = ROOT / name
         if name != own and path.is_file() and path.suffix in {".py", ".md", ".toml", ".txt", ".ipynb", ""}:
             assert not pattern.search(path.read_text()), name
+
+
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+def test_the_traceback_of_a_tool_is_short(world, kind):
+    """What a developer reads when a tool raises: the call, the runner, the interpreter, the call of the tool."""
+
+    def plain() -> None:
+        """Fails."""
+        raise ValueError("from the tool")
+
+    async def coroutine() -> None:
+        """Fails."""
+        raise ValueError("from the tool")
+
+    function = {"plain": plain, "coroutine": coroutine}[kind]
+    agent = JsonAgent(JsonTool(function, on_error="raise"), model=ScriptedModel(call(kind)))
+    with pytest.raises(ValueError, match="from the tool") as caught:
+        world.run(agent, "?")
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert frames[-1].name == kind
+    assert len(frames) <= (15 if world.name == "sync" else 20)
+
+
+def test_a_run_error_shows_where_it_was_raised(world):
+    def refuse(effect):
+        raise RunError("no more today")
+        yield
+
+    agent = JsonAgent(print, model=ScriptedModel("?"), policies=[around(refuse)])
+    with pytest.raises(RunError) as caught:
+        world.run(agent, "?")
+    assert traceback.extract_tb(caught.value.__traceback__)[-1].name == "refuse"

@@ -52,7 +52,7 @@ def untrusted(history: Sequence[Message], tools: ToolRegistry, fence: str | None
                 guard.origins.outside |= _untrusted(last)
             return (yield from ask(effect))
 
-        return interpret(flow, handle)
+        return interpret(flow, handle, (AskModel, CallTools))
 
     return policy
 
