@@ -1,4 +1,4 @@
-"Keep secrets out of logs, errors and files."
+"""Keep secrets out of logs, errors and files."""
 
 from .core.masking import MaskedDict, hide, hide_named, mask, mask_data, mask_exception
 

@@ -52,7 +52,7 @@ class Run:
         """Take note of `event` and tell the listeners; yields it, and what of the answer it brought."""
         yield self.observe(event)
         if self.forming is not None:
-            yield from map(self.observe, self.forming.after(event))
+            yield from map(self.observe, self.forming.read(event))
 
     def observe(self, event: Event) -> Event:
         """Take note of `event` and tell the listeners."""

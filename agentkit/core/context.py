@@ -1,4 +1,4 @@
-"""What a tool may ask of the run that calls it: parameters that the model never sees."""
+"""The run as a tool sees it: parameters that the agent fills and the model never sees."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -13,25 +13,28 @@ from .messages import ToolCall, Usage
 Deps = TypeVar("Deps")
 T = TypeVar("T")
 ENCLOSING_AGENTS: ContextVar[tuple[str, ...]] = ContextVar("inside", default=())
-"""The names of the agents inside tools that the code is part of, the outermost first."""
+"""The names of the agents inside tools that the current code runs in, outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress(Event):
-    """What a tool tells of its work while it is at it."""
+    """A tool reports progress through `RunContext.emit`; `call` is its call, `value` what it reports."""
 
     call: ToolCall | None
     value: Any
 
 
 class Channel:
-    """The way from a tool to whoever watches its run; open while a turn's calls run, else what comes is dropped."""
+    """Carry events from tools to the listeners of their run; without `send`, events are dropped.
+
+    `send` is set while the calls of a turn run.
+    """
 
     def __init__(self) -> None:
         self.send: Callable[[Event], object] | None = None
 
     def put(self, event: Event) -> None:
-        """Send `event` on; may be called from any thread."""
+        """Forward `event` to the listeners; from any thread."""
         if send := self.send:
             send(event)
 
@@ -40,8 +43,14 @@ class Channel:
 class RunContext(Generic[Deps]):
     """The run that calls a tool; a parameter of this type, under any name, is filled by the agent.
 
-    `deps` is what the agent was given as such, `state` a dict that lives as long as the run, `usage` a function that
-    tells what the run has taken so far, `call` the model's call, `stream` whether the run is streamed.
+    Attributes:
+        deps: The agent's `deps`.
+        state: A dict that lives as long as the run; tools share it.
+        usage: Returns the requests, tokens and dollars that the run has used so far.
+        call: The tool call that the model made.
+        stream: Whether the run is streamed.
+        inbox: Messages for the model, see `say`.
+        channel: Carries events to the listeners, see `emit`.
     """
 
     deps: Deps
@@ -53,16 +62,16 @@ class RunContext(Generic[Deps]):
     channel: Channel = field(default_factory=Channel, repr=False)
 
     def say(self, text: str) -> None:
-        """Add a message for the model, which reads it with its next request; from any thread."""
+        """Add a user message to the next request; from any thread."""
         self.inbox.append(text)
 
     def emit(self, value: Any) -> None:
-        """Tell whoever watches how far the tool is: an event, or any value, as `Progress`; from any thread."""
+        """Send an event to the listeners, or any other value as `Progress`; from any thread."""
         self.channel.put(value if isinstance(value, Event) else Progress(self.call, value))
 
 
 class _Mark:
-    """Marks a parameter as the agent's to fill."""
+    """Mark a parameter as filled by the agent."""
 
     def __repr__(self) -> str:
         return "Injected"
@@ -70,26 +79,33 @@ class _Mark:
 
 MARK = _Mark()
 Injected = Annotated[T, MARK]
-"""`db: Injected[Database]` (or `Annotated[Database, Injected]`): filled from the agent's `deps`, by its type."""
+"""Mark a parameter to be filled from the agent's `deps`, by its type.
+
+Write `db: Injected[Database]`, or `db: Annotated[Database, Injected]`.
+"""
 
 
 def is_injected(annotation: Any) -> bool:
-    """Whether a parameter of this annotation is hidden from the model and filled by the agent."""
+    """Whether a parameter with this annotation is hidden from the model and filled by the agent."""
     metadata = getattr(annotation, "__metadata__", ())
     inner = getattr(annotation, "__origin__", annotation)
     return any(mark is MARK or mark is Injected for mark in metadata) or inner is RunContext or annotation is RunContext
 
 
 def wants_run(injected: Iterable[Any]) -> bool:
-    """Whether one of these annotations is filled by the run's context itself."""
+    """Whether one of these annotations is filled with the `RunContext` itself."""
     return any(_class_to_inject(annotation) is RunContext for annotation in injected)
 
 
 def find_injected(annotation: Any, context: RunContext[Any]) -> Any:
-    """What fills a parameter of `annotation`: the context itself, or of `deps` what has that type.
+    """Find the value for an injected parameter: the context itself, or the value in `deps` that has its type.
 
-    `deps` may be the value itself, a mapping, or an object: then it is the one entry or attribute of that type.  Raises
-    `DefinitionError` when there is none, or more than one.
+    Args:
+        annotation: The annotation of the parameter.
+        context: The run; its `deps` is the value, or a dict or an object with one entry or attribute of the type.
+
+    Raises:
+        DefinitionError: `deps` holds no value of the type, or more than one.
     """
     wanted = _class_to_inject(annotation)
     if wanted is RunContext:
@@ -102,13 +118,13 @@ def find_injected(annotation: Any, context: RunContext[Any]) -> Any:
     if len(found) != 1:
         name = getattr(wanted, "__name__", wanted)
         raise DefinitionError(
-            f"a tool wants a {name} injected, and deps hold {len(found)} of that type: "
-            f"give it with JsonAgent(..., deps=my_{str(name).lower()}) or an object that has exactly one"
+            f"deps: expected exactly one {name} for a tool's parameter, found {len(found)}. "
+            f"Pass it as JsonAgent(..., deps=my_{str(name).lower()}), or pass an object that has exactly one."
         )
     return found[0]
 
 
 def _class_to_inject(annotation: Any) -> Any:
-    """The class in an annotation: without the mark, and without what a generic class is filled with."""
+    """Return the class in an annotation, without the mark and without type arguments."""
     unmarked = getattr(annotation, "__origin__", annotation)
     return getattr(unmarked, "__origin__", unmarked)

@@ -1,4 +1,4 @@
-"""How values show themselves: by functions far above them, which are loaded when something is shown."""
+"""Let values of lower rooms be displayed by functions of higher rooms, which are imported when they are called."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def display_with(place: str) -> Callable[..., Any]:
-    """A method that calls the function at `place`, "agentkit.views.html:tool_view" say, with the value."""
+    """Return a method that calls the function at `place` ("agentkit.views.html:tool_view", say) with the value."""
 
     def method(value: Any, *args: Any) -> Any:
         module, _, name = place.partition(":")

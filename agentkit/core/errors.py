@@ -39,7 +39,7 @@ StopReason: TypeAlias = Literal["max_steps", "tokens", "seconds", "dollars", "to
 
 
 class AgentkitError(Exception):
-    """Base class of the exceptions that agentkit raises; `ToolError`, which tools raise, is the one exception."""
+    """Base class of every exception that agentkit itself raises; `ToolError` is raised by tools."""
 
 
 class DefinitionError(AgentkitError):

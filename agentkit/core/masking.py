@@ -1,10 +1,10 @@
-"""Secrets stay out of what is written down: values known to be secret, and what looks like a key, become `***`.
+"""Mask secrets in logs, errors and files: known secret values, and texts with the form of a key, become `***`.
 
 Known are the values of environment variables named `*_KEY`, `*_TOKEN`, `*_SECRET` or `*_PASSWORD`, the keys that models
-are given as options, and whatever the program told `hide`.  A value counts as secret by its name from 8 characters on,
-unless it is a plain word ("disabled") or the path of a file that exists; what `hide` was told counts as it is.
+get as options, and the values passed to `hide`.  A value counts as secret by its name if it has at least 8 characters,
+and is neither a plain word ("disabled") nor the path of an existing file; values passed to `hide` always count.
 
-This is for logs, errors and files.  What goes to a model or to a tool is data, and data is not touched.
+Requests to models and arguments of tools are data and are not masked.
 """
 
 import json
@@ -17,9 +17,9 @@ from typing import Any
 from urllib.parse import quote
 
 MIN_SECRET_CHARS = 8
-"""Characters of a value that counts as secret by its name."""
+"""The fewest characters of a value that counts as secret by its name."""
 MAX_SECRET_CHARS = 5_000
-"""Characters: so much of a text is masked beyond the place where it is cut, lest half a secret be left."""
+"""Characters masked beyond the place where a text is truncated: a truncated secret would no longer match."""
 
 _NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_AUTHORIZATION")
 _WORD = re.compile(r"[A-Za-z][a-z]{,14}|[A-Z]{,15}")
@@ -27,7 +27,7 @@ _PATH = re.compile(r"[/~.\\]|[A-Za-z]:\\")
 _hidden: set[str] = set()
 
 _KEYS = re.compile(
-    r"""(?<!(?<!\\)[A-Za-z0-9])  # nothing begins inside of a word or of base64; but after the "n" of a "\n" in JSON
+    r"""(?<!(?<!\\)[A-Za-z0-9])  # not inside a word or base64; but behind the "n" of a "\n" in JSON
     (?: sk-(?=[A-Za-z_-]{0,40}[0-9])[A-Za-z0-9_-]{16,}            # OpenAI, Anthropic, DeepSeek, OpenRouter
       | [sr]k_(?:live|test)_[A-Za-z0-9]{16,}                      # Stripe
       | AIza[A-Za-z0-9_-]{35} | ya29\.[A-Za-z0-9_-]{20,}          # Google
@@ -41,7 +41,7 @@ _KEYS = re.compile(
     )
     | (?P<begin>-----BEGIN[ ][A-Z ]{0,40}PRIVATE[ ]KEY(?:[ ]BLOCK)?-----)
       (?: (?:[^-]|-(?!----))*+(?P<end>-----END[ ][A-Z ]{0,40}PRIVATE[ ]KEY(?:[ ]BLOCK)?-----)
-        | (?:(?:\s|\\[nr])*+[A-Za-z0-9+/]{32,}+=*+)++             # one that was cut
+        | (?:(?:\s|\\[nr])*+[A-Za-z0-9+/]{32,}+=*+)++             # a truncated one
       )
     """,
     re.VERBOSE,
@@ -50,12 +50,12 @@ _REPLACEMENT = r"\g<bearer>\g<begin>***\g<end>"
 
 
 def hide(*values: str) -> None:
-    """Keep `values` out of logs, errors and files from now on; those of fewer than 4 characters occur by chance."""
+    """Mask `values` in logs, errors and files from now on; shorter ones than 4 characters are ignored."""
     _hidden.update(value for value in values if len(value) >= 4)
 
 
 def hide_named(settings: Mapping[str, Any]) -> None:
-    """Hide the values in `settings`, and in mappings inside of it, whose names say that they are secret."""
+    """Hide the values in `settings`, and in mappings inside it, that have the name of a secret."""
     for name, value in settings.items():
         if isinstance(value, Mapping):
             hide_named(value)
@@ -64,20 +64,23 @@ def hide_named(settings: Mapping[str, Any]) -> None:
 
 
 def mask(text: str) -> str:
-    """`text` with stars for every known secret (as it is, in JSON or in a URL) and for what looks like a key."""
+    """Mask every known secret in `text` (verbatim, in JSON or in a URL), and everything with the form of a key."""
     return _mask_text(text, _known_secrets())
 
 
 def mask_data(data: Any) -> Any:
-    """JSON data with its texts masked (not the keys of objects); what holds no secret comes back as the same object."""
+    """Mask the texts in JSON data, except the keys of objects; data without a secret is returned as the same object."""
     return _mask_value(data, _known_secrets())
 
 
 def mask_exception(error: BaseException, *, outer: BaseException | None = None) -> None:
-    """Mask in place what `error` and everything it was caused by hold: texts, notes, attributes.
+    """Mask the texts, notes and attributes of `error` and of its causes, in place.
 
-    An attribute that shows a secret and is no plain data, such as a request with its headers, becomes None.  `outer` is
-    an exception that was being handled already: neither it nor its causes are touched.
+    An attribute that shows a secret and is not plain data, a request with its headers, say, becomes None.
+
+    Args:
+        error: The exception to mask.
+        outer: An exception that was already being handled; neither it nor its causes are changed.
     """
     known = _known_secrets()
     for link in iterate_causes(error, outer):
@@ -92,7 +95,7 @@ def mask_exception(error: BaseException, *, outer: BaseException | None = None) 
 
 
 def iterate_causes(error: BaseException | None, outer: BaseException | None = None) -> Iterator[BaseException]:
-    """An exception, what it wraps, holds or was caused by, and so on, each one once; nothing of `outer`."""
+    """Yield an exception and, recursively, its causes, members and attributes that are exceptions; except `outer`."""
     seen: set[int] = {id(outer)}
     waiting = [error]
     while waiting:
@@ -106,7 +109,7 @@ def iterate_causes(error: BaseException | None, outer: BaseException | None = No
 
 
 class MaskedDict(dict[str, Any]):
-    """A dict that shows itself without its secrets; those that its names tell are hidden everywhere from now on."""
+    """A dict whose `repr` masks secrets; values with the name of a secret are hidden everywhere from now on."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__(settings)
@@ -141,20 +144,20 @@ def _is_plain(value: Any) -> bool:
 
 
 def _mask_argument(part: Any, known: tuple[str, ...]) -> Any:
-    """What an exception was made of, or its masked text if it is no plain data."""
+    """Mask an argument of an exception; an object that shows a secret becomes its masked `repr`."""
     if _is_plain(part) or isinstance(part, BaseException):
         return _mask_value(part, known)
     return part if _drop_if_secret(part, known) is part else _mask_text(repr(part), known)
 
 
 def _drop_if_secret(value: Any, known: tuple[str, ...]) -> Any:
-    """An object, or None if it shows a secret: in its own words, or as a request or a reply."""
+    """Return the object, or None if its `repr`, URL or headers, or those of its request, show a secret."""
     try:
         for held in (value, getattr(value, "request", None)):
             shown = (repr(held), str(getattr(held, "url", "")), str(dict(getattr(held, "headers", None) or {})))
             if any(_mask_text(text, known) != text for text in shown):
                 return None
-    except Exception:  # of somebody's own code
+    except Exception:  # of a foreign class
         return None
     return value
 
@@ -174,7 +177,7 @@ def _is_named(name: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _is_secret(value: str) -> bool:
-    """Whether a value with the name of a secret is one: no mere word, and no path of a file."""
+    """Whether a value with the name of a secret is one: neither a plain word nor the path of an existing file."""
     if len(value) < MIN_SECRET_CHARS or _WORD.fullmatch(value):
         return False
     return not (_PATH.match(value) and os.path.exists(os.path.expanduser(value)))
@@ -182,7 +185,7 @@ def _is_secret(value: str) -> bool:
 
 @lru_cache(maxsize=4)
 def _spellings(values: tuple[str, ...], hidden: frozenset[str]) -> tuple[str, ...]:
-    """How the known secrets may be written; the longest first, since one may be a part of another."""
+    """Return the known secrets in all their spellings, the longest first: one may be a part of another."""
     known = {*hidden, *filter(_is_secret, values)}
     forms = (str, _in_json, _in_ascii_json, quote, _in_query)
     return tuple(sorted({form(value) for value in known for form in forms}, key=len, reverse=True))

@@ -1,7 +1,7 @@
-"""The conversation: plain OpenAI-chat dicts, the tongue that litellm speaks, kept as JSON that any store can hold.
+"""The conversation: plain dicts in OpenAI's chat format, which litellm takes; JSON values only, for any store.
 
-The list of messages is the whole state of a run.  A list that ends in unanswered tool calls is a paused run; whoever
-runs the loop on it again goes on exactly there.
+The list of messages is the whole state of a run.  A list that ends in unanswered tool calls is a paused run: the loop
+continues exactly there when it runs on the list again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Message: TypeAlias = dict[str, Any]
-"""One message: `role` (system, user, assistant or tool), `content`, and what its role adds; JSON values only."""
+"""One message: `role` (system, user, assistant or tool), `content` and the keys of its role; JSON values only."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call that the model asked for: its id, the tool's name and the arguments as the text the model wrote."""
+    """A tool call of the model: its id, the tool's name, and the arguments as the JSON text that the model wrote."""
 
     id: str
     name: str
@@ -23,7 +23,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What requests took: counts of requests and tokens, and dollars (`cost` is None where a price is not known)."""
+    """What requests used: counts of requests and tokens, and `cost` in dollars (None where a price is unknown)."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -44,22 +44,22 @@ class Usage:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures as a JSON object."""
+        """Return the counts as a JSON object."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 def system(text: str) -> Message:
-    """The message that holds an agent's instruction; it stands first in a conversation."""
+    """Return a system message: the agent's instruction, the first message of a conversation."""
     return {"role": "system", "content": text}
 
 
 def user(text: str) -> Message:
-    """A message from the person (or from the loop, when it reminds the model of something)."""
+    """Return a user message: from the person, or a reminder from the loop."""
     return {"role": "user", "content": text}
 
 
 def assistant(content: str | None = None, calls: Iterable[ToolCall] = ()) -> Message:
-    """A message from the model: text, tool calls, or both."""
+    """Return an assistant message: text, tool calls, or both."""
     message: Message = {"role": "assistant", "content": content}
     if tool_calls := [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
@@ -70,13 +70,13 @@ def assistant(content: str | None = None, calls: Iterable[ToolCall] = ()) -> Mes
 
 
 def tool_message(call: ToolCall, content: str, parts: Sequence[Message] = ()) -> Message:
-    """The one answer that a tool call gets; `parts` are content parts (images) that stand after its text."""
+    """Return the tool message that answers `call`; `parts` are content parts (images) behind its text."""
     shown = [{"type": "text", "text": content}, *parts] if parts else content
     return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": shown}
 
 
 def calls_of(message: Message) -> list[ToolCall]:
-    """The tool calls of an assistant message, in order; an empty list for any other message."""
+    """Return the tool calls of an assistant message, in order; [] for any other message."""
     return [
         ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
         for call in message.get("tool_calls") or ()
@@ -84,7 +84,7 @@ def calls_of(message: Message) -> list[ToolCall]:
 
 
 def text_of(message: Message) -> str:
-    """The text of a message, without what surrounds it; parts that are not text are passed over."""
+    """Return the text of a message, stripped of surrounding whitespace; parts that are not text are skipped."""
     content = message.get("content") or ""
     if isinstance(content, list):
         content = "".join(part.get("text", "") for part in content if part.get("type") == "text")
@@ -92,7 +92,7 @@ def text_of(message: Message) -> str:
 
 
 def pending_calls(history: Sequence[Message]) -> list[ToolCall]:
-    """The calls at the end of `history` that have no answer yet, in call order; only the last turn is looked at."""
+    """Return the unanswered calls of the last turn of `history`, in call order."""
     answered: set[str] = set()
     for message in reversed(history):
         if message["role"] != "tool":
@@ -102,17 +102,17 @@ def pending_calls(history: Sequence[Message]) -> list[ToolCall]:
 
 
 def sort_results(history: list[Message]) -> None:
-    """Put the results at the end of `history` in the order of their calls; those of a paused turn come in two goes."""
+    """Sort the results at the end of `history` by the order of their calls; a paused turn gets them in two runs."""
     place = next((place for place in reversed(range(len(history))) if history[place]["role"] != "tool"), -1)
     order = {call.id: number for number, call in enumerate(calls_of(history[place]))} if place >= 0 else {}
     history[place + 1 :] = sorted(history[place + 1 :], key=lambda message: order.get(message["tool_call_id"], 0))
 
 
 def normalize_calls(history: list[Message], calls: Iterable[ToolCall]) -> None:
-    """Write into the last turn of `history` the names and arguments of `calls`, as they were understood.
+    """Replace the calls in the last turn of `history` by `calls`: resolved names, arguments that are JSON objects.
 
-    So the conversation holds names and JSON objects that every provider takes back, whatever the model wrote.  A
-    message without such a difference stays the same object; one with it is replaced, its other keys kept.
+    Every provider accepts these in later requests, whatever the model wrote.  A message without a difference stays the
+    same object; otherwise it is replaced, its other keys kept.
     """
     place = next(place for place in reversed(range(len(history))) if history[place]["role"] != "tool")
     message, understood = history[place], {call.id: call for call in calls}

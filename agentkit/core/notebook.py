@@ -1,10 +1,10 @@
-"""Whether the program runs in a notebook: in a kernel with IPython, not merely beside one that is installed."""
+"""Detect a notebook: the program runs in an IPython kernel; an installed IPython is not enough."""
 
 import sys
 from typing import Any
 
 
 def find_kernel() -> Any:
-    """The kernel whose cells run the program; None without one."""
+    """Return the kernel whose cells run the program, or None."""
     get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return getattr(get_ipython(), "kernel", None) if get_ipython is not None else None

@@ -1,4 +1,4 @@
-"""Plain JSON values in valid Unicode: what is none, and what it becomes."""
+"""Values that every provider accepts: JSON in valid Unicode, tool names and arguments; and the conversion to them."""
 
 import json
 import math
@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-
-
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def to_portable_name(name: str) -> str:
-    """A tool's name as every provider takes it back in a conversation; the same text where nothing is amiss."""
+    """Return a tool name that every provider accepts in a conversation; a valid name is returned unchanged."""
     if _NAME.fullmatch(name):
         return name
     text = _REFUSED.sub("_", name)[:64] or "unnamed_tool"
@@ -21,11 +19,11 @@ def to_portable_name(name: str) -> str:
 
 
 MAX_DEPTH = 200
-"""Levels of nesting; what is deeper, or contains itself, cannot be sent."""
+"""Levels of nesting that can be sent."""
 
 
 def find_flaw(value: Any, depth: int = 0) -> Literal["not_json", "not_unicode"] | None:
-    """What keeps `value` from being sent as JSON, if anything does."""
+    """Return why `value` cannot be sent as JSON, or None if it can."""
     if isinstance(value, str):
         return None if value.isascii() or _is_unicode(value) else "not_unicode"
     if value is None or isinstance(value, int):
@@ -53,7 +51,7 @@ def find_flaw(value: Any, depth: int = 0) -> Literal["not_json", "not_unicode"] 
 
 
 def to_json_value(value: Any, inside: tuple[int, ...] = ()) -> Any:
-    """`value` as JSON that can be sent: messages of SDKs as dicts, NaN as null, what JSON has no word for as text."""
+    """Convert `value` to JSON that can be sent: messages of SDKs to dicts, NaN to null, other objects to text."""
     if isinstance(value, str):
         return to_valid_text(str.__str__(value))
     if value is None or isinstance(value, int):
@@ -75,15 +73,15 @@ def to_json_value(value: Any, inside: tuple[int, ...] = ()) -> Any:
         cls = type(value)
         speaks = any("__str__" in vars(base) or "__repr__" in vars(base) for base in cls.__mro__ if base is not object)
         return to_valid_text(str(value)) if speaks else f"<{cls.__name__}>"
-    except Exception as error:  # whatever somebody's class raises while it says itself
+    except Exception as error:  # from a foreign class's __str__ or model_dump
         return f"<{type(value).__name__}: {type(error).__name__}>"
 
 
 def to_object_text(arguments: Any) -> str:
-    """The arguments of a call as every provider takes them back: the text of a JSON object in valid Unicode.
+    """Return the arguments of a call as the text of a JSON object in valid Unicode, which every provider accepts.
 
-    Text that is so already comes back as it is, an object as its text, and what cannot be read as an object as `{}`.
-    Anthropic, Gemini and Ollama are sent the object itself: there, broken text in the history fails every later turn.
+    Valid text is returned unchanged, an object as its text, and everything else as "{}".  Anthropic, Gemini and Ollama
+    are sent the object itself: there, broken text in the history fails every later request.
     """
     try:
         if isinstance(arguments, str):
@@ -97,14 +95,14 @@ def to_object_text(arguments: Any) -> str:
 
 
 def to_valid_text(text: str) -> str:
-    """`text` with what is no valid Unicode (halves of surrogate pairs) replaced."""
+    """Replace what is not valid Unicode (halves of surrogate pairs) in `text`."""
     if text.isascii() or _is_unicode(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _parse_object(arguments: Any) -> Any:
-    """The object that `arguments` are, perhaps as text or as the text of a text; None if they are none."""
+    """Return `arguments` as an object, decoding up to three layers of JSON text; None if they are no object."""
     for _ in range(3):
         if isinstance(arguments, dict):
             return to_json_value(arguments)

@@ -1,4 +1,4 @@
-"""The seam to language models: what a backend is asked, what it yields, and the effect that asks it."""
+"""The interface to language models: the request, the reply and its deltas, and the effect that sends a request."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator, Sequence
@@ -18,11 +18,14 @@ from ..tools.registry import ToolRegistry
 class Request:
     """One request to a model.
 
-    `messages` is the conversation, system message first; it is the run's own list: read it, never change it.
-    `tools` are the tools on offer (`tools.schemas("openai")` is the list of their dicts, built once and shared: copy it
-    before changing it).  `tool_choice` is "auto", "required", "none" or the name of the one tool to call; many models
-    ignore it.  `stream` asks for deltas before the reply.  `timeout` (seconds) and `max_tokens` (of the reply) are for
-    this request, where they are less than the backend's own.
+    Attributes:
+        messages: The conversation, system message first; it is the run's own list: read it, never change it.
+        tools: The tools to offer.  `tools.schemas("openai")` returns the list of their dicts, which is built once and
+            shared: copy it before changing it.
+        tool_choice: "auto", "required", "none" or the name of the one tool to call; many models ignore it.
+        stream: Whether to yield deltas before the reply.
+        timeout: Seconds for this request, if less than the backend's own timeout.
+        max_tokens: The limit for the reply, if less than the backend's own.
     """
 
     messages: Sequence[Message]
@@ -35,7 +38,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered: the assistant message as it came, what it took, and why the model stopped."""
+    """A model's reply.
+
+    Attributes:
+        message: The assistant message as it came.
+        usage: What the request used.
+        finish_reason: Why the model stopped, in the provider's word.
+        model: The name of the model that replied.
+    """
 
     message: Message
     usage: Usage = field(default_factory=lambda: Usage(requests=1))
@@ -54,7 +64,7 @@ class TextDelta(Event):
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta(Event):
-    """A piece of what the model thinks aloud before it replies."""
+    """A piece of the reasoning that precedes the reply."""
 
     is_piece: ClassVar[bool] = True
 
@@ -63,7 +73,7 @@ class ThinkingDelta(Event):
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta(Event):
-    """A piece of a tool call: which call of the reply, the tool's name as far as known, a piece of its arguments."""
+    """A piece of a tool call: the index of the call in the reply, its name so far, a piece of its arguments."""
 
     is_piece: ClassVar[bool] = True
 
@@ -76,19 +86,20 @@ Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
 
 
 class Model(Protocol):
-    """A backend: whoever has a name and these two methods is a model.
+    """A backend: any object with a name and these two methods.
 
-    Both are generators: they yield the deltas, if the request asks for a stream and the backend has them, and then,
-    last, the `Reply`; they are closed when nobody reads on.  A failure is raised as `ModelError`, which says whether
-    another try can help; any other exception becomes one.  `Request.timeout` and `max_tokens` are the backend's to
-    keep; the timeout is enforced from outside as well where that can be done, on an event loop.  A backend that knows
-    its prices may also have a method `worst_case(request) -> float | None`: the dollars that the request can cost at
-    most, None where that is not known.
+    Both methods are generators.  They yield the deltas, if the request asks for a stream and the backend supports it,
+    and the `Reply` last; they are closed when the stream is no longer read.  They raise `ModelError`, whose `transient`
+    tells whether a retry can help; any other exception is converted to one.  The backend enforces `Request.timeout` and
+    `max_tokens`; on an event loop the timeout is enforced from outside as well.
+
+    A backend that knows its prices may also have a method `worst_case(request) -> float | None`: the most dollars that
+    the request can cost, or None if unknown.
     """
 
     @property
     def name(self) -> str:
-        """What logs and results call the model."""
+        """The model's name in logs and results."""
         ...
 
     def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
@@ -102,7 +113,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelAsked(Event):
-    """A request goes out to a model."""
+    """A request is sent to a model."""
 
     model: str
     request: Request
@@ -123,7 +134,7 @@ class AskModel:
     request: Request
 
     variables: tuple[tuple[ContextVar[Any], Any], ...] = ()
-    """Context variables, and their values, for calls that begin while the reply streams in."""
+    """Context variables and their values for calls that start while the reply is still streamed."""
 
     def perform(self) -> Generator[Event, None, Reply]:
         yield ModelAsked(self.model.name, self.request)
@@ -163,7 +174,7 @@ class AskModel:
 
 
 async def _next(pieces: AsyncGenerator[Delta | Reply, None], end: float | None) -> Delta | Reply | None:
-    """The next piece, None after the last; raises `TimeoutError` at `end` (in the event loop's time)."""
+    """Return the next piece, or None after the last; raise `TimeoutError` at `end` (the event loop's time)."""
     if end is None:
         return await anext(pieces, None)
     async with asyncio.timeout_at(end):
@@ -172,12 +183,12 @@ async def _next(pieces: AsyncGenerator[Delta | Reply, None], end: float | None) 
 
 def _require_reply(reply: Reply | None, model: Model) -> Reply:
     if reply is None:
-        raise ModelError(f"the model {model.name!r} ended without a reply: its backend must yield a Reply, last")
+        raise ModelError(f"model {model.name!r}: its backend ended without a reply. It must yield a Reply, last.")
     return reply
 
 
 def _to_model_error(model: Model, error: Exception) -> ModelError:
-    """A backend's own exception, as the error that operators know."""
+    """Convert a backend's own exception to a `ModelError`, with secrets masked."""
     kind: ModelErrorKind = "internal"
     what = f"{type(error).__name__}: {error}"
     if isinstance(error, ConnectionError):

@@ -1,4 +1,4 @@
-"""The answer while the model still writes it: the text, or the data, as far as they have come."""
+"""The answer while the model still writes it: the text or the data so far."""
 
 import json
 import re
@@ -15,12 +15,12 @@ from ..tools.json_tool import JsonTool
 from .model import ModelAsked, ModelReplied, ToolCallDelta
 
 REPARSE_FACTOR = 1.05
-"""The data are read anew whenever their text has grown by this factor: so the work stays linear in its length."""
+"""Data are parsed again when their text has grown by this factor, so the total work is linear in its length."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerForming(Event):
-    """The answer so far, and what of a text is new; a request that is made again begins the answer anew."""
+    """The answer so far; `added` is the new part of a text.  A repeated request starts the answer again."""
 
     is_piece: ClassVar[bool] = True
 
@@ -30,12 +30,12 @@ class AnswerForming(Event):
 
     @property
     def value(self) -> Any:
-        """The text up to here; or the data up to here, plain and not validated."""
+        """The text so far, or the data so far, plain and not validated."""
         return "".join(self.parts[: self.count]) if self.added else self.parts[0]
 
 
 class PartialAnswerReader:
-    """Reads the answer of a streamed run out of its events; `tool` is the answer tool."""
+    """Read the answer of a streamed run from its events; `tool` is the answer tool."""
 
     def __init__(self, tool: JsonTool[..., Any]) -> None:
         self._name = tool.name
@@ -47,8 +47,8 @@ class PartialAnswerReader:
         self._index: int | None = None
         self._reader: _TextReader | _DataReader = _DataReader(None, None)
 
-    def after(self, event: Event) -> Iterator[AnswerForming]:
-        """What of the answer `event` brought."""
+    def read(self, event: Event) -> Iterator[AnswerForming]:
+        """Yield the part of the answer that `event` brings, if any."""
         if isinstance(event, ModelAsked):
             self._index = None
         elif isinstance(event, ToolCallDelta):
@@ -62,11 +62,11 @@ class PartialAnswerReader:
 
 
 class _TextReader:
-    """A text inside an object: its characters are decoded as they come."""
+    """A text inside an object: its characters are decoded as they arrive."""
 
     def __init__(self) -> None:
         self._raw = ""
-        self._parts: list[str] = []  # shared by all events, which would else be quadratic in the length of the text
+        self._parts: list[str] = []  # shared by all events: copies would be quadratic in the length of the text
         self._is_open = False
 
     def take(self, piece: str) -> Iterator[AnswerForming]:
@@ -83,7 +83,7 @@ class _TextReader:
             yield AnswerForming(self._parts, len(self._parts), added)
 
     def rest(self) -> Iterator[AnswerForming]:
-        """Nothing: each piece was read when it came."""
+        """Yield nothing: each piece was read when it arrived."""
         yield from ()
 
 
@@ -91,13 +91,14 @@ _OPENING = re.compile(r'\s*\{\s*"[^"\\]*"\s*:\s*"')
 _CHARACTERS = re.compile(
     r'(?:[^"\\]|\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}|\\u[dD][89abAB]..\\u[dD][c-fC-F]..)*'
 )
-"""What can be decoded by itself: not the first half of an escape, nor of a pair of surrogates."""
+"""Characters that can be decoded on their own: not the first half of an escape or of a surrogate pair."""
 
 
 class _DataReader:
-    """Data: the text is read from its beginning, ever more seldom as it grows.
+    """Data: the text is parsed from its beginning, less often as it grows.
 
-    They stand under `key`; or, without one, by themselves, which some models put under `wrapping` nevertheless.
+    The data are the value of `key`.  Without a key they are the whole object, which some models nevertheless wrap in an
+    object under `wrapping`.
     """
 
     def __init__(self, key: str | None, wrapping: str | None) -> None:

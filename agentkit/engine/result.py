@@ -1,4 +1,4 @@
-"""One run: what it is asked, what it comes to, and the figures it gathers while its events pass by."""
+"""The result of a run, and the events of a run as a whole."""
 
 import os
 from dataclasses import dataclass, field
@@ -21,14 +21,23 @@ T = TypeVar("T", default=str)
 
 @dataclass(frozen=True)
 class Result(Generic[T]):
-    """What a run came to.
+    """The result of a run.
 
-    `answer` is the answer, in the type the agent was given; `messages` the conversation up to it; `usage` the requests,
-    tokens and dollars of this run; `steps` how many replies the model gave; `stopped` why the run ended ("answer",
-    "text": a plain text was taken for the answer, "max_steps": the answer was asked for at the limit); `calls` the
-    results of all tool calls, in the order they came in; `seconds` how long the run took; `doubts` what checks still
-    had against the answer when it was taken; `handed` the names under which the conversation was handed on, the last
-    one that of the agent that answered.  What agents inside tools took is in `usage`; their steps and calls are theirs.
+    Attributes:
+        answer: The answer, in the type that the agent declares.
+        messages: The conversation up to the answer.
+        usage: Requests, tokens and dollars of this run, those of agents inside its tools included.
+        steps: How many replies the model gave; the steps of agents inside tools are not counted.
+        stopped: Why the run ended: "answer"; "text" (a plain text was taken as the answer); or the limit at which
+            the answer was requested, "max_steps", say.
+        model: The name of the model that answered.
+        calls: The results of all tool calls, in the order of their arrival.
+        seconds: How long the run took.
+        doubts: Objections of answer checks that were still open when the answer was accepted.
+        handed: The names of the agents that the conversation was handed over to; the last one answered.
+        trace: What the time was spent on; `as_dict` returns it as data.
+        error: Why there is no answer; set on the result that a `RunError` carries.
+        run_id: The id of the run in its journal.
     """
 
     answer: T
@@ -42,29 +51,26 @@ class Result(Generic[T]):
     doubts: tuple[str, ...] = ()
     handed: tuple[str, ...] = ()
     trace: Trace = field(default_factory=Trace, repr=False, compare=False)
-    """What the time went to; `as_dict` has it as data."""
     error: str = ""
-    """Why the run has no answer: of the result that a `RunError` carries."""
     run_id: str = ""
-    """What its journal calls it."""
 
     @property
     def cost(self) -> float | None:
-        """Dollars that the run took; None where a price is not known."""
+        """The run's cost in dollars; None where a price is unknown."""
         return self.usage.cost
 
     @property
     def repairs(self) -> tuple[Repair, ...]:
-        """What was put right in the calls of the run, in the order they came in; each call has its own."""
+        """All repairs of tool calls of the run, in the order of the calls."""
         return tuple(repair for result in self.calls for repair in result.repairs)
 
     @property
     def text(self) -> str:
-        """The answer as text: a string as it is, data as JSON."""
+        """The answer as text: a string unchanged, data as JSON."""
         return render(self.answer)
 
     def as_dict(self) -> dict[str, Any]:
-        """The result as a JSON object; the answer as plain data."""
+        """Return the result as a JSON object; the answer as plain data."""
         figures = {"steps": self.steps, "stopped": self.stopped, "model": self.model, "seconds": round(self.seconds, 3)}
         if self.error:
             figures["error"] = self.error
@@ -73,7 +79,7 @@ class Result(Generic[T]):
         return {"answer": answer, **figures, "usage": usage, "messages": self.messages, "trace": trace}
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The run as a page that needs nothing else, without secrets; written into the file `path`, if given."""
+        """Return the run as a self-contained HTML page with secrets masked, and write it to the file `path`, if given."""
         page = display_with("agentkit.views.html:result_page")(self.as_dict())
         return str(display_with("agentkit.views.html:write_page")(page, path))
 
@@ -86,14 +92,13 @@ class Result(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RunStarted(Event):
-    """A run begins; one that goes on without a new query has none."""
+    """A run begins; `query` is "" where a run continues without a new one."""
 
     query: str
     model: str
     note: str = ""
-    """What the person should know before it begins (that no model was named, for example)."""
+    """A notice for the person, that no model was named, say."""
     run_id: str = ""
-    """What its journal calls it."""
 
     @property
     def notice(self) -> str:
@@ -109,7 +114,7 @@ class RunFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class SubRun(Event):
-    """Something that happened in the run of another agent, inside the tool `name` of this one; `call` is its call."""
+    """An event of another agent's run inside a tool; `name` is the tool, `call` the call that started the run."""
 
     name: str
     call: ToolCall | None
@@ -125,7 +130,7 @@ class SubRun(Event):
 
     @property
     def usage(self) -> Usage:
-        """What the event says that was taken: by a reply, of whatever depth."""
+        """What the event's reply used, at any depth of nesting; zero for other events."""
         event = self.event
         while isinstance(event, SubRun):
             event = event.event
@@ -134,7 +139,7 @@ class SubRun(Event):
 
 @dataclass(frozen=True, slots=True)
 class HandedOver(Event):
-    """The conversation goes on under another agent."""
+    """The conversation continues under another agent."""
 
     name: str
     reason: str

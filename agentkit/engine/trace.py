@@ -1,6 +1,6 @@
-"""What a run spent its time on, and what should be known of it, noted while its events pass by.
+"""What a run spent its time on, and its notices, recorded from its events.
 
-Noting an event is a few comparisons: what is to be read of a trace is made of it when it is asked for.
+Recording an event costs a few comparisons; a trace is rendered only when it is read.
 """
 
 import time
@@ -19,7 +19,7 @@ from .model import ModelAsked, ModelReplied
 SpanKind: TypeAlias = Literal["model", "tool", "wait"]
 
 MAX_NOTES = 500
-"""What a tool tells of its work is a note too, and may be told without end."""
+"""Notes of a run; the progress of a tool is a note too, and has no bound of its own."""
 MAX_ERROR_CHARS = 300
 MAX_RAW_CHARS = 2_000
 STOPPED_ERROR = "it was stopped before its end"
@@ -27,11 +27,19 @@ STOPPED_ERROR = "it was stopped before its end"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One thing that took time: from `start` to `end`, in seconds of `time.perf_counter`.
+    """A request, a tool call or a wait, with its time.
 
-    `name` is the model's or the tool's, or what was waited for; `call` the id of the call; `error` says what it came to
-    if it failed; a request has its `usage`, and `place`, the index of its reply among the run's messages; a call has
-    the `repairs` that it needed, and `raw`, what the model wrote where its arguments are `{}` because it is no object.
+    Attributes:
+        kind: "model", "tool" or "wait".
+        name: The name of the model or the tool, or what the run waited for.
+        start: Seconds of `time.perf_counter`.
+        end: Seconds of `time.perf_counter`.
+        call: The id of the tool call.
+        error: Why it failed, if it did.
+        usage: What a request used.
+        place: The index of a request's reply among the run's messages.
+        repairs: The repairs that the arguments of a tool call needed.
+        raw: What the model wrote, where the arguments became `{}` because it is not a JSON object.
     """
 
     kind: SpanKind
@@ -46,8 +54,8 @@ class Span:
     raw: str = ""
 
     def as_dict(self, began: float) -> dict[str, Any]:
-        """The span as a JSON object, in seconds since `began`, without what it does not have."""
-        told = {
+        """Return the span as a JSON object without empty entries; times in seconds since `began`, secrets masked."""
+        details = {
             "call": self.call,
             "error": mask(str(self.error))[:MAX_ERROR_CHARS] if self.error else "",
             "usage": self.usage.as_dict() if self.usage else None,
@@ -56,12 +64,17 @@ class Span:
             "raw": mask(self.raw)[:MAX_RAW_CHARS],
         }
         times = {"start": round(self.start - began, 5), "end": round(self.end - began, 5)}
-        return {"kind": self.kind, "name": self.name, **times, **{key: value for key, value in told.items() if value}}
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            **times,
+            **{key: value for key, value in details.items() if value},
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a person should know of a run, when it came up, and before which of the run's messages."""
+    """A notice of a run: its time, text and level, and the number of messages that the run had then."""
 
     at: float
     text: str
@@ -71,9 +84,14 @@ class Note:
 
 @dataclass(eq=False)
 class Trace:
-    """The spans and notes of a run; `inner` are the traces of agents inside its tools, by the ids of the calls.
+    """The spans and notes of a run.
 
-    `messages` is the conversation of an agent inside a tool, once it has its answer.
+    Attributes:
+        spans: The requests, tool calls and waits, in the order of their ends.
+        notes: The notices of events, at most `MAX_NOTES`.
+        inner: The traces of agents inside tools, by the ids of the calls.
+        messages: The conversation of an agent inside a tool, once it has answered.
+        began: When the run began, in seconds of `time.perf_counter`.
     """
 
     spans: list[Span] = field(default_factory=list)
@@ -86,16 +104,16 @@ class Trace:
     _calls: dict[str, tuple[BoundCall, float]] = field(default_factory=dict)
 
     def note(self, event: Event, place: int = 0) -> None:
-        """Take note of `event`, which happens now, when the run has `place` messages."""
+        """Record `event`, which happens now; the run has `place` messages."""
         now = time.perf_counter()
         match event:
             case ToolStarted(bound):
                 self._calls[bound.call.id] = bound, now
-                return  # what was repaired in it stands at the call
+                return  # its repairs are recorded with the call
             case ToolFinished(result):
                 call = result.call
-                begun, start = self._calls.pop(call.id, (None, now - result.seconds))
-                error, repairs, raw = result.error, result.repairs, begun.raw if begun else ""
+                started, start = self._calls.pop(call.id, (None, now - result.seconds))
+                error, repairs, raw = result.error, result.repairs, started.raw if started else ""
                 self.spans.append(Span("tool", call.name, start, now, call.id, error, repairs=repairs, raw=raw))
             case ModelAsked(model):
                 self._end_wait(now)
@@ -114,11 +132,11 @@ class Trace:
             self.notes.append(Note(now, text, event.level, place))
 
     def within(self, call: str) -> "Trace":
-        """The trace of the agent inside the tool that was called with this id."""
+        """Return the trace of the agent inside the tool call with this id."""
         return self.inner.setdefault(call, Trace())
 
     def close(self, error: object = STOPPED_ERROR) -> None:
-        """The run is over: what is under way came to nothing, because of `error`."""
+        """End the spans that are still open, with `error` for a request."""
         now = time.perf_counter()
         self._end_wait(now)
         self._end_request(now, error)
@@ -127,7 +145,7 @@ class Trace:
         self._calls.clear()
 
     def as_dict(self, began: float | None = None) -> dict[str, Any]:
-        """The trace as a JSON object, in seconds since `began` (without it, since the run began)."""
+        """Return the trace as a JSON object; times in seconds since `began` (default: the beginning of the run)."""
         began = self.began if began is None else began
         spans = [span.as_dict(began) for span in self.spans]
         for span in spans:
@@ -139,7 +157,7 @@ class Trace:
         ]
         return {"spans": spans, "notes": notes}
 
-    def _end_request(self, now: float, error: object = "it came to no reply", usage: Usage | None = None) -> None:
+    def _end_request(self, now: float, error: object = "it ended without a reply", usage: Usage | None = None) -> None:
         if self._asked is not None:
             (name, start, place), self._asked = self._asked, None
             self.spans.append(Span("model", name, start, now, "", error and str(error), usage, place))

@@ -74,7 +74,7 @@ def test_a_value_the_model_writes_for_a_hidden_parameter_is_refused():
 
 @pytest.mark.parametrize("deps", [None, 7, {"a": Database(), "b": Database()}])
 def test_an_agent_without_what_its_tools_want_is_refused_when_it_is_made(deps):
-    with pytest.raises(DefinitionError, match=r"wants a Database injected.*JsonAgent\(\.\.\., deps="):
+    with pytest.raises(DefinitionError, match=r"exactly one Database.*JsonAgent\(\.\.\., deps="):
         JsonAgent(other_form, model=ScriptedModel(), deps=deps)
 
 

@@ -53,7 +53,7 @@ def formed(type_, text: str, size: int, name: str = "final_answer") -> list[Answ
         *(ToolCallDelta(0, name, piece) for piece in pieces(text, size)),
         ModelReplied(Reply(assistant(None, [call]))),
     ]
-    return [shown for event in events for shown in forming.after(event)]
+    return [shown for event in events for shown in forming.read(event)]
 
 
 TEXTS = ["", "plain", "two\nlines \"quoted\" \\ back / \b\f\r\t", "Grüße, 世界 \U0001f600!", "\\u0041 \x7f", "]}{[\"", "\ud83d alone"]  # fmt: skip
@@ -127,13 +127,13 @@ def test_other_calls_say_nothing_and_only_the_first_answer_counts():
         ToolCallDelta(1, "final_answer", "ne"),
         ToolCallDelta(2, "final_answer", "o"),
     ]
-    assert [shown.value for event in events for shown in forming.after(event)] == ["o", "one"]
+    assert [shown.value for event in events for shown in forming.read(event)] == ["o", "one"]
 
 
 def test_a_request_that_is_made_again_begins_anew():
     forming = PartialAnswerReader(answer_tool(str))
     again = [ModelAsked("m", None), ToolCallDelta(0, "final_answer", '{"text": "hal')] * 2
-    assert [shown.value for event in again for shown in forming.after(event)] == ["hal", "hal"]
+    assert [shown.value for event in again for shown in forming.read(event)] == ["hal", "hal"]
 
 
 @pytest.mark.parametrize("type_", [str, list[str]])

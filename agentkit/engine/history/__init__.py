@@ -1,4 +1,4 @@
-"""Conversations as providers take them: what is wrong with one, its repair, and the groups that must stay whole."""
+"""Check and repair conversations so that every provider accepts them; split them into groups that must stay whole."""
 
 from ...core.portable import to_object_text, to_portable_name, to_valid_text
 from .groups import split_groups

@@ -1,4 +1,4 @@
-"""User and assistant speak in turn: texts of one of them in a row are made one message."""
+"""Make user and assistant alternate: merge consecutive texts of one role into one message."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -10,12 +10,12 @@ from .violations import ALTERNATING, Findings
 _TEXT_ALONE = {"role", "content", "provider"}
 
 
-def merge_neighbours(said: Iterable[IndexedMessage], found: Findings) -> Iterator[IndexedMessage]:
-    """The messages (but for those of tools), with neighbours made one where nothing but their texts is joined."""
+def merge_neighbours(entries: Iterable[IndexedMessage], found: Findings) -> Iterator[IndexedMessage]:
+    """Merge consecutive user or assistant messages that hold nothing but text; `entries` has no tool messages."""
     held: IndexedMessage | None = None
-    for place, message in said:
+    for place, message in entries:
         if held is not None and _can_merge(held[1], message):
-            found.add(place, "consecutive_roles", f"another message of the {message['role']} in a row", ALTERNATING)
+            found.add(place, "consecutive_roles", f"a second {message['role']} message in a row", ALTERNATING)
             message = {**message, "content": _join_contents(held[1]["content"], message.get("content"))}
         elif held is not None:
             yield held

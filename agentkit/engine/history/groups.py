@@ -1,4 +1,4 @@
-"""A conversation in pieces that must stay whole."""
+"""The groups of messages that must stay together."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -7,9 +7,9 @@ from ...core.messages import Message
 
 
 def split_groups(messages: Sequence[Message]) -> list[slice]:
-    """The conversation in whole groups, in order: an assistant message with its tool messages, any other by itself.
+    """Split a conversation into groups, in order: an assistant message with its tool messages, any other one alone.
 
-    What is left of a valid conversation without some of its groups is valid too, but for who speaks first.
+    A valid conversation stays valid when whole groups are removed, except for the role that comes first.
     """
     starts = [place for place, message in enumerate(messages) if place == 0 or message["role"] != "tool"]
     return [slice(start, end) for start, end in pairwise([*starts, len(messages)])]

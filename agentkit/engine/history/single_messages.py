@@ -1,4 +1,4 @@
-"""What a message says: text, or a list of parts; nothing empty, nothing that is neither."""
+"""Repair single messages: role, name, calls, and content, which is non-empty text or a list of parts."""
 
 import json
 import re
@@ -11,38 +11,40 @@ from .tool_calls import has_calls, normalize_id, repair_calls
 from .violations import ANTHROPIC, OPENAI, Findings
 
 _SHOWN_BY_USERS = {"image_url", "input_audio", "file"}
-"""The parts that only users and tools can show (OpenAI: "Supported values are: 'text' and 'refusal'")."""
+"""Parts that only user and tool messages may hold (OpenAI: "Supported values are: 'text' and 'refusal'")."""
 
 
 def _repair_content(message: Message, place: int, found: Findings) -> Message | None:
-    """The message with content that every provider takes; the same object where nothing is amiss, None if it is empty.
+    """Return the message with valid content; the same object if it is valid, None if it is empty.
 
-    A tool's result may be empty, and so may what stands beside calls.
+    The content of a tool message may be empty, and so may the text beside calls.
     """
     content, role, has_calls = message.get("content"), message["role"], bool(message.get("tool_calls"))
     if isinstance(content, list):
-        said: Any = _repair_parts(content, role, place, found)
+        repaired: Any = _repair_parts(content, role, place, found)
     elif content is None or isinstance(content, str):
-        said = content
+        repaired = content
     else:
         found.add(place, "bad_content", f"the content is {type(content).__name__}, neither text nor a list of parts")
-        said = _repair_parts([content], role, place, Findings()) if isinstance(content, dict) else json.dumps(content)
+        repaired = (
+            _repair_parts([content], role, place, Findings()) if isinstance(content, dict) else json.dumps(content)
+        )
     if role == "tool":
-        if not isinstance(content, str) and not said:
+        if not isinstance(content, str) and not repaired:
             found.add(place, "bad_content", "a tool message's content is text, if only '', or a list of parts")
-            said = ""
-    elif not said or (isinstance(said, str) and said.isspace()):
+            repaired = ""
+    elif not repaired or (isinstance(repaired, str) and repaired.isspace()):
         if not has_calls:
-            found.add(place, "empty_content", f"the {role} message says nothing")
+            found.add(place, "empty_content", f"the {role} message is empty")
             return None
         if content:
             found.add(place, "empty_content", "the text beside the calls is blank: leave it out", ANTHROPIC)
-            said = None
-    return message if said is content else {**message, "content": said}
+            repaired = None
+    return message if repaired is content else {**message, "content": repaired}
 
 
 def _repair_parts(parts: list[Any], role: str, place: int, found: Findings) -> list[Any]:
-    """The parts that say something, each with its type; the same list where nothing is amiss."""
+    """Return the non-empty parts, each with a type; the same list if it is valid."""
     sound = list(_iterate_repaired_parts(parts, role, place, found))
     is_same = len(sound) == len(parts) and all(new is old for new, old in zip(sound, parts, strict=True))
     return parts if is_same else sound
@@ -69,7 +71,7 @@ def _is_part(part: Any) -> bool:
 
 
 def _to_text_part(part: Any) -> Message:
-    """A broken part as text: the text that it has, else all of it."""
+    """Convert a broken part to text: its own text if it has one, otherwise its JSON."""
     text = part.get("text") if isinstance(part, dict) else part
     if text is None and isinstance(part, dict) and part.keys() <= {"type", "text"}:
         text = ""
@@ -79,29 +81,29 @@ def _to_text_part(part: Any) -> Message:
 _ROLES = {"system", "user", "assistant", "tool"}
 _ALSO_CALLED = {"developer": "system", "function": "tool", "model": "assistant", "ai": "assistant", "human": "user"}
 _FLAWS = {
-    "not_json": "the message holds something that JSON has no word for",
+    "not_json": "the message holds a value that is not JSON",
     "not_unicode": "a text in the message is not valid Unicode: half of a surrogate pair",
 }
 _NAME_REFUSED = re.compile(r"[\s<|\\/>]+")
-"""What OpenAI does not take in a name (API reference, "Create chat completion")."""
+"""Characters that OpenAI rejects in a name (API reference, "Create chat completion")."""
 
 
 def repair_message(message: Any, place: int, found: Findings) -> Message | None:
-    """The message as a conversation can hold it, whatever stands around it; None if nothing is left of it.
+    """Repair one message, independent of its neighbours; return None if it is empty.
 
-    It is the same object where nothing is amiss.  A tool message has an id afterwards, perhaps an empty one.
+    A valid message is returned as the same object.  A tool message has an id afterwards, which may be "".
     """
     if not isinstance(message, dict):
-        found.add(place, "bad_message", f"{type(message).__name__} is no message: a message is a dict with a role")
+        found.add(place, "bad_message", f"expected a dict with a role, got {type(message).__name__}")
         message = to_json_value(message)
         if not isinstance(message, dict):
             return None
     elif broken := find_flaw(message):
         found.add(place, broken, _FLAWS[broken])
         message = to_json_value(message)
-    role, said = _infer_role(message), message.get("role")
-    if role != said:
-        found.add(place, "bad_role", f"the role is {said!r:.40}, but this is a message of the role {role!r}")
+    role, given = _infer_role(message), message.get("role")
+    if role != given:
+        found.add(place, "bad_role", f"the role is {given!r:.40}, but the message is one of the role {role!r}")
         message = {**message, "role": role}
     if role == "assistant" or message.get("tool_calls"):
         message = repair_calls(message, place, found)
@@ -113,23 +115,23 @@ def repair_message(message: Any, place: int, found: Findings) -> Message | None:
 
 
 def _infer_role(message: Message) -> str:
-    """What a message is: who holds calls is the assistant, who answers one is a tool, whatever the role says."""
-    said = message.get("role")
+    """Return the role: a message with calls is the assistant's, one with a call id is a tool's, whatever it states."""
+    given = message.get("role")
     if has_calls(message):
         return "assistant"
     if message.get("tool_call_id") is not None:
         return "tool"
-    if not isinstance(said, str):
+    if not isinstance(given, str):
         return "user"
-    said = said.strip().lower()
-    said = _ALSO_CALLED.get(said, said)
-    return said if said in _ROLES else "user"
+    given = given.strip().lower()
+    given = _ALSO_CALLED.get(given, given)
+    return given if given in _ROLES else "user"
 
 
 def _repair_name(message: Message, place: int, found: Findings) -> Message:
     name = message["name"]
     if not isinstance(name, str) or not name:
-        found.add(place, "bad_name", f"the name is {name!r:.40}: leave it out")
+        found.add(place, "bad_name", f"expected a name, got {name!r:.40}: leave it out")
         return {key: value for key, value in message.items() if key != "name"}
     if message["role"] in ("user", "system") and (len(name) > 64 or _NAME_REFUSED.search(name)):
         found.add(place, "bad_name", f"the name {name!r:.80} has spaces, one of <|\\/>, or over 64 letters", OPENAI)

@@ -1,4 +1,4 @@
-"""How long a conversation is, counted once: it grows at its end, and only what is new is looked at."""
+"""The size of a conversation, counted incrementally: it grows at its end, and only new messages are measured."""
 
 import json
 from collections import OrderedDict
@@ -9,21 +9,21 @@ from ...core.messages import Message
 from ..model import Request
 
 IMAGE_CHARACTERS = 4_000
-"""What an image counts as, in characters of text: some 1,000 tokens, whatever the length of its address or data."""
+"""Characters that an image counts as: about 1,000 tokens, independent of the length of its address or data."""
 IMAGE_TOKENS = 50_000
-"""No image costs more (OpenAI "Images and vision": gpt-4o-mini with high detail; others take a tenth of it)."""
+"""The most that an image costs (OpenAI "Images and vision": gpt-4o-mini with high detail; others cost a tenth)."""
 _FRAME = 16
-"""Tokens that a provider adds to a message or a call to mark where it begins and ends, at most."""
+"""The most tokens that a provider adds to a message or a call to mark its beginning and end."""
 _PREAMBLE = 1_000
-"""Tokens of a provider's own instruction for the use of tools (Anthropic "Pricing", tool use: 313 to 804)."""
+"""The most tokens of a provider's own instruction for tool use (Anthropic "Pricing", tool use: 313 to 804)."""
 _MAX_CONVERSATIONS = 32
 
 
 class RunningSize:
-    """The sum of a measure over the messages of one conversation; what was counted is not looked at again.
+    """The sum of a measure over the messages of a growing conversation; counted messages are not measured again.
 
-    A conversation is taken for the one before, gone on, as long as its first message and the last counted one are
-    still the same objects at their places.
+    A conversation counts as the continuation of the previous one while its first message and the last counted one are
+    the same objects at the same indexes.
     """
 
     def __init__(self, measure: Callable[[Message], int]) -> None:
@@ -34,7 +34,7 @@ class RunningSize:
         self._sum = 0
 
     def of(self, messages: Sequence[Message]) -> int:
-        """The size of `messages`."""
+        """Return the size of `messages`."""
         if not messages:
             return 0
         count = self._count
@@ -46,7 +46,7 @@ class RunningSize:
 
 
 class TokenBounds:
-    """Upper bounds for the tokens of requests, of a few conversations at a time; from any thread."""
+    """Upper bounds for the tokens of requests, for the last few conversations; thread-safe."""
 
     def __init__(self) -> None:
         self._sizes: OrderedDict[int, RunningSize] = OrderedDict()
@@ -54,7 +54,7 @@ class TokenBounds:
         self._lock = Lock()
 
     def tokens(self, request: Request) -> int:
-        """More tokens than any provider counts for the request."""
+        """Return an upper bound for the tokens that any provider counts for the request."""
         schemas = request.tools.schemas("openai")  # the same object from request to request
         key = id(request.messages[0]) if request.messages else 0
         with self._lock:
@@ -68,7 +68,7 @@ class TokenBounds:
 
 
 def count_characters(message: Message) -> int:
-    """About how many characters of a message its reader is sent."""
+    """Estimate how many characters of a message are sent to the model."""
     size = _count_content(message.get("content"))
     for call in message.get("tool_calls") or ():
         function = call["function"]
@@ -86,7 +86,7 @@ def _count_content(content: object) -> int:
 
 
 def bound_tokens(message: Message) -> int:
-    """More tokens than any tokenizer makes of a message: no token of a text stands for less than a byte of it."""
+    """Return an upper bound for the tokens of a message: no token of a text stands for less than one byte."""
     content = message.get("content")
     images = [part for part in content if part.get("type") != "text"] if isinstance(content, list) else []
     if images:

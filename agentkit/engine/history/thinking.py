@@ -1,4 +1,4 @@
-"""Thinking that a tool loop needs, and that is gone: nobody can bring it back."""
+"""Find thinking blocks that a tool loop needs and that are lost; they cannot be restored."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,10 +7,10 @@ from .violations import ANTHROPIC, Findings, is_from_anthropic
 
 
 def find_lost_thinking(messages: Sequence[Any], found: Findings) -> None:
-    """Note replies of the tool loop at the end that lost the thinking blocks, which Anthropic wants back in front.
+    """Report replies of the tool loop at the end that lost their thinking blocks, which Anthropic requires first.
 
-    Certain is the loss where the thinking is there as text alone (litellm writes it twice), or without its signature
-    (Anthropic, "Extended thinking", preserving thinking blocks).  A reply without any may have come without.
+    The loss is certain where the thinking is there as text alone (litellm writes both), or without its signature
+    (Anthropic, "Extended thinking", preserving thinking blocks).  A reply without any thinking may never have had some.
     """
     for place in range(len(messages) - 1, -1, -1):
         message = messages[place]
@@ -22,7 +22,7 @@ def find_lost_thinking(messages: Sequence[Any], found: Findings) -> None:
         if not blocks and not message.get("reasoning_content"):
             continue
         if not isinstance(blocks, list) or not blocks or not all(_is_signed(block) for block in blocks):
-            text = "the reply thought before its calls, and the signed blocks are gone"
+            text = "the signed thinking blocks in front of the calls are lost"
             found.add(place, "lost_thinking", text, ANTHROPIC)
 
 

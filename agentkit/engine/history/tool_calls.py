@@ -1,4 +1,4 @@
-"""The calls of an assistant message: what each must be made of, and which ids they may have."""
+"""Repair the calls of an assistant message: id, name and arguments."""
 
 import json
 import re
@@ -14,19 +14,19 @@ _TAKEN_BY_MOST = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def repair_calls(message: Message, place: int, found: Findings) -> Message:
-    """The message with calls that are made of an id, a name and the text of a JSON object; the same object if they are.
+    """Give every call of a message an id, a valid name, and arguments that are the text of a JSON object.
 
-    An id that is missing is empty afterwards.  What is no call at all is left out.
+    A missing id becomes "".  Entries that are no calls are removed.  A valid message is returned as the same object.
     """
     calls = message.get("tool_calls")
     if not calls:
         if not has_calls(message):
             return message
-        found.add(place, "bad_call", "function_call is the old form of tool_calls")
+        found.add(place, "bad_call", "function_call is the deprecated form of tool_calls")
         rest = {key: value for key, value in message.items() if key != "function_call"}
         return {**rest, "tool_calls": [_repair_call({"function": message["function_call"]}, place, Findings())]}
     if not isinstance(calls, list):
-        found.add(place, "bad_call", f"tool_calls is {type(calls).__name__}, not a list of calls")
+        found.add(place, "bad_call", f"tool_calls: expected a list of calls, got {type(calls).__name__}")
         calls = [calls]
     sound = [_repair_call(call, place, found) for call in calls if isinstance(call, dict)]
     if len(sound) < len(calls):
@@ -39,7 +39,7 @@ def repair_calls(message: Message, place: int, found: Findings) -> Message:
 
 
 def has_calls(message: Message) -> bool:
-    """Whether a message, of whatever role, holds calls; `function_call` is how OpenAI wrote a single one in 2023."""
+    """Whether a message of any role holds calls; `function_call` is OpenAI's form of 2023 for a single call."""
     calls = message.get("tool_calls")
     if isinstance(calls, list):
         return any(isinstance(call, dict) for call in calls)
@@ -47,9 +47,9 @@ def has_calls(message: Message) -> bool:
 
 
 def normalize_call(call: Message) -> Message:
-    """The call as type, id, and function with name and arguments, all of them text; the same object where it is so.
+    """Return the call as type, id, and function with name and arguments, all text; the same object if it is so already.
 
-    Names and arguments stay as the model wrote them; an id that is missing is empty.
+    Names and arguments stay as the model wrote them; a missing id becomes "".
     """
     function, identity = call.get("function"), normalize_id(call.get("id"))
     given: Any = function if isinstance(function, dict) else call
@@ -66,7 +66,7 @@ def normalize_call(call: Message) -> Message:
 
 
 def normalize_id(identity: Any) -> str:
-    """An id as text; empty where it is none."""
+    """Return an id as text; "" if it is neither a text nor an integer."""
     if isinstance(identity, int) and not isinstance(identity, bool):
         return str(identity)
     return identity if isinstance(identity, str) and not identity.isspace() else ""
@@ -75,13 +75,13 @@ def normalize_id(identity: Any) -> str:
 def _repair_call(call: Message, place: int, found: Findings) -> Message:
     sound = normalize_call(call)
     if sound is not call and (call.get("type") != "function" or not isinstance(call.get("function"), dict)):
-        found.add(place, "bad_call", "a call is no object of type function with a function")
+        found.add(place, "bad_call", "expected a call of type function with a function object")
     function, written = sound["function"], call.get("function")
     written = written if isinstance(written, dict) else call
     name, arguments = to_portable_name(function["name"]), to_object_text(function["arguments"])
     if name != written.get("name"):
         is_taken = isinstance(written.get("name"), str) and _TAKEN_BY_MOST.fullmatch(written["name"])
-        text = f"{written.get('name')!r:.80} is no tool's name: up to 64 letters, digits, _ and -, no digit or - first"
+        text = f"{written.get('name')!r:.80} is not a valid tool name: 1 to 64 letters, digits, _ and -, the first a letter or _"
         found.add(place, "bad_name", text, GEMINI if is_taken else EVERYONE)
     if arguments != written.get("arguments"):
         found.add(place, "bad_arguments", f"the arguments of {name} are not the text of a JSON object")
@@ -93,9 +93,11 @@ def _repair_call(call: Message, place: int, found: Findings) -> Message:
 
 
 class CallIds:
-    """The ids that the calls of a conversation have so far, and new ones for those that need one.
+    """Keep the ids of the calls of a conversation unique.
 
-    `reserved` are ids that occur later.  What an id may look like, each provider says for itself: that is the wire's.
+    Args:
+        taken: The ids so far; new ones are added.
+        reserved: Ids that occur later in the conversation.  Their form is not checked here: it differs by provider.
     """
 
     def __init__(self, taken: set[str], reserved: Container[str] = ()) -> None:
@@ -104,7 +106,7 @@ class CallIds:
         self._numbers = count(len(taken) + 1)
 
     def unique(self, identity: str) -> str:
-        """`identity` if a call may have it, else a new id; the one that comes back is taken now."""
+        """Return `identity`, or a new id if it is empty or taken, and mark the returned id as taken."""
         if not identity or identity in self._taken:
             fresh = (f"call_{number}" for number in self._numbers)
             identity = next(new for new in fresh if new not in self._taken and new not in self._reserved)

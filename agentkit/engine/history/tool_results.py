@@ -1,4 +1,4 @@
-"""Which tool message answers which call."""
+"""Match tool messages to the calls that they answer."""
 
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from ...core.messages import Message
 from .violations import MATCHING_BY_NAME, Findings
 
 IndexedMessage: TypeAlias = tuple[int, Message]
-"""A message and its index in the conversation that came."""
+"""A message and its index in the original conversation."""
 _NOTHING: deque[int] = deque()
 
 
 class CallTurn:
-    """An assistant message with calls, and for each call the tool message that answers it, as far as there is one."""
+    """An assistant message with calls, and for each call the tool message that answers it, or None."""
 
     __slots__ = ("answers", "calls", "place")
 
@@ -24,12 +24,12 @@ class CallTurn:
 
 
 def match_results(entries: Sequence[IndexedMessage], found: Findings) -> dict[int, CallTurn]:
-    """The turns of the conversation by their places, with their answers; a tool message without a call is in none."""
+    """Return the turns of the conversation by index, with their answers; tool messages without a call are in none."""
     return _Matching(entries, found).turns
 
 
 class _Matching:
-    """One walk over the conversation: open calls by id, and the turn whose results may follow now."""
+    """Walk over the conversation once, keeping the open calls by id and the turn whose results may follow."""
 
     def __init__(self, entries: Sequence[IndexedMessage], found: Findings) -> None:
         self.found = found
@@ -39,7 +39,7 @@ class _Matching:
         self.early: list[IndexedMessage] = []
         self._walk(entries)
         for place, message in self.early:
-            self._late_match(place, message)
+            self._match_early(place, message)
 
     def _walk(self, entries: Sequence[IndexedMessage]) -> None:
         turn: CallTurn | None = None
@@ -48,10 +48,10 @@ class _Matching:
         for entry in entries:
             place, message = entry
             if message["role"] != "tool":
-                self._by_order(turn, strangers)
+                self._match_by_order(turn, strangers)
                 turn, strangers, latest = self.turns.get(place), [], -1
                 if turn is not None:
-                    self._opened(turn)
+                    self._add_open(turn)
                 continue
             identity = message["tool_call_id"]
             if turn is not None and identity not in self.uses:
@@ -64,13 +64,13 @@ class _Matching:
                 if owner is not turn:
                     self._misplaced(place, identity)
                 elif index < latest:
-                    text = f"the result of {identity!r:.80} stands behind that of a later call"
+                    text = f"the result of {identity!r:.80} comes after that of a later call"
                     self.found.add(place, "result_order", text, MATCHING_BY_NAME)
                 else:
                     latest = index
-        self._by_order(turn, strangers)
+        self._match_by_order(turn, strangers)
 
-    def _opened(self, turn: CallTurn) -> None:
+    def _add_open(self, turn: CallTurn) -> None:
         for index, call in enumerate(turn.calls):
             owner, indexes = self.open.get(call["id"], (None, _NOTHING))
             if owner is turn:
@@ -79,12 +79,12 @@ class _Matching:
                 self.open[call["id"]] = turn, deque([index])
 
     def _slot(self, identity: str) -> tuple[CallTurn, int] | None:
-        """The call that a result with this id answers: the first open one of the latest turn that has the id."""
+        """Return the call that a result with this id answers: the first open one in the latest turn with the id."""
         turn, indexes = self.open.get(identity, (None, _NOTHING))
         return (turn, indexes.popleft()) if turn is not None and indexes else None
 
-    def _by_order(self, turn: CallTurn | None, strangers: Sequence[IndexedMessage]) -> None:
-        """Give results directly behind `turn` whose ids no call has to its open calls: by name, or one to each."""
+    def _match_by_order(self, turn: CallTurn | None, strangers: Sequence[IndexedMessage]) -> None:
+        """Match results directly behind `turn` that have unknown ids to its open calls: by name, or one to each call."""
         if turn is None or not strangers:
             return
         left = [index for index, answer in enumerate(turn.answers) if answer is None]
@@ -103,8 +103,8 @@ class _Matching:
             else:
                 self.found.add(place, "missing_id", f"{call} has no id")
 
-    def _late_match(self, place: int, message: Message) -> None:
-        """A result that came before its call, or one too many."""
+    def _match_early(self, place: int, message: Message) -> None:
+        """Match a result that comes before its call, or report one too many."""
         identity = message["tool_call_id"]
         if self.uses[identity] == 1 and (slot := self._slot(identity)):
             turn, index = slot

@@ -1,4 +1,4 @@
-"""What can be wrong with a conversation, and who refuses it."""
+"""The rules that a conversation can violate, and which providers reject the violation."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -30,16 +30,16 @@ Rule: TypeAlias = Literal[
     "consecutive_roles",
     "lost_thinking",
 ]
-"""A dangling call is one that the conversation went on without answering, a pending one stands at its very end."""
+"""A dangling call is unanswered in the middle of the conversation, a pending call at its very end."""
 
 EVERYONE: Collection[str] = ()
 OPENAI = frozenset(["openai", "azure"])
 ANTHROPIC = frozenset(["anthropic", "bedrock"])
 GEMINI = frozenset(["gemini", "vertex_ai"])
 ALTERNATING = ANTHROPIC | GEMINI | {"mistral"}
-"""Who lets user and assistant speak in turn; some of them join what we send otherwise, others answer with an error."""
+"""Providers where user and assistant must alternate; some merge consecutive messages, others return an error."""
 MATCHING_BY_NAME = GEMINI | {"mistral"}
-"""Who tells a function's results by its name."""
+"""Providers that match results to calls by the function's name."""
 
 
 def is_from_anthropic(message: Message) -> bool:
@@ -50,7 +50,7 @@ def is_from_anthropic(message: Message) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One thing wrong with a conversation: the index of the message, the rule, and a sentence that says it."""
+    """One violation in a conversation: the index of the message, the rule, and a description."""
 
     place: int
     rule: Rule
@@ -59,15 +59,15 @@ class Violation:
 
 @dataclass(slots=True)
 class Findings:
-    """What was found wrong, each with the providers that refuse it (`EVERYONE`: the form itself is broken)."""
+    """The violations found, each with the providers that reject it (`EVERYONE`: the format itself is broken)."""
 
     entries: list[tuple[Violation, Collection[str]]] = field(default_factory=list)
 
     def add(self, place: int, rule: Rule, text: str, refused_by: Collection[str] = EVERYONE) -> None:
-        """Note that the message at `place` breaks `rule`."""
+        """Add a violation of `rule` by the message at `place`."""
         self.entries.append((Violation(place, rule, text), refused_by))
 
     def for_provider(self, provider: str | None) -> list[Violation]:
-        """What `provider` would refuse, in the order of the conversation; None: what is wrong everywhere."""
+        """Return what `provider` rejects, in the order of the conversation; None: what every provider rejects."""
         found = [entry for entry, refused_by in self.entries if refused_by is EVERYONE or provider in refused_by]
         return sorted(found, key=lambda violation: violation.place)
