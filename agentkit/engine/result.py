@@ -79,7 +79,7 @@ class Result(Generic[T]):
         return {"answer": answer, **figures, "usage": usage, "messages": self.messages, "trace": trace}
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the run as a self-contained HTML page with secrets masked, and write it to the file `path`, if given."""
+        """Return the run as a self-contained HTML page, secrets masked, and write it to the file `path`, if given."""
         page = display_with("agentkit.views.html:result_page")(self.as_dict())
         return str(display_with("agentkit.views.html:write_page")(page, path))
 

@@ -81,7 +81,7 @@ def _repair_call(call: Message, place: int, found: Findings) -> Message:
     name, arguments = to_portable_name(function["name"]), to_object_text(function["arguments"])
     if name != written.get("name"):
         is_taken = isinstance(written.get("name"), str) and _TAKEN_BY_MOST.fullmatch(written["name"])
-        text = f"{written.get('name')!r:.80} is not a valid tool name: 1 to 64 letters, digits, _ and -, the first a letter or _"
+        text = f"{written.get('name')!r:.80} is not a valid tool name (letters, digits, _, -; at most 64)"
         found.add(place, "bad_name", text, GEMINI if is_taken else EVERYONE)
     if arguments != written.get("arguments"):
         found.add(place, "bad_arguments", f"the arguments of {name} are not the text of a JSON object")

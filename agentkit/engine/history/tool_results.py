@@ -84,7 +84,7 @@ class _Matching:
         return (turn, indexes.popleft()) if turn is not None and indexes else None
 
     def _match_by_order(self, turn: CallTurn | None, strangers: Sequence[IndexedMessage]) -> None:
-        """Match results directly behind `turn` that have unknown ids to its open calls: by name, or one to each call."""
+        """Match results directly behind `turn` with unknown ids to its open calls: by name, or one to each call."""
         if turn is None or not strangers:
             return
         left = [index for index, answer in enumerate(turn.answers) if answer is None]
