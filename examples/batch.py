@@ -1,4 +1,4 @@
-"""Many queries at once with `map`: results in order, a failure in its place, and what all of it took.
+"""Many queries at once with `map`: results in order, a failure in its place, and the total usage.
 
 It runs without a key and without a network; AGENTKIT_MODEL="openai/gpt-4o-mini", with its key, asks a real model.
 """
@@ -10,7 +10,7 @@ POPULATION = {"Oslo": 709_000, "Rome": 2_755_000, "Pune": 3_124_000, "Kolkata": 
 
 @tool(effect="read")
 def population_of(city: str) -> int:
-    """Looks up the population of a city."""
+    """Look up the population of a city."""
     return POPULATION[city]
 
 
@@ -18,9 +18,9 @@ agent = JsonAgent([population_of], answer=int)  # every answer is a number, or t
 queries = [f"What is the population of {city}?" for city in (*POPULATION, "Atlantis")]
 
 total = Usage()
-outcomes = agent.map(queries, concurrency=4)  # agent.imap gives each as it comes; amap and aimap are for async code
+outcomes = agent.map(queries, concurrency=4)  # imap yields each as it is ready; amap and aimap are for async code
 for query, outcome in zip(queries, outcomes, strict=True):
-    total += outcome.usage  # a failed run says what it took as well
+    total += outcome.usage  # a failed run has its usage as well
     if isinstance(outcome, Result):
         print(f"{query:36} {outcome.answer:>9,}")
     else:

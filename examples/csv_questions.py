@@ -37,11 +37,11 @@ def figure(
     city: Literal["Rome", "Pune", "Oslo"] | None = None,
     item: Literal["tea", "coffee"] | None = None,
 ) -> Figure:
-    """Calculates one figure of a column of the orders, over all of them or those from a city or of an item."""
+    """Calculate one figure of a column of the orders, over all of them or those from a city or of an item."""
     wanted = {"city": city, "item": item}
     rows = [row for row in ROWS if all(value in (None, row[key]) for key, value in wanted.items())]
     if not rows:
-        raise ToolError("there are no such orders")
+        raise ToolError("no order matches")
     return Figure(round(FIGURES[kind](float(row[column]) for row in rows), 2), len(rows))
 
 

@@ -1,4 +1,4 @@
-"""A model backend of one's own: any object with `name`, `ask` and `aask`, here one that knows a single trick.
+"""Your own model backend: any object with `name`, `ask` and `aask`, here one that knows a single trick.
 
 A real one would send `request.messages` and `request.tools.schemas("openai")` somewhere, as model="openai/gpt-4o-mini"
 does already.
@@ -9,28 +9,27 @@ import re
 from collections.abc import AsyncGenerator, Generator
 
 from agentkit import JsonAgent, ToolCall, Usage
-from agentkit.core.messages import assistant
-from agentkit.engine.model import Reply, Request, TextDelta
+from agentkit.models import Reply, Request, TextDelta, assistant
 
 
 class Parrot:
-    """Calls the first tool with the numbers of the query, and repeats what the tool says."""
+    """A model that calls the first tool with the numbers of the query, and repeats the result."""
 
     name = "parrot-1"
 
     def ask(self, request: Request) -> Generator[TextDelta | Reply, None, None]:
-        heard = request.messages[-1]
-        if heard["role"] == "user":
+        last = request.messages[-1]
+        if last["role"] == "user":
             tool = next(tool for tool in request.tools.values() if tool is not request.tools.answer)
-            numbers = map(float, re.findall(r"\d+(?:\.\d+)?", heard["content"]))
+            numbers = map(float, re.findall(r"\d+(?:\.\d+)?", last["content"]))
             name, arguments = tool.name, dict(zip(tool.parameters["properties"], numbers, strict=False))
-            said = "Squawk! Let me see."
+            text = "Squawk! Let me see."
         else:
-            name, arguments, said = "final_answer", {"text": f"It is {heard['content']}!"}, ""
+            name, arguments, text = "final_answer", {"text": f"It is {last['content']}!"}, ""
         if request.stream:
-            for word in said.split():
+            for word in text.split():
                 yield TextDelta(f"{word} ")
-        message = assistant(said, [ToolCall(f"call_{len(request.messages)}", name, json.dumps(arguments))])
+        message = assistant(text, [ToolCall(f"call_{len(request.messages)}", name, json.dumps(arguments))])
         words = sum(len(str(one.get("content")).split()) for one in request.messages)
         yield Reply(message, Usage(requests=1, input_tokens=words, cost=0.0), "tool_calls", self.name)  # always last
 
@@ -40,7 +39,7 @@ class Parrot:
 
 
 def area(width: float, height: float) -> float:
-    """Calculates the area of a rectangle."""
+    """Calculate the area of a rectangle."""
     return width * height
 
 

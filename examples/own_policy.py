@@ -1,6 +1,6 @@
-"""Policies of one's own: one changes what the model sees, one answers a request without asking.
+"""Your own policies: one changes what the model reads, one answers a request from a cache.
 
-A script stands in for the model, so that all it saw can be shown; AGENTKIT_MODEL="openai/gpt-4o-mini" asks a real one.
+A script replaces the model, so that its requests can be printed; AGENTKIT_MODEL="openai/gpt-4o-mini" asks a real one.
 """
 
 import json
@@ -9,46 +9,44 @@ import re
 from dataclasses import replace
 
 from agentkit import JsonAgent, Session
-from agentkit.core.flow import around, ask
-from agentkit.engine.model import AskModel
-from agentkit.testing import ScriptedModel
+from agentkit.policies import AskModel, around, ask
+from agentkit.testing import ScriptedModel, answer, call
 
 
-def discreet(effect):
-    """Hides e-mail addresses from the model; the conversation itself, and what the tools get, keep them."""
-    hidden = json.loads(re.sub(r"[\w.+-]+@[\w.-]+\w", "<address>", json.dumps(list(effect.request.messages))))
-    return (yield from ask(replace(effect, request=replace(effect.request, messages=hidden))))
+def hide_addresses(step):
+    """Hide e-mail addresses from the model; the history and the tools keep them."""
+    hidden = json.loads(re.sub(r"[\w.+-]+@[\w.-]+\w", "<address>", json.dumps(list(step.request.messages))))
+    return (yield from ask(replace(step, request=replace(step.request, messages=hidden))))
 
 
-def remembered(known):
-    """Gives the reply to a request that was made before; `known` may be any mapping, one on disk for example."""
+def cache_replies(cache):
+    """Answer a repeated request from `cache`, which may be any mapping, for example one on disk."""
 
-    def handle(effect):
-        key = json.dumps([effect.model.name, list(effect.request.messages), effect.request.tool_choice])
-        if key in known:
-            print("  (this reply was known)")
+    def handle(step):
+        key = json.dumps([step.model.name, list(step.request.messages), step.request.tool_choice])
+        if key in cache:
+            print("  (this reply was cached)")
         else:
-            known[key] = yield from ask(effect)
-        return known[key]
+            cache[key] = yield from ask(step)
+        return cache[key]
 
     return around(handle, AskModel)
 
 
-def customer(name: str) -> str:
-    """Looks up a customer."""
+def find_customer(name: str) -> str:
+    """Look up a customer."""
     return f"{name}, customer since 2019, ada@example.org"
 
 
-model = ScriptedModel(
-    {"tool_calls": [{"name": "customer", "arguments": {"name": "Ada"}}]},
-    {"tool_calls": [{"name": "final_answer", "arguments": {"text": "Ada has been a customer since 2019."}}]},
-)
+model = ScriptedModel(call("find_customer", name="Ada"), answer("Ada has been a customer since 2019."))
 agent = JsonAgent(
-    [customer], model=os.environ.get("AGENTKIT_MODEL") or model, policies=[around(discreet, AskModel), remembered({})]
+    [find_customer],
+    model=os.environ.get("AGENTKIT_MODEL") or model,
+    policies=[around(hide_addresses, AskModel), cache_replies({})],
 )
 for time in ("first", "second"):
     result = agent.run("Since when is Ada a customer?", session=Session())
     print(f"the {time} time: {result.answer}")
-print("the tool said:    ", result.calls[0].content)
+print("the tool returned:", result.calls[0].content)
 for request in model.requests[1:]:
     print("the model read:   ", request.messages[-1]["content"])

@@ -1,6 +1,6 @@
-"""Streaming: the text as the model writes it, each call, the progress that a tool reports, and the result.
+"""Streaming: the text as the model writes it, each call, the progress of a tool, and the result.
 
-A script stands in for the model, as the embedded one does not write word by word;
+A script replaces the model, because the embedded one does not write word by word;
 AGENTKIT_MODEL="openai/gpt-4o-mini", with its key, asks a real model.
 """
 
@@ -8,17 +8,12 @@ import asyncio
 import os
 
 from agentkit import JsonAgent, RunContext
-from agentkit.core.context import Progress
-from agentkit.core.flow import Event
-from agentkit.engine.model import TextDelta
-from agentkit.engine.partial_answer import AnswerForming
-from agentkit.engine.result import RunFinished
-from agentkit.testing import ScriptedModel
-from agentkit.tools.execution.call_tools import ToolFinished, ToolStarted
+from agentkit.events import AnswerForming, Event, Progress, RunFinished, TextDelta, ToolFinished, ToolStarted
+from agentkit.testing import ScriptedModel, answer, call
 
 
 def survey(street: str, run: RunContext) -> str:
-    """Counts the trees of a street."""
+    """Count the trees of a street."""
     for house in (10, 20, 30):
         run.emit(f"house {house}")
     return f"{street} has 84 trees"
@@ -34,15 +29,15 @@ def show(event: Event) -> None:
             print(f"     ... {value}")
         case ToolFinished(result) if not result.is_answer:
             print(f"  <- {result.content}")
-        case AnswerForming(added=added):  # .value is the answer as far as it has come, data too
+        case AnswerForming(added=added):  # .value is the whole answer so far, data too
             print(added, end="|", flush=True)
         case RunFinished(result):
             print(f"\n  == after {result.steps} replies, in {result.seconds:.0f} s\n")
 
 
 script = [
-    {"content": "Let me count them.", "tool_calls": [{"name": "survey", "arguments": {"street": "Park Street"}}]},
-    {"tool_calls": [{"name": "final_answer", "arguments": {"text": "Park Street has 84 trees."}}]},
+    {"content": "Let me count them.", **call("survey", street="Park Street")},
+    answer("Park Street has 84 trees."),
 ]
 agent = JsonAgent([survey], model=os.environ.get("AGENTKIT_MODEL") or ScriptedModel(script * 2))
 for event in agent.stream("How many trees are there in Park Street?"):

@@ -1,4 +1,4 @@
-"""`annotate` describes a type that is not yours, so that every tool that takes it shows the texts to the model.
+"""`annotate` describes a type from a library; every tool with such a parameter shows the texts to the model.
 
 It runs without a key and without a network.
 """
@@ -32,7 +32,7 @@ except DefinitionError as error:
 
 
 def price_of_parcel(parcel: Parcel) -> str:
-    """Calculates the price of sending a parcel."""
+    """Calculate the price of sending a parcel."""
     return f"{parcel.w * {'normal': 2, 'express': 5}[parcel.kind]:.2f} euros"
 
 

@@ -15,14 +15,14 @@ agentkit.log.show(sys.stdout)
 
 
 class BookTableArgs(BaseModel):
-    """Books a table in the restaurant."""
+    """Book a table in the restaurant."""
 
     guests: int = Field(ge=1, le=8, description="How many people will come.")
     place: Literal["inside", "terrace"] = Field("inside", description="Where to sit.")
 
 
 class MenuPriceArgs(BaseModel):
-    """Tells the price of a dish of the menu."""
+    """Look up the price of a dish of the menu."""
 
     dish: Literal["pizza", "pasta", "salad"] = Field(description="The dish.")
 

@@ -1,4 +1,4 @@
-"""A tool as a class: for tools that hold something, a connection or a cache, and are made with settings.
+"""A tool as a class: for tools with state, such as a connection or a cache, or with settings.
 
 It runs without a key and without a network.
 """
@@ -24,14 +24,14 @@ class CountStockArgs:
 
 
 class CountStockTool(ToolExecutor[CountStockArgs]):
-    """Counts how many pieces of an item are in stock."""
+    """Count how many pieces of an item are in stock."""
 
     def __init__(self, shelves: dict[str, int]) -> None:
         self.shelves = shelves
 
     def execute(self, args: CountStockArgs) -> str:
         if args.item not in self.shelves:
-            raise agentkit.ToolError(f"there is no {args.item}, only {', '.join(self.shelves)}")
+            raise agentkit.ToolError(f"no item is called {args.item!r}. Items: {', '.join(self.shelves)}.")
         return f"{self.shelves[args.item]} pieces of {args.item}"
 
 

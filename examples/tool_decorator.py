@@ -1,4 +1,4 @@
-"""`@tool` makes a tool at once: it stays a function, and has its schemas in every provider's dialect.
+"""`@tool` makes a tool: it is still a function, and has a schema in every provider's dialect.
 
 It runs without a key and without a network.
 """
@@ -14,7 +14,7 @@ agentkit.log.show(sys.stdout)
 
 @tool(
     name="convert_currency",
-    description="Converts an amount of euros into another currency.",
+    description="Convert an amount of euros into another currency.",
     parameters={"currency": {"description": "The code of the currency.", "enum": ["USD", "INR"]}},
 )
 def convert(amount: float, currency: str) -> str:

@@ -15,10 +15,10 @@ TRAINS = {"Rome": ["07:10", "09:40", "13:05"], "Milan": ["08:00", "12:30"]}
 
 
 def find_trains(city: str, count: int = 2) -> list[str]:
-    """Finds the next trains to a city.
+    """Find the next trains to a city.
 
     Args:
-        city: Where to go, "Rome" say.
+        city: Where to go, "Rome" for example.
         count: How many trains to list at most.
     """
     return TRAINS.get(city, [])[:count]

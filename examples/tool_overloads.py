@@ -18,7 +18,7 @@ def find_room(number: int) -> str: ...
 @overload
 def find_room(guest: str, floor: int = 1) -> str: ...
 def find_room(**given: Any) -> str:
-    """Finds a room of the hotel.
+    """Find a room of the hotel.
 
     Args:
         number: The number of the room.
@@ -30,7 +30,7 @@ def find_room(**given: Any) -> str:
 
 @singledispatch
 def describe(value: object) -> str:
-    """Describes a number or a text."""
+    """Describe a number or a text."""
     return str(value)
 
 
@@ -46,7 +46,7 @@ def _(value: str) -> str:
 
 both = JsonTool(find_room)
 by_number = JsonTool(find_room, name="find_room_by_number", overload=0)
-of_number = JsonTool(describe, name="describe_number", description="Describes a whole number.", overload=[int])
+of_number = JsonTool(describe, name="describe_number", description="Describe a whole number.", overload=[int])
 
 print("both:  ", [sorted(branch["properties"]) for branch in both.parameters["anyOf"]])
 print("chosen:", list(by_number.parameters["properties"]), of_number.parameters["properties"])

@@ -1,4 +1,4 @@
-"""A tool from a JSON Schema that somebody else wrote, of an MCP server or an OpenAPI file say, and any callable.
+"""A tool from a foreign JSON Schema (of an MCP server or an OpenAPI file, for example) and any callable.
 
 It runs without a key and without a network.
 """
@@ -23,12 +23,12 @@ SCHEMA = {
 
 
 def remote_call(**arguments: Any) -> str:
-    """What would be a request to the server."""
+    """Stand in for a request to the server."""
     return f"open in {arguments['city']} on {arguments['day']}: 9:00 to 17:00"
 
 
 hours = JsonTool.from_schema(
-    name="opening_hours", description="Tells the opening hours of the museum.", parameters=SCHEMA, call=remote_call
+    name="opening_hours", description="Look up the opening hours of the museum.", parameters=SCHEMA, call=remote_call
 )
 
 print(hours.call_with_raw_arguments('{"city": "Paris", "day": "monday"}'))

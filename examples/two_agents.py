@@ -1,17 +1,15 @@
-"""Two agents: the clerk asks the shop's expert, who has tools of his own, as one more tool.
+"""Two agents: the clerk has the shop's expert, an agent with its own tools, as a tool.
 
 It runs without a key and without a network; AGENTKIT_MODEL="openai/gpt-4o-mini", with its key, asks a real model.
 """
 
 from agentkit import JsonAgent
-from agentkit.core.flow import Event
-from agentkit.engine.result import SubRun
-from agentkit.tools.execution.call_tools import ToolFinished
+from agentkit.events import Event, SubRun, ToolFinished
 from agentkit_tools import calculate
 
 
 def price_of(item: str) -> float:
-    """Looks up the price of an item, in euros.
+    """Look up the price of an item, in euros.
 
     Args:
         item: The item, "tea" or "coffee".
@@ -20,7 +18,7 @@ def price_of(item: str) -> float:
 
 
 def stock_of(item: str) -> int:
-    """Counts the pieces of an item in stock.
+    """Count the pieces of an item in stock.
 
     Args:
         item: The item, "tea" or "coffee".
@@ -29,7 +27,7 @@ def stock_of(item: str) -> int:
 
 
 def show(event: Event, depth: int = 0) -> None:
-    """Print each call under the agent that made it: what the expert does comes as events inside `SubRun`."""
+    """Print each call, indented for the inner agent, whose events arrive inside `SubRun`."""
     match event:
         case SubRun(_, _, inner):
             show(inner, depth + 1)

@@ -1,4 +1,4 @@
-"""A web service that answers GET /?q=... with an agent, many requests side by side on one event loop.
+"""A web service that answers GET /?q=... with an agent, many requests concurrently on one event loop.
 
 It runs without a key and without a network; AGENTKIT_MODEL="openai/gpt-4o-mini", with its key, asks a real model.
 """
@@ -14,15 +14,17 @@ arrived = asyncio.Barrier(3)
 
 
 async def price_of(item: Literal["tea", "coffee", "cocoa"]) -> float:
-    """Looks up the price of an item of the shop, in euros."""
-    await arrived.wait()  # as slow as a database; nobody gets on before all three are here
+    """Look up the price of an item of the shop, in euros."""
+    await arrived.wait()  # as slow as a database: continues when all three requests are here
     return {"tea": 3.5, "coffee": 4.25, "cocoa": 5.0}[item]
 
 
-agent = JsonAgent([price_of], description="You answer the questions of a shop's customers.")  # one for all requests
+agent = JsonAgent(
+    [price_of], description="You answer the questions of a shop's customers."
+)  # one agent for all requests
 
 
-async def answered(query: str) -> tuple[str, dict]:
+async def answer_query(query: str) -> tuple[str, dict]:
     try:
         result = await agent.arun(query, session=Session())  # a conversation of its own for each request
     except RunError as error:
@@ -33,7 +35,7 @@ async def answered(query: str) -> tuple[str, dict]:
 async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     head = (await reader.readuntil(b"\r\n\r\n")).decode().split(" ")
     query = parse_qs(urlsplit(head[1]).query).get("q", [""])[0]
-    status, reply = await answered(query) if query else ("400 Bad Request", {"error": "ask with /?q=..."})
+    status, reply = await answer_query(query) if query else ("400 Bad Request", {"error": "ask with /?q=..."})
     body = json.dumps(reply)
     writer.write(f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n{body}".encode())
     writer.close()

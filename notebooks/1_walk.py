@@ -1,12 +1,12 @@
 # %% [markdown]
 # # From a function to an agent
 #
-# This notebook goes the whole way once: a Python function, the schema a language model needs to call it, the call
-# itself, and then the agent that lets a model call functions until it has an answer. At the end a research agent finds
-# out where to walk in Kolkata in today's weather.
+# This notebook shows every part once: a Python function, the schema that a language model needs to call it, the call
+# itself, and the agent that lets a model call functions until it has an answer. At the end a research agent finds a
+# place to walk in Kolkata in today's weather.
 #
-# Everything here runs without a key and without a network. Where a language model would be asked, the embedded offline
-# model answers, or a script; each time the text says which. `MODEL` below is the one line to change for a real one.
+# Everything here runs without a key and without a network. The embedded offline model, or a script, replaces the
+# language model; the text states which. To use a real model, change the line with `MODEL`.
 
 # %%
 import sys
@@ -15,7 +15,7 @@ from typing import Literal
 
 import agentkit
 from agentkit import JsonAgent, JsonTool
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer, call
 
 MODEL = "offline"  # or "groq/llama-3.1-8b-instant", "openai/gpt-4o-mini", ...: with its key in the environment
 agentkit.log.show(sys.stdout, colour=False)
@@ -23,16 +23,16 @@ agentkit.log.show(sys.stdout, colour=False)
 # %% [markdown]
 # ## A function
 #
-# Nothing about it is special: it has type hints and a docstring.
+# An ordinary function with type hints and a docstring.
 
 
 # %%
 def walking_time(kilometres: float, pace: Literal["slow", "brisk"] = "slow") -> str:
-    """Tells how long a walk takes.
+    """Calculate how long a walk takes.
 
     Args:
         kilometres: The length of the walk.
-        pace: How fast one walks.
+        pace: The speed.
     """
     minutes = round(kilometres * {"slow": 15, "brisk": 10}[pace])
     return f"{minutes // 60} h {minutes % 60} min"
@@ -43,17 +43,16 @@ walking_time(4.5)
 # %% [markdown]
 # ## Its schema
 #
-# A model never sees the function. It is told in JSON what the function is called, what it is for and which parameters
-# it takes. All of that stands in the function already, so it is read from there: the types and defaults from the
-# signature, the words from the docstring.
+# A model never sees the function. It reads a JSON schema with the name, the description and the parameters. agentkit
+# computes the schema from the function: types and defaults from the signature, texts from the docstring.
 
 # %%
 tool = JsonTool(walking_time)
 tool.openai_schema
 
 # %% [markdown]
-# The other providers want the same in other words. (Gemini knows no `additionalProperties`, for example; the second
-# notebook looks at what each dialect cannot say.)
+# The other providers use other dialects. (Gemini does not support `additionalProperties`, for example; the second
+# notebook shows what each dialect cannot express.)
 
 # %%
 tool.gemini_schema
@@ -67,8 +66,8 @@ tool
 # %% [markdown]
 # ## A call
 #
-# A model answers with a name and a JSON text of arguments. What is almost right is put right; what is wrong does not
-# raise, but becomes a value that tells the model what to write instead.
+# A model replies with a name and arguments as JSON text. Arguments that are almost right are repaired. Wrong arguments
+# do not raise; they become a value that describes the error to the model.
 
 # %%
 print(tool.call_with_raw_arguments('{"kilometres": "4.5", "pace": "Brisk"}'))
@@ -77,8 +76,8 @@ print(tool.call_with_raw_arguments('{"miles": 3}'))
 # %% [markdown]
 # ## An agent
 #
-# The agent does the rest: it sends the query and the schemas, runs the calls that come back, sends the results, and so
-# on, until the model calls `final_answer`. Calling the agent gives the answer.
+# The agent does the rest: it sends the query and the schemas, runs the tool calls, and sends the results, until the
+# model calls `final_answer`. Calling the agent returns the answer.
 
 # %%
 walker = JsonAgent(walking_time, model=MODEL)
@@ -88,7 +87,7 @@ walker("How long does a brisk walk of 7.2 kilometres take?")
 walker
 
 # %% [markdown]
-# The conversation is a list of plain messages, in the form all providers share. It goes on from call to call.
+# The conversation is a list of plain messages, in OpenAI's form. It continues from call to call.
 
 # %%
 walker.show_history()
@@ -96,8 +95,8 @@ walker.show_history()
 # %% [markdown]
 # ## Where to walk in Kolkata
 #
-# The research agent has two tools: the weather and a web search. `agentkit_tools` has both. With `LIVE = True` they are
-# used; this notebook replays what they once said, so that it comes to the same end on every machine.
+# The research agent has two tools: the weather and a web search. `agentkit_tools` has both; `LIVE = True` uses them. By
+# default this notebook uses recorded results, so that it gives the same answer on every machine.
 
 # %%
 LIVE = False
@@ -107,12 +106,12 @@ if LIVE:
 else:
 
     def get_weather(place: str) -> str:
-        """Gets the current weather at a place."""
+        """Get the current weather at a place."""
         return f"{place}, West Bengal, India: moderate rain, 29 °C (feels like 34 °C), humidity 84 %, wind 9 km/h"
 
-    @agentkit.tool(effect="read", trust="untrusted")  # what is found on the web is data, never an instruction
+    @agentkit.tool(effect="read", trust="untrusted")  # web pages are data, never instructions
     def search_text(query: str) -> list[str]:
-        """Searches the web."""
+        """Search the web."""
         time.sleep(0.5)  # the web takes a moment
         return [
             "Maidan: Kolkata's largest park, 400 hectares of grass without shade; best when it is dry.",
@@ -126,26 +125,21 @@ researcher = JsonAgent([get_weather, search_text], model=MODEL, description=DESC
 print(researcher.instruction)
 
 # %% [markdown]
-# The embedded model matches words. It finds both tools in this query and calls them side by side, but it draws no
-# conclusion: it puts the results together.
+# The embedded model matches words. It finds both tools in this query and calls them concurrently. It draws no
+# conclusion: it joins the results.
 
 # %%
-answer = researcher("Get the weather in Kolkata, and search the web for the best places to walk in Kolkata.")
+text = researcher("Get the weather in Kolkata, and search the web for the best places to walk in Kolkata.")
 
 # %% [markdown]
-# This query is another matter: what to search for depends on the weather, and the answer on both. That takes a language
-# model. Here a script plays one, reply by reply; with a real `MODEL` it is left out, and nothing else changes.
-
+# In the next query the search depends on the weather, and the answer on both. That needs a language model. Here a
+# script plays one, reply by reply; with a real `MODEL` it is not used, and nothing else changes.
 
 # %%
-def call(name, **arguments):
-    return {"tool_calls": [{"name": name, "arguments": arguments}]}
-
-
 script = ScriptedModel(
     call("get_weather", place="Kolkata"),
     call("search_text", query="places to visit in Kolkata when it rains"),
-    call("final_answer", text="It rains at 29 °C: go to the Indian Museum, 35 galleries under one roof."),
+    answer("It rains at 29 °C: go to the Indian Museum, 35 galleries under one roof."),
 )
 query = "Based on the current weather of Kolkata, find the best place to visit."
 result = researcher.run(query, model=script if MODEL == "offline" else MODEL)
@@ -154,8 +148,8 @@ result.answer
 # %% [markdown]
 # ## What happened, and what it cost
 #
-# `run` gives more than the answer: the messages, every call with its result, the tokens and the dollars. At the end of
-# a cell the result shows them as a timeline.
+# `run` returns more than the answer: the messages, every call with its result, the tokens and the dollars. At the end
+# of a cell the result shows them as a timeline.
 
 # %%
 print(result.steps, "replies,", len(result.calls), "calls, ended with", repr(result.stopped))
@@ -167,8 +161,8 @@ result
 # %% [markdown]
 # ## In a notebook, and elsewhere
 #
-# A notebook runs on an event loop. The calls above work on it all the same; `await` works as well, and leaves the loop
-# free for other cells and widgets meanwhile.
+# A notebook runs on an event loop. The blocking calls above work there. `await` works too, and leaves the loop free for
+# widgets meanwhile.
 
 # %%
 walker.clear_history()

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Tools and schemas
 #
-# What can be a tool, what a model is told about it, and what becomes of the arguments it writes. No model is needed for
-# any of this: tools are plain objects, and they can be called as a model would call them.
+# What can be a tool, what a model reads about it, and how its arguments are validated. No model is needed: tools are
+# plain objects, and you can call them as a model would.
 
 # %%
 import datetime
@@ -16,9 +16,9 @@ from pydantic import BaseModel, Field
 from agentkit import Injected, JsonAgent, JsonTool, RunContext, ToolError, ToolRegistry, compare_locks, lint, lock, tool
 
 # %% [markdown]
-# ## What a type becomes
+# ## From types to schemas
 #
-# The schema shows what may be written; the function receives the real thing: the member of the enum, the date, the
+# The schema describes what the model may write. The function receives the Python value: the enum member, the date, the
 # object.
 
 
@@ -30,7 +30,7 @@ class Room(Enum):
 
 @dataclass
 class Guest:
-    """Somebody who stays.
+    """A person who stays.
 
     Attributes:
         name: As in the passport.
@@ -49,12 +49,12 @@ def book(
     nights: Annotated[int, Field(ge=1, le=30, description="How many nights.")] = 1,
     floor: Annotated[Literal["low", "high"], "Where the room should be."] = "low",
 ) -> str:
-    """Books a room.
+    """Book a room.
 
     Args:
         room: Its kind.
         arrival: The first day.
-        guests: All who come.
+        guests: All guests.
     """
     leaves = arrival + datetime.timedelta(nights)
     return f"{room.name}, {arrival:%d %B} to {leaves:%d %B}, for {' and '.join(guest.name for guest in guests)}"
@@ -67,9 +67,9 @@ print(book.call_with_raw_arguments('{"room": "double", "arrival": "2026-03-02", 
 print(book(Room.SINGLE, datetime.date(2026, 3, 2), [Guest("Bo")]))  # it is still the function
 
 # %% [markdown]
-# ## What a model reads when it was wrong
+# ## What a model reads after a mistake
 #
-# Every mistake at once, each under its parameter, with what was wanted and a valid example.
+# All mistakes at once, each under its parameter, with the expected schema and a valid example.
 
 # %%
 print(book.call_with_raw_arguments('{"room": "suite", "arrival": "soon", "guests": "Ada", "night": 45}').message)
@@ -77,7 +77,8 @@ print(book.call_with_raw_arguments('{"room": "suite", "arrival": "soon", "guests
 # %% [markdown]
 # ## One definition, eight dialects
 #
-# What a dialect cannot hold is not dropped in silence: it moves into a description, and `losses` tells what went where.
+# A constraint that a dialect cannot express is not dropped silently: it moves into a description, and `losses` lists
+# it.
 
 # %%
 for dialect in ("json", "openai", "openai_strict", "responses", "response_format", "anthropic", "gemini", "mcp"):
@@ -87,7 +88,7 @@ for loss in book.losses("gemini"):
     print(f"    {loss.path or '/'}: {loss.keyword} -> {loss.moved_to}")
 
 # %% [markdown]
-# Types that contain themselves are told with references, or unrolled where a provider has none.
+# Recursive types use references, or are unrolled where a provider does not support references.
 
 
 # %%
@@ -100,7 +101,7 @@ class Task(BaseModel):
 
 @tool
 def count(task: Task) -> int:
-    """Counts the tasks in a task, itself included."""
+    """Count the tasks in a task, itself included."""
     return 1 + sum(map(count, task.parts))
 
 
@@ -111,7 +112,7 @@ count.call_with_raw_arguments({"task": {"title": "move", "parts": [{"title": "pa
 # ## What else can be a tool
 #
 # Functions and coroutine functions, methods, partials, overloads, classes with `execute`, one pydantic model of
-# arguments, or a JSON Schema that somebody else wrote. The files `examples/tool_*.py` show one each.
+# arguments, or a foreign JSON Schema. The files `examples/tool_*.py` show one each.
 
 
 # %%
@@ -121,17 +122,17 @@ class Thermostat:
     degrees = 19.0
 
     def read(self) -> float:
-        """Reads the temperature that is set."""
+        """Read the temperature that is set."""
         return self.degrees
 
     async def turn_to(self, degrees: float) -> str:
-        """Sets the temperature."""
+        """Set the temperature."""
         self.degrees = degrees
         return f"set to {degrees:g}"
 
 
 class OpenDoorArgs(BaseModel):
-    """Opens a door of the house."""
+    """Open a door of the house."""
 
     door: Literal["front", "garden"] = Field(description="Which one.")
 
@@ -141,7 +142,7 @@ house = ToolRegistry.from_object(Thermostat()).prefixed("heating_")
 house = house.merged(
     JsonTool.from_model(OpenDoorArgs, lambda args: f"the {args.door} door is open"),
     JsonTool.from_schema(
-        name="light", description="Turns a light on.", parameters=schema, call=lambda room: f"light in the {room}"
+        name="light", description="Turn a light on.", parameters=schema, call=lambda room: f"light in the {room}"
     ),
 )
 house
@@ -150,15 +151,16 @@ house
 for name, arguments in [
     ("heating_turn_to", '{"degrees": 21}'),
     ("heating_read", "{}"),
-    ("openDoor", '{"door": "garden"}'),  # a slip of the name: repaired
-    ("lights", '{"room": "attic"}'),  # close, but is it meant? told, with a suggestion
+    ("openDoor", '{"door": "garden"}'),  # a misspelt name: repaired
+    ("lights", '{"room": "attic"}'),  # close, but not certain: an error with a suggestion
 ]:
     print(f"{name:16} {house.execute(name, arguments).content}")
 
 # %% [markdown]
 # ## What the model does not see
 #
-# A `RunContext`, and what is marked `Injected`, comes from the program: a connection, a user's name, the run itself.
+# Parameters of type `RunContext` or `Injected[T]` are filled by the program: a connection, a user's name, the run
+# itself.
 
 
 # %%
@@ -169,9 +171,9 @@ class Customer:
 
 @tool
 def my_orders(year: int, customer: Injected[Customer], run: RunContext) -> str:
-    """Lists the orders of a year."""
+    """List the orders of a year."""
     if year < 2000:
-        raise ToolError("there are no orders from before 2000")  # the model reads exactly this
+        raise ToolError("no orders exist from before 2000")  # the model reads exactly this
     return f"{customer.name} ordered tea in {year}"
 
 
@@ -182,8 +184,8 @@ agent("List my orders of the year 2024.")
 # %% [markdown]
 # ## Before others rely on it
 #
-# `lint` tells what a model or a provider will stumble over. `lock` writes the schemas down, and `compare_locks` says
-# which later change breaks those who rely on them; in a terminal: `agentkit lint`, `agentkit lock --check`.
+# `lint` reports definitions that mislead a model or that a provider rejects. `lock` records the schemas, and
+# `compare_locks` reports later changes that break callers; in a terminal: `agentkit lint`, `agentkit lock --check`.
 
 
 # %%
@@ -198,7 +200,7 @@ for finding in lint([send]):
 # %%
 @tool(name="light")
 def new_light(room: Literal["kitchen"], colour: str = "white") -> str:
-    """Turns a light on."""
+    """Turn a light on."""
     return f"{colour} light in the {room}"
 
 

@@ -1,23 +1,22 @@
 # %% [markdown]
 # # Reliability
 #
-# Models slip and providers fail. This notebook makes both happen, on purpose, and watches what an agent does about it.
-# A script plays the model, so that the slips come exactly where they are wanted; the provider is a server on this
-# machine. No key, no network.
+# Models make mistakes and providers fail. This notebook provokes both and shows how an agent reacts. A script plays the
+# model, so that each mistake comes at a known place; the provider is a server on this machine. No key, no network.
 
 # %%
 import sys
 
 import agentkit
 from agentkit import JsonAgent, Limits, ModelError, Paused, check_history, evidence, tool
-from agentkit.testing import ModelServer, ScriptedModel, chaos
+from agentkit.testing import ModelServer, ScriptedModel, answer, call, chaos
 
 agentkit.log.show(sys.stdout, colour=False)
 
 
 @tool(effect="read")
 def price_of(item: str, currency: str = "EUR", tags: list[str] | None = None) -> float:
-    """Looks up the price of an item of the shop.
+    """Look up the price of an item of the shop.
 
     Args:
         item: The item, "tea" or "coffee".
@@ -27,89 +26,86 @@ def price_of(item: str, currency: str = "EUR", tags: list[str] | None = None) ->
     return round({"tea": 3.5, "coffee": 4.25}[item] * {"EUR": 1, "USD": 1.1}[currency], 2)
 
 
-def call(name, arguments):
+def raw_call(name, arguments):
+    """Return the reply of a model that wrote `arguments` as this text."""
     return {"tool_calls": [{"name": name, "arguments": arguments}]}
 
 
-def answered(text):
-    return call("final_answer", {"text": text})
-
-
 # %% [markdown]
-# ## Slips that are repaired
+# ## Mistakes that are repaired
 #
-# What can only be meant in one way is run as it was meant, and each repair leaves a receipt: a warning in the
-# log, `result.repairs` afterwards. A valid value is never changed.
+# Arguments with only one possible reading are repaired and run. Each repair is recorded: as a warning in the log, and
+# in `result.repairs`. A valid value is never changed.
 
 # %%
-slips = ScriptedModel(
-    call("functions.priceOf", "```json\n{'item': 'tea', 'currency': 'USD',}\n```"),
-    call("price_of", '{"arguments": {"item": "coffee", "tags": "[\\"hot\\"]"}}'),
-    call("price_of", '{"item": "tea", "tags": "null"}'),
-    answered("Tea is 3.85 dollars."),
+script = ScriptedModel(
+    raw_call("functions.priceOf", "```json\n{'item': 'tea', 'currency': 'USD',}\n```"),
+    raw_call("price_of", '{"arguments": {"item": "coffee", "tags": "[\\"hot\\"]"}}'),
+    raw_call("price_of", '{"item": "tea", "tags": "null"}'),
+    answer("Tea is 3.85 dollars."),
 )
-result = JsonAgent(price_of, model=slips).run("What does tea cost in dollars?")
+result = JsonAgent(price_of, model=script).run("What does tea cost in dollars?")
 
 # %%
 for repair in result.repairs:
     print(repair)
 
 # %% [markdown]
-# ## Slips that are told
+# ## Mistakes that are reported to the model
 #
-# What could be meant in two ways, or in none, is not guessed. The model reads what was wrong and tries again; the run
-# goes on. Here: a tool that does not exist, a parameter that does not exist, arguments that were cut off, a text
-# instead of a call, and an error of the tool itself.
+# Where two readings are possible, or none, agentkit does not guess. The model reads the error and tries again; the run
+# continues. Here: an unknown tool, an unknown parameter, truncated arguments, a text instead of a call, and an error of
+# the tool itself.
 
 # %%
-lost = ScriptedModel(
-    call("cost_of", '{"item": "tea"}'),
-    call("price_of", '{"product": "tea"}'),
-    call("price_of", '{"item": "te'),
+script = ScriptedModel(
+    call("cost_of", item="tea"),
+    call("price_of", product="tea"),
+    raw_call("price_of", '{"item": "te'),
     "I think tea is cheap.",
-    call("price_of", '{"item": "cocoa"}'),
-    call("price_of", '{"item": "tea"}'),
-    answered("Tea is 3.50 euros."),
+    call("price_of", item="cocoa"),
+    call("price_of", item="tea"),
+    answer("Tea is 3.50 euros."),
 )
-result = JsonAgent(price_of, model=lost).run("What does tea cost?")
+result = JsonAgent(price_of, model=script).run("What does tea cost?")
 print(check_history(result.messages) or "the conversation is valid")
 
 # %% [markdown]
-# The result as a timeline, with the errors where they happened:
+# The result as a timeline, with the errors:
 
 # %%
 result
 
 # %% [markdown]
-# ## Answers that are not taken as they come
+# ## Answers that are checked
 #
-# `checks` look at the answer before it counts. `evidence()` wants every number in it to come from the query or a tool.
+# `checks` are called with the answer before it is accepted. With `evidence()`, every number must come from the query or
+# a tool.
 
 # %%
-boaster = ScriptedModel(
-    call("price_of", '{"item": "tea"}'), answered("Tea is 3.50 euros, 12 % off."), answered("Tea is 3.50 euros.")
+script = ScriptedModel(
+    call("price_of", item="tea"), answer("Tea is 3.50 euros, 12 % off."), answer("Tea is 3.50 euros.")
 )
-JsonAgent(price_of, model=boaster, checks=[evidence()])("What does tea cost?")
+JsonAgent(price_of, model=script, checks=[evidence()])("What does tea cost?")
 
 # %% [markdown]
 # ## A provider that fails
 #
-# `ModelServer` speaks the providers' HTTP on this machine, faults included. Here: too many requests, a connection that
-# is reset, an overloaded server, and in between the two replies that were wanted. Only the request to the model is made
-# again; no tool runs twice.
+# `ModelServer` speaks the providers' HTTP on this machine, faults included. Here the server is rate limited, then
+# overloaded, and gives the two replies in between. Only the request to the model is retried; no tool runs twice.
 
 # %%
 busy = {"status": 429, "headers": {"Retry-After": "0"}, "message": "slow down"}
 overloaded = {"status": 503, "headers": {"Retry-After": "0"}, "message": "overloaded"}
-replies = [busy, call("price_of", {"item": "tea"}), overloaded, busy, answered("Tea is 3.50 euros.")]
+replies = [busy, call("price_of", item="tea"), overloaded, busy, answer("Tea is 3.50 euros.")]
 with ModelServer(replies) as server:
     agent = JsonAgent(price_of, model="openai/gpt-4o-mini", api_base=server.api_base("openai"), api_key="test-key")
     result = agent.run("What does tea cost?")
 print(len(server.requests), "requests,", result.steps, "replies,", len(server.violations), "rules broken")
 
 # %% [markdown]
-# What cannot pass by waiting is raised at once, and says what to do. Nothing that was paid for is lost: the error
-# carries the history and the usage.
+# A permanent failure is raised at once, with a remedy. Nothing that was paid for is lost: the error carries the history
+# and the usage.
 
 # %%
 with ModelServer({"status": 401, "message": "Incorrect API key provided"}) as server:
@@ -123,14 +119,14 @@ with ModelServer({"status": 401, "message": "Incorrect API key provided"}) as se
 # %% [markdown]
 # ## Chaos
 #
-# `chaos` puts faults of all these kinds at random in front of any model, with the same seed in the same way. A hundred
-# runs, each with its own faults: the answer must be the same each time.
+# `chaos` injects faults of all these kinds into any model, at random; the same seed gives the same faults. Here are a
+# hundred runs, each with its own faults: the answer must be the same each time.
 
 # %%
 agentkit.log.hide()
 answers, faults = set(), []
 for seed in range(100):
-    script = ScriptedModel(call("price_of", '{"item": "tea"}'), answered("3.50 euros"))
+    script = ScriptedModel(call("price_of", item="tea"), answer("3.50 euros"))
     model = chaos(script, seed, rate=0.5)
     answers.add(JsonAgent(price_of, model=model)("What does tea cost?"))
     faults += [injected.fault for injected in model.injected]
@@ -140,41 +136,42 @@ agentkit.log.show(sys.stdout, colour=False)
 # %% [markdown]
 # ## Limits
 #
-# A run has an end: in steps, tokens, seconds, dollars, tool calls. At the limit the model is asked for its answer one
-# last time, so what was found out is not thrown away.
+# Limits end a run: steps, tokens, seconds, dollars, tool calls. At a limit one final request asks for the answer, so
+# that the results are not lost.
 
 
 # %%
-def undecided(request):
-    return answered("Tea is 3.50 euros, more I could not find out.") if request.tool_choice != "auto" else look
+def reply_forever(request):
+    is_final = request.tool_choice != "auto"
+    return answer("Tea is 3.50 euros, more I could not find out.") if is_final else call("price_of", item="tea")
 
 
-look = call("price_of", '{"item": "tea"}')
-endless = ScriptedModel([undecided] * 20)
-result = JsonAgent(price_of, model=endless, limits=Limits(tool_calls=2)).run("Compare all prices.")
+result = JsonAgent(price_of, model=ScriptedModel([reply_forever] * 20), limits=Limits(tool_calls=2)).run(
+    "Compare all prices."
+)
 result.stopped
 
 # %% [markdown]
-# ## A person's word
+# ## Approvals
 #
-# A tool with `effect="danger"` waits for one. Without somebody to ask the run pauses; it is a conversation like any
-# other, can be saved, and goes on when the decision is there, tomorrow and in another process if need be.
+# A call of a tool with `effect="danger"` needs approval. Without `approve=` the run pauses. The session can be saved,
+# and continues with the decision, also on another day and in another process.
 
 
 # %%
 @tool(effect="danger")
 def order(item: str, pieces: int) -> str:
-    """Orders an item."""
+    """Order an item."""
     return f"ordered: {pieces} times {item}"
 
 
-buyer = ScriptedModel(call("order", '{"item": "tea", "pieces": 500}'), answered("I ordered 5 packs of tea."))
-agent = JsonAgent(order, model=buyer)
+script = ScriptedModel(call("order", item="tea", pieces=500), answer("I ordered 5 packs of tea."))
+agent = JsonAgent(order, model=script)
 try:
     agent("We need tea.")
 except Paused as pause:
     session, waiting = pause.session, pause.calls
-    print("waits:", *(f"{call.name}({call.arguments})" for call in waiting))
+    print("waits:", *(f"{each.name}({each.arguments})" for each in waiting))
 
 # %%
 agent(session=session, approvals={waiting[0].id: {"item": "tea", "pieces": 5}})
@@ -182,8 +179,8 @@ agent(session=session, approvals={waiting[0].id: {"item": "tea", "pieces": 5}})
 # %% [markdown]
 # ## Without a network
 #
-# The bundled tools say honestly when they cannot do their work, and the agent says it too. (Nobody listens at this
-# address, which is how it looks without a network.)
+# A bundled tool that fails raises an error with the reason, and the agent's answer contains it. (No server listens at
+# this address, as without a network.)
 
 # %%
 from agentkit_tools import get_weather, weather

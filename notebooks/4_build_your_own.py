@@ -1,10 +1,9 @@
 # %% [markdown]
 # # Build your own: a model, a policy, a listener
 #
-# The loop of an agent does nothing itself. It yields *effects*, "ask the model", "run these calls", and is sent what
-# came of them. A *model* is whoever answers the first kind; a *policy* stands between the loop and the world and
-# decides what becomes of an effect; a *listener* is shown what happens. Each of the three is a few lines, and none of
-# them needs to know the others.
+# The loop of an agent does no I/O. It yields *steps* ("ask the model", "run these tool calls") and receives their
+# outcomes. A *model* answers the first kind. A *policy* stands between the loop and the driver and decides about each
+# step. A *listener* receives events. Each of the three takes a few lines and is independent of the others.
 
 # %%
 import json
@@ -15,23 +14,22 @@ from dataclasses import replace
 
 import agentkit
 from agentkit import JsonAgent, Session, ToolCall, Usage
-from agentkit.core.flow import around, ask
-from agentkit.core.messages import assistant
-from agentkit.engine.model import AskModel, ModelAsked, ModelReplied, Reply, TextDelta
-from agentkit.tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
+from agentkit.events import ModelAsked, ModelReplied, ToolFinished, ToolStarted
+from agentkit.models import Reply, TextDelta, assistant
+from agentkit.policies import AskModel, CallTools, around, ask
 
 
 def area(width: float, height: float) -> float:
-    """Calculates the area of a rectangle."""
+    """Calculate the area of a rectangle."""
     return width * height
 
 
 # %% [markdown]
 # ## A model
 #
-# It has a name and two generators, `ask` and `aask`, which yield the deltas, if there are any, and the `Reply` last.
-# This one knows a single trick: it calls the first tool with the numbers it finds. A real backend sends
-# `request.messages` and `request.tools.schemas("openai")` to wherever its model lives.
+# A model has a name and two generators, `ask` and `aask`, which may yield deltas and yield the `Reply` last. This one
+# calls the first tool with the numbers of the query. A real backend sends `request.messages` and
+# `request.tools.schemas("openai")` to its provider.
 
 
 # %%
@@ -39,13 +37,13 @@ class Parrot:
     name = "parrot-1"
 
     def ask(self, request):
-        heard = request.messages[-1]
-        if heard["role"] == "user":
+        last = request.messages[-1]
+        if last["role"] == "user":
             tool = next(tool for tool in request.tools.values() if tool is not request.tools.answer)
-            numbers = map(float, re.findall(r"\d+(?:\.\d+)?", heard["content"]))
+            numbers = map(float, re.findall(r"\d+(?:\.\d+)?", last["content"]))
             name, arguments = tool.name, dict(zip(tool.parameters["properties"], numbers, strict=False))
         else:
-            name, arguments = "final_answer", {"text": f"Squawk! {heard['content']}!"}
+            name, arguments = "final_answer", {"text": f"Squawk! {last['content']}!"}
         if request.stream:
             yield TextDelta("Squawk! ")
         message = assistant(None, [ToolCall(f"call_{len(request.messages)}", name, json.dumps(arguments))])
@@ -60,7 +58,7 @@ agent = JsonAgent(area, model=Parrot())
 agent("How large is a room of 4 by 5.5 metres?")
 
 # %% [markdown]
-# Everything an agent can do, it does with this model too: streams, for example, and `await`.
+# All features of an agent work with this model too: streams, for example, and `await`.
 
 # %%
 print([type(event).__name__ for event in agent.stream("And one of 3 by 3?")])
@@ -70,70 +68,70 @@ result.answer
 # %% [markdown]
 # ## A policy
 #
-# A policy turns a flow of effects into another one. `around` makes one of a generator that handles a single effect: it
-# may change the effect, answer it itself, ask again, or refuse. It does no I/O, and therefore serves blocking and
-# asynchronous runs alike.
+# A policy is a function from flow to flow. `around` makes one from a generator that handles a single step. The
+# generator may change the step, answer it itself, repeat it, or raise. It does no I/O, so it works in blocking and
+# async runs.
 #
-# This one looks only: it shows the effects as they pass.
+# The first policy only prints the steps.
 
 
 # %%
-def watched(effect):
-    print("wish:   ", type(effect).__name__)
-    outcome = yield from ask(effect)
-    if isinstance(effect, AskModel | CallTools):
+def print_step(step):
+    print("step:   ", type(step).__name__)
+    outcome = yield from ask(step)
+    if isinstance(step, AskModel | CallTools):
         print("outcome:", type(outcome).__name__)
     return outcome
 
 
-JsonAgent(area, model=Parrot(), policies=[around(watched)])("How large is a room of 4 by 5 metres?")
+JsonAgent(area, model=Parrot(), policies=[around(print_step)])("How large is a room of 4 by 5 metres?")
 
 # %% [markdown]
-# This one changes what the model reads: addresses are hidden from it, while the conversation keeps them.
+# The second policy changes what the model reads: it hides addresses, which the history keeps.
 
 
 # %%
-def customer(name: str) -> str:
-    """Looks up a customer."""
+def find_customer(name: str) -> str:
+    """Look up a customer."""
     return f"{name}, customer since 2019, ada@example.org"
 
 
-def discreet(effect):
-    hidden = json.loads(re.sub(r"[\w.+-]+@[\w.-]+\w", "<address>", json.dumps(list(effect.request.messages))))
-    return (yield from ask(replace(effect, request=replace(effect.request, messages=hidden))))
+def hide_addresses(step):
+    hidden = json.loads(re.sub(r"[\w.+-]+@[\w.-]+\w", "<address>", json.dumps(list(step.request.messages))))
+    return (yield from ask(replace(step, request=replace(step.request, messages=hidden))))
 
 
 embedded = "offline"  # it repeats what it reads
-agent = JsonAgent(customer, model=embedded, policies=[around(discreet, AskModel)])
+agent = JsonAgent(find_customer, model=embedded, policies=[around(hide_addresses, AskModel)])
 result = agent.run('Look up the customer "Ada".')
-print("the model said:", result.answer)
-print("the tool said: ", result.calls[0].content)
+print("the model read:   ", result.answer)
+print("the tool returned:", result.calls[0].content)
 
 # %% [markdown]
-# And this one answers a request that was made before without asking again: a cache, in ten lines.
+# The third policy answers a repeated request without asking the model: a cache, in ten lines.
 
 
 # %%
-def remembered(known):
-    def handle(effect):
-        key = json.dumps([effect.model.name, list(effect.request.messages)])
-        if key not in known:
-            known[key] = yield from ask(effect)
-        return known[key]
+def cache_replies(cache):
+    def handle(step):
+        key = json.dumps([step.model.name, list(step.request.messages)])
+        if key not in cache:
+            cache[key] = yield from ask(step)
+        return cache[key]
 
     return around(handle, AskModel)
 
 
-known = {}
-agent = JsonAgent(area, model=Parrot(), policies=[remembered(known)])
+cache = {}
+agent = JsonAgent(area, model=Parrot(), policies=[cache_replies(cache)])
 for _ in range(3):
-    print(agent.run("4 by 5?", session=Session()).answer, "|", len(known), "replies known")
+    print(agent.run("4 by 5?", session=Session()).answer, "|", len(cache), "replies cached")
 
 # %% [markdown]
 # ## A listener
 #
-# A listener is a function of one event. It cannot change anything, so nothing can go wrong with it but itself. This one
-# measures who takes how long.
+# A listener is a function of one event. It observes a run and cannot change it. This one measures the time of each
+# request and each call.
 
 
 # %%
@@ -157,7 +155,7 @@ class Stopwatch:
 
 
 def slow_area(width: float, height: float) -> float:
-    """Calculates an area, slowly."""
+    """Calculate an area, slowly."""
     time.sleep(0.3)
     return width * height
 
@@ -167,11 +165,10 @@ JsonAgent(slow_area, model=Parrot(), listeners=[stopwatch])("4 by 5?")
 print(*stopwatch.lines, sep="\n")
 
 # %% [markdown]
-# The log is a listener as well, and so are the live view of the terminal and the traces. What a listener may see:
+# The log is a listener as well, and so are the live view of the terminal and the traces. The events of one run:
 
 # %%
 agentkit.log.show(sys.stdout, colour=False)
 events = list(JsonAgent(area, model=Parrot()).stream("6 by 7?"))
 agentkit.log.hide()
-for event in events:
-    print(f"{type(event).__module__:20} {type(event).__name__}")
+print(*(type(event).__name__ for event in events))

@@ -1,6 +1,6 @@
-"""Runs the notebooks and writes them with their outputs: `python notebooks/refresh.py`.
+"""Run the notebooks and write them with their outputs: `python notebooks/refresh.py`.
 
-Each is kept as text (`1_walk.py`, the one to edit) and, made from it, as a notebook with outputs (`1_walk.ipynb`).
+Each notebook is a text to edit (`1_walk.py`) and, made from it, a notebook with outputs (`1_walk.ipynb`).
 """
 
 import os
@@ -16,13 +16,18 @@ from traitlets.config import Config
 FOLDER = Path(__file__).parent
 TEXTS = sorted(FOLDER.glob("[0-9]*.py"))
 ENVIRONMENT = re.compile(r"AGENTKIT_|.*_(KEY|TOKEN|SECRET|PASSWORD)$|PYTEST_|FORCE_COLOR|NO_COLOR")
-"""Variables that could change what a notebook says."""
+"""Variables that could change the output of a notebook."""
 
 
-def executed(text: Path, **environment: str) -> nbformat.NotebookNode:
-    """The notebook of a text, run in a fresh kernel with no variables from outside but `environment`.
+def execute(text: Path, **environment: str) -> nbformat.NotebookNode:
+    """Return the notebook of a text, run in a fresh kernel whose environment has only neutral variables.
 
-    What was shown while a cell worked, and is empty when it is done, is left out.
+    Args:
+        text: The jupytext file.
+        environment: More variables for the kernel.
+
+    Returns:
+        The notebook with outputs.  Progress displays, which are empty when a cell has ended, are removed.
     """
     notebook = jupytext.read(text)
     notebook.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
@@ -30,7 +35,7 @@ def executed(text: Path, **environment: str) -> nbformat.NotebookNode:
         cell.id, cell.metadata = f"cell-{number}", {}
     outside = {name: value for name, value in os.environ.items() if not ENVIRONMENT.match(name)}
     where = {"metadata": {"path": str(text.parent)}}
-    quiet = Config(KernelManager={"transport_encryption": "auto"})  # else the kernel warns that it has none
+    quiet = Config(KernelManager={"transport_encryption": "auto"})  # otherwise the kernel warns about its absence
     client = NotebookClient(notebook, timeout=50, record_timing=False, resources=where, config=quiet)
     client.execute(env={**outside, **environment})
     for cell in notebook.cells:
@@ -41,5 +46,5 @@ def executed(text: Path, **environment: str) -> nbformat.NotebookNode:
 
 if __name__ == "__main__":
     for text in TEXTS:
-        nbformat.write(executed(text), text.with_suffix(".ipynb"))
+        nbformat.write(execute(text), text.with_suffix(".ipynb"))
         print(text.with_suffix(".ipynb").name, file=sys.stderr)

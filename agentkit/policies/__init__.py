@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..engine.loop import agent_loop as agent_loop
     from ..engine.model import AskModel as AskModel
     from ..tools.execution.call_tools import CallTools as CallTools
+    from .answer_checks import Material as Material
     from .answer_checks import check_answers as check_answers
     from .approval import approve as approve
     from .calls_in_text import text_calls as text_calls
@@ -44,7 +45,7 @@ _HOMES = {
     "core.flow": ["Emit", "Flow", "Policy", "Sleep", "adrive", "apply_policies", "around", "ask", "drive", "interpret"],
     "engine.loop": ["agent_loop"],
     "engine.model": ["AskModel"],
-    "policies.answer_checks": ["check_answers"],
+    "policies.answer_checks": ["Material", "check_answers"],
     "policies.approval": ["approve"],
     "policies.calls_in_text": ["text_calls"],
     "policies.compaction": ["compact"],

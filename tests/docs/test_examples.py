@@ -1,4 +1,4 @@
-"""The examples, each as a person runs it: by itself, offline, with nothing to say on standard error."""
+"""Each example runs by itself, offline, with nothing on standard error."""
 
 import os
 import re
@@ -15,7 +15,7 @@ EXAMPLES = {
     "files_with_approvals.py": [
         "notes.txt.*buy tea",
         "keys.txt.*Denied: only logs",
-        "waits for a word: .*old.log",
+        "waits for approval: .*old.log",
         r'left: \["keys.txt","notes.txt"\]',
     ],
     "killed_and_continued.py": [
@@ -24,7 +24,11 @@ EXAMPLES = {
         r'pay: OutcomeUnknown: (?s:.*)payments: \["gas","water"\]',
     ],
     "own_model.py": ["It is 22.0!", r"parrot-1: 2 replies, \d+ words read", r"streamed: \['Squawk! ', "],
-    "own_policy.py": [r"(?s)\(this reply was known\).*the second time: Ada has", "said: .*ada@", "read: .*<address>"],
+    "own_policy.py": [
+        r"(?s)\(this reply was cached\).*the second time: Ada has",
+        "returned: .*ada@",
+        "read: .*<address>",
+    ],
     "quickstart.py": ["15% of 2,340.*\n    351.0", "days_between .*: 34"],
     "research.py": [
         "moderate rain",
@@ -39,7 +43,7 @@ EXAMPLES = {
         "84 trees",
         "(?s)==.*== after 2 replies",
     ],
-    "testing_agents.py": ["(?s)(passed: test_.*){3}", "was told: .*item: missing", "5 requests for 2 replies"],
+    "testing_agents.py": ["(?s)(passed: test_.*){3}", "model read: .*item: missing", "5 requests for 2 replies"],
     "tool_annotate.py": [r"(?m)^12\.50 euros"],
     "tool_args_model.py": [r"(?m)^menu_price \(pizza\): 9\.5"],
     "tool_class.py": [r"(?m)^12 pieces of tea"],
@@ -70,15 +74,15 @@ def test_no_example_is_forgotten():
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_runs_offline_and_says_what_it_should(name, tmp_path):
+def test_an_example_runs_offline_and_prints_what_it_should(name, tmp_path):
     done = run(ROOT / "examples" / name, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    for said in EXAMPLES[name]:
-        assert re.search(said, done.stdout), f"{said!r} is missing in:\n{done.stdout}"
+    for expected in EXAMPLES[name]:
+        assert re.search(expected, done.stdout), f"{expected!r} is missing in:\n{done.stdout}"
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_is_short_and_tells_how_to_run_it(name):
+def test_an_example_is_short_and_states_how_to_run_it(name):
     text = (ROOT / "examples" / name).read_text()
     assert len(text.splitlines()) < 60
     intro = text.split('"""')[1]

@@ -1,4 +1,4 @@
-"""The notebooks: the text and the notebook of each are one, and what the notebook shows is what happens today."""
+"""Each notebook has the cells of its text, and shows the output that running it gives today."""
 
 import importlib.util
 import re
@@ -30,11 +30,11 @@ CHANGING = {
     r"127\.0\.0\.1:\d+": "127.0.0.1:PORT",
     r"(?:/[\w.@+-]+){2,}/(?=[\w.-]+\.py)": "PATH/",
 }
-"""What differs from run to run and from machine to machine."""
+"""Parts of an output that differ from run to run and from machine to machine."""
 
 
 def shown(cell):
-    """What a cell showed as text, apart from what may differ; nothing of its rich views, which are tested elsewhere."""
+    """Return the text output of a cell without the parts that may differ; rich views are tested elsewhere."""
     texts = []
     for output in cell.outputs:
         if output.output_type == "stream":
@@ -72,7 +72,7 @@ def test_a_notebook_runs_offline_and_shows_what_it_showed(path, tmp_path):
     startup.mkdir(parents=True)
     (startup / "00.py").write_text(STARTUP)
     stored = nbformat.read(path.with_suffix(".ipynb"), 4)
-    fresh = refresh.executed(path, IPYTHONDIR=str(tmp_path))
+    fresh = refresh.execute(path, IPYTHONDIR=str(tmp_path))
     for old, new in zip(code(stored), code(fresh), strict=True):
         assert shown(old) == shown(new), f"stale: run python notebooks/refresh.py\n{new.source}"
 

@@ -1,4 +1,4 @@
-"""The README does what it says: every snippet runs, offline."""
+"""Every snippet of the README runs, offline, and prints what it shows."""
 
 import socket
 from pathlib import Path
@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 from snippets import run_document
 
+import agentkit
+
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 
 
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch):
-    """A machine without a network: names do not resolve (which is an answer of the world, not a fault of the test)."""
+    """Simulate a machine without a network: names do not resolve."""
 
     def no_such_host(host, *_, **__):
         raise socket.gaierror(socket.EAI_NONAME, "no network here")
@@ -22,13 +24,16 @@ def _offline(monkeypatch):
 
 def test_the_snippets_of_the_readme_run(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert run_document(README, lambda: capsys.readouterr().out) >= 3
+    try:
+        assert run_document(README, lambda: "".join(capsys.readouterr())) >= 2
+    finally:
+        agentkit.log.hide()
 
 
 def test_the_readme_is_one_page():
-    assert len(README.read_text().splitlines()) <= 250
+    assert len(README.read_text().splitlines()) <= 170
 
 
-def test_the_readme_tells_of_every_floor_and_command():
+def test_the_readme_names_both_commands_and_the_first_steps():
     for part in ("make demo", "make test", "pip install", "AGENTKIT_MODEL", "agentkit run"):
         assert part in README.read_text()

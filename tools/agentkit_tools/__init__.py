@@ -1,6 +1,7 @@
-"""Tools for any agent: plain typed functions, registered as everyone registers their own.
+"""Tools for any agent: plain typed functions, written as a user writes them.
 
-Two of them need `requests` and `ddgs` (`pip install "agentkit[tools]"`), which are imported at the first call.
+`get_weather` needs `requests` and `search_text` needs `ddgs` (`pip install ddgs requests`); both are imported at the
+first call.
 """
 
 from collections.abc import Callable

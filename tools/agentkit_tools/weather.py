@@ -190,7 +190,7 @@ def _get_json(url: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     try:
         import requests
     except ImportError:
-        raise ImportError('get_weather needs requests: pip install "agentkit[tools]"') from None
+        raise ImportError("get_weather needs the package requests: pip install ddgs requests") from None
     host = urlsplit(url).hostname
 
     def get() -> tuple[requests.Response, bytes]:

@@ -60,7 +60,7 @@ def search_text(query: str, max_results: int = 5) -> list[SearchResult]:
         from ddgs import DDGS
         from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
     except ImportError:
-        raise ImportError('search_text needs ddgs: pip install "agentkit[tools]"') from None
+        raise ImportError("search_text needs the package ddgs: pip install ddgs requests") from None
     if not query.strip():
         raise ToolError("The query is empty.")
     if len(query) > MAX_QUERY:

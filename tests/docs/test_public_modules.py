@@ -1,0 +1,54 @@
+"""The documentation, the examples, the notebooks and the bundled tools use public modules only."""
+
+import ast
+import re
+from pathlib import Path
+
+import jupytext
+import pytest
+from snippets import blocks
+
+ROOT = Path(__file__).parents[2]
+PUBLIC = {
+    "agentkit", "agentkit.events", "agentkit.policies", "agentkit.models", "agentkit.testing", "agentkit.testing.server",
+    "agentkit.journal", "agentkit.secrets",
+}  # fmt: skip
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PROGRAMS = [*sorted((ROOT / "examples").glob("*.py")), *sorted((ROOT / "tools" / "agentkit_tools").glob("*.py"))]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.py"))
+
+
+def sources(path):
+    """Return the Python sources of a document, a notebook or a program."""
+    if path.suffix == ".md":
+        return [block.body for block in blocks(path) if block.language == "python"]
+    if path in NOTEBOOKS:
+        return [cell.source for cell in jupytext.read(path).cells if cell.cell_type == "code"]
+    return [path.read_text()]
+
+
+def imported_modules(source):
+    """Yield the modules of agentkit that a source imports from."""
+    tree = compile(source, "snippet", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("path", [*DOCUMENTS, *PROGRAMS, *NOTEBOOKS], ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_deeper_than_the_public_modules_is_imported(path):
+    modules = {module for source in sources(path) for module in imported_modules(source)}
+    assert {module for module in modules if module.split(".")[0] == "agentkit"} <= PUBLIC
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_reference_names_things_by_their_public_modules(path):
+    for name in re.findall(r"^::: ([\w.]+)$", path.read_text(), re.MULTILINE):
+        assert name.rpartition(".")[0] in PUBLIC, name
+
+
+@pytest.mark.parametrize("path", [*DOCUMENTS, *PROGRAMS, *NOTEBOOKS], ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_installs_agentkit_from_the_package_index(path):
+    assert not re.search(r"""pip install (-\S+ )*["']?agentkit\b""", path.read_text())
