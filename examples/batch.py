@@ -14,7 +14,7 @@ def population_of(city: str) -> int:
     return POPULATION[city]
 
 
-agent = JsonAgent([population_of], answer=int)  # every answer is a number, or there is none
+agent = JsonAgent([population_of], answer=int)  # every answer is an integer, or the query fails
 queries = [f"What is the population of {city}?" for city in (*POPULATION, "Atlantis")]
 
 total = Usage()
