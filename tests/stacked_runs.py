@@ -13,7 +13,7 @@ from agentkit.policies.final_request import Landing, landing
 from agentkit.policies.incomplete_replies import refusals, whole_replies
 from agentkit.policies.limits import limit
 from agentkit.policies.loop_detection import stuck
-from agentkit.tools.final_answer import answer_tool
+from agentkit.tools.final_answer import make_answer_tool
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Ran:
 def flow_of(model, *tools, answer=str, limits=None, max_steps=50, stream=False, history=None, inner=()) -> Flow[Any]:
     """The loop under its policies, those of `inner` the nearest to it."""
     policies = (*inner, landing(), stuck(), whole_replies(), refusals(), limit(limits, max_steps))
-    registry = ToolRegistry(*tools, answer=answer_tool(answer))
+    registry = ToolRegistry(*tools, answer=make_answer_tool(answer))
     history = [user("go")] if history is None else history
     loop = agent_loop(model, registry, history, text_ends=answer is str, stream=stream)
     return apply_policies(loop, policies)

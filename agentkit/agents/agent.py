@@ -23,10 +23,10 @@ from ..policies.retries import WAITS
 from ..policies.timeouts import TOOL_TIMEOUT
 from ..sessions.journal.store import Errors, Place, placed
 from ..sessions.session import Session
-from ..tools.final_answer import answer_tool
+from ..tools.final_answer import make_answer_tool
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
-from ..tools.settings import Repairing
+from ..tools.settings import RepairMode
 from ..views.html import agent_view
 from ..views.log import log, show_messages
 from .agent_tool import agent_tool
@@ -101,7 +101,7 @@ class JsonAgent(Generic[T]):
         sequential: bool = False,
         approve: Decide | Literal["ask"] | None = None,
         checks: Sequence[Check] = (),
-        repair: Repairing = "safe",
+        repair: RepairMode = "safe",
         tool_mode: ToolMode = "auto",
         max_result: int = MAX_RESULT,
         deps: Any = None,
@@ -113,7 +113,7 @@ class JsonAgent(Generic[T]):
         **options: Any,
     ) -> None:
         more, self._choose = told_apart(tools)
-        self.handoffs, form = by_name(handoffs), answer_tool(answer)
+        self.handoffs, form = by_name(handoffs), make_answer_tool(answer)
         self.tools = ToolRegistry(functions, more, handoff_tools(self.handoffs), answer=form, repair=repair)
         if len(self.tools) == 1 and answer is str and self._choose is None:
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")

@@ -109,7 +109,7 @@ def _marked(bound: BoundCall, chosen: BoundCall, names: set[str], handed: int) -
         text = f"Not run: {chosen.call.name} was called in the same turn."
     else:
         return bound
-    return bound.refused(text)
+    return bound.refuse(text)
 
 
 def _told(result: ToolResult) -> ToolResult:

@@ -33,7 +33,7 @@ from ..core.messages import (
     tool_message,
     user,
 )
-from ..tools.execution.call import ANSWERED, BoundCall, ToolResult
+from ..tools.execution.call import ANSWER_RESULT, BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.registry import ToolRegistry
 from .history import normalize_reply
@@ -138,6 +138,6 @@ def is_open(messages: Sequence[Message]) -> bool:
     for message in reversed(messages):
         if message["role"] != "tool":
             return message["role"] == "user" or bool(message.get("tool_calls"))
-        if message.get("content") == ANSWERED:
+        if message.get("content") == ANSWER_RESULT:
             return False
     return False

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from ..core.flow import Event
 from ..schemas import ModelSchema
-from ..tools.final_answer import WRAPPING
+from ..tools.final_answer import ANSWER_KEY
 from ..tools.json_tool import JsonTool
 from .model import ModelAsked, ModelReplied, ToolCallDelta
 
@@ -42,7 +42,7 @@ class PartialAnswerReader:
         fields = list(tool.parameters["properties"].items())
         is_whole = len(fields) == 1 and not isinstance(tool.arguments, ModelSchema)
         self._key = fields[0][0] if is_whole else None
-        self._wrapping = None if is_whole or WRAPPING in dict(fields) else WRAPPING
+        self._wrapping = None if is_whole or ANSWER_KEY in dict(fields) else ANSWER_KEY
         self._is_text = is_whole and fields[0][1].get("type") == "string"
         self._index: int | None = None
         self._reader: _TextReader | _DataReader = _DataReader(None, None)

@@ -10,9 +10,9 @@ from typing_extensions import TypeVar
 from ..core.display import display_with
 from ..core.flow import Event
 from ..core.messages import Message, ToolCall, Usage
-from ..tools.arguments import Repair
+from ..tools.arguments.repair import Repair
 from ..tools.execution.call import ToolResult
-from ..tools.results.result_text import render
+from ..tools.results.result_text import render_text
 from .model import ModelReplied
 from .trace import Trace
 
@@ -67,7 +67,7 @@ class Result(Generic[T]):
     @property
     def text(self) -> str:
         """The answer as text: a string unchanged, data as JSON."""
-        return render(self.answer)
+        return render_text(self.answer)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as a JSON object; the answer as plain data."""

@@ -17,7 +17,7 @@ from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Reply
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
-from ..tools.final_answer import as_call, takes_text
+from ..tools.final_answer import make_answer_call, takes_text
 
 Check: TypeAlias = Callable[..., object]
 """Takes the answer, or the answer and the `Material` of the run; raises what is wrong with it."""
@@ -86,7 +86,7 @@ class _Trial:
         text = text_of(reply.message)
         if answer is None or not text or self.texts < 2 or not takes_text(answer):
             return reply
-        return replace(reply, message={**reply.message, **assistant(None, [as_call(text, answer)])})
+        return replace(reply, message={**reply.message, **assistant(None, [make_answer_call(text, answer)])})
 
     def checked(self, bound: BoundCall) -> BoundCall:
         """The call; that of the answer fails if a check does."""

@@ -176,7 +176,7 @@ class _Desk:
         self.approvals.waiting[:] = [call.id for call in waiting]
         if waiting:
             raise paused(waiting, self.problems)
-        return tuple(bound.within(AUTHORITY, self.authority) for bound in decided if bound is not None)
+        return tuple(bound.with_variable(AUTHORITY, self.authority) for bound in decided if bound is not None)
 
     @property
     def authority(self) -> Authority:

@@ -10,7 +10,7 @@ from ..core.context import RunContext
 from ..core.flow import Emit, Flow, Policy, WarningEvent, around, ask
 from ..core.messages import Message, ToolCall, assistant, text_of
 from ..engine.model import AskModel, Reply, Request
-from ..tools.text_calls import Written, written_calls
+from ..tools.text_calls.reply import TextCalls, find_text_calls
 
 _INCOMPLETE = ("length", "content_filter")
 
@@ -44,11 +44,11 @@ def text_calls(context: RunContext[Any] | None = None) -> Policy:
     return around(handle, AskModel)
 
 
-def _calls_in(reply: Reply, request: Request, context: RunContext[Any] | None) -> Written | None:
+def _calls_in(reply: Reply, request: Request, context: RunContext[Any] | None) -> TextCalls | None:
     message = reply.message
     if message.get("tool_calls") or reply.finish_reason in _INCOMPLETE or not (text := text_of(message)):
         return None
-    found = written_calls(text, request.tools)
+    found = find_text_calls(text, request.tools)
     if found is None or any(is_quoted(call.source, request.messages) for call in found.calls):
         return None
     bound = (request.tools.bind(ToolCall("", call.name, call.arguments), context) for call in found.calls)

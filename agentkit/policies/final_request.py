@@ -16,7 +16,7 @@ from ..core.messages import ToolCall, assistant, text_of, user
 from ..engine.model import AskModel, Reply
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
-from ..tools.final_answer import as_call
+from ..tools.final_answer import make_answer_call
 from ..tools.registry import ToolRegistry
 
 LAST = (
@@ -96,7 +96,7 @@ class _Landing:
         answer = self.tools.answer
         if answer is None or not text:
             return None
-        call = as_call(text, answer)
+        call = make_answer_call(text, answer)
         return call if self.tools.bind(call, self.context).problem is None else None
 
     def _left(self, bound: BoundCall) -> BoundCall:
@@ -104,7 +104,7 @@ class _Landing:
         if bound.tool is not None and bound.tool is self.tools.answer:
             self.partial = bound.call.arguments
             return bound
-        return bound.refused(NOT_RUN)
+        return bound.refuse(NOT_RUN)
 
     def _failed(self, ending: LimitExceeded | NoAnswer, said: str = "") -> RunError:
         ending.partial = said or self.partial or ending.partial

@@ -124,8 +124,8 @@ class _Meter:
         if bound.problem is None and not bound.is_answer and (most := self.purse.take_call()):
             self.refused = most
             text = f"Not run: the run's limit of {most} tool calls is reached."
-            return bound.refused(text)
-        return timed(bound.within(PURSES, self.purse.all), self._seconds_left())
+            return bound.refuse(text)
+        return timed(bound.with_variable(PURSES, self.purse.all), self._seconds_left())
 
     def _afforded(self, model: Model, request: Request) -> Flow[tuple[Request, float]]:
         """The request as there is money for it, and the dollars that are set aside for it."""

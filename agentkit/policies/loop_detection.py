@@ -115,7 +115,7 @@ class _Watch:
         if bound.tool is None or bound.tool.name not in self.withdrawn:
             return bound
         text = f"Not run: {bound.tool.name} is withdrawn, for its calls brought nothing new. {_INSTEAD}"
-        return bound.refused(text)
+        return bound.refuse(text)
 
     def judged(self, calls: tuple[BoundCall, ...], results: list[ToolResult]) -> list[ToolResult]:
         """The results of a turn, with what the model should be told of it."""

@@ -21,12 +21,12 @@ from ..core.flow import Done, Effect, Event, Flow, Policy, ask, interpret
 from ..core.messages import ToolCall
 from ..core.threads import on_cancel
 from ..engine.model import AskModel, Reply, ToolCallDelta
-from ..tools.arguments import is_sound
+from ..tools.arguments.json_text import is_strict_object
 from ..tools.execution.call import BoundCall
-from ..tools.execution.call_tools import CallTools, is_ordered, same_read
+from ..tools.execution.call_tools import CallTools, is_ordered, read_key
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
-from ..tools.settings import ORDERED
+from ..tools.settings import ORDERED_EFFECTS
 from .approval import AUTHORITY
 
 TRIES = 8
@@ -102,10 +102,10 @@ class _Begun:
         return _Forming(asked.request.tools, self._context, partial(self._begin, asked, loop)).take
 
     def _begin(self, asked: AskModel, loop: asyncio.AbstractEventLoop | None, bound: BoundCall) -> None:
-        key = same_read(bound)
+        key = read_key(bound)
         if key is not None and key not in self._reads:
             for variable, value in asked.variables:  # as the policies set them for the calls of a turn
-                bound = bound.within(variable, value)
+                bound = bound.with_variable(variable, value)
             self._reads[key] = _Read(bound, loop)
 
     def joined(self, calls: Sequence[BoundCall]) -> tuple[BoundCall, ...]:
@@ -116,7 +116,7 @@ class _Begun:
         return (*map(self._joined, calls[:first]), *calls[first:])
 
     def _joined(self, bound: BoundCall) -> BoundCall:
-        read = self._reads.get(same_read(bound))
+        read = self._reads.get(read_key(bound))
         return bound if read is None else replace(bound, run=partial(read.join, bound.run))
 
     def drop(self) -> None:
@@ -204,7 +204,7 @@ class _Forming:
         if self._depth == 0 and delta.arguments.rstrip().endswith("}") and self._tries:
             self._tries -= 1
             text = "".join(self._pieces)
-            if is_sound(text):
+            if is_strict_object(text):
                 self._end(text)
 
     def _end(self, text: str) -> None:
@@ -213,7 +213,7 @@ class _Forming:
             return
         self._has_ended = True
         tool = self._tools.get(self._name)
-        if tool is None or tool.effect in ORDERED:  # an unknown name may be meant for such a tool
+        if tool is None or tool.effect in ORDERED_EFFECTS:  # an unknown name may be meant for such a tool
             self._is_over = True  # what reads after it must see what it changes
         elif _may_begin(tool):
             bound = self._tools.bind(ToolCall("", self._name, text), self._context)
@@ -228,5 +228,5 @@ def _is_asked_first() -> bool:
 
 
 def _may_begin(tool: JsonTool[..., Any]) -> bool:
-    is_free = tool.turnstile is None and tool.isolate is None and not wants_run(tool.arguments.injected.values())
+    is_free = tool.fifo_lock is None and tool.isolate is None and not wants_run(tool.arguments.injected.values())
     return is_free and tool.effect == "read"

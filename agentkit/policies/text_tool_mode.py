@@ -16,7 +16,8 @@ from ..core.flow import Flow, Policy, around, ask
 from ..core.messages import Message, ToolCall, assistant, calls_of, system, text_of
 from ..engine.model import AskModel, Reply, Request
 from ..tools.registry import ToolRegistry
-from ..tools.text_calls import calls_in_code, without_thoughts
+from ..tools.text_calls.reply import strip_thoughts
+from ..tools.text_calls.scanner import read_calls
 from .calls_in_text import is_quoted
 
 PROTOCOL = """\
@@ -115,7 +116,7 @@ def _joined(parts: list[Message]) -> Message:
 
 def _with_calls(message: Message, request: Request) -> Message:
     """The reply with the calls that its text makes; what the model wrote after its first block is its own invention."""
-    text = without_thoughts(text_of(message))
+    text = strip_thoughts(text_of(message))
     blocks = [block for block in _BLOCK.finditer(text) if not is_quoted(block["inside"], request.messages)]
     calls = [call for block in blocks for call in _block_calls(block["inside"], request.tools)]
     return {**message, **assistant(text[: blocks[0].start()].strip() or None, calls)} if calls else message
@@ -123,7 +124,7 @@ def _with_calls(message: Message, request: Request) -> Message:
 
 def _block_calls(text: str, tools: ToolRegistry) -> list[ToolCall]:
     """The calls of one block; one that cannot be read is a call all the same, so that the model is told why."""
-    if found := calls_in_code(text, tools):
+    if found := read_calls(text, tools):
         return [ToolCall("", call.name, call.arguments) for call in found]
     name, arguments = _NAME.search(text), _ARGUMENTS.search(text)
     return [ToolCall("", name["name"] if name else "unreadable", arguments["text"] if arguments else text.strip())]

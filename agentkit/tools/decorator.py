@@ -6,7 +6,7 @@ from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from ..schemas import Choice, Duplicates, FieldText
 from .json_tool import JsonTool
-from .settings import Handling
+from .settings import ToolSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,7 +22,7 @@ def tool(
     parameters: Mapping[str, FieldText] | None = None,
     duplicates: Duplicates = "dedupe",
     overload: Choice | None = None,
-    **handling: Unpack[Handling],
+    **settings: Unpack[ToolSettings],
 ) -> Callable[[Callable[P, R]], JsonTool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     """Make a function a tool: `@tool`, or `@tool(name=..., ...)` with the settings of `JsonTool`; it stays callable."""

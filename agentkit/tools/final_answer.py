@@ -18,11 +18,11 @@ from .json_tool import JsonTool
 
 FINAL_ANSWER = "final_answer"
 DESCRIPTION = "Give the final answer and end the task: when it is done, or to say why it cannot be done."
-WRAPPING = "answer"
+ANSWER_KEY = "answer"
 """The key under which models put an answer that has fields of its own; also the parameter of one that has none."""
 
 
-def answer_tool(answer: Any = str) -> JsonTool[..., Any]:
+def make_answer_tool(answer: Any = str) -> JsonTool[..., Any]:
     """The tool `final_answer` for answers of type `answer`, which is any type that pydantic can validate.
 
     The fields of a pydantic model, a dataclass, a TypedDict or a NamedTuple are the parameters (`{"answer": {...}}` is
@@ -30,15 +30,15 @@ def answer_tool(answer: Any = str) -> JsonTool[..., Any]:
     raises goes back to the model.  Any other type is that of the one parameter `answer`; a `str` is called `text`.
     """
     if answer is str:
-        return copy(_text_tool())
+        return copy(_make_text_tool())
     if is_arguments_model(answer) and not issubclass(answer, RootModel):
-        description = _described(texts_of(answer).description)
-        return JsonTool.from_model(answer, _itself, name=FINAL_ANSWER, description=description)
+        description = _describe(texts_of(answer).description)
+        return JsonTool.from_model(answer, _return_answer, name=FINAL_ANSWER, description=description)
     if inspect.isroutine(answer) or isinstance(answer, JsonTool):
         function = answer.function if isinstance(answer, JsonTool) else answer
-        description = _described(read_docstring(docstring_of(function), ()).description)
+        description = _describe(read_docstring(docstring_of(function), ()).description)
         return JsonTool(function, name=FINAL_ANSWER, description=description)
-    return JsonTool(_typed(answer), name=FINAL_ANSWER, description=DESCRIPTION)
+    return JsonTool(_make_identity(answer), name=FINAL_ANSWER, description=DESCRIPTION)
 
 
 def takes_text(tool: JsonTool[..., Any]) -> bool:
@@ -46,40 +46,40 @@ def takes_text(tool: JsonTool[..., Any]) -> bool:
     return list(tool.parameters["properties"]) == ["text"]
 
 
-def as_call(text: str, tool: JsonTool[..., Any]) -> ToolCall:
+def make_answer_call(text: str, tool: JsonTool[..., Any]) -> ToolCall:
     """The call of an answer tool that a reply stands for: its text is the answer, or the arguments of one."""
     return ToolCall("", tool.name, json.dumps({"text": text}, ensure_ascii=False) if takes_text(tool) else text)
 
 
 @cache
-def _text_tool() -> JsonTool[..., Any]:
+def _make_text_tool() -> JsonTool[..., Any]:
     """The usual answer tool, made once: almost every agent has a copy."""
-    return JsonTool(_text, name=FINAL_ANSWER, description=DESCRIPTION)
+    return JsonTool(_check_text, name=FINAL_ANSWER, description=DESCRIPTION)
 
 
-def _described(text: str) -> str:
+def _describe(text: str) -> str:
     return f"{DESCRIPTION}\n\n{text}" if text else DESCRIPTION
 
 
-def _typed(type_: Any) -> Callable[..., Any]:
+def _make_identity(type_: Any) -> Callable[..., Any]:
     """The function that has one parameter of that type and returns it."""
 
     def typed(answer: Any) -> Any:
         return answer
 
-    typed.__annotations__ = {WRAPPING: type_, "return": type_}
+    typed.__annotations__ = {ANSWER_KEY: type_, "return": type_}
     typed.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(WRAPPING, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=type_)]
+        [inspect.Parameter(ANSWER_KEY, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=type_)]
     )
     return typed
 
 
-def _itself(answer: Any) -> Any:
+def _return_answer(answer: Any) -> Any:
     """The answer."""
     return answer
 
 
-def _text(text: str) -> str:
+def _check_text(text: str) -> str:
     """The plain answer.
 
     Args:

@@ -24,15 +24,26 @@ from ..schemas import (
     to_snake_case,
 )
 from ..schemas.formats import Declaration, Loss, References, RenderedTool, render
-from .arguments.binding import Arguments, Bound, arguments_in, bound, real_names
-from .isolation.process import check_isolable, isolated
-from .settings import DEFAULTS, Handling, Isolation, OnError, Repairing, Timeout, ToolEffect, Trust, complete, declared
+from .arguments.binding import ArgumentsSchema, BoundArguments, bind_arguments, extract_arguments, restore_names
+from .isolation.process import check_isolable, run_isolated
+from .settings import (
+    DEFAULTS,
+    Isolation,
+    OnError,
+    RepairMode,
+    Timeout,
+    ToolEffect,
+    ToolSettings,
+    Trust,
+    complete_settings,
+    read_declared_settings,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _dialect(format: str) -> "cached_property[dict[str, Any]]":
+def _schema_property(format: str) -> "cached_property[dict[str, Any]]":
     return cached_property(lambda tool: tool.schema(format))
 
 
@@ -64,7 +75,7 @@ class JsonTool(Generic[P, R]):
         DefinitionError: the name, the description or a parameter's type is missing or cannot be used.
     """
 
-    repair: Repairing
+    repair: RepairMode
     on_error: OnError
     max_result: int | None
     timeout: Timeout
@@ -85,13 +96,13 @@ class JsonTool(Generic[P, R]):
         parameters: Mapping[str, FieldText] | None = None,
         duplicates: Duplicates = "dedupe",
         overload: Choice | None = None,
-        **handling: Unpack[Handling],
+        **settings: Unpack[ToolSettings],
     ) -> None:
         schema = build_arguments(function, parameters, duplicates, overload)
         self._chosen = {"parameters": parameters, "duplicates": duplicates, "overload": overload}
         description = description or derive_description(function, schema)
-        handling = {**declared(function), **handling}
-        self._set_up(function, schema, name or derive_name(function, schema), description, **handling)
+        settings = {**read_declared_settings(function), **settings}
+        self._set_up(function, schema, name or derive_name(function, schema), description, **settings)
 
     @classmethod
     def from_schema(
@@ -101,7 +112,7 @@ class JsonTool(Generic[P, R]):
         description: str,
         parameters: Mapping[str, Any],
         call: Callable[..., R],
-        **handling: Unpack[Handling],
+        **settings: Unpack[ToolSettings],
     ) -> "JsonTool[..., R]":
         """A tool whose arguments are described by a JSON Schema of type object; `call` gets them by keyword.
 
@@ -110,7 +121,7 @@ class JsonTool(Generic[P, R]):
         from ..schemas.raw import RawSchema  # imports jsonschema
 
         tool = cast("JsonTool[..., R]", cls.__new__(cls))
-        tool._set_up(call, RawSchema(name, parameters, call), name, description, **handling)
+        tool._set_up(call, RawSchema(name, parameters, call), name, description, **settings)
         return tool
 
     @classmethod
@@ -121,7 +132,7 @@ class JsonTool(Generic[P, R]):
         *,
         name: str | None = None,
         description: str | None = None,
-        **handling: Unpack[Handling],
+        **settings: Unpack[ToolSettings],
     ) -> "JsonTool[..., R]":
         """A tool whose parameters are the fields of `model`; `handler` is called with one instance of it.
 
@@ -131,11 +142,16 @@ class JsonTool(Generic[P, R]):
         tool = cast("JsonTool[..., R]", cls.__new__(cls))
         schema = ModelSchema(model, handler)
         description = description or derive_description(handler, schema)
-        tool._set_up(handler, schema, name or to_snake_case(model.__name__), description, **handling)
+        tool._set_up(handler, schema, name or to_snake_case(model.__name__), description, **settings)
         return tool
 
     def _set_up(
-        self, function: Callable[..., R], schema: Arguments, name: str, description: str, **handling: Unpack[Handling]
+        self,
+        function: Callable[..., R],
+        schema: ArgumentsSchema,
+        name: str,
+        description: str,
+        **settings: Unpack[ToolSettings],
     ) -> None:
         check_name(name)
         check_description(name, description)
@@ -143,10 +159,10 @@ class JsonTool(Generic[P, R]):
         self.name = name
         self.description = description.strip()
         self.arguments = schema
-        vars(self).update(complete(name, handling))
+        vars(self).update(complete_settings(name, settings))
         if self.isolate:
             check_isolable(name, function, schema.injected)
-        self.turnstile = FifoLock() if self.sequential else None
+        self.fifo_lock = FifoLock() if self.sequential else None
         self.is_async = is_async(function) and not self.isolate
         self._renderings: dict[tuple[str, str], RenderedTool] = {}
         self._aliased: list[RenderedTool] = []
@@ -160,20 +176,20 @@ class JsonTool(Generic[P, R]):
         if instance is None:
             return self
         method = self.function.__get__(instance, owner)
-        bound_method = JsonTool(method, name=self.name, description=self.description, **self._chosen, **self._handling)
-        bound_method.turnstile = self.turnstile
+        bound_method = JsonTool(method, name=self.name, description=self.description, **self._chosen, **self._settings)
+        bound_method.fifo_lock = self.fifo_lock
         return bound_method
 
     def renamed(self, name: str) -> "JsonTool[P, R]":
         """The same tool under another name."""
         copy: JsonTool[P, R] = JsonTool.__new__(type(self))
-        copy._set_up(self.function, self.arguments, name, self.description, **self._handling)
-        copy.turnstile = self.turnstile
+        copy._set_up(self.function, self.arguments, name, self.description, **self._settings)
+        copy.fifo_lock = self.fifo_lock
         return copy
 
     @property
-    def _handling(self) -> Handling:
-        return cast("Handling", {setting: getattr(self, setting) for setting in DEFAULTS})
+    def _settings(self) -> ToolSettings:
+        return cast("ToolSettings", {setting: getattr(self, setting) for setting in DEFAULTS})
 
     def __repr__(self) -> str:
         return f"JsonTool({self.name}: {self.description.splitlines()[0]})"
@@ -203,17 +219,17 @@ class JsonTool(Generic[P, R]):
             self._aliased += [rendering] if rendering.aliases else []
         return self._renderings[key]
 
-    standard_schema = _dialect("json")
+    standard_schema = _schema_property("json")
     """Plain JSON Schema (draft 2020-12)."""
-    openai_schema = _dialect("openai")
+    openai_schema = _schema_property("openai")
     """The tool as OpenAI's chat completions, and most other providers, take it."""
-    openai_strict_schema = _dialect("openai_strict")
+    openai_strict_schema = _schema_property("openai_strict")
     """The tool for chat completions in strict mode, where it can be strict."""
-    openai_responses_schema = _dialect("responses")
+    openai_responses_schema = _schema_property("responses")
     """The tool as OpenAI's Responses API takes it."""
-    anthropic_schema = _dialect("anthropic")
+    anthropic_schema = _schema_property("anthropic")
     """The tool as Anthropic's messages API takes it."""
-    gemini_schema = _dialect("gemini")
+    gemini_schema = _schema_property("gemini")
     """The tool as a Gemini function declaration."""
     _repr_html_ = display_with("agentkit.views.html:tool_view")
 
@@ -222,16 +238,16 @@ class JsonTool(Generic[P, R]):
         arguments: str | Mapping[str, Any],
         context: RunContext[Any] | None = None,
         *,
-        repair: Repairing | None = None,
-    ) -> Bound:
+        repair: RepairMode | None = None,
+    ) -> BoundArguments:
         """The call with validated arguments, or what is wrong with them; `context` fills the injected parameters."""
         if self._aliased:
-            arguments = real_names(arguments, self._aliased)
+            arguments = restore_names(arguments, self._aliased)
         context = context or RunContext(None)
         values = {name: find_injected(hint, context) for name, hint in self.arguments.injected.items()}
-        found = bound(self.arguments, arguments, values, name=self.name, repair=repair or self.repair)
+        found = bind_arguments(self.arguments, arguments, values, name=self.name, repair=repair or self.repair)
         if self.isolate and not isinstance(found.ready, ExceptionInfo):
-            found = replace(found, ready=partial(isolated, self.name, found.ready))
+            found = replace(found, ready=partial(run_isolated, self.name, found.ready))
         return found
 
     def call(self, call: Any) -> R:
@@ -239,7 +255,7 @@ class JsonTool(Generic[P, R]):
 
         Raises `ValueError` with what is wrong about the arguments, and whatever the function raises.
         """
-        if isinstance(ready := self.bind(arguments_in(call, self.parameters)).ready, ExceptionInfo):
+        if isinstance(ready := self.bind(extract_arguments(call, self.parameters)).ready, ExceptionInfo):
             raise ValueError(f"{self.name}: {ready.message}")
         return cast(R, resolve(ready()))
 

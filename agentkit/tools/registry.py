@@ -13,15 +13,17 @@ from ..core.errors import DefinitionError, ExceptionInfo
 from ..core.messages import ToolCall
 from ..core.portable import to_portable_name
 from ..schemas import to_snake_case, unknown_name_error
-from .arguments import PARALLEL, Repair, clipped, is_parallel, is_sound, meant
+from .arguments.json_text import is_strict_object
+from .arguments.repair import Repair, truncate
+from .arguments.tool_names import PARALLEL_MESSAGE, is_parallel_wrapper, match_tool_name
 from .class_tool import ToolExecutor
 from .execution.call import BoundCall, ToolResult
 from .json_tool import JsonTool
-from .settings import Repairing
+from .settings import RepairMode
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-LISTED = 20
+MAX_NAMES_SHOWN = 20
 """How many tools a model is told of when it asked for one that does not exist."""
 
 
@@ -34,14 +36,14 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         repair: "off" to repair no name and no arguments, whatever the tools' own settings are.
     """
 
-    def __init__(self, *tools: Any, answer: JsonTool[..., Any] | None = None, repair: Repairing = "safe") -> None:
-        self.repair: Repairing = repair
+    def __init__(self, *tools: Any, answer: JsonTool[..., Any] | None = None, repair: RepairMode = "safe") -> None:
+        self.repair: RepairMode = repair
         self._tools: dict[str, JsonTool[..., Any]] = {}
         self._schemas: dict[str, list[dict[str, Any]]] = {}
         self.answer = answer
         if answer is not None:
             self._tools[answer.name] = answer
-        for entry in _flat(tools):
+        for entry in _flatten(tools):
             self.register(entry)
 
     def register(self, function: F) -> F:
@@ -49,7 +51,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
 
         Raises `DefinitionError` when the name is taken.
         """
-        tool = as_tool(function)
+        tool = make_tool(function)
         if self.answer is not None and tool.name == self.answer.name:
             raise DefinitionError(
                 f"the tool name {tool.name!r} is taken: an agent has a tool of that name to end its run with. Rename "
@@ -101,17 +103,17 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         """
         tool = self._meant(call.name)
         if tool is None:
-            raw = "" if is_sound(call.arguments) else call.arguments
+            raw = "" if is_strict_object(call.arguments) else call.arguments
             refused = replace(call, name=to_portable_name(call.name), arguments="{}" if raw else call.arguments)
             return BoundCall.impossible(refused, self._unknown(call.name), raw=raw)
         bound = tool.bind(call.arguments, context, repair="off" if self.repair == "off" else None)
-        renamed = () if tool.name == call.name else (Repair("", "name of the tool", clipped(call.name), tool.name),)
+        renamed = () if tool.name == call.name else (Repair("", "name of the tool", truncate(call.name), tool.name),)
         raw = call.arguments
         if renamed or bound.arguments != raw:
             call = replace(call, name=tool.name, arguments=bound.arguments)
         repairs = (*renamed, *bound.repairs)
         if isinstance(bound.ready, ExceptionInfo):
-            lost = bound.arguments == "{}" and not is_sound(raw)
+            lost = bound.arguments == "{}" and not is_strict_object(raw)
             return BoundCall.impossible(call, bound.ready, tool, repairs, raw if lost else "")
         return BoundCall(call, bound.ready, tool, is_answer=tool is self.answer, repairs=repairs, context=context)
 
@@ -119,7 +121,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         """The tool of that name; where names are repaired, the one that it certainly means."""
         if name in self._tools or self.repair == "off":
             return self._tools.get(name)
-        tool = self._tools.get(meant(name, self._tools) or "")
+        tool = self._tools.get(match_tool_name(name, self._tools) or "")
         return tool if tool is not None and tool.repair != "off" else None
 
     def execute(self, name: str, arguments: str = "{}") -> ToolResult:
@@ -167,24 +169,24 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         return ToolRegistry(own, *others, answer=self.answer, repair=self.repair)
 
     def _unknown(self, name: str) -> ExceptionInfo:
-        if is_parallel(name):
-            return ExceptionInfo("UnknownTool", PARALLEL)
+        if is_parallel_wrapper(name):
+            return ExceptionInfo("UnknownTool", PARALLEL_MESSAGE)
         close = get_close_matches(name, self._tools, 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         names = list(self._tools)
-        rest = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+        rest = f" and {len(names) - MAX_NAMES_SHOWN} more" if len(names) > MAX_NAMES_SHOWN else ""
         return ExceptionInfo(
             "UnknownTool",
-            f"there is no tool {name[:64]!r}.{hint} The tools are: {', '.join(names[:LISTED])}{rest}.",
+            f"there is no tool {name[:64]!r}.{hint} The tools are: {', '.join(names[:MAX_NAMES_SHOWN])}{rest}.",
         )
 
 
-def as_tool(entry: Any) -> JsonTool[..., Any]:
+def make_tool(entry: Any) -> JsonTool[..., Any]:
     """`entry` itself if it is a tool, else the tool made of it; `DefinitionError` if it cannot be one."""
     if isinstance(entry, JsonTool):
         return entry
     if isinstance(entry, type) and issubclass(entry, ToolExecutor):
-        entry = _instance(entry)
+        entry = _instantiate(entry)
     if isinstance(entry, ToolExecutor):
         model = entry.arguments_model()
         name = entry.name or to_snake_case(type(entry).__name__)
@@ -194,7 +196,7 @@ def as_tool(entry: Any) -> JsonTool[..., Any]:
     return JsonTool(entry)
 
 
-def _instance(cls: type[ToolExecutor[Any]]) -> ToolExecutor[Any]:
+def _instantiate(cls: type[ToolExecutor[Any]]) -> ToolExecutor[Any]:
     try:
         return cls()
     except TypeError as error:
@@ -209,11 +211,11 @@ def _is_method(instance: Any, name: str) -> bool:
     return inspect.isroutine(static) or isinstance(static, JsonTool)
 
 
-def _flat(entries: Iterable[Any]) -> Iterator[Callable[..., Any]]:
+def _flatten(entries: Iterable[Any]) -> Iterator[Callable[..., Any]]:
     for entry in entries:
         if isinstance(entry, ToolRegistry):
             yield from entry.values()
         elif isinstance(entry, Iterable) and not callable(entry) and not isinstance(entry, str):
-            yield from _flat(entry)
+            yield from _flatten(entry)
         else:
             yield cast("Callable[..., Any]", entry)

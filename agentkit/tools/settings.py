@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
 
 from ..core.errors import DefinitionError
 
-Repairing: TypeAlias = Literal["safe", "off"]
+RepairMode: TypeAlias = Literal["safe", "off"]
 """Whether slips of the model are put right where it is certain what was meant, or told to it like any mistake."""
 OnError: TypeAlias = Literal["tell", "raise"]
 """Who gets what a tool raises: the model, as a message, or the caller of the run, as the exception."""
@@ -19,10 +19,10 @@ Trust: TypeAlias = Literal["trusted", "untrusted"]
 """Whether what a tool returns is from us, or from outside: from pages, mails and files that anyone may have written."""
 
 
-class Handling(TypedDict, total=False):
+class ToolSettings(TypedDict, total=False):
     """The settings of a tool's calls; what they mean, `JsonTool` says."""
 
-    repair: Repairing
+    repair: RepairMode
     on_error: OnError
     max_result: int | None
     timeout: Timeout
@@ -33,7 +33,7 @@ class Handling(TypedDict, total=False):
     trust: Trust | None
 
 
-DEFAULTS: Final[Handling] = {
+DEFAULTS: Final[ToolSettings] = {
     "repair": "safe",
     "on_error": "tell",
     "max_result": None,
@@ -44,12 +44,12 @@ DEFAULTS: Final[Handling] = {
     "isolate": None,
     "trust": None,
 }
-REPEATABLE: Final = ("read", "idempotent")
+REPEATABLE_EFFECTS: Final = ("read", "idempotent")
 """The effects of calls that may be made again when they failed."""
-ORDERED: Final = ("idempotent", "write", "danger")
+ORDERED_EFFECTS: Final = ("idempotent", "write", "danger")
 """The effects of calls that run alone, in the order in which the model wrote them."""
 _CHOICES: Final[dict[str, tuple[Any, ...]]] = {
-    "repair": get_args(Repairing),
+    "repair": get_args(RepairMode),
     "on_error": get_args(OnError),
     "effect": (*get_args(ToolEffect), None),
     "isolate": (*get_args(Isolation), None),
@@ -57,13 +57,13 @@ _CHOICES: Final[dict[str, tuple[Any, ...]]] = {
 }
 
 
-def declared(function: Any) -> Handling:
+def read_declared_settings(function: Any) -> ToolSettings:
     """The settings that a function has of its own, in its attribute `__agentkit__`; those of the tool count more."""
     found = getattr(function, "__agentkit__", None)
-    return cast("Handling", found) if isinstance(found, dict) else {}
+    return cast("ToolSettings", found) if isinstance(found, dict) else {}
 
 
-def complete(tool: str, handling: Handling) -> Handling:
+def complete_settings(tool: str, handling: ToolSettings) -> ToolSettings:
     """The settings of `tool`, with the defaults for those not given; `DefinitionError` says which cannot be meant."""
     if unknown := set(handling) - set(DEFAULTS):
         raise TypeError(f"the tool {tool!r} has no setting {min(unknown)!r}; the settings are: {', '.join(DEFAULTS)}")
@@ -75,12 +75,12 @@ def complete(tool: str, handling: Handling) -> Handling:
     retries = whole["retries"]
     if not isinstance(retries, int) or retries < 0:
         raise DefinitionError(f"the tool {tool!r}: retries is how often a failed call is made again, not {retries!r}")
-    if retries and whole["effect"] not in REPEATABLE:
+    if retries and whole["effect"] not in REPEATABLE_EFFECTS:
         raise DefinitionError(
             f"the tool {tool!r}: only a call that may be made twice can be retried. Say that it may, "
             "effect='read' or effect='idempotent', or leave retries out."
         )
-    return cast("Handling", whole)
+    return cast("ToolSettings", whole)
 
 
 def check_timeout(timeout: Any, what: str) -> None:

@@ -33,7 +33,7 @@ def schema(of: Any, *, format: str = "json", references: References = "inline") 
     Raises:
         DefinitionError: the callable or the type cannot be described.
     """
-    return render(_declaration(of, format), format, references).schema
+    return render(_declare(of, format), format, references).schema
 
 
 def function_to_json(function: Callable[..., Any]) -> dict[str, Any]:
@@ -46,16 +46,16 @@ def call_function(function: Callable[..., R], call: Any) -> R:
 
     Raises `ValueError` with what is wrong about the arguments, and whatever the function raises.
     """
-    tool: JsonTool[..., R] = function if isinstance(function, JsonTool) else _bare_tool(function)
+    tool: JsonTool[..., R] = function if isinstance(function, JsonTool) else _make_bare_tool(function)
     return tool.call(call)
 
 
-def _bare_tool(function: Callable[..., R]) -> "JsonTool[..., R]":
+def _make_bare_tool(function: Callable[..., R]) -> "JsonTool[..., R]":
     name = getattr(function, "__name__", "function")
     return JsonTool(function, name="function" if name == "<lambda>" else None, description=name)
 
 
-def _declaration(of: Any, format: str) -> Declaration:
+def _declare(of: Any, format: str) -> Declaration:
     if is_arguments_model(of):
         model = ModelSchema(of, of)
         name = of.__name__ if format in ("json", "response_format") else to_snake_case(of.__name__)

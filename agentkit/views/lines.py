@@ -13,10 +13,10 @@ from ..core.masking import MAX_SECRET_CHARS, mask
 from ..core.messages import Message, ToolCall, Usage, calls_of, text_of
 from ..engine.model import ModelAsked, ModelReplied
 from ..engine.result import RunFinished, RunStarted, SubRun
-from ..tools.execution.call import ANSWERED
+from ..tools.execution.call import ANSWER_RESULT
 from ..tools.execution.call_tools import ToolFinished, ToolStarted
 from ..tools.final_answer import FINAL_ANSWER
-from ..tools.results.result_text import render
+from ..tools.results.result_text import render_text
 
 Level: TypeAlias = Literal["DEBUG", "INFO", "WARNING"]
 LEVELS: tuple[Level, ...] = ("DEBUG", "INFO", "WARNING")
@@ -97,7 +97,7 @@ def conversation(messages: Iterable[Message]) -> Iterator[Line]:
         text = remove_delimiters(text_of(message))
         match message["role"]:
             case "tool":
-                if message.get("tool_call_id") not in answers or text != ANSWERED:
+                if message.get("tool_call_id") not in answers or text != ANSWER_RESULT:
                     yield Line("INFO", "result", f"{message.get('name') or 'a tool'}: {text}")
             case role if text:
                 yield Line("INFO", {"user": "query", "assistant": "model"}.get(role, "system"), text)
@@ -113,7 +113,7 @@ def _answer(call: ToolCall) -> Line:
         (value,) = json.loads(call.arguments).values()
     except (ValueError, RecursionError, AttributeError):
         return Line("INFO", "call", written(call))
-    return Line("INFO", "answer", render(value))
+    return Line("INFO", "answer", render_text(value))
 
 
 def _told(event: Event) -> Iterator[Line]:
@@ -135,7 +135,7 @@ def _told(event: Event) -> Iterator[Line]:
         case ToolFinished(result) if not result.is_answer:
             yield Line("INFO", "result", f"{result.call.name}: {remove_delimiters(result.content)}")
         case Progress(call, value):
-            yield Line("INFO", "progress", f"{call.name if call else 'a tool'}: {render(value)}")
+            yield Line("INFO", "progress", f"{call.name if call else 'a tool'}: {render_text(value)}")
         case RunFinished(result):
             yield Line("INFO", "answer", result.text)
             yield Line("INFO", "total", figures(result.usage))

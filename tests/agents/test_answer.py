@@ -17,7 +17,7 @@ from agentkit.policies.evidence.check import evidence
 from agentkit.policies.final_request import landing
 from agentkit.policies.limits import limit as limited
 from agentkit.testing import ScriptedModel
-from agentkit.tools.final_answer import DESCRIPTION, answer_tool
+from agentkit.tools.final_answer import DESCRIPTION, make_answer_tool
 
 
 class Report(BaseModel):
@@ -63,7 +63,7 @@ def call(**arguments):
 def run(world, answer, *replies, policies=(), history=None, tools=()):
     model = ScriptedModel(*replies)
     history = [user("?")] if history is None else history
-    registry = ToolRegistry(*tools, answer=answer_tool(answer))
+    registry = ToolRegistry(*tools, answer=make_answer_tool(answer))
     end, events = world.drive(
         apply_policies(agent_loop(model, registry, history, text_ends=answer is str), tuple(policies))
     )
@@ -83,7 +83,7 @@ def run(world, answer, *replies, policies=(), history=None, tools=()):
     ],
 )
 def test_the_fields_are_the_parameters_and_may_stand_under_answer(world, type_, fields, answer):
-    assert list(answer_tool(type_).parameters["properties"]) == list(fields)
+    assert list(make_answer_tool(type_).parameters["properties"]) == list(fields)
     for arguments in (fields, {"answer": fields}):
         value, *_ = run(world, type_, call(**arguments))
         assert value == answer
@@ -119,8 +119,8 @@ def test_wrong_fields_go_back_to_the_model(world):
 
 
 def test_the_types_own_words_add_to_the_description():
-    assert answer_tool(Report).description == f"{DESCRIPTION}\n\nA report on the matter."
-    assert answer_tool(Place).description == DESCRIPTION
+    assert make_answer_tool(Report).description == f"{DESCRIPTION}\n\nA report on the matter."
+    assert make_answer_tool(Place).description == DESCRIPTION
 
 
 def make_report(title: str, count: int) -> Report:
@@ -143,7 +143,7 @@ async def amake_report(title: str, count: int) -> Report:
 
 @pytest.mark.parametrize("function", [make_report, amake_report])
 def test_a_function_makes_the_answer(world, function):
-    tool = answer_tool(function)
+    tool = make_answer_tool(function)
     assert tool.name == "final_answer"
     assert "Makes the report" in tool.description
     value, history, _ = run(world, function, call(title="T", count=9), call(title="T", count=2))
@@ -153,7 +153,7 @@ def test_a_function_makes_the_answer(world, function):
 
 def test_a_type_that_no_model_can_write_is_refused_at_once():
     with pytest.raises(DefinitionError):
-        answer_tool(threading.Lock)
+        make_answer_tool(threading.Lock)
 
 
 def test_an_empty_text_is_no_answer(world):

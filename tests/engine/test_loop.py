@@ -8,7 +8,7 @@ from agentkit.engine.loop import CANCELLED, GIVEN, REMINDER, Answer, agent_loop
 from agentkit.engine.model import AskModel, Reply
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import CallTools
-from agentkit.tools.final_answer import answer_tool
+from agentkit.tools.final_answer import make_answer_tool
 from agentkit.tools.registry import ToolRegistry
 
 
@@ -22,7 +22,7 @@ def final(text: str, id: str = "end") -> ToolCall:
 
 
 MODEL = ScriptedModel(name="by hand")
-TOOLS = ToolRegistry(add, answer=answer_tool())
+TOOLS = ToolRegistry(add, answer=make_answer_tool())
 ADD = ToolCall("one", "add", '{"a": 1, "b": 2}')
 
 
@@ -129,7 +129,7 @@ def test_the_second_answer_is_run_when_the_first_one_fails(history):
             raise ValueError("not positive")
         return number
 
-    loop = agent_loop(MODEL, ToolRegistry(answer=answer_tool(positive)), history)
+    loop = agent_loop(MODEL, ToolRegistry(answer=make_answer_tool(positive)), history)
     next(loop)
     calls = [ToolCall(f"e{number}", "final_answer", f'{{"number": {number}}}') for number in (0, 1, 2)]
     answering = loop.send(run_all(loop.send(reply(None, *calls))))

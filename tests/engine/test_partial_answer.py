@@ -13,7 +13,7 @@ from agentkit.core.messages import ToolCall, assistant
 from agentkit.engine.model import ModelAsked, ModelReplied, Reply, TextDelta, ToolCallDelta
 from agentkit.engine.partial_answer import AnswerForming, PartialAnswerReader
 from agentkit.engine.result import RunFinished
-from agentkit.tools.final_answer import answer_tool
+from agentkit.tools.final_answer import make_answer_tool
 
 
 class Point(BaseModel):
@@ -46,7 +46,7 @@ def pieces(text: str, size: int) -> list[str]:
 
 
 def formed(type_, text: str, size: int, name: str = "final_answer") -> list[AnswerForming]:
-    forming = PartialAnswerReader(answer_tool(type_))
+    forming = PartialAnswerReader(make_answer_tool(type_))
     call = ToolCall("c", name, text)
     events = [
         ModelAsked("m", None),
@@ -117,7 +117,7 @@ def test_what_is_no_json_says_nothing():
 
 def test_other_calls_say_nothing_and_only_the_first_answer_counts():
     assert formed(str, '{"text": "hi"}', 3, name="other") == []
-    forming = PartialAnswerReader(answer_tool(str))
+    forming = PartialAnswerReader(make_answer_tool(str))
     events = [
         ModelAsked("m", None),
         TextDelta("text"),
@@ -131,7 +131,7 @@ def test_other_calls_say_nothing_and_only_the_first_answer_counts():
 
 
 def test_a_request_that_is_made_again_begins_anew():
-    forming = PartialAnswerReader(answer_tool(str))
+    forming = PartialAnswerReader(make_answer_tool(str))
     again = [ModelAsked("m", None), ToolCallDelta(0, "final_answer", '{"text": "hal')] * 2
     assert [shown.value for event in again for shown in forming.read(event)] == ["hal", "hal"]
 

@@ -15,8 +15,8 @@ from agentkit.core.messages import ToolCall, assistant, calls_of, system, tool_m
 from agentkit.engine.model import Reply, Request
 from agentkit.models.offline import OfflineModel, plan
 from agentkit.models.offline.model import Answered, answer_arguments, answer_text
-from agentkit.tools.final_answer import answer_tool
-from agentkit.tools.registry import ToolRegistry, as_tool
+from agentkit.tools.final_answer import make_answer_tool
+from agentkit.tools.registry import ToolRegistry, make_tool
 
 WEDNESDAY = datetime.date(2024, 5, 15)
 
@@ -248,7 +248,7 @@ def final_answer(text: str) -> str:
 
 
 def ask(*messages, tool_choice="auto"):
-    tools = ToolRegistry(get_weather, answer=as_tool(final_answer))
+    tools = ToolRegistry(get_weather, answer=make_tool(final_answer))
     (reply,) = OfflineModel(today=lambda: WEDNESDAY).ask(Request(messages, tools, tool_choice))
     assert isinstance(reply, Reply)
     return reply.message
@@ -364,7 +364,7 @@ WRITTEN = '{"page_title": "The 3 winding roads", "words": 120, "read": true}'
 )
 def test_a_typed_answer_is_taken_from_the_results_or_not_given(type_, contents, value):
     answered = [Answered("tool", {"city": "Rome"}, content) for content in contents]
-    found = answer_arguments(answer_tool(type_), answered, "said so")
+    found = answer_arguments(make_answer_tool(type_), answered, "said so")
     assert found == (None if value is None else {"answer": value})
 
 
@@ -382,11 +382,11 @@ def test_a_typed_answer_is_taken_from_the_results_or_not_given(type_, contents, 
     ],
 )
 def test_the_fields_of_an_answer_are_what_results_arguments_and_texts_say_of_them(type_, content, fields):
-    assert answer_arguments(answer_tool(type_), [Answered("tool", {"city": "Rome"}, content)], content) == fields
+    assert answer_arguments(make_answer_tool(type_), [Answered("tool", {"city": "Rome"}, content)], content) == fields
 
 
 def test_a_typed_answer_that_cannot_be_given_is_refused_in_text():
-    tools = ToolRegistry(get_weather, answer=as_tool(count_answer))
+    tools = ToolRegistry(get_weather, answer=make_tool(count_answer))
     history = [user("Weather in Rome?"), assistant(calls=[ROME]), tool_message(ROME, "sunny")]
     (reply,) = OfflineModel().ask(Request(history, tools))
     assert calls_of(reply.message) == []
@@ -406,7 +406,7 @@ async def replies(request):
 
 
 def test_asking_asynchronously_gives_the_same_reply():
-    request = Request(QUERY, ToolRegistry(get_weather, answer=as_tool(final_answer)))
+    request = Request(QUERY, ToolRegistry(get_weather, answer=make_tool(final_answer)))
     assert asyncio.run(replies(request)) == list(OfflineModel().ask(request))
 
 

@@ -23,7 +23,7 @@ from agentkit.policies.retries import retry
 from agentkit.policies.timeouts import tool_settings
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import ToolFinished, ToolStarted
-from agentkit.tools.final_answer import answer_tool
+from agentkit.tools.final_answer import make_answer_tool
 
 RAN: list[str] = []
 GATE = threading.Event()
@@ -125,7 +125,7 @@ def read_dearly(name: str) -> str:
 
 TOOLS = ToolRegistry(
     read, read_all, aread, read_slowly, aread_slowly, write, plain, read_here, read_apart, read_dearly,
-    answer=answer_tool(),
+    answer=make_answer_tool(),
 )  # fmt: skip
 
 
@@ -314,7 +314,7 @@ def test_what_it_raised_is_told_in_its_turn_and_retried_if_it_may_be(world, is_a
     function = afails if is_async else fails
     for retries, said in ((0, "ValueError: no"), (1, "at last")):
         tries.clear()
-        tools = ToolRegistry(tool(effect="read", retries=retries, name="fails")(function), answer=answer_tool())
+        tools = ToolRegistry(tool(effect="read", retries=retries, name="fails")(function), answer=make_answer_tool())
         stream = [ToolCallDelta(0, "fails", "{}"), lambda: until(lambda: tries), reply(("fails", "{}"))]
         loop = agent_loop(Streaming(stream, FINAL), tools, [user("go")], stream=True)
         _, events = world.drive(apply_policies(loop, (early_reads(),)))
@@ -331,7 +331,7 @@ def test_hidden_parameters_are_filled(world):
         seen.append(db)
         return "looked"
 
-    tools = ToolRegistry(look, answer=answer_tool())
+    tools = ToolRegistry(look, answer=make_answer_tool())
     context = RunContext({"a": 1})
     stream = [ToolCallDelta(0, "look", "{}"), lambda: until(lambda: seen), reply(("look", "{}"))]
     loop = agent_loop(Streaming(stream, FINAL), tools, [user("go")], context, stream=True)

@@ -24,7 +24,7 @@ TOGETHER: set[str] = set()
 def _fresh(monkeypatch):
     DIARY.clear()
     TOGETHER.clear()
-    monkeypatch.setattr("agentkit.tools.execution.call.FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("agentkit.tools.execution.call.FIRST_RETRY_SECONDS", 0.001)
 
 
 def alone(name: str) -> bool:
@@ -248,7 +248,7 @@ def test_what_a_tool_says_to_the_model_is_no_failure_to_retry(world, is_async):
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
 def test_retries_end_with_the_timeout(world, is_async, monkeypatch):
-    monkeypatch.setattr("agentkit.tools.execution.call.FIRST_PAUSE", 0.3)
+    monkeypatch.setattr("agentkit.tools.execution.call.FIRST_RETRY_SECONDS", 0.3)
     tools = ToolRegistry(failing(9, "read", is_async=is_async))
     results, _ = world.drive(turn(("fails", "{}"), tools=tools, timeout=0.02))
     assert results[0].error.name == "TimedOut"
@@ -394,4 +394,4 @@ def test_a_sequential_method_is_kept_apart_too():
             """Saves."""
 
     store = Store()
-    assert store.save.turnstile is store.save.turnstile is Store.save.turnstile is not None
+    assert store.save.fifo_lock is store.save.fifo_lock is Store.save.fifo_lock is not None

@@ -17,7 +17,7 @@ from agentkit.policies.limits import limit
 from agentkit.policies.long_results import KEPT, MAX_RESULT, READ_MORE, CutResults, excerpts
 from agentkit.policies.text_tool_mode import text_mode
 from agentkit.testing import ScriptedModel
-from agentkit.tools.final_answer import answer_tool
+from agentkit.tools.final_answer import make_answer_tool
 
 LONG = "".join(f"line {number:05}\n" for number in range(5_000))
 """55,000 characters."""
@@ -57,7 +57,7 @@ async def aendless():
         yield number
 
 
-TOOLS = ToolRegistry(long, short, fail, explain, endless, aendless, answer=answer_tool())
+TOOLS = ToolRegistry(long, short, fail, explain, endless, aendless, answer=make_answer_tool())
 
 
 def call(name, **arguments):
@@ -151,7 +151,7 @@ def test_a_tool_of_that_name_keeps_it(world):
         """The user's own."""
         return "mine"
 
-    tools = ToolRegistry(read_more, long, answer=answer_tool())
+    tools = ToolRegistry(read_more, long, answer=make_answer_tool())
     history, model = run(world, call("long"), call("read_more"), FINAL, tools=tools)
     assert "result_id" not in history[2]["content"]
     assert history[4]["content"] == "mine"
@@ -159,7 +159,7 @@ def test_a_tool_of_that_name_keeps_it(world):
 
 
 def test_the_cap_of_the_agent_and_of_the_tool(world):
-    tools = ToolRegistry(tool(long), short, answer=answer_tool())
+    tools = ToolRegistry(tool(long), short, answer=make_answer_tool())
     tools["long"].max_result = 60_000
     history, _ = run(world, call("long"), call("short"), FINAL, tools=tools, policies=(excerpts(max_result=4),))
     assert history[2]["content"] == LONG

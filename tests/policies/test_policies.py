@@ -12,14 +12,14 @@ from agentkit.policies.limits import limit
 from agentkit.policies.loop_detection import stuck
 from agentkit.policies.retries import LONGEST_WAIT, Retrying, retry
 from agentkit.testing import ScriptedModel
-from agentkit.tools.final_answer import answer_tool
+from agentkit.tools.final_answer import make_answer_tool
 
 
 def work() -> None:
     """Works."""
 
 
-TOOLS = ToolRegistry(work, answer=answer_tool())
+TOOLS = ToolRegistry(work, answer=make_answer_tool())
 REQUEST = AskModel(ScriptedModel(), Request([user("?")], TOOLS))
 REPLY = Reply(assistant("hm"))
 BUSY = ModelError("busy", kind="rate_limit", transient=True)

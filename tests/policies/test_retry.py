@@ -9,9 +9,9 @@ from agentkit.engine.model import AskModel, ModelAsked, Request, TextDelta
 from agentkit.policies import retries as policy
 from agentkit.policies.retries import Retrying, retry
 from agentkit.testing import ScriptedModel
-from agentkit.tools.final_answer import answer_tool
+from agentkit.tools.final_answer import make_answer_tool
 
-TOOLS = ToolRegistry(answer=answer_tool())
+TOOLS = ToolRegistry(answer=make_answer_tool())
 
 
 def failure(kind="rate_limit", transient=True, **more) -> ModelError:

@@ -10,9 +10,9 @@ from agentkit.engine.model import AskModel, Request
 from agentkit.policies.retries import Retrying
 from agentkit.policies.tool_choice import unforced
 from agentkit.testing import ScriptedModel
-from agentkit.tools.final_answer import answer_tool
+from agentkit.tools.final_answer import make_answer_tool
 
-TOOLS = ToolRegistry(answer=answer_tool())
+TOOLS = ToolRegistry(answer=make_answer_tool())
 NO = ModelError("tool_choice is not supported", kind="bad_request", status=400)
 
 

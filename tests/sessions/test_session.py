@@ -20,7 +20,7 @@ from agentkit.engine.loop import CANCELLED
 from agentkit.sessions.session import NOT_RUN
 from agentkit.sessions.session_file import write_whole
 from agentkit.testing import ScriptedModel
-from agentkit.tools.execution.call import ANSWERED
+from agentkit.tools.execution.call import ANSWER_RESULT
 from agentkit.tools.execution.call_tools import ToolStarted
 
 CALL = ToolCall("c", "f")
@@ -66,7 +66,7 @@ class TestATurn:
 
     @pytest.mark.parametrize(
         "messages",
-        [[], [system("s")], [user("q"), assistant("done")], [user("q"), assistant(None, [CALL]), tool_message(CALL, ANSWERED)]],
+        [[], [system("s")], [user("q"), assistant("done")], [user("q"), assistant(None, [CALL]), tool_message(CALL, ANSWER_RESULT)]],
     )  # fmt: skip
     def test_there_must_be_something_to_go_on_with(self, messages):
         session = Session([*messages])

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agentkit import DefinitionError, ExceptionInfo, JsonTool, ToolCall, ToolRegistry, tool
-from agentkit.tools.final_answer import answer_tool
+from agentkit.tools.final_answer import make_answer_tool
 
 
 def add(a: int, b: int) -> int:
@@ -61,7 +61,7 @@ def test_the_answers_name_is_refused_with_the_remedy():
         return text
 
     with pytest.raises(DefinitionError, match=r"'final_answer' is taken.*answer="):
-        ToolRegistry(final_answer, answer=answer_tool())
+        ToolRegistry(final_answer, answer=make_answer_tool())
 
 
 def test_what_is_no_tool_is_refused():
@@ -126,7 +126,7 @@ def test_registries_can_be_prefixed_filtered_and_merged():
 
 
 def test_the_answer_tool_survives_filtering_and_merging():
-    registry = ToolRegistry(add, answer=answer_tool())
+    registry = ToolRegistry(add, answer=make_answer_tool())
     assert list(registry.filtered(lambda _: False)) == ["final_answer"]
     merged = registry.merged(double)
     assert list(merged) == ["final_answer", "add", "double"]

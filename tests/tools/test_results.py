@@ -20,7 +20,7 @@ from pydantic import BaseModel, SecretStr
 
 from agentkit.core.messages import ToolCall
 from agentkit.tools.registry import ToolRegistry
-from agentkit.tools.results.result_text import LARGEST_IMAGE, MOST_IMAGES, render, rendering
+from agentkit.tools.results.result_text import MAX_IMAGE_BYTES, MAX_IMAGES, render_result, render_text
 
 
 @dataclass
@@ -121,45 +121,45 @@ class Said(NamedTuple):
     ],
 )
 def test_render(value, text):
-    assert render(value) == text
+    assert render_text(value) == text
 
 
 def test_a_set_is_a_list():
-    assert render({3}) == "[3]"
+    assert render_text({3}) == "[3]"
 
 
 def test_cycles_are_marked_and_depth_is_bounded():
     cycle: list = [1]
     cycle.append(cycle)
-    assert render(cycle) == '[1,"<list again: a cycle>"]'
+    assert render_text(cycle) == '[1,"<list again: a cycle>"]'
     point = Point(1, 2)
     point.y = {"point": point}
-    assert render(point) == '{"x":1,"y":{"point":"<Point again: a cycle>"}}'
+    assert render_text(point) == '{"x":1,"y":{"point":"<Point again: a cycle>"}}'
     deep: list = []
     for _ in range(100_000):
         deep = [deep]
-    assert render(deep).count("[") == 60
+    assert render_text(deep).count("[") == 60
     twice = ["x"]
-    assert render([twice, twice]) == '[["x"],["x"]]', "the same thing in two places is no cycle"
+    assert render_text([twice, twice]) == '[["x"],["x"]]', "the same thing in two places is no cycle"
 
 
 def test_what_shares_its_parts_does_not_grow_without_end():
     value: list = [1]
     for _ in range(50):
         value = [value, value]
-    assert len(render(value)) < 20_000_000
+    assert len(render_text(value)) < 20_000_000
 
 
 def test_no_address_is_ever_shown():
     for value in (object(), threading.Lock(), SimpleNamespace(x=object()), [iter], open, test_render.__code__):
-        assert " at 0x" not in render(value)
+        assert " at 0x" not in render_text(value)
 
 
 def test_a_forgotten_coroutine_is_told_and_closed():
     async def later() -> int:
         return 1
 
-    assert render([later()]) == '["(a coroutine that nobody awaited)"]'
+    assert render_text([later()]) == '["(a coroutine that nobody awaited)"]'
 
 
 def test_an_iterator_that_raises_is_told():
@@ -167,7 +167,7 @@ def test_an_iterator_that_raises_is_told():
         yield 1
         raise OSError("gone")
 
-    assert "generator" in render({"rows": broken()})
+    assert "generator" in render_text({"rows": broken()})
 
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(10)
@@ -176,15 +176,15 @@ IMAGES = {"png": PNG, "jpeg": b"\xff\xd8\xff\xe0...", "gif": b"GIF89a...", "webp
 
 @pytest.mark.parametrize("kind", IMAGES)
 def test_an_image_is_a_part_of_its_own(kind):
-    shown = rendering({"name": "x", "image": IMAGES[kind]})
+    shown = render_result({"name": "x", "image": IMAGES[kind]})
     assert shown.text == f'{{"name":"x","image":"[image/{kind}, {len(IMAGES[kind])} bytes]"}}'
     assert [part["type"] for part in shown.images] == ["image_url"]
     assert shown.images[0]["image_url"]["url"].startswith(f"data:image/{kind};base64,")
 
 
 def test_images_are_bounded_in_size_and_number():
-    assert rendering(PNG + bytes(LARGEST_IMAGE)).images == []
-    assert len(rendering([PNG] * 20).images) == MOST_IMAGES
+    assert render_result(PNG + bytes(MAX_IMAGE_BYTES)).images == []
+    assert len(render_result([PNG] * 20).images) == MAX_IMAGES
 
 
 def test_the_tool_message_of_an_image():
@@ -216,9 +216,9 @@ def test_numpy_and_pandas_are_never_imported_and_known_when_they_are_there(monke
     numpy = ModuleType("numpy")
     vars(numpy).update(generic=Number, ndarray=Array, datetime64=Nothing, timedelta64=Nothing)
     monkeypatch.setitem(sys.modules, "numpy", numpy)
-    assert render({"n": Number(), "a": Array()}) == '{"n":7,"a":[1,2]}'
+    assert render_text({"n": Number(), "a": Array()}) == '{"n":7,"a":[1,2]}'
     monkeypatch.delitem(sys.modules, "numpy")
-    assert render(Number()) == "<Number>"
+    assert render_text(Number()) == "<Number>"
 
 
 KEYS = st.one_of(st.text(), st.integers(), st.none(), st.booleans(), st.floats(), st.tuples(st.integers()))
@@ -238,7 +238,7 @@ LEAVES = st.one_of(
     )
 )
 def test_anything_is_rendered_as_valid_text(value):
-    text = render(value)
+    text = render_text(value)
     text.encode()
     if isinstance(value, list | dict | tuple):
         json.loads(text, parse_constant=pytest.fail)

@@ -420,7 +420,7 @@ def test_what_is_told_too_late_or_outside_a_turn_is_dropped(world):
 
 
 def test_a_flood_of_progress_does_not_fill_the_memory(world, monkeypatch):
-    monkeypatch.setattr("agentkit.tools.execution.turn.MOST_WAITING", 100)
+    monkeypatch.setattr("agentkit.tools.execution.turn.MAX_PENDING_EVENTS", 100)
 
     def work(run: RunContext) -> str:
         """Works."""

@@ -9,8 +9,8 @@ from agentkit.engine.history import to_portable_name
 from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import Reply
 from agentkit.testing import ScriptedModel
-from agentkit.tools.arguments import meant
-from agentkit.tools.final_answer import answer_tool
+from agentkit.tools.arguments.tool_names import match_tool_name
+from agentkit.tools.final_answer import make_answer_tool
 
 
 def get_weather(city: str) -> str:
@@ -23,7 +23,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-REGISTRY = ToolRegistry(get_weather, add, answer=answer_tool())
+REGISTRY = ToolRegistry(get_weather, add, answer=make_answer_tool())
 ROME = '{"city": "Rome"}'
 
 
@@ -63,9 +63,9 @@ def test_a_name_that_is_merely_similar_is_told(written):
 
 
 def test_of_two_tools_that_fit_none_is_taken():
-    assert meant("getweather", ["get_weather", "getWeather"]) is None
-    assert meant("functions.getWeather", ["get_weather", "getWeather"]) == "getWeather", "one fits exactly"
-    assert meant("functions.x", ["x", "functions_x"]) == "x"
+    assert match_tool_name("getweather", ["get_weather", "getWeather"]) is None
+    assert match_tool_name("functions.getWeather", ["get_weather", "getWeather"]) == "getWeather", "one fits exactly"
+    assert match_tool_name("functions.x", ["x", "functions_x"]) == "x"
 
 
 @pytest.mark.parametrize("written", ["multi_tool_use.parallel", "functions.multi_tool_use.parallel"])

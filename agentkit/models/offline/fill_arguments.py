@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...tools.arguments import at, types
+from ...tools.arguments.schema_places import find_schemas, list_types
 from .words import GENERIC, LEXICON, PATTERNS, STOP, Query, Span, concepts, in_context
 
 _TYPE_OF = {loose: strict for strict, names in LEXICON["types"].items() for loose in names.split()}
@@ -71,9 +71,9 @@ def read_tool(definition: Mapping[str, Any]) -> Tool:
 
 def schema_at(root: Mapping[str, Any], path: Sequence[str | int]) -> dict[str, Any]:
     """The schema that `path` leads to, with what its references and unions hold, and one of the strict types."""
-    nodes = at(dict(root), tuple(path))
+    nodes = find_schemas(dict(root), tuple(path))
     schema = {key: value for node in reversed(nodes) for key, value in node.items()}
-    kinds = sorted(types(nodes) - {"null"}) or ["object" if "properties" in schema else "any"]
+    kinds = sorted(list_types(nodes) - {"null"}) or ["object" if "properties" in schema else "any"]
     return {**schema, "type": _TYPE_OF.get(re.split(r"\W", kinds[0].lower())[0], "any")}
 
 

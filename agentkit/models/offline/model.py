@@ -14,12 +14,11 @@ from ...core.messages import Message, ToolCall, assistant, calls_of, text_of
 from ...engine.history import normalize_reply
 from ...engine.model import Reply, Request
 from ...schemas import JsonSchema
-from ...tools.arguments import at
-from ...tools.arguments.binding import bound
-from ...tools.arguments.schema_places import properties
-from ...tools.final_answer import FINAL_ANSWER, WRAPPING, takes_text
+from ...tools.arguments.binding import bind_arguments
+from ...tools.arguments.schema_places import find_schemas, list_properties
+from ...tools.final_answer import ANSWER_KEY, FINAL_ANSWER, takes_text
 from ...tools.json_tool import JsonTool
-from ...tools.text_calls.call import value_in
+from ...tools.text_calls.call import parse_value
 from .planning import plan_calls, read_fields
 from .words import concepts
 
@@ -83,7 +82,7 @@ def _turn(messages: Sequence[Message]) -> tuple[str, list[Answered]]:
     turn = messages[asked[-1] :] if asked else []
     said = {m["tool_call_id"]: remove_delimiters(text_of(m)) for m in turn if m["role"] == "tool"}
     calls = [call for m in turn for call in calls_of(m) if call.name != FINAL_ANSWER and call.id in said]
-    answered = [Answered(call.name, value_in(call.arguments), said[call.id]) for call in calls]
+    answered = [Answered(call.name, parse_value(call.arguments), said[call.id]) for call in calls]
     return (text_of(turn[0]) if turn else ""), [one for one in answered if isinstance(one.arguments, dict)]
 
 
@@ -105,7 +104,7 @@ def answer_arguments(answer: JsonTool[..., Any], answered: Sequence[Answered], t
     if takes_text(answer):
         return {"text": text}
     for given in _guesses(answer.parameters, [one for one in answered if not _ERROR.match(one.content)], text):
-        done = bound(answer.arguments, given, name=FINAL_ANSWER)
+        done = bind_arguments(answer.arguments, given, name=FINAL_ANSWER)
         if given and callable(done.ready):
             return dict(json.loads(done.arguments))
     return None
@@ -113,11 +112,11 @@ def answer_arguments(answer: JsonTool[..., Any], answered: Sequence[Answered], t
 
 def _guesses(schema: JsonSchema, good: Sequence[Answered], text: str) -> Iterator[dict[str, Any]]:
     """What may be meant for an object: all of the results, what they hold under its names, what their text tells."""
-    values = [value_in(one.content, one.content) for one in good]
+    values = [parse_value(one.content, one.content) for one in good]
     parts = [part for part in (*(one.arguments for one in good), *values) if isinstance(part, dict)]
     merged = {key: value for part in parts for key, value in part.items()}
     whole = [*values, values, text] if len(values) == 1 else [values or text, text]
-    held = [_shaped(schema, (), {**merged, WRAPPING: one}) for n, one in enumerate(whole) if one not in whole[:n]]
+    held = [_shaped(schema, (), {**merged, ANSWER_KEY: one}) for n, one in enumerate(whole) if one not in whole[:n]]
     yield from (named for named in held if len(named) == len(schema["properties"]))
     told = read_fields(schema, re.sub(r'[][{}"]', " ", "\n".join(one.content for one in good)))
     yield from (told | held[0], held[0] | told)
@@ -125,10 +124,10 @@ def _guesses(schema: JsonSchema, good: Sequence[Answered], text: str) -> Iterato
 
 def _shaped(schema: JsonSchema, path: tuple[str | int, ...], data: Any) -> Any:
     """`data` with the keys that the schema has at `path`, as the schema writes them, and no others."""
-    nodes = at(schema, path)
+    nodes = find_schemas(schema, path)
     if isinstance(data, list) and nodes:
         return [_shaped(schema, (*path, 0), one) for one in data]
-    if not isinstance(data, dict) or not (names := properties(nodes)):
+    if not isinstance(data, dict) or not (names := list_properties(nodes)):
         return data
     given = {concepts(key): value for key, value in data.items() if value is not None}
     return {name: _shaped(schema, (*path, name), given[concepts(name)]) for name in names if concepts(name) in given}

@@ -16,7 +16,7 @@ from importlib.resources import files
 from itertools import dropwhile, takewhile
 from typing import Any, NamedTuple
 
-from ...tools.arguments import read
+from ...tools.arguments.json_text import parse_lenient
 
 LEXICON: dict[str, Any] = tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8"))
 PATTERNS = {name: re.compile(pattern) for name, pattern in LEXICON["patterns"].items()}
@@ -187,5 +187,5 @@ def _name(match: re.Match[str], _: datetime.date) -> str:
 
 
 _READERS: dict[str, Callable[[re.Match[str], datetime.date], Any]] = dict.fromkeys(("year", "number"), _number)
-_READERS |= dict.fromkeys(("object", "array"), lambda match, _: read(match[0]).value)
+_READERS |= dict.fromkeys(("object", "array"), lambda match, _: parse_lenient(match[0]).value)
 _READERS |= {"date": _date, "time": _time, "name": _name, "phrase": _name}

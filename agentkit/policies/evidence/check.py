@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ...core.errors import ToolError
-from ...tools.results.jsonable import as_data
+from ...tools.results.jsonable import to_json_data
 from ..answer_checks import Material
 from .claims import (
     Claim,
@@ -58,7 +58,7 @@ def evidence(*, refusals: int = 1) -> Evidence:
 
 def unsupported(answer: Any, source: str) -> list[Claim]:
     """The claims of an answer (a text, or data with texts and numbers in it) that `source` does not hold."""
-    claims = claims_of("\n".join(_texts(as_data(answer))))
+    claims = claims_of("\n".join(_texts(to_json_data(answer))))
     found = _Source(source)
     return [claim for claim in claims if not found.supports(claim)]
 

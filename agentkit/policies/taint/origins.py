@@ -10,7 +10,7 @@ from typing import Any
 
 from ...core.delimiters import is_delimited, remove_delimiters
 from ...core.messages import Message, calls_of, text_of
-from ...tools.arguments import clipped
+from ...tools.arguments.repair import truncate
 from ...tools.json_tool import JsonTool
 
 SHOWN = 80
@@ -185,4 +185,4 @@ def _plain(text: str) -> str:
 
 
 def _shown(value: str | int | float) -> str:
-    return clipped(json.dumps(value, ensure_ascii=False), SHOWN)
+    return truncate(json.dumps(value, ensure_ascii=False), SHOWN)

@@ -77,7 +77,7 @@ class _Guard:
             bound = replace(bound, needs_approval="; ".join(filter(None, [bound.needs_approval, doubt])))
         if tool.trust == "untrusted" or (tool.name == READ_MORE and self._is_page_from_outside(bound)):
             bound = replace(bound, shorten=_Fencing(bound, self.fence))
-        return bound.within(OUTER, Outer(self.origins, bound.call.arguments))
+        return bound.with_variable(OUTER, Outer(self.origins, bound.call.arguments))
 
     def _is_page_from_outside(self, bound: BoundCall) -> bool:
         """Whether a call reads on in a cut result that came from outside: then its id stands in that result."""

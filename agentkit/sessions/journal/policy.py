@@ -23,7 +23,7 @@ from ...engine.model import AskModel, Reply
 from ...policies.approval import Consult
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
-from ...tools.settings import REPEATABLE
+from ...tools.settings import REPEATABLE_EFFECTS
 from .conversation import Uncertain
 from .nesting import AROUND, Around
 from .steps import Begun, giving, value_of
@@ -66,7 +66,7 @@ def journaled(book: Book, on_uncertain: Uncertain = None) -> Policy:
         if not isinstance(effect, CallTools):
             yield from ask(Keep(book))
         else:  # the first call that begins is written together with the reply that asks for it
-            if any(bound.tool is not None and bound.tool.turnstile is not None for bound in effect.calls):
+            if any(bound.tool is not None and bound.tool.fifo_lock is not None for bound in effect.calls):
                 yield from ask(Keep(book))
             calls = []
             around = Around(book.conversation, book.run, book.inner)
@@ -74,7 +74,7 @@ def journaled(book: Book, on_uncertain: Uncertain = None) -> Policy:
                 begun = book.known.pop(bound.call.id, None)
                 if begun is not None and (begun.outcome is not None or bound.call.id not in book.inner):
                     bound = yield from _recalled(bound, begun, on_uncertain)
-                calls.append(bound.within(AROUND, around))
+                calls.append(bound.with_variable(AROUND, around))
             effect = JournaledCalls(tuple(calls), effect.finished, effect.sequential, book=book)
         return (yield from ask(effect))
 
@@ -162,7 +162,7 @@ def _recalled(bound: BoundCall, begun: Begun, on_uncertain: Uncertain) -> Flow[B
     """The call that was begun before as it is to be made now: it gives what came of it, if that is known."""
     if begun.outcome is not None:
         return giving(bound, value_of(begun.outcome))
-    if bound.tool is not None and bound.tool.effect in REPEATABLE:
+    if bound.tool is not None and bound.tool.effect in REPEATABLE_EFFECTS:
         return bound
     said: Any = None
     if on_uncertain is not None:

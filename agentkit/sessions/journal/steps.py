@@ -8,7 +8,7 @@ from typing import Any
 from ...core.errors import ExceptionInfo
 from ...core.messages import Usage
 from ...tools.execution.call import BoundCall, ToolResult
-from ...tools.results.result_text import Rendering, rendering
+from ...tools.results.result_text import RenderedResult, render_result
 from .store import Store
 
 
@@ -52,7 +52,7 @@ def outcome_of(result: ToolResult) -> dict[str, Any]:
     """What came of a call, as it would be shown to the model if it were not shortened."""
     if result.error is not None:
         return {"error": [result.error.name, result.error.message], "seconds": result.seconds}
-    shown = rendering(result.value)
+    shown = render_result(result.value)
     images = {"images": [*shown.images]} if shown.images else {}
     return {"text": shown.text, **images, "seconds": result.seconds}
 
@@ -62,7 +62,7 @@ def value_of(outcome: Mapping[str, Any]) -> Any:
     if error := outcome.get("error"):
         return ExceptionInfo(*error)
     images = outcome.get("images")
-    return Rendering(outcome["text"], images) if images else outcome["text"]
+    return RenderedResult(outcome["text"], images) if images else outcome["text"]
 
 
 def giving(bound: BoundCall, value: Any) -> BoundCall:

@@ -13,7 +13,7 @@ from typing import Any
 from ...core.errors import Paused
 from ...core.messages import Message, Usage, pending_calls
 from ...tools.execution.call import BoundCall, ToolResult
-from ...tools.execution.turn import NOT_BEGUN
+from ...tools.execution.turn import NOT_STARTED
 from .conversation import Conversation
 from .lease import lease
 from .setup import Setup
@@ -184,7 +184,7 @@ class Book:
         identity = result.call.id
         if identity not in self._begun or identity in self._ended:
             return
-        if isinstance(result.exception, Paused) or result.value is NOT_BEGUN:
+        if isinstance(result.exception, Paused) or result.value is NOT_STARTED:
             sql = "DELETE FROM steps WHERE run = ? AND step = ? AND call = ?"
             self._pending.append((sql, (self.run, self.step, identity)))
         else:

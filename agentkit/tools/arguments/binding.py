@@ -10,33 +10,17 @@ from pydantic_core import from_json, to_json
 from ...core.errors import ExceptionInfo
 from ...schemas import JsonSchema
 from ...schemas.formats import RenderedTool
-from ..settings import Repairing
-from . import (
-    WRAPPERS,
-    Finding,
-    Reading,
-    Repair,
-    Target,
-    Unreadable,
-    at,
-    clipped,
-    copied,
-    explain,
-    explain_kind,
-    explain_text,
-    findings,
-    fix_nulls,
-    is_sound,
-    mended,
-    mended_in_place,
-    not_finite,
-    read,
-    strictly,
-    types,
-)
+from ..settings import RepairMode
+from .explain import explain_invalid_json, explain_problems, explain_wrong_type
+from .fixes import WRAPPER_KEYS, RepairTarget, copy_value, fix_nulls, repair_arguments, repair_in_place
+from .json_reader import InvalidJson
+from .json_text import ParsedJson, is_strict_object, iter_not_finite, parse_lenient, parse_strict
+from .repair import Repair, truncate
+from .schema_places import find_schemas, list_types
+from .validation_errors import ArgumentProblem, list_problems
 
 
-class Arguments(Protocol):
+class ArgumentsSchema(Protocol):
     """The arguments of one tool: their plain JSON Schema, and what turns a model's text into a call."""
 
     injected: Mapping[str, Any]
@@ -50,11 +34,11 @@ class Arguments(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundArguments:
     """What came of arguments: the call that is ready to be made, or what is wrong with them in words for the model.
 
     `arguments` is the JSON object that a history can hold for them (repaired; `{}` for what is no object at all, which
-    providers refuse ever after), and `repairs` are the receipts.
+    providers refuse ever after), and `repairs` are the repairs.
     """
 
     ready: Callable[[], Any] | ExceptionInfo
@@ -62,14 +46,14 @@ class Bound:
     repairs: tuple[Repair, ...] = ()
 
 
-def bound(
-    schema: Arguments,
+def bind_arguments(
+    schema: ArgumentsSchema,
     arguments: str | Mapping[str, Any],
     injected: Mapping[str, Any] | None = None,
     *,
     name: str = "",
-    repair: Repairing = "safe",
-) -> Bound:
+    repair: RepairMode = "safe",
+) -> BoundArguments:
     """The call of the tool `name` that `arguments` (JSON text or a mapping) ask for, or what is wrong with them.
 
     Valid arguments are taken as they are.  `""` and `"null"` stand for no arguments at all, and null for a parameter
@@ -80,84 +64,94 @@ def bound(
         arguments = "{}"
     try:
         if not isinstance(arguments, str):
-            return Bound(schema.bind(copied(dict(arguments)), injected), _text(arguments))
-        if is_sound(arguments):
-            return Bound(schema.bind(arguments, injected), arguments)
+            return BoundArguments(schema.bind(copy_value(dict(arguments)), injected), _dump(arguments))
+        if is_strict_object(arguments):
+            return BoundArguments(schema.bind(arguments, injected), arguments)
     except (ValueError, RecursionError):
         pass
     attempt = _Attempt(schema, injected, isinstance(arguments, str))
     try:
-        return _mended(arguments, Target(name, schema.parameters, attempt), repair)
-    except Unreadable as error:
-        return Bound(_problem(explain_text(str(error), schema.parameters, attempt)), "{}")
+        return _bind_with_repairs(arguments, RepairTarget(name, schema.parameters, attempt), repair)
+    except InvalidJson as error:
+        return BoundArguments(_validation_error(explain_invalid_json(str(error), schema.parameters, attempt)), "{}")
     except RecursionError:
-        return Bound(_problem(explain_text("nested too deeply", schema.parameters, attempt)), "{}")
+        return BoundArguments(
+            _validation_error(explain_invalid_json("nested too deeply", schema.parameters, attempt)), "{}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
     """Validates arguments as the model's text would be; raises `ValueError`, `Unreadable` for numbers out of reach."""
 
-    schema: Arguments
+    schema: ArgumentsSchema
     injected: Mapping[str, Any] | None
     is_text: bool
 
     def __call__(self, given: Any) -> Callable[[], Any]:
-        if found := _out_of_reach(given, self.schema.parameters):
-            raise Unreadable(found[0].message)
-        return self.schema.bind(_text(given) if self.is_text else copied(given), self.injected)
+        if found := _find_out_of_range(given, self.schema.parameters):
+            raise InvalidJson(found[0].message)
+        return self.schema.bind(_dump(given) if self.is_text else copy_value(given), self.injected)
 
 
-def _mended(arguments: str | Mapping[str, Any], target: Target, repair: Repairing) -> Bound:
+def _bind_with_repairs(arguments: str | Mapping[str, Any], target: RepairTarget, repair: RepairMode) -> BoundArguments:
     """What comes of arguments that are not valid as they stand; raises `Unreadable`."""
-    reading = _reading(arguments, repair) if isinstance(arguments, str) else Reading(copied(dict(arguments)))
+    reading = _parse(arguments, repair) if isinstance(arguments, str) else ParsedJson(copy_value(dict(arguments)))
     given, parameters = reading.value, target.parameters
     if not isinstance(given, dict):
-        return Bound(_problem(explain_kind(given, parameters, target.validate)), "{}")
-    text = arguments if isinstance(arguments, str) and not reading.slips else _text(given)
-    receipts: tuple[Repair, ...] = ()
-    if reading.slips:
-        receipts = (Repair("", ", ".join(dict.fromkeys(reading.slips)), clipped(str(arguments)), clipped(text)),)
-    if found := _out_of_reach(given, parameters):
-        return Bound(_problem(explain(found, given, parameters, target.validate)), "{}", receipts)
+        return BoundArguments(_validation_error(explain_wrong_type(given, parameters, target.validate)), "{}")
+    text = arguments if isinstance(arguments, str) and not reading.syntax_errors else _dump(given)
+    repairs: tuple[Repair, ...] = ()
+    if reading.syntax_errors:
+        repairs = (
+            Repair("", ", ".join(dict.fromkeys(reading.syntax_errors)), truncate(str(arguments)), truncate(text)),
+        )
+    if found := _find_out_of_range(given, parameters):
+        return BoundArguments(
+            _validation_error(explain_problems(found, given, parameters, target.validate)), "{}", repairs
+        )
     try:
-        return Bound(target.validate(given), text, receipts)
+        return BoundArguments(target.validate(given), text, repairs)
     except ValueError as error:
-        found = findings(error, given, parameters)
-    done = mended(given, target) if repair == "safe" else mended_in_place(given, target, fix_nulls)
+        found = list_problems(error, given, parameters)
+    done = repair_arguments(given, target) if repair == "safe" else repair_in_place(given, target, fix_nulls)
     if done is None:
-        return Bound(_problem(explain(found, given, parameters, target.validate)), text, receipts)
-    return Bound(done.call, _text(done.value), (*receipts, *done.repairs))
+        return BoundArguments(
+            _validation_error(explain_problems(found, given, parameters, target.validate)), text, repairs
+        )
+    return BoundArguments(done.call, _dump(done.value), (*repairs, *done.repairs))
 
 
-def _reading(text: str, repair: Repairing) -> Reading:
-    reading = read(text)  # even if nothing is repaired: it knows best what is wrong
-    if repair == "off" and reading.slips:
-        strictly(text)
-        raise Unreadable(", ".join(reading.slips))
+def _parse(text: str, repair: RepairMode) -> ParsedJson:
+    reading = parse_lenient(text)  # even if nothing is repaired: it knows best what is wrong
+    if repair == "off" and reading.syntax_errors:
+        parse_strict(text)
+        raise InvalidJson(", ".join(reading.syntax_errors))
     return reading
 
 
-def _out_of_reach(given: Any, parameters: JsonSchema) -> list[Finding]:
+def _find_out_of_range(given: Any, parameters: JsonSchema) -> list[ArgumentProblem]:
     """The numbers that are none in JSON (NaN, infinity) or that the float they would become cannot hold."""
     found = []
-    for path, value in not_finite(given):
-        wanted = types(at(parameters, path))
+    for path, value in iter_not_finite(given):
+        wanted = list_types(find_schemas(parameters, path))
         is_float = "number" in wanted and "string" not in wanted
         if isinstance(value, float) or (is_float and (isinstance(value, str) or "integer" not in wanted)):
-            found.append(Finding(path, "value", "input should be a finite number: JSON has no NaN and no infinity"))
+            found.append(
+                ArgumentProblem(path, "value", "input should be a finite number: JSON has no NaN and no infinity")
+            )
     return found
 
 
-def _problem(message: str) -> ExceptionInfo:
+def _validation_error(message: str) -> ExceptionInfo:
     return ExceptionInfo("ValidationError", message)
 
 
-def _text(given: Mapping[str, Any]) -> str:
+def _dump(given: Mapping[str, Any]) -> str:
     return json.dumps(dict(given), ensure_ascii=False, default=str)
 
 
-def arguments_in(call: Any, parameters: JsonSchema) -> str | Mapping[str, Any]:
+def extract_arguments(call: Any, parameters: JsonSchema) -> str | Mapping[str, Any]:
     """The arguments in whatever a call is given as: JSON text or a mapping, of the arguments or of the whole call.
 
     Known wholes: an OpenAI tool call (`function.arguments`), a Responses function call (`arguments`), an Anthropic
@@ -173,14 +167,14 @@ def arguments_in(call: Any, parameters: JsonSchema) -> str | Mapping[str, Any]:
         call = call.model_dump(exclude_none=True)
     if not isinstance(call, Mapping):
         return call if isinstance(call, str) else json.dumps(call)
-    for key in ("function", "functionCall", "function_call", *WRAPPERS):
+    for key in ("function", "functionCall", "function_call", *WRAPPER_KEYS):
         is_wrapping = key in call and key not in parameters.get("properties", {})
         if is_wrapping and isinstance(call[key], str | Mapping):
-            return arguments_in(call[key], parameters)
+            return extract_arguments(call[key], parameters)
     return call
 
 
-def real_names(arguments: str | Mapping[str, Any], aliased: Iterable[RenderedTool]) -> str | Mapping[str, Any]:
+def restore_names(arguments: str | Mapping[str, Any], aliased: Iterable[RenderedTool]) -> str | Mapping[str, Any]:
     """The arguments with the parameters' own names in the place of those that a provider was given for them."""
     try:
         given = from_json(arguments) if isinstance(arguments, str) else arguments

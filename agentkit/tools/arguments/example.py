@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...schemas import JsonSchema
-from .schema_places import target
+from .schema_places import follow_reference
 
-DEPTH = 6
+MAX_EXAMPLE_DEPTH = 6
 """How deep an example goes before it leaves out what it can."""
 _BY_FORMAT = {
     "date": "2024-01-31",
@@ -29,20 +29,20 @@ _GUESSES = (
 )
 
 
-def examples(parameters: JsonSchema, wanted: Iterable[str]) -> Iterator[dict[str, Any]]:
+def build_examples(parameters: JsonSchema, wanted: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Arguments that show the `wanted` parameters beside the required ones; then those with the required ones only."""
-    whole = _settled(parameters, parameters)
+    whole = _resolve_schema(parameters, parameters)
     required = list(whole.get("required", ()))
     known = [name for name in whole.get("properties", {}) if name in required or name in set(wanted)]
     for names in (known, required):
-        yield {name: value(whole["properties"].get(name, {}), parameters, 1) for name in names}
+        yield {name: build_value(whole["properties"].get(name, {}), parameters, 1) for name in names}
 
 
-def value(schema: Any, root: JsonSchema, depth: int = 0) -> Any:
+def build_value(schema: Any, root: JsonSchema, depth: int = 0) -> Any:
     """A value for `schema`; not checked: patterns and rules that no schema holds are beyond it."""
     if not isinstance(schema, dict):
         return "text"
-    node = _settled(schema, root)
+    node = _resolve_schema(schema, root)
     if node.get("examples"):
         return node["examples"][0]
     if "const" in node:
@@ -53,39 +53,41 @@ def value(schema: Any, root: JsonSchema, depth: int = 0) -> Any:
     kind = next((name for name in kind if name != "null"), "null") if isinstance(kind, list) else kind
     match kind:
         case "object":
-            return _object(node, root, depth)
+            return _build_object(node, root, depth)
         case "array":
-            return _array(node, root, depth)
+            return _build_array(node, root, depth)
         case "integer" | "number":
-            return _number(node, kind)
+            return _build_number(node, kind)
         case "string":
-            return _string(node)
+            return _build_string(node)
     return {"boolean": True}.get(kind)
 
 
-def _settled(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
+def _resolve_schema(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
     """The schema with its reference followed, the first alternative chosen (not null, where there is another)."""
     node = schema
-    for _ in range(DEPTH):
+    for _ in range(MAX_EXAMPLE_DEPTH):
         if isinstance(reference := node.get("$ref"), str):
-            node = _merged({key: item for key, item in node.items() if key != "$ref"}, target(reference, root))
+            node = _merge_schemas(
+                {key: item for key, item in node.items() if key != "$ref"}, follow_reference(reference, root)
+            )
         elif key := next((key for key in ("anyOf", "oneOf", "allOf") if node.get(key)), None):
             branches = node[key]
             rest = {name: item for name, item in node.items() if name != key}
-            chosen = branches if key == "allOf" else [_first(branches)]
+            chosen = branches if key == "allOf" else [_choose_branch(branches)]
             for branch in chosen:
-                rest = _merged(rest, branch)
+                rest = _merge_schemas(rest, branch)
             node = rest
         else:
             break
     return node
 
 
-def _first(branches: list[Any]) -> Any:
+def _choose_branch(branches: list[Any]) -> Any:
     return next((branch for branch in branches if branch != {"type": "null"}), branches[0])
 
 
-def _merged(node: JsonSchema, other: Any) -> JsonSchema:
+def _merge_schemas(node: JsonSchema, other: Any) -> JsonSchema:
     if not isinstance(other, dict):
         return node
     merged = {**node, **other}
@@ -96,32 +98,37 @@ def _merged(node: JsonSchema, other: Any) -> JsonSchema:
     return merged
 
 
-def _object(node: JsonSchema, root: JsonSchema, depth: int) -> dict[str, Any]:
+def _build_object(node: JsonSchema, root: JsonSchema, depth: int) -> dict[str, Any]:
     places = node.get("properties", {})
     shown = {
-        name: value(places.get(name, {}), root, depth + 1) for name in node.get("required", ()) if depth < 4 * DEPTH
+        name: build_value(places.get(name, {}), root, depth + 1)
+        for name in node.get("required", ())
+        if depth < 4 * MAX_EXAMPLE_DEPTH
     }
     more = node.get("additionalProperties")
     for number in range(len(shown), node.get("minProperties", 0)):
-        shown[f"key{number + 1}"] = value(more, root, depth + 1)
+        shown[f"key{number + 1}"] = build_value(more, root, depth + 1)
     return shown
 
 
-def _array(node: JsonSchema, root: JsonSchema, depth: int) -> list[Any]:
-    first = [value(place, root, depth + 1) for place in node.get("prefixItems", ())]
+def _build_array(node: JsonSchema, root: JsonSchema, depth: int) -> list[Any]:
+    first = [build_value(place, root, depth + 1) for place in node.get("prefixItems", ())]
     least = node.get("minItems", 0)
-    count = max(least, 1 if depth < DEPTH and isinstance(node.get("items"), dict) and node.get("maxItems") != 0 else 0)
+    count = max(
+        least,
+        1 if depth < MAX_EXAMPLE_DEPTH and isinstance(node.get("items"), dict) and node.get("maxItems") != 0 else 0,
+    )
     count = max(count - len(first), 0) if first else count
-    rest = [value(node.get("items"), root, depth + 1) for _ in range(count)]
+    rest = [build_value(node.get("items"), root, depth + 1) for _ in range(count)]
     if node.get("uniqueItems") and count > 1:
-        choices = _settled(node["items"], root).get("enum", [])
+        choices = _resolve_schema(node["items"], root).get("enum", [])
         rest = choices[:count] or [
             item + place if isinstance(item, int) else f"{item}{place}" for place, item in enumerate(rest)
         ]
     return [*first, *rest]
 
 
-def _number(node: JsonSchema, kind: str) -> int | float:
+def _build_number(node: JsonSchema, kind: str) -> int | float:
     step = node.get("multipleOf", 1)
     low = node.get("minimum", node.get("exclusiveMinimum"))
     high = node.get("maximum", node.get("exclusiveMaximum"))
@@ -135,7 +142,7 @@ def _number(node: JsonSchema, kind: str) -> int | float:
     return number
 
 
-def _string(node: JsonSchema) -> str:
+def _build_string(node: JsonSchema) -> str:
     text = _BY_FORMAT.get(node.get("format", ""), "text")
     if pattern := node.get("pattern"):
         text = next((guess for guess in _GUESSES if _matches(pattern, guess)), text)

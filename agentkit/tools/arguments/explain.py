@@ -5,94 +5,106 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...schemas import JsonSchema
-from .example import examples
+from .example import build_examples
 from .json_text import Path
-from .problem import Finding
-from .problems import value_at
-from .repair import clipped, shown
-from .schema_places import at, inside, properties
+from .repair import format_value, truncate
+from .schema_places import find_schemas, iter_child_schemas, list_properties
+from .validation_errors import ArgumentProblem, find_value
 
-LIMIT = 380
+MAX_MESSAGE_CHARS = 380
 """How many characters a message has at most (the name of the exception comes before it)."""
-NAMED = 5
+MAX_PROBLEMS_SHOWN = 5
 """How many mistakes the model is told at once."""
-_EXAMPLE = 160
-_REASON = 100
-_SCHEMA = 90
-_LONG, _SHORT = 50, 20
-_SAID_ELSEWHERE = ("description", "title", "default", "examples", "$defs", "discriminator")
+_MAX_EXAMPLE_CHARS = 160
+_MAX_REASON_CHARS = 100
+_MAX_SCHEMA_CHARS = 90
+_MAX_VALUE_CHARS, _MIN_VALUE_CHARS = 50, 20
+_NOTE_KEYWORDS = ("description", "title", "default", "examples", "$defs", "discriminator")
 
 
-def explain(
-    found: Sequence[Finding], given: Any, parameters: JsonSchema, validate: Callable[[Any], object] | None = None
+def explain_problems(
+    found: Sequence[ArgumentProblem],
+    given: Any,
+    parameters: JsonSchema,
+    validate: Callable[[Any], object] | None = None,
 ) -> str:
     """The mistakes, each with its path, what was received and what is wanted, and an example of valid arguments.
 
     `validate` tells by a `ValueError` that an example is not valid after all: it is not shown then.
     """
     wanted = [str(finding.path[0]) for finding in found if finding.path]
-    example = _example(parameters, wanted, validate)
-    room = LIMIT - len(example)
+    example = _format_example(parameters, wanted, validate)
+    room = MAX_MESSAGE_CHARS - len(example)
     places = list(dict.fromkeys((finding.path, finding.kind) for finding in found))
-    for value_width, schema_width in ((_LONG, _SCHEMA), (_SHORT, _SCHEMA // 2), (_SHORT, 0)):
-        lines = [_line(place, found, given, parameters, value_width, schema_width) for place in places[:NAMED]]
-        text = _listed(lines, len(places))
+    for value_width, schema_width in (
+        (_MAX_VALUE_CHARS, _MAX_SCHEMA_CHARS),
+        (_MIN_VALUE_CHARS, _MAX_SCHEMA_CHARS // 2),
+        (_MIN_VALUE_CHARS, 0),
+    ):
+        lines = [
+            _format_line(place, found, given, parameters, value_width, schema_width)
+            for place in places[:MAX_PROBLEMS_SHOWN]
+        ]
+        text = _join_lines(lines, len(places))
         if len(text) <= room:
             return text + example
-    while len(lines) > 1 and len(_listed(lines, len(places))) > room:
+    while len(lines) > 1 and len(_join_lines(lines, len(places))) > room:
         lines.pop()
-    more = _listed(lines, len(places)).removeprefix("; ".join(lines))
-    return clipped("; ".join(lines), max(room - len(more) - 3, 0)) + more + example
+    more = _join_lines(lines, len(places)).removeprefix("; ".join(lines))
+    return truncate("; ".join(lines), max(room - len(more) - 3, 0)) + more + example
 
 
-def explain_text(reason: str, parameters: JsonSchema, validate: Callable[[Any], object] | None = None) -> str:
+def explain_invalid_json(reason: str, parameters: JsonSchema, validate: Callable[[Any], object] | None = None) -> str:
     """That the arguments are no JSON, for the reason given, and an example of valid ones."""
-    example = _example(parameters, (), validate)
-    return clipped(f"the arguments are not valid JSON: {reason}", LIMIT - len(example) - 3) + example
+    example = _format_example(parameters, (), validate)
+    return truncate(f"the arguments are not valid JSON: {reason}", MAX_MESSAGE_CHARS - len(example) - 3) + example
 
 
-def explain_kind(given: Any, parameters: JsonSchema, validate: Callable[[Any], object] | None = None) -> str:
+def explain_wrong_type(given: Any, parameters: JsonSchema, validate: Callable[[Any], object] | None = None) -> str:
     """That the arguments are JSON, but no object."""
-    names = clipped(", ".join(properties(at(parameters, ()))) or "none", 100)
-    example = _example(parameters, (), validate)
-    return f"the arguments must be one JSON object with the parameters {names} (got {shown(given, _LONG)}){example}"
+    names = truncate(", ".join(list_properties(find_schemas(parameters, ()))) or "none", 100)
+    example = _format_example(parameters, (), validate)
+    received = format_value(given, _MAX_VALUE_CHARS)
+    return f"the arguments must be one JSON object with the parameters {names} (got {received}){example}"
 
 
-def _listed(lines: Sequence[str], count: int) -> str:
+def _join_lines(lines: Sequence[str], count: int) -> str:
     rest = count - len(lines)
     return "; ".join([*lines, *([f"and {rest} more"] if rest else [])])
 
 
-def _line(
-    place: tuple[Path, str], found: Sequence[Finding], given: Any, parameters: JsonSchema, width: int, wide: int
+def _format_line(
+    place: tuple[Path, str], found: Sequence[ArgumentProblem], given: Any, parameters: JsonSchema, width: int, wide: int
 ) -> str:
     path, kind = place
-    name = clipped(".".join(map(str, path)), 60)
-    fragment = _fragment(path, parameters)
-    schema = f"schema {clipped(fragment, wide)}" if wide and fragment else ""
+    name = truncate(".".join(map(str, path)), 60)
+    fragment = _find_fragment(path, parameters)
+    schema = f"schema {truncate(fragment, wide)}" if wide and fragment else ""
     if kind == "unknown":
-        names = clipped(", ".join(properties(at(parameters, path[:-1]))) or "none", max(wide, _SHORT) + 10)
+        names = truncate(
+            ", ".join(list_properties(find_schemas(parameters, path[:-1]))) or "none", max(wide, _MIN_VALUE_CHARS) + 10
+        )
         return f"{name}: there is no such parameter; the parameters are: {names}"
     if kind == "missing":
         return f"{name}: missing, it is required" + (f", {schema}" if schema else "")
     messages = dict.fromkeys(finding.message for finding in found if (finding.path, finding.kind) == place)
-    reason = clipped(" or ".join(message[:1].lower() + message[1:] for message in messages), _REASON)
-    received = f"(got {shown(value_at(given, path), width)})"
+    reason = truncate(" or ".join(message[:1].lower() + message[1:] for message in messages), _MAX_REASON_CHARS)
+    received = f"(got {format_value(find_value(given, path), width)})"
     return f"{name or 'the arguments'}: {reason} {received}" + (f", {schema}" if schema else "")
 
 
-def _fragment(path: Path, parameters: JsonSchema) -> str:
+def _find_fragment(path: Path, parameters: JsonSchema) -> str:
     """The part of the schema that `path` leads to, as JSON, without what says nothing about validity."""
     if not path:
         return ""
-    around = (place for node in at(parameters, path[:-1]) for place in inside(node, path[-1]))
-    return _terse(next((place for place in around if isinstance(place, dict)), None))
+    around = (place for node in find_schemas(parameters, path[:-1]) for place in iter_child_schemas(node, path[-1]))
+    return _dump_without_notes(next((place for place in around if isinstance(place, dict)), None))
 
 
-def _terse(schema: Any) -> str:
+def _dump_without_notes(schema: Any) -> str:
     def kept(node: Any) -> Any:
         if isinstance(node, dict):
-            return {key: kept(item) for key, item in node.items() if key not in _SAID_ELSEWHERE or not _is_note(item)}
+            return {key: kept(item) for key, item in node.items() if key not in _NOTE_KEYWORDS or not _is_note(item)}
         return [kept(item) for item in node] if isinstance(node, list) else node
 
     return json.dumps(kept(schema), ensure_ascii=False, separators=(",", ":"), default=str) if schema else ""
@@ -103,10 +115,10 @@ def _is_note(item: Any) -> bool:
     return not (isinstance(item, dict) and ("type" in item or "$ref" in item or "anyOf" in item))
 
 
-def _example(parameters: JsonSchema, wanted: Sequence[str], validate: Callable[[Any], object] | None) -> str:
-    for arguments in examples(parameters, wanted):
+def _format_example(parameters: JsonSchema, wanted: Sequence[str], validate: Callable[[Any], object] | None) -> str:
+    for arguments in build_examples(parameters, wanted):
         text = json.dumps(arguments, ensure_ascii=False, default=str)
-        if len(text) <= _EXAMPLE and _is_valid(text, validate):
+        if len(text) <= _MAX_EXAMPLE_CHARS and _is_valid(text, validate):
             return f"\nValid, for example: {text}"
     return ""
 

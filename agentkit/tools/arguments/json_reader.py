@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-DEPTH = 100
+MAX_DEPTH = 100
 """How many objects and arrays may stand in each other."""
 _SPACE = re.compile(r"[\s\ufeff]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![\w.+-])")
@@ -25,37 +25,37 @@ _LITERALS = {"true": True, "false": False, "null": None, "True": True, "False": 
 _CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf")}
 
 
-class Unreadable(ValueError):
+class InvalidJson(ValueError):
     """The text is no JSON, and it is not certain what was meant."""
 
 
-class CutOff(Unreadable):
+class TruncatedJson(InvalidJson):
     """The text ends in the middle of a value."""
 
 
-class Reader:
+class JsonReader:
     """Reads one value after the other; `at` is the place it has come to, `slips` what it has read over."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.slips: dict[str, None] = {}
+        self.syntax_errors: dict[str, None] = {}
 
-    def value(self, depth: int = 0) -> Any:
+    def read_value(self, depth: int = 0) -> Any:
         """The next value; raises `Unreadable`."""
-        if depth > DEPTH:
-            raise Unreadable("nested too deeply")
+        if depth > MAX_DEPTH:
+            raise InvalidJson("nested too deeply")
         match self.peek():
             case "{":
-                return self._object(depth)
+                return self._read_object(depth)
             case "[":
-                return self._array(depth)
+                return self._read_array(depth)
             case '"' | "'":
-                return self._string()
+                return self._read_string()
         if number := _NUMBER.match(self.text, self.at):
             self.at = number.end()
-            return float(number[0]) if number["fraction"] else whole(number[0])
-        return self._literal()
+            return float(number[0]) if number["fraction"] else parse_int(number[0])
+        return self._read_literal()
 
     def peek(self) -> str:
         """The next character that is no white space; "" at the end."""
@@ -63,71 +63,71 @@ class Reader:
             self.at = space.end()
         return self.text[self.at : self.at + 1]
 
-    def fail(self, wanted: str) -> Unreadable:
+    def make_error(self, wanted: str) -> InvalidJson:
         """What to raise here, where `wanted` should stand."""
         if _UNFINISHED.match(self.text, self.at):
-            return CutOff(
+            return TruncatedJson(
                 f"cut off after {len(self.text)} characters, or a bracket or quote is not closed. Nothing was done. "
                 "Send them whole: make them shorter, or split the work over several calls."
             )
         near = self.text[max(self.at - 15, 0) : self.at + 15]
-        return Unreadable(f"expected {wanted} at character {self.at}, near {near!r}")
+        return InvalidJson(f"expected {wanted} at character {self.at}, near {near!r}")
 
-    def _object(self, depth: int) -> dict[str, Any]:
+    def _read_object(self, depth: int) -> dict[str, Any]:
         pairs = []
-        for _ in self._items("}"):
-            key = self._key()
+        for _ in self._iter_items("}"):
+            key = self._read_key()
             if self.peek() != ":":
-                raise self.fail("':'")
+                raise self.make_error("':'")
             self.at += 1
-            pairs.append((key, self.value(depth + 1)))
-        return unique(pairs)
+            pairs.append((key, self.read_value(depth + 1)))
+        return build_object(pairs)
 
-    def _array(self, depth: int) -> list[Any]:
-        return [self.value(depth + 1) for _ in self._items("]")]
+    def _read_array(self, depth: int) -> list[Any]:
+        return [self.read_value(depth + 1) for _ in self._iter_items("]")]
 
-    def _items(self, end: str) -> Iterator[None]:
+    def _iter_items(self, end: str) -> Iterator[None]:
         """Step to each item between the brackets, past the commas, and past the closing bracket."""
         self.at += 1
         is_first = True
         while self.peek() != end:
             if not is_first:
                 if self.peek() != ",":
-                    raise self.fail(f"',' or {end!r}")
+                    raise self.make_error(f"',' or {end!r}")
                 self.at += 1
                 if self.peek() == end:
-                    self.slips["trailing comma"] = None
+                    self.syntax_errors["trailing comma"] = None
                     break
             yield
             is_first = False
         self.at += 1
 
-    def _key(self) -> str:
+    def _read_key(self) -> str:
         if self.peek() in ("'", '"'):
-            return self._string()
+            return self._read_string()
         if not (word := _WORD.match(self.text, self.at)):
-            raise self.fail("a key in double quotes")
-        self.slips["unquoted key"] = None
+            raise self.make_error("a key in double quotes")
+        self.syntax_errors["unquoted key"] = None
         self.at = word.end()
         return word[0]
 
-    def _literal(self) -> Any:
+    def _read_literal(self) -> Any:
         word = _NAME.match(self.text, self.at)
         name = word[0] if word else ""
         if name in _LITERALS:
             if name[0].isupper():
-                self.slips["Python literal"] = None
+                self.syntax_errors["Python literal"] = None
             self.at += len(name)
             return _LITERALS[name]
         if name.lstrip("-") in _CONSTANTS:
             self.at += len(name)
             return _CONSTANTS[name.lstrip("-")]
-        raise self.fail("a JSON value")
+        raise self.make_error("a JSON value")
 
-    def _string(self) -> str:
+    def _read_string(self) -> str:
         quote = self.text[self.at]
         if quote == "'":
-            self.slips["single quotes"] = None
+            self.syntax_errors["single quotes"] = None
         self.at += 1
         pieces: list[str] = []
         while True:
@@ -135,47 +135,47 @@ class Reader:
                 self.at = plain.end()
                 pieces.append(plain[0])
                 if _CONTROL.search(plain[0]):
-                    self.slips["line break in a string"] = None
+                    self.syntax_errors["line break in a string"] = None
             if self.at >= len(self.text):
-                raise self.fail("a quote")
+                raise self.make_error("a quote")
             if self.text[self.at] == quote:
                 self.at += 1
-                return joined("".join(pieces))
+                return join_surrogates("".join(pieces))
             self.at += 1
-            pieces.append(self._escape())
+            pieces.append(self._read_escape())
 
-    def _escape(self) -> str:
+    def _read_escape(self) -> str:
         if hexadecimal := _HEX.match(self.text, self.at):
             self.at = hexadecimal.end()
             return chr(int(hexadecimal[1], 16))
         letter = self.text[self.at : self.at + 1]
         if letter not in _ESCAPED or not letter:
-            raise self.fail("an escape that JSON knows (a backslash itself is written twice)")
+            raise self.make_error("an escape that JSON knows (a backslash itself is written twice)")
         if letter == "'":
-            self.slips["escaped single quote"] = None
+            self.syntax_errors["escaped single quote"] = None
         self.at += 1
         return _ESCAPED[letter]
 
 
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object of the pairs; raises `Unreadable` when a key stands there twice (with different values)."""
     found = dict(pairs)
     if len(found) != len(pairs):
         for key, value in pairs:
             if repr(value) != repr(found[key]):
-                raise Unreadable(f"the key {key!r} is given twice, with different values")
+                raise InvalidJson(f"the key {key!r} is given twice, with different values")
     return found
 
 
-def whole(digits: str) -> int:
+def parse_int(digits: str) -> int:
     """The integer; raises `Unreadable` for one that Python takes too long to read (more than 4,300 digits)."""
     try:
         return int(digits)
     except ValueError as error:
-        raise Unreadable(f"the number {digits[:10]}... has {len(digits)} digits") from error
+        raise InvalidJson(f"the number {digits[:10]}... has {len(digits)} digits") from error
 
 
-def joined(text: str) -> str:
+def join_surrogates(text: str) -> str:
     """The text with the halves of surrogate pairs joined; a lone half stays."""
     if not SURROGATE.search(text):
         return text

@@ -6,7 +6,7 @@ from typing import Any
 
 from .json_reader import SURROGATE
 
-RECORDED = 200
+MAX_VALUE_CHARS = 200
 """How many characters of a value a receipt holds."""
 
 
@@ -28,16 +28,16 @@ class Repair:
         return " ".join(f"{place}{self.kind}: {self.before} -> {self.after}".splitlines())
 
 
-def repair_of(path: tuple[int | str, ...], kind: str, before: Any, after: Any) -> Repair:
+def make_repair(path: tuple[int | str, ...], kind: str, before: Any, after: Any) -> Repair:
     """The receipt for values, which are shown as JSON."""
-    return Repair(".".join(map(str, path)), kind, shown(before), shown(after))
+    return Repair(".".join(map(str, path)), kind, format_value(before), format_value(after))
 
 
-def shown(value: Any, width: int = RECORDED) -> str:
+def format_value(value: Any, width: int = MAX_VALUE_CHARS) -> str:
     """A value as JSON, in at most `width` characters and three dots."""
-    return clipped(json.dumps(value, ensure_ascii=False, default=str), width)
+    return truncate(json.dumps(value, ensure_ascii=False, default=str), width)
 
 
-def clipped(text: str, width: int = RECORDED) -> str:
+def truncate(text: str, width: int = MAX_VALUE_CHARS) -> str:
     """The head of a text, in at most `width` characters and three dots; what is no character becomes U+FFFD."""
     return SURROGATE.sub("\ufffd", text if len(text) <= width else f"{text[:width]}...")

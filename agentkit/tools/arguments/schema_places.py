@@ -11,15 +11,15 @@ Nodes = list[JsonSchema]
 """Schemas of one place: the schema itself, and what its references and alternatives (anyOf, oneOf, allOf) hold."""
 
 
-def at(root: JsonSchema, path: Path) -> Nodes:
+def find_schemas(root: JsonSchema, path: Path) -> Nodes:
     """The schemas that `path` leads to, their alternatives included; an empty list where nothing is said."""
-    nodes = opened([root], root)
+    nodes = expand_schemas([root], root)
     for step in path:
-        nodes = opened((inner for node in nodes for inner in inside(node, step)), root)
+        nodes = expand_schemas((inner for node in nodes for inner in iter_child_schemas(node, step)), root)
     return nodes
 
 
-def opened(schemas: Iterable[Any], root: JsonSchema) -> Nodes:
+def expand_schemas(schemas: Iterable[Any], root: JsonSchema) -> Nodes:
     """The schemas, and those that their references and alternatives lead to, each once."""
     found: dict[int, JsonSchema] = {}
     waiting = list(schemas)
@@ -28,12 +28,12 @@ def opened(schemas: Iterable[Any], root: JsonSchema) -> Nodes:
         if isinstance(node, dict) and id(node) not in found:
             found[id(node)] = node
             if isinstance(reference := node.get("$ref"), str):
-                waiting.append(target(reference, root))
+                waiting.append(follow_reference(reference, root))
             waiting.extend(option for key in ("anyOf", "oneOf", "allOf") for option in node.get(key, ()))
     return list(found.values())
 
 
-def inside(node: JsonSchema, step: int | str) -> Iterator[Any]:
+def iter_child_schemas(node: JsonSchema, step: int | str) -> Iterator[Any]:
     """The schema of a key or of a place in an array, as one node has it."""
     if isinstance(step, int):
         first = node.get("prefixItems", ())
@@ -46,7 +46,7 @@ def inside(node: JsonSchema, step: int | str) -> Iterator[Any]:
         yield from matching or [node.get("additionalProperties")]
 
 
-def target(reference: str, root: JsonSchema) -> Any:
+def follow_reference(reference: str, root: JsonSchema) -> Any:
     """What a local reference (`#/$defs/Name`) leads to; None if nothing."""
     node: Any = root
     for step in reference.split("/")[1:]:
@@ -54,12 +54,12 @@ def target(reference: str, root: JsonSchema) -> Any:
     return node
 
 
-def properties(nodes: Nodes) -> list[str]:
+def list_properties(nodes: Nodes) -> list[str]:
     """The names of the keys that are declared."""
     return list(dict.fromkeys(name for node in nodes for name in node.get("properties", {})))
 
 
-def options(nodes: Nodes) -> list[Any]:
+def list_options(nodes: Nodes) -> list[Any]:
     """The values of `enum` and `const`, each once."""
     values = [
         value for node in nodes for value in (*node.get("enum", ()), *([node["const"]] if "const" in node else ()))
@@ -67,16 +67,16 @@ def options(nodes: Nodes) -> list[Any]:
     return list({repr(value): value for value in values}.values())
 
 
-def types(nodes: Nodes) -> set[str]:
+def list_types(nodes: Nodes) -> set[str]:
     """The JSON types of the values that are taken, as far as the schemas name them."""
-    named: set[str] = {type_of(value) for value in options(nodes)}
+    named: set[str] = {json_type(value) for value in list_options(nodes)}
     for node in nodes:
         kind = node.get("type", [])
         named.update([kind] if isinstance(kind, str) else kind)
     return named
 
 
-def type_of(value: Any) -> str:
+def json_type(value: Any) -> str:
     """What JSON Schema calls the type of a value."""
     match value:
         case None:

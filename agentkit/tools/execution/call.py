@@ -17,21 +17,21 @@ from ...core.masking import mask
 from ...core.messages import Message, ToolCall, tool_message
 from ...core.portable import to_valid_text
 from ...core.threads import is_cancelled
-from ..arguments import Repair
+from ..arguments.repair import Repair
 from ..json_tool import JsonTool
-from ..results.result_text import Part, rendering
+from ..results.result_text import Part, render_result
 
 T = TypeVar("T")
 
-MAX_ERROR = 2_000
+MAX_ERROR_CHARS = 2_000
 """Characters of an exception's text that the model reads; what a `ToolError` says is meant for it, however long."""
-FIRST_PAUSE = 0.1
+FIRST_RETRY_SECONDS = 0.1
 """Seconds before a call that failed is made again; each pause is twice the one before."""
-LONGEST_PAUSE = 5.0
-ANSWERED = "The answer was given."
+MAX_RETRY_SECONDS = 5.0
+ANSWER_RESULT = "The answer was given."
 """What the answer's own call is answered with: the answer stands in its arguments already."""
-_UNKNOWN = "it is not known whether it had an effect. Find that out before it is called again."
-_MAY_HAVE_DONE: dict[str | None, str] = {
+_EFFECT_UNKNOWN = "it is not known whether it had an effect. Find that out before it is called again."
+_EFFECT_OF_LATE_CALL: dict[str | None, str] = {
     "read": "it only reads, so nothing has changed.",
     "idempotent": "it is not known whether it had an effect. It may be called again.",
 }
@@ -105,12 +105,12 @@ class BoundCall:
         """The call that cannot be made; invoking it results in `problem`."""
         return cls(call, lambda: problem, tool, problem, repairs=repairs, raw=raw)
 
-    def refused(self, text: str) -> "BoundCall":
+    def refuse(self, text: str) -> "BoundCall":
         """The same call, not made; the model is told `text`."""
         problem = ExceptionInfo(ToolError.__name__, text)
         return BoundCall.impossible(self.call, problem, self.tool, self.repairs, self.raw)
 
-    def within(self, variable: ContextVar[T], value: T) -> "BoundCall":
+    def with_variable(self, variable: ContextVar[T], value: T) -> "BoundCall":
         """The same call, run with a context variable set."""
 
         def run() -> Any:
@@ -133,8 +133,8 @@ class BoundCall:
             except BaseException as error:
                 failures += 1
                 if not self._is_retried(failures, error):
-                    return self.failure(_told(error), start, error)
-            time.sleep(_pause(failures))
+                    return self.fail(_describe_error(error), start, error)
+            time.sleep(_choose_pause(failures))
 
     async def ainvoke(self) -> ToolResult:
         """Run the tool: a coroutine function on this event loop, any other in a thread."""
@@ -151,37 +151,35 @@ class BoundCall:
                     raise
                 failures += 1
                 if not self._is_retried(failures, error):
-                    return self.failure(_told(error), start, error)
-            await asyncio.sleep(_pause(failures))
+                    return self.fail(_describe_error(error), start, error)
+            await asyncio.sleep(_choose_pause(failures))
 
-    def failure(
-        self, info: ExceptionInfo, start: float | None = None, error: BaseException | None = None
-    ) -> ToolResult:
+    def fail(self, info: ExceptionInfo, start: float | None = None, error: BaseException | None = None) -> ToolResult:
         """The result of a call that came to nothing, for the reason that the model is to read."""
         text = to_valid_text(str(info))
-        if len(text) > MAX_ERROR and not isinstance(error, ToolError):
-            text = f"{text[:MAX_ERROR]}... ({len(text) - MAX_ERROR:,} more characters)"
+        if len(text) > MAX_ERROR_CHARS and not isinstance(error, ToolError):
+            text = f"{text[:MAX_ERROR_CHARS]}... ({len(text) - MAX_ERROR_CHARS:,} more characters)"
         seconds = 0.0 if start is None else time.perf_counter() - start
         return ToolResult(self.call, info, self.shorten(text), seconds, exception=error, repairs=self.repairs)
 
-    def late(self, *, has_begun: bool) -> ExceptionInfo:
+    def describe_timeout(self, *, has_begun: bool) -> ExceptionInfo:
         """What the model reads when the call has taken longer than `timeout`, or could not begin within it."""
         effect, isolate = (self.tool.effect, self.tool.isolate) if self.tool is not None else (None, None)
         if has_begun:
             ended = "stopped" if isolate else "abandoned"
             after = f"{self.timeout:g} second{'' if self.timeout == 1 else 's'}"
-            text = f"did not finish within {after} and was {ended}; {_MAY_HAVE_DONE.get(effect, _UNKNOWN)}"
+            text = f"did not finish within {after} and was {ended}; {_EFFECT_OF_LATE_CALL.get(effect, _EFFECT_UNKNOWN)}"
         else:
             text = "was not run, so it had no effect: an earlier call, beside which it may not run, has not ended."
         return ExceptionInfo("TimedOut", f"{self.call.name} {text}")
 
     def _result(self, value: Any, start: float) -> ToolResult:
         if isinstance(value, ExceptionInfo):
-            return self.failure(value, start)
+            return self.fail(value, start)
         if self.is_answer:
             seconds = time.perf_counter() - start
-            return ToolResult(self.call, value, ANSWERED, seconds, is_answer=True, repairs=self.repairs)
-        shown = rendering(value)
+            return ToolResult(self.call, value, ANSWER_RESULT, seconds, is_answer=True, repairs=self.repairs)
+        shown = render_result(value)
         text = self.shorten(shown.text)
         seconds = time.perf_counter() - start
         return ToolResult(self.call, value, text, seconds, images=shown.images, repairs=self.repairs)
@@ -192,7 +190,7 @@ class BoundCall:
         if failures > retries or isinstance(error, ToolError | GeneratorExit) or is_cancelled():
             return False
         if self.context is not None:
-            self.context.emit(ToolRetried(self.call, _told(error), failures))
+            self.context.emit(ToolRetried(self.call, _describe_error(error), failures))
         return True
 
 
@@ -209,18 +207,20 @@ class ToolRetried(WarningEvent):
         return f"{self.call.name}: {self.error}; calling it again"
 
 
-def _told(error: BaseException) -> ExceptionInfo:
+def _describe_error(error: BaseException) -> ExceptionInfo:
     """What the model reads of an exception, without secrets; of a group, what it reads of each in it."""
     info = ExceptionInfo.of(error)
     info = replace(info, message=mask(info.message))
     if isinstance(error, BaseExceptionGroup):
-        return replace(info, message=f"{info.message}: {'; '.join(str(_told(one)) for one in error.exceptions)}")
+        return replace(
+            info, message=f"{info.message}: {'; '.join(str(_describe_error(one)) for one in error.exceptions)}"
+        )
     return info
 
 
-def _pause(failures: int) -> float:
+def _choose_pause(failures: int) -> float:
     """Seconds before a call is made again, spread by chance."""
-    longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (failures - 1))
+    longest: float = min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (failures - 1))
     return longest * random.uniform(0.5, 1.0)
 
 

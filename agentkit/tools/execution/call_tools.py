@@ -20,10 +20,10 @@ from ...core.errors import ToolError
 from ...core.flow import Done, Event
 from ...core.threads import POLL_SECONDS, CancelCallback, on_cancel
 from ..isolation.process import NotIsolable
-from ..settings import ORDERED
+from ..settings import ORDERED_EFFECTS
 from .call import BoundCall, ToolResult
-from .job import Group, Job
-from .turn import Item, ToolAbandoned, ToolFinished, ToolStarted, Turn
+from .job import CallGroup, Job
+from .turn import Item, ToolAbandoned, ToolFinished, ToolStarted, ToolTurn
 
 __all__ = ["CallTools", "ToolAbandoned", "ToolFinished", "ToolStarted"]
 
@@ -43,18 +43,18 @@ class CallTools:
     sequential: bool = False
 
     def perform(self) -> Generator[Event, None, list[ToolResult]]:
-        turn = BlockingTurn(self.calls, self.finished)
+        turn = BlockingToolTurn(self.calls, self.finished)
         with closing(turn), on_cancel(turn.stop):
-            for stage in stages(self.calls, sequential=self.sequential):
+            for stage in plan_stages(self.calls, sequential=self.sequential):
                 yield from turn.begin(stage)
                 while turn.is_open:
                     yield from turn.take(turn.wait())
         return self._results()
 
     async def aperform(self) -> AsyncGenerator[Event | Done[list[ToolResult]], None]:
-        turn = AsyncTurn(self.calls, self.finished)
+        turn = AsyncToolTurn(self.calls, self.finished)
         with closing(turn), on_cancel(turn.stop):
-            for stage in stages(self.calls, sequential=self.sequential):
+            for stage in plan_stages(self.calls, sequential=self.sequential):
                 for event in turn.begin(stage):
                     yield event
                 while turn.is_open:
@@ -73,7 +73,7 @@ class CallTools:
         return results
 
 
-class BlockingTurn(Turn):
+class BlockingToolTurn(ToolTurn):
     """A turn that is waited for by blocking."""
 
     def wait(self) -> Item:
@@ -92,7 +92,7 @@ class BlockingTurn(Turn):
         return start_thread(partial(self.work, job)).cancel
 
 
-class AsyncTurn(Turn):
+class AsyncToolTurn(ToolTurn):
     """A turn that is waited for on the running event loop."""
 
     def __init__(self, calls: Sequence[BoundCall], finished: dict[str, ToolResult]) -> None:
@@ -136,9 +136,9 @@ class AsyncTurn(Turn):
             self._loop.call_soon(task.cancel)  # not before it has begun, so that it always comes to its end
 
 
-def stages(calls: Sequence[BoundCall], *, sequential: bool = False) -> Iterator[list[Group]]:
+def plan_stages(calls: Sequence[BoundCall], *, sequential: bool = False) -> Iterator[list[CallGroup]]:
     """What is run side by side, stage after stage: groups of calls, each of which is run once for all in it."""
-    stage: dict[object, Group] = {}
+    stage: dict[object, CallGroup] = {}
     for bound in calls:
         if sequential or is_ordered(bound):
             if stage:
@@ -146,7 +146,7 @@ def stages(calls: Sequence[BoundCall], *, sequential: bool = False) -> Iterator[
                 stage = {}
             yield [(bound,)]
         else:
-            key = same_read(bound) or id(bound)
+            key = read_key(bound) or id(bound)
             stage[key] = (*stage.get(key, ()), bound)
     if stage:
         yield [*stage.values()]
@@ -154,10 +154,10 @@ def stages(calls: Sequence[BoundCall], *, sequential: bool = False) -> Iterator[
 
 def is_ordered(bound: BoundCall) -> bool:
     """Whether the call has its place among the others: it changes something, as far as its tool says."""
-    return bound.tool is not None and bound.problem is None and bound.tool.effect in ORDERED
+    return bound.tool is not None and bound.problem is None and bound.tool.effect in ORDERED_EFFECTS
 
 
-def same_read(bound: BoundCall) -> tuple[int, str] | None:
+def read_key(bound: BoundCall) -> tuple[int, str] | None:
     """What calls have in common that read the same; None for a call that may do more than read."""
     if bound.tool is None or bound.problem is not None or bound.tool.effect != "read":
         return None

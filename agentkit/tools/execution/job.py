@@ -7,7 +7,7 @@ from typing import TypeAlias
 from ...core.threads import CancelCallback, FifoLock
 from .call import BoundCall
 
-Group: TypeAlias = tuple[BoundCall, ...]
+CallGroup: TypeAlias = tuple[BoundCall, ...]
 """Calls that are run once for all of them."""
 
 
@@ -15,10 +15,10 @@ Group: TypeAlias = tuple[BoundCall, ...]
 class Job:
     """A group of calls that waits to begin, or is under way."""
 
-    group: Group
+    group: CallGroup
     started: float = 0.0
     deadline: float | None = None
-    turnstile: FifoLock | None = None
+    fifo_lock: FifoLock | None = None
     admitted: Callable[[], object] | None = None
     stop: CancelCallback | None = None
     """Gives it up; there is none before it has begun."""
@@ -40,16 +40,16 @@ class Job:
 
     def is_late(self, now: float) -> bool:
         """Whether its time is over; a call that stands in line has time as long as the line moves on."""
-        if self.stop is None and self.turnstile is not None and self.bound.timeout is not None:
-            self.deadline = max(self.started, self.turnstile.granted_at) + self.bound.timeout
+        if self.stop is None and self.fifo_lock is not None and self.bound.timeout is not None:
+            self.deadline = max(self.started, self.fifo_lock.granted_at) + self.bound.timeout
         return self.deadline is not None and self.deadline <= now
 
-    def line_up(self, turnstile: FifoLock, admitted: Callable[[], object]) -> None:
+    def line_up(self, fifo_lock: FifoLock, admitted: Callable[[], object]) -> None:
         """Stand in line; `admitted` is called when the job may begin."""
-        self.turnstile, self.admitted = turnstile, admitted
-        turnstile.acquire(admitted)
+        self.fifo_lock, self.admitted = fifo_lock, admitted
+        fifo_lock.acquire(admitted)
 
     def make_way(self) -> None:
         """Leave the line, if it stands in one or has come out of it."""
-        if self.turnstile is not None and self.admitted is not None:
-            self.turnstile.release(self.admitted)
+        if self.fifo_lock is not None and self.admitted is not None:
+            self.fifo_lock.release(self.admitted)

@@ -20,12 +20,12 @@ from ...core.errors import ExceptionInfo, RunError
 from ...core.flow import Event, WarningEvent
 from ...core.threads import CancelCallback, count_abandoned
 from .call import BoundCall, ToolResult
-from .job import Group, Job
+from .job import CallGroup, Job
 
-MOST_WAITING = 10_000
+MAX_PENDING_EVENTS = 10_000
 """How many events may wait to be seen; progress beyond that is dropped."""
-NOT_BEGUN = ExceptionInfo("Cancelled", "the run was stopped before this call began; it had no effect.")
-TOO_LATE = ExceptionInfo("TimedOut", "the run's time is over, so this call was not run.")
+NOT_STARTED = ExceptionInfo("Cancelled", "the run was stopped before this call began; it had no effect.")
+OUT_OF_TIME = ExceptionInfo("TimedOut", "the run's time is over, so this call was not run.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ Item: TypeAlias = Event | BaseException | tuple[Job, ToolResult | BaseException 
 """An event; what ends the turn; a job with its outcome, or with None when it may begin; None when time has passed."""
 
 
-class Turn(ABC):
+class ToolTurn(ABC):
     """What the calls of one turn have come to by now; `finished` is filled with their results, by their ids."""
 
     def __init__(self, calls: Sequence[BoundCall], finished: dict[str, ToolResult]) -> None:
@@ -86,17 +86,17 @@ class Turn(ABC):
         """Whether there are calls to wait for."""
         return bool(self._jobs)
 
-    def begin(self, stage: Sequence[Group]) -> Iterator[Event]:
+    def begin(self, stage: Sequence[CallGroup]) -> Iterator[Event]:
         """Begin with these calls, or stand in line for them; yields what happens meanwhile."""
         jobs = [Job(group) for group in stage]
         self._jobs.update(dict.fromkeys(jobs))
         for job in jobs:
             tool = job.bound.tool
-            if tool is None or tool.turnstile is None or job.bound.problem is not None:
+            if tool is None or tool.fifo_lock is None or job.bound.problem is not None:
                 yield from self._start(job)
             else:
                 self._set_deadline(job)
-                job.line_up(tool.turnstile, partial(self.put, (job, None)))
+                job.line_up(tool.fifo_lock, partial(self.put, (job, None)))
 
     def take(self, item: Item) -> Iterator[Event]:
         """Act on what `wait` gave; yields what is to be seen of it.  Raises what ends the turn."""
@@ -131,7 +131,7 @@ class Turn(ABC):
             if bound.context is not None:
                 bound.context.channel.send = None
             if bound.call.id not in self._begun:
-                self.finished.setdefault(bound.call.id, bound.failure(bound.problem or NOT_BEGUN))
+                self.finished.setdefault(bound.call.id, bound.fail(bound.problem or NOT_STARTED))
         for job in jobs:
             self._give_up(job)
 
@@ -148,9 +148,9 @@ class Turn(ABC):
             yield ToolStarted(bound)
         self._begun.update(bound.call.id for bound in job.group)
         if job.bound.problem is not None:
-            self._end(job, job.bound.failure(job.bound.problem))
+            self._end(job, job.bound.fail(job.bound.problem))
         elif job.bound.timeout is not None and job.bound.timeout <= 0:
-            self._end(job, job.bound.failure(TOO_LATE))
+            self._end(job, job.bound.fail(OUT_OF_TIME))
         else:
             self._set_deadline(job)
             job.stop = self.launch(job)
@@ -198,8 +198,8 @@ class Turn(ABC):
         """Answer the calls whose time is over."""
         now = time.perf_counter()
         for job in [job for job in self._jobs if job.is_late(now)]:
-            late = job.bound.late(has_begun=job.stop is not None)
-            if self._note(job, job.bound.failure(late, job.started)):  # else its result came at the last moment
+            late = job.bound.describe_timeout(has_begun=job.stop is not None)
+            if self._note(job, job.bound.fail(late, job.started)):  # else its result came at the last moment
                 self._give_up(job)
                 if job.is_threaded and job.stop is not None:
                     yield ToolAbandoned(job.bound, count_abandoned())
@@ -217,6 +217,6 @@ class Turn(ABC):
         if isinstance(event, Progress):
             identity = event.call.id if event.call is not None else ""
             is_late = identity in self.finished or (identity and identity not in self._begun)
-            if is_late or self.inbox.qsize() >= MOST_WAITING:
+            if is_late or self.inbox.qsize() >= MAX_PENDING_EVENTS:
                 return
         self.put(event)

@@ -18,8 +18,8 @@ import types
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-MOST_ITEMS = 10_000
-LENGTH = struct.Struct("!Q")
+MAX_ITEMS = 10_000
+LENGTH_PREFIX = struct.Struct("!Q")
 
 _is_importing = False
 
@@ -33,7 +33,7 @@ def check_main() -> None:
         )
 
 
-def find(module: str, qualname: str) -> Any:
+def find_function(module: str, qualname: str) -> Any:
     """The function of that name, as it was defined: without what a decorator like `@tool` made of it."""
     found: Any = importlib.import_module(module)
     for name in qualname.split("."):
@@ -43,12 +43,12 @@ def find(module: str, qualname: str) -> Any:
     return found
 
 
-class Reader(pickle.Unpickler):
+class CallUnpickler(pickle.Unpickler):
     """Reads what the other process wrote; a script's own classes are called `__main__` here and there."""
 
     def persistent_load(self, name: Any) -> Any:
         """The function that stands there by its name."""
-        return find(*name)
+        return find_function(*name)
 
     def find_class(self, module: str, name: str) -> Any:
         """The class or function of that name."""
@@ -61,11 +61,11 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the tool prints is no answer
     calls = sys.stdin.buffer
-    length = LENGTH.unpack(calls.read(LENGTH.size))[0]
+    length = LENGTH_PREFIX.unpack(calls.read(LENGTH_PREFIX.size))[0]
     main, call = pickle.loads(calls.read(length))
     threading.Thread(target=_watch, args=(calls,), daemon=True).start()
-    answer = pickle.dumps(_outcome(main, call))
-    answers.write(LENGTH.pack(len(answer)) + answer)
+    answer = pickle.dumps(_run_call(main, call))
+    answers.write(LENGTH_PREFIX.pack(len(answer)) + answer)
     answers.close()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -78,30 +78,30 @@ def _watch(calls: BinaryIO) -> None:
     os._exit(1)
 
 
-def _outcome(main: tuple[str, str] | None, call: bytes) -> tuple[str, Any]:
+def _run_call(main: tuple[str, str] | None, call: bytes) -> tuple[str, Any]:
     """What came of a call: "value", "error" or (it could not be made) "problem", and the data."""
     try:
         _import_main(main)
-        ready = Reader(io.BytesIO(call)).load()
+        ready = CallUnpickler(io.BytesIO(call)).load()
     except BaseException as error:
         return "problem", f"{type(error).__name__}: {error}"
     try:
-        value = _settled(ready())
+        value = _resolve(ready())
     except BaseException as error:
-        return "error", _failure(error)
+        return "error", _describe_failure(error)
     try:
         return "value", pickle.dumps(value)
     except Exception:
-        return "value", pickle.dumps(importlib.import_module("agentkit.tools.results.result_text").render(value))
+        return "value", pickle.dumps(importlib.import_module("agentkit.tools.results.result_text").render_text(value))
 
 
-def _settled(value: Any) -> Any:
+def _resolve(value: Any) -> Any:
     if inspect.isawaitable(value) or inspect.isasyncgen(value) or isinstance(value, Iterator):
-        return importlib.import_module("agentkit.core.background").resolve(value, MOST_ITEMS)
+        return importlib.import_module("agentkit.core.background").resolve(value, MAX_ITEMS)
     return value
 
 
-def _failure(error: BaseException) -> tuple[bytes | None, str, str]:
+def _describe_failure(error: BaseException) -> tuple[bytes | None, str, str]:
     """The exception, if it can be handed over, its class and its text."""
     try:
         text = str(error)

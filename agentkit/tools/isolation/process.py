@@ -45,7 +45,7 @@ class ProcessEnded(Exception):
     """The process of an isolated call ended without a result."""
 
 
-class _Writer(pickle.Pickler):
+class _CallPickler(pickle.Pickler):
     """Writes functions by their names, also those that a decorator has hidden."""
 
     def persistent_id(self, value: Any) -> Any:
@@ -53,12 +53,12 @@ class _Writer(pickle.Pickler):
         return (value.__module__, value.__qualname__) if isinstance(value, types.FunctionType) else None
 
 
-def isolated(tool: str, ready: Callable[[], Any]) -> Any:
+def run_isolated(tool: str, ready: Callable[[], Any]) -> Any:
     """Make the call `ready` of `tool` in a child process; gives its value, or raises what it raised there.
 
     Raises `ProcessEnded` when the child ended without either, and `NotIsolable`.
     """
-    request = _request(tool, ready)
+    request = _pickle_request(tool, ready)
     code = _CODE.format(path=sys.path, child=child.__file__)
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
@@ -70,8 +70,8 @@ def isolated(tool: str, ready: Callable[[], Any]) -> Any:
             _kill(process)
             raise
     if answer is None:
-        raise ProcessEnded(f"{tool} ended its process without a result ({_ending(process.returncode)})")
-    return _opened(tool, *pickle.loads(answer))
+        raise ProcessEnded(f"{tool} ended its process without a result ({_describe_exit(process.returncode)})")
+    return _read_outcome(tool, *pickle.loads(answer))
 
 
 def check_isolable(tool: str, function: Callable[..., Any], injected: Mapping[str, Any]) -> None:
@@ -84,26 +84,26 @@ def check_isolable(tool: str, function: Callable[..., Any], injected: Mapping[st
         reason = "it takes the RunContext, which is of this process: take what it needs as an argument"
     elif "<lambda>" in name or "<locals>" in name:
         reason = f"{name} stands inside a function: define it at the top level of a module"
-    elif module == "__main__" and _main() is None:
+    elif module == "__main__" and _find_main() is None:
         reason = f"{name} is defined in a notebook or at the prompt: put it into a module and import it from there"
     if reason:
         raise DefinitionError(f"the tool {tool!r} cannot have isolate='process': {reason}")
 
 
-def _request(tool: str, ready: Callable[[], Any]) -> bytes:
+def _pickle_request(tool: str, ready: Callable[[], Any]) -> bytes:
     """The call and, if it needs it, the script that was started; raises `NotIsolable`."""
     data = io.BytesIO()
     try:
-        _Writer(data).dump(ready)
+        _CallPickler(data).dump(ready)
     except Exception as error:
         raise NotIsolable(
             f"the tool {tool!r}, isolate='process': its arguments cannot be pickled ({type(error).__name__}: {error})"
         ) from error
     call = data.getvalue()
-    return pickle.dumps((_main() if b"__main__" in call else None, call))
+    return pickle.dumps((_find_main() if b"__main__" in call else None, call))
 
 
-def _main() -> tuple[str, str] | None:
+def _find_main() -> tuple[str, str] | None:
     """How the program that is running can be imported: by the name of its module or its path, or not at all."""
     main = sys.modules["__main__"]
     if spec := getattr(main, "__spec__", None):
@@ -112,13 +112,13 @@ def _main() -> tuple[str, str] | None:
     return ("path", str(path.absolute())) if path.is_file() else None
 
 
-def _opened(tool: str, kind: str, data: Any) -> Any:
+def _read_outcome(tool: str, kind: str, data: Any) -> Any:
     if kind == "problem":
         raise NotIsolable(f"the tool {tool!r}, isolate='process': {data}")
     try:
         if kind == "value":
-            return child.Reader(io.BytesIO(data)).load()
-        error = child.Reader(io.BytesIO(data[0])).load() if data[0] else None
+            return child.CallUnpickler(io.BytesIO(data)).load()
+        error = child.CallUnpickler(io.BytesIO(data[0])).load() if data[0] else None
     except Exception as problem:
         raise NotIsolable(f"the tool {tool!r}, isolate='process': what it gave cannot be read ({problem})") from problem
     raise error or type(data[1], (Exception,), {})(data[2])  # one of its name, if it cannot be handed over itself
@@ -129,11 +129,11 @@ def _exchange(process: "subprocess.Popen[bytes]", request: bytes) -> bytes | Non
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(BrokenPipeError), process.stdin as requests:
-        requests.write(child.LENGTH.pack(len(request)) + request)
+        requests.write(child.LENGTH_PREFIX.pack(len(request)) + request)
         requests.flush()
-        header = process.stdout.read(child.LENGTH.size)
-        if len(header) == child.LENGTH.size:
-            return process.stdout.read(child.LENGTH.unpack(header)[0])
+        header = process.stdout.read(child.LENGTH_PREFIX.size)
+        if len(header) == child.LENGTH_PREFIX.size:
+            return process.stdout.read(child.LENGTH_PREFIX.unpack(header)[0])
     return None
 
 
@@ -145,7 +145,7 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
             process.kill()
 
 
-def _ending(code: int) -> str:
+def _describe_exit(code: int) -> str:
     if code >= 0:
         return f"exit code {code}"
     with suppress(ValueError):

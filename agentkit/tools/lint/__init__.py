@@ -9,7 +9,7 @@ from ...core.errors import DefinitionError
 from ...schemas import name_of
 from ..class_tool import ToolExecutor
 from ..json_tool import JsonTool
-from ..registry import ToolRegistry, as_tool
+from ..registry import ToolRegistry, make_tool
 from .finding import LintFinding, Severity
 from .parameters import check_parameters
 from .whole_tools import check_pairs, check_tool, check_totals
@@ -28,7 +28,7 @@ def lint(tools: Any) -> list[LintFinding]:
     usable: dict[str, JsonTool[..., Any]] = {}
     for entry in _iter_entries(tools):
         try:
-            tool = as_tool(entry)
+            tool = make_tool(entry)
             found += [*check_tool(tool), *check_parameters(tool)]
         except DefinitionError as error:
             name = name_of(entry) if callable(entry) else type(entry).__name__
@@ -49,7 +49,7 @@ def estimate_tokens(tools: Any) -> dict[str, int]:
     costs: dict[str, int] = {}
     for entry in _iter_entries(tools):
         with suppress(DefinitionError):
-            tool = as_tool(entry)
+            tool = make_tool(entry)
             text = json.dumps(tool.schema("openai"), ensure_ascii=False, separators=(",", ":"))
             costs[tool.name] = -(-len(text) // 4)
     return costs

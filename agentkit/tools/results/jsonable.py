@@ -24,25 +24,25 @@ from ...core.background import MAX_ITEMS, collect_items, is_lazy
 from ...core.errors import ExceptionInfo
 from ...core.portable import to_valid_text
 
-DEEPEST = 60
+MAX_NESTING = 60
 """How many levels of nesting are shown."""
-MOST_ENTRIES = 500_000
+MAX_ENTRIES = 500_000
 """How many entries of lists and dicts are shown in all; also what keeps shared structures from growing without end."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
 _SEQUENCES = (list, tuple, Set, range, deque, KeysView, ValuesView)
 
 
-def as_data(value: Any, show_bytes: "Callable[[bytes], str] | None" = None) -> Any:
+def to_json_data(value: Any, show_bytes: "Callable[[bytes], str] | None" = None) -> Any:
     """`value` as JSON data that `json.dumps` takes; `show_bytes` says what stands in the place of bytes.
 
     Dataclasses, pydantic models, mappings, sequences, sets and iterators are data, numpy arrays and pandas frames too;
     dates are ISO text, decimals and paths text, enums their values, NaN and infinity text; other objects are text.
     """
-    return _Walk(show_bytes or (lambda content: f"[{len(content)} bytes]")).plain(value, ())
+    return _Conversion(show_bytes or (lambda content: f"[{len(content)} bytes]")).plain(value, ())
 
 
-def said(value: Any) -> str:
+def describe_object(value: Any) -> str:
     """An object in its own words; by its class where it has none, or fails to say them."""
     if isinstance(value, type | ModuleType) or inspect.isroutine(value):
         return value.__name__
@@ -59,12 +59,12 @@ def said(value: Any) -> str:
         return f"<{cls.__name__}: its __str__ raised {type(error).__name__}>"
 
 
-class _Walk:
+class _Conversion:
     """One walk over a value: what it may still show, and what it is inside of."""
 
     def __init__(self, show_bytes: Callable[[bytes], str]) -> None:
         self._show_bytes = show_bytes
-        self._left = MOST_ENTRIES
+        self._left = MAX_ENTRIES
 
     def plain(self, value: Any, inside: tuple[int, ...]) -> Any:
         """`value`, which stands inside of the objects with these ids, as JSON data."""
@@ -77,7 +77,7 @@ class _Walk:
         except RecursionError:
             return f"<{type(value).__name__}: nested too deeply>"
         except Exception:  # a property, a serializer or an iterator of somebody's class raised
-            return said(value)
+            return describe_object(value)
 
     def _number(self, value: int | float) -> Any:
         if isinstance(value, Enum):
@@ -95,11 +95,11 @@ class _Walk:
             return self._show_bytes(bytes(value))
         if isinstance(value, Enum):
             return self.plain(value.value, inside)
-        if (parts := _parts(value)) is None:
-            return said(value)
+        if (parts := _split(value)) is None:
+            return describe_object(value)
         if id(value) in inside:
             return f"<{type(value).__name__} again: a cycle>"
-        if len(inside) >= DEEPEST:
+        if len(inside) >= MAX_NESTING:
             return f"<{type(value).__name__}: nested too deeply>"
         inside = (*inside, id(value))
         if isinstance(parts, Mapping):
@@ -123,10 +123,10 @@ class _Walk:
         return to_valid_text(plain) if isinstance(plain, str) else to_json(plain).decode()
 
 
-def _parts(value: Any) -> Any:
+def _split(value: Any) -> Any:
     """What a value consists of, one level deep: a mapping, a sequence, or a simpler value; None for any other."""
     if isinstance(value, BaseModel):
-        return _fields_of_model(value)
+        return _split_model(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = (entry.name for entry in dataclasses.fields(value))
         return {name: getattr(value, name) for name in names if hasattr(value, name)}
@@ -134,7 +134,7 @@ def _parts(value: Any) -> Any:
         return value
     if is_lazy(value):
         return collect_items(value, MAX_ITEMS)
-    if (parts := _array_or_frame(value)) is not None:
+    if (parts := _split_array_or_frame(value)) is not None:
         return parts
     try:
         return None if isinstance(value, io.IOBase) else to_jsonable_python(value)  # dates, decimals, paths, ...
@@ -142,14 +142,14 @@ def _parts(value: Any) -> Any:
         return None
 
 
-def _fields_of_model(value: BaseModel) -> Any:
+def _split_model(value: BaseModel) -> Any:
     try:
         return value.model_dump(mode="json", by_alias=True, warnings=False)
     except Exception:  # bytes that are no text, a cycle, an object that JSON has no word for
         return dict(value)
 
 
-def _array_or_frame(value: Any) -> Any:
+def _split_array_or_frame(value: Any) -> Any:
     """What numpy and pandas hold, if they are there at all: a value of theirs cannot be without them."""
     if (numpy := sys.modules.get("numpy")) is not None:
         if isinstance(value, numpy.datetime64 | numpy.timedelta64):
@@ -157,38 +157,38 @@ def _array_or_frame(value: Any) -> Any:
         if isinstance(value, numpy.generic):
             return value.item()
         if isinstance(value, numpy.ndarray):
-            return _array(value)
+            return _convert_array(value)
     if (pandas := sys.modules.get("pandas")) is not None:
         if isinstance(value, pandas.DataFrame):
-            return _rows(value if isinstance(value.index, pandas.RangeIndex) else value.reset_index())
+            return _list_rows(value if isinstance(value.index, pandas.RangeIndex) else value.reset_index())
         if isinstance(value, pandas.Series):
-            return _series(value, plain=isinstance(value.index, pandas.RangeIndex))
+            return _convert_series(value, plain=isinstance(value.index, pandas.RangeIndex))
         if isinstance(value, pandas.Index | pandas.api.extensions.ExtensionArray):
             return value.tolist()
     return None
 
 
-def _array(value: Any) -> Any:
-    if value.size > MOST_ENTRIES:
+def _convert_array(value: Any) -> Any:
+    if value.size > MAX_ENTRIES:
         first = value.reshape(-1)[:MAX_ITEMS]
-        return {"shape": list(value.shape), "dtype": str(value.dtype), "first": _array(first)}
+        return {"shape": list(value.shape), "dtype": str(value.dtype), "first": _convert_array(first)}
     return value.astype(str).tolist() if value.dtype.kind in "mM" else value.tolist()
 
 
-def _rows(frame: Any) -> list[dict[Any, Any]]:
+def _list_rows(frame: Any) -> list[dict[Any, Any]]:
     columns = list(frame.columns)
-    shown = _with_nulls(frame.head(MOST_ENTRIES))
+    shown = _replace_missing(frame.head(MAX_ENTRIES))
     return [dict(zip(columns, row, strict=True)) for row in shown.itertuples(index=False, name=None)]
 
 
-def _series(series: Any, *, plain: bool) -> Any:
-    values = _with_nulls(series).tolist()
+def _convert_series(series: Any, *, plain: bool) -> Any:
+    values = _replace_missing(series).tolist()
     if plain:
         return values
     pairs = list(zip(series.index.tolist(), values, strict=True))
     return dict(pairs) if series.index.is_unique else pairs
 
 
-def _with_nulls(frame: Any) -> Any:
+def _replace_missing(frame: Any) -> Any:
     """A frame or series with None for what is missing, which pandas says as NaN, NaT or NA."""
     return frame.astype(object).where(frame.notna(), None)

@@ -10,14 +10,14 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 
 from ...core.portable import to_valid_text
-from .jsonable import as_data, said
+from .jsonable import describe_object, to_json_data
 
 Part: TypeAlias = dict[str, Any]
 """A piece of a message's content, as OpenAI's chat completions take it (`{"type": "text" | "image_url", ...}`)."""
 
-LARGEST_IMAGE = 3_750_000
+MAX_IMAGE_BYTES = 3_750_000
 """Bytes; 5 MB of base64, which is what Anthropic takes ("Vision", limits); a larger one is only told of."""
-MOST_IMAGES = 10
+MAX_IMAGES = 10
 
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -29,57 +29,57 @@ _MAGIC = (
 
 
 @dataclass(frozen=True, slots=True)
-class Rendering:
+class RenderedResult:
     """What the model reads of a value: the text, which has a note in each image's place, and the images' parts."""
 
     text: str
     images: Sequence[Part] = ()
 
 
-def render(value: Any) -> str:
+def render_text(value: Any) -> str:
     """`value` as text for the model: a string as it is, data as compact JSON, other objects by their own `__str__`.
 
     A class that was given its own `__str__` (a `Weather` that can say itself) is shown by it; dataclasses, pydantic
     models, sets and the like are data.  None is said as `null`, a date or a number in words as the bare text, bytes by
     their type and size.  Never raises.
     """
-    return rendering(value).text
+    return render_result(value).text
 
 
-def rendering(value: Any) -> Rendering:
+def render_result(value: Any) -> RenderedResult:
     """`value` as `render` says it, with the PNG, JPEG, GIF and WebP images in it as parts of their own."""
     if type(value) is str:
-        return Rendering(to_valid_text(value))
-    if isinstance(value, Rendering):
+        return RenderedResult(to_valid_text(value))
+    if isinstance(value, RenderedResult):
         return value
-    if _says_itself(value):
-        return Rendering(said(value))
+    if _has_own_text(value):
+        return RenderedResult(describe_object(value))
     images: list[Part] = []
 
     def shown(content: bytes) -> str:
-        kind = media_type(content)
-        if kind.startswith("image/") and len(content) <= LARGEST_IMAGE and len(images) < MOST_IMAGES:
-            images.append(image_part(content, kind))
-        return _told(content, kind)
+        kind = detect_media_type(content)
+        if kind.startswith("image/") and len(content) <= MAX_IMAGE_BYTES and len(images) < MAX_IMAGES:
+            images.append(make_image_part(content, kind))
+        return _describe_bytes(content, kind)
 
-    data = as_data(value, shown)
+    data = to_json_data(value, shown)
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return Rendering(text, images)
+    return RenderedResult(text, images)
 
 
-def media_type(content: bytes) -> str:
+def detect_media_type(content: bytes) -> str:
     """The type of a file by its first bytes: PNG, JPEG, GIF, WebP or PDF; `""` for any other."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for magic, kind in _MAGIC if content.startswith(magic)), "")
 
 
-def image_part(content: bytes, kind: str) -> Part:
+def make_image_part(content: bytes, kind: str) -> Part:
     """An image as a content part: a data URL, which every wire has a form for."""
     return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{b64encode(content).decode()}"}}
 
 
-def _told(content: bytes, kind: str) -> str:
+def _describe_bytes(content: bytes, kind: str) -> str:
     if not kind and content:
         try:
             text = content.decode()
@@ -90,7 +90,7 @@ def _told(content: bytes, kind: str) -> str:
     return f"[{kind or 'binary data'}, {len(content):,} bytes]"
 
 
-def _says_itself(value: Any) -> bool:
+def _has_own_text(value: Any) -> bool:
     """Whether a class of data was given words of its own, by somebody else than pydantic, Python or the enum."""
     cls = type(value)
     if isinstance(value, Enum) or not (isinstance(value, BaseModel) or is_dataclass(cls) or hasattr(cls, "_fields")):

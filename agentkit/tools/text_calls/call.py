@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..arguments import at, meant, types
-from ..arguments.json_reader import Reader, Unreadable
+from ..arguments.json_reader import InvalidJson, JsonReader
+from ..arguments.schema_places import find_schemas, list_types
+from ..arguments.tool_names import match_tool_name
 from ..registry import ToolRegistry
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenCall:
+class TextCall:
     """A call of a known tool: its name, the arguments as JSON text, and the words it was written in."""
 
     name: str
@@ -19,64 +20,66 @@ class WrittenCall:
     source: str
 
 
-def call_of(name: Any, given: Any, source: str, tools: ToolRegistry) -> WrittenCall | None:
+def make_call(name: Any, given: Any, source: str, tools: ToolRegistry) -> TextCall | None:
     """The call of the tool that `name` certainly means; None if there is none, or `given` can be no arguments.
 
     `given` is an object, its JSON text, nothing, or the bare value for a tool that has only one parameter.
     """
-    if not isinstance(name, str) or (known := meant(name.strip(), tools)) is None:
+    if not isinstance(name, str) or (known := match_tool_name(name.strip(), tools)) is None:
         return None
     if given is None:
         given = {}
     if isinstance(given, str):
-        given = _object_in(given)
+        given = _parse_object(given)
     parameters = list(tools[known].parameters.get("properties", {}))
     if not isinstance(given, Mapping) and len(parameters) == 1:
         given = {parameters[0]: given}
     if not isinstance(given, Mapping):
         return None
     try:
-        return WrittenCall(known, json.dumps(given, ensure_ascii=False), source)
+        return TextCall(known, json.dumps(given, ensure_ascii=False), source)
     except (TypeError, ValueError, RecursionError):
         return None
 
 
-def from_values(name: str, texts: Sequence[tuple[str, str]], source: str, tools: ToolRegistry) -> WrittenCall | None:
+def make_call_from_texts(
+    name: str, texts: Sequence[tuple[str, str]], source: str, tools: ToolRegistry
+) -> TextCall | None:
     """The call whose parameters were written as texts of their own: JSON where the parameter is no string."""
-    if (known := meant(name.strip(), tools)) is None:
+    if (known := match_tool_name(name.strip(), tools)) is None:
         return None
     parameters = tools[known].parameters
     given = {}
     for key, text in texts:
-        given[key] = text if "string" in types(at(parameters, (key,))) else value_in(text, text)
-    return call_of(known, given, source, tools)
+        given[key] = text if "string" in list_types(find_schemas(parameters, (key,))) else parse_value(text, text)
+    return make_call(known, given, source, tools)
 
 
-def from_positions(
+def make_call_from_python(
     name: str, positional: Sequence[Any], named: Mapping[str, Any], source: str, tools: ToolRegistry
-) -> WrittenCall | None:
+) -> TextCall | None:
     """The call whose arguments were written as in Python; positional ones go by the order of the parameters."""
-    if (known := meant(name.strip(), tools)) is None:
+    if (known := match_tool_name(name.strip(), tools)) is None:
         return None
     parameters = list(tools[known].parameters.get("properties", {}))
     if len(positional) == 1 and isinstance(positional[0], dict) and not named and set(positional[0]) <= set(parameters):
-        return call_of(known, positional[0], source, tools)
+        return make_call(known, positional[0], source, tools)
     given = dict(zip(parameters, positional, strict=False))
     if len(positional) > len(parameters) or set(given) & set(named):
         return None
-    return call_of(known, {**given, **named}, source, tools)
+    return make_call(known, {**given, **named}, source, tools)
 
 
-def value_in(text: str, otherwise: Any = None) -> Any:
+def parse_value(text: str, otherwise: Any = None) -> Any:
     """The JSON value that `text` is, the slips of its syntax read over; `otherwise` if it is none."""
-    reader = Reader(text)
+    reader = JsonReader(text)
     try:
-        value = reader.value()
+        value = reader.read_value()
         return otherwise if reader.peek() else value
-    except (Unreadable, RecursionError):
+    except (InvalidJson, RecursionError):
         return otherwise
 
 
-def _object_in(text: str) -> Any:
-    value = value_in(text)
+def _parse_object(text: str) -> Any:
+    value = parse_value(text)
     return value if isinstance(value, dict) else {} if text.strip() in ("", "null") else text

@@ -8,20 +8,20 @@ name and then the JSON (Mistral, Kimi, DeepSeek, gpt-oss: between special tokens
 
 import re
 
-from ..arguments.json_reader import Reader, Unreadable
+from ..arguments.json_reader import InvalidJson, JsonReader
 from ..registry import ToolRegistry
-from .call import WrittenCall, call_of, from_values
-from .json_calls import calls_in_json
-from .python_calls import calls_in_python
+from .call import TextCall, make_call, make_call_from_texts
+from .json_calls import read_json_calls
+from .python_calls import read_python_calls
 
 _BETWEEN = re.compile(
     r"(?:[\s,;]|</?(?:tool_calls?|toolcalls?|function_calls?|tool_use|tools?|calls?|antml:function_calls)>"
     r"|<[|｜][^<>\n]{1,60}[|｜]>|</?s>|\[/?TOOL_CALLS?\]|\[/TOOL_CALL\])*"
 )
-_FENCES = tuple(  # the fence may close at the next mark, or at the last: the code may hold such marks itself
+_CODE_BLOCKS = tuple(  # the fence may close at the next mark, or at the last: the code may hold such marks itself
     re.compile(rf"```[ \t]*[\w+-]*(?P<inside>[\s{{\[<].{many})(?:```|\Z)", re.DOTALL) for many in ("*?", "*")
 )
-_FENCE_END = re.compile(r"\s*```")
+_CODE_BLOCK_END = re.compile(r"\s*```")
 _FUNCTION = re.compile(
     r"<(?:function|(?:antml:)?invoke)(?:=|\s+name=|\s*\()\s*[\"']?(?P<name>[\w.:/-]+)[\"']?\)?\s*/?>"
 )
@@ -51,9 +51,9 @@ class Scanner:
         self.tools = tools
         self.at = 0
 
-    def calls(self) -> list[WrittenCall] | None:
+    def calls(self) -> list[TextCall] | None:
         """The calls that the text consists of; None if there is anything else in it."""
-        found: list[WrittenCall] = []
+        found: list[TextCall] = []
         while not self.at_end():
             calls = self.unit()
             if not calls:
@@ -67,7 +67,7 @@ class Scanner:
             self.at = between.end()
         return self.at >= len(self.text)
 
-    def unit(self) -> list[WrittenCall] | None:
+    def unit(self) -> list[TextCall] | None:
         """The calls of the next unit: a block, a tag, a JSON value; None if that is no call."""
         start = self.at
         for form in (self._fenced, self._react, self._function, self._json, self._named):
@@ -76,39 +76,39 @@ class Scanner:
                 return calls
         return None
 
-    def _fenced(self) -> list[WrittenCall] | None:
-        for fence in _FENCES:
-            if (block := fence.match(self.text, self.at)) and (calls := calls_in_code(block["inside"], self.tools)):
+    def _fenced(self) -> list[TextCall] | None:
+        for fence in _CODE_BLOCKS:
+            if (block := fence.match(self.text, self.at)) and (calls := read_calls(block["inside"], self.tools)):
                 self.at = block.end()
                 return calls
         return None
 
-    def _react(self) -> list[WrittenCall] | None:
+    def _react(self) -> list[TextCall] | None:
         if not (found := _REACT.match(self.text, self.at)):
             return None
         given = found["input"].strip().removesuffix("Observation:").strip().removeprefix("```json").strip("`").strip()
-        call = call_of(found["name"].strip(" `*[]\"'").removesuffix("()"), given, found["input"], self.tools)
+        call = make_call(found["name"].strip(" `*[]\"'").removesuffix("()"), given, found["input"], self.tools)
         self.at = len(self.text)
         return [call] if call else None
 
-    def _json(self) -> list[WrittenCall] | None:
+    def _json(self) -> list[TextCall] | None:
         if self.text[self.at] not in "{[":
             return None
         start = self.at
         value = self._value()
-        return calls_in_json(value, self.text[start : self.at], self.tools)
+        return read_json_calls(value, self.text[start : self.at], self.tools)
 
-    def _named(self) -> list[WrittenCall] | None:
+    def _named(self) -> list[TextCall] | None:
         if not (found := _NAMED.match(self.text, self.at)):
             return None
         start, self.at = self.at, found.end()
         value = self._value()
-        if self.text[start : self.at].count("```") == 1 and (fence := _FENCE_END.match(self.text, self.at)):
+        if self.text[start : self.at].count("```") == 1 and (fence := _CODE_BLOCK_END.match(self.text, self.at)):
             self.at = fence.end()
-        call = call_of(found["name"], value, self.text[start : self.at], self.tools) if value is not None else None
+        call = make_call(found["name"], value, self.text[start : self.at], self.tools) if value is not None else None
         return [call] if call else None
 
-    def _function(self) -> list[WrittenCall] | None:
+    def _function(self) -> list[TextCall] | None:
         if not (found := _FUNCTION.match(self.text, self.at)):
             return None
         start, self.at = self.at, found.end()
@@ -123,23 +123,23 @@ class Scanner:
             self.at = end.end()
         source = self.text[start : self.at]
         if has_json:
-            call = call_of(found["name"], value, source, self.tools) if value is not None else None
+            call = make_call(found["name"], value, source, self.tools) if value is not None else None
         else:
-            call = from_values(found["name"], texts, source, self.tools) if end else None
+            call = make_call_from_texts(found["name"], texts, source, self.tools) if end else None
         return [call] if call else None
 
     def _value(self) -> object:
         """The JSON value that stands here; None, and nothing is read, if there is none."""
-        reader = Reader(self.text)
+        reader = JsonReader(self.text)
         reader.at = self.at
         try:
-            value: object = reader.value()
-        except (Unreadable, RecursionError):
+            value: object = reader.read_value()
+        except (InvalidJson, RecursionError):
             return None
         self.at = reader.at
         return value
 
 
-def calls_in_code(text: str, tools: ToolRegistry) -> list[WrittenCall] | None:
+def read_calls(text: str, tools: ToolRegistry) -> list[TextCall] | None:
     """The calls that a text consists of, in whatever form; None if there is anything else in it."""
-    return Scanner(text, tools).calls() or calls_in_python(text, tools)
+    return Scanner(text, tools).calls() or read_python_calls(text, tools)

@@ -1,0 +1,110 @@
+"""Validation errors of arguments as plain values: from pydantic and from jsonschema, in one form."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from ...schemas import JsonSchema
+from .json_reader import InvalidJson
+from .json_text import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentProblem:
+    """One problem of the arguments: an invalid value, a missing key or an unknown key.
+
+    Attributes:
+        path: Keys and indices that lead to the value; for a missing key, the path ends with that key.
+        kind: What is wrong there.
+        message: The validator's message; empty for a missing or an unknown key.
+    """
+
+    path: Path
+    kind: Literal["value", "missing", "unknown"]
+    message: str = ""
+
+
+def list_problems(error: ValueError, given: Any, parameters: JsonSchema) -> list[ArgumentProblem]:
+    """Return the distinct problems behind `error`, which the validation of `given` raised.
+
+    Args:
+        error: A pydantic `ValidationError`; for any other error, jsonschema validates `given` again.
+        given: The arguments that failed.
+        parameters: The JSON Schema of the arguments.
+
+    Raises:
+        InvalidJson: the arguments are nested more deeply than pydantic supports.
+    """
+    if not isinstance(error, ValidationError):
+        return list(dict.fromkeys(_iter_schema_problems(given, parameters)))
+    details = error.errors(include_url=False)
+    if details[0]["type"] == "json_invalid":  # the text was parsed before, so only its depth can be the reason
+        raise InvalidJson("nested too deeply")
+    return list(dict.fromkeys(_make_problem(detail, given) for detail in details))
+
+
+def _make_problem(detail: ErrorDetails, given: Any) -> ArgumentProblem:
+    kind, message = detail["type"], detail["msg"]
+    path, holder = follow_location(detail["loc"], given)
+    last = detail["loc"][-1] if detail["loc"] else ""
+    if kind == "missing" or kind.startswith("missing_"):
+        return ArgumentProblem((*path, last), "missing")
+    if kind in ("unexpected_keyword_argument", "extra_forbidden"):
+        return ArgumentProblem(path, "unknown")
+    discriminator = str(detail.get("ctx", {}).get("discriminator", "")).strip("'")
+    if kind == "union_tag_invalid" and isinstance(holder, dict) and discriminator in holder:
+        return ArgumentProblem((*path, discriminator), "value", message)
+    if kind == "union_tag_not_found":
+        return ArgumentProblem((*path, discriminator), "missing")
+    return ArgumentProblem(path, "value", message)
+
+
+def follow_location(location: tuple[int | str, ...], given: Any) -> tuple[Path, Any]:
+    """Return the path that pydantic's `location` has in `given`, and the value there.
+
+    Names of union members and of validator functions, which are steps of a location, are not steps of the path.
+    """
+    path: list[int | str] = []
+    node = given
+    for step in location:
+        is_key = step in node if isinstance(node, dict) else False
+        is_place = isinstance(node, list) and isinstance(step, int) and step < len(node)
+        if is_key or is_place:
+            path.append(step)
+            node = node[step]
+    return tuple(path), node
+
+
+def find_value(given: Any, path: Path) -> Any:
+    """Return the value at `path`, or None if the path leads nowhere."""
+    followed, value = follow_location(path, given)
+    return value if followed == path else None
+
+
+def _iter_schema_problems(given: Any, parameters: JsonSchema) -> Iterator[ArgumentProblem]:
+    """Yield the problems that jsonschema finds; of alternatives that all fail, the problems in each."""
+    from jsonschema import Draft202012Validator
+    from referencing import Registry
+
+    registry: Registry[Any] = Registry()  # holds no other schema, so a reference is never fetched
+    for error in Draft202012Validator(parameters, registry=registry).iter_errors(given):
+        yield from _iter_problems(error)
+
+
+def _iter_problems(error: Any) -> Iterator[ArgumentProblem]:
+    """Yield the problems of a `jsonschema.ValidationError`."""
+    path = tuple(error.absolute_path)
+    given, wanted = error.instance, error.validator_value
+    if error.context:
+        yield from (problem for inner in error.context for problem in _iter_problems(inner))
+    elif error.validator == "required" and isinstance(given, dict):
+        yield from (ArgumentProblem((*path, key), "missing") for key in wanted if key not in given)
+    elif error.validator == "additionalProperties" and isinstance(given, dict) and wanted is False:
+        declared = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+        yield from (ArgumentProblem((*path, key), "unknown") for key in given if key not in declared)
+    else:
+        message = error.message.removeprefix(repr(given)).strip()  # the message repeats the value at any length
+        yield ArgumentProblem(path, "value", message or error.message)
