@@ -23,21 +23,12 @@ from ..schemas import (
     derive_name,
     to_snake_case,
 )
-from ..schemas.formats import Declaration, Loss, References, RenderedTool, render
-from .arguments.binding import ArgumentsSchema, BoundArguments, bind_arguments, extract_arguments, restore_names
+from ..schemas.formats import Declaration, Loss, References, RenderedTool
+from . import settings as kinds
+from .arguments.binding import ArgumentsSchema, BoundArguments, bind_arguments, extract_arguments
 from .isolation.process import check_isolable, run_isolated
-from .settings import (
-    DEFAULTS,
-    Isolation,
-    OnError,
-    RepairMode,
-    Timeout,
-    ToolEffect,
-    ToolSettings,
-    Trust,
-    complete_settings,
-    read_declared_settings,
-)
+from .schema_cache import SchemaCache
+from .settings import DEFAULTS, RepairMode, ToolSettings, complete_settings, read_declared_settings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,40 +42,29 @@ class JsonTool(Generic[P, R]):
     """A function that a model can call.
 
     Args:
-        function: Any callable with a docstring and typed parameters; coroutine functions are awaited.
-        name: What the model calls it; without it, the function's own name.
-        description: What the model reads about it; without it, the docstring's text.
-        parameters: What the model reads about parameters, above all that the function says: a description, or a
-            mapping with `description` and `enum`.
-        duplicates: Whether repeated enum values are dropped ("dedupe") or refused ("error").
-        overload: Which of several signatures: its index, its types, or a predicate of it; without it, all of them.
-        repair: "off" to tell the model of every slip in the arguments, also where it is certain what was meant.
-        on_error: "raise" to end the run with what the function raises (`ToolError` is for the model in any case).
-        max_result: Characters of a result that the model reads at once; without it, what the agent says.
-        timeout: Seconds, retries included, after which a call in a run is given up and the model told; None is never.
-        effect: "read" (it only looks: calls overlap, equal ones of a turn run once), "idempotent" (twice does what once
-            does), "write" or "danger" (a person should know): these run alone, in the model's order.  Without it, calls
-            overlap and run exactly as often as asked.
-        retries: How often a failed call ("read" or "idempotent") is made again, unless it failed with `ToolError`.
-        sequential: Whether its calls are kept apart, those of other runs too, as it is not safe in several threads.
-        isolate: "process" runs each call in a process that is killed on a timeout or a cancel.  The conditions are
-            documented in `agentkit.tools.isolation.process`.
-        trust: "untrusted" for what others may have written: the model reads it as data, see `policies.taint`.
+        function: Any callable with a docstring and typed parameters.  Coroutine functions are awaited.
+        name: The tool's name for the model; default: the function's name.
+        description: The tool's description for the model; default: the text of the docstring.
+        parameters: For each parameter a description, or a mapping with `description` and `enum`.  They take precedence
+            over the function's own.
+        duplicates: "dedupe" drops repeated enum values, "error" refuses them.
+        overload: Which of several signatures: its index, its types, or a predicate of it; default: all of them.
+        **settings: See `ToolSettings`.
 
     Raises:
-        DefinitionError: the name, the description or a parameter's type is missing or cannot be used.
+        DefinitionError: the name, the description or a parameter's type is missing or unusable.
     """
 
     repair: RepairMode
-    on_error: OnError
+    on_error: kinds.OnError
     max_result: int | None
-    timeout: Timeout
-    effect: ToolEffect | None
+    timeout: kinds.Timeout
+    effect: kinds.ToolEffect | None
     retries: int
     sequential: bool
-    isolate: Isolation | None
-    trust: Trust | None
-    _chosen: Mapping[str, Any] = {}
+    isolate: kinds.Isolation | None
+    trust: kinds.Trust | None
+    _schema_options: Mapping[str, Any] = {}
 
     def __init__(
         self,
@@ -98,8 +78,8 @@ class JsonTool(Generic[P, R]):
         overload: Choice | None = None,
         **settings: Unpack[ToolSettings],
     ) -> None:
-        schema = build_arguments(function, parameters, duplicates, overload)
-        self._chosen = {"parameters": parameters, "duplicates": duplicates, "overload": overload}
+        self._schema_options = {"parameters": parameters, "duplicates": duplicates, "overload": overload}
+        schema = build_arguments(function, **self._schema_options)
         description = description or derive_description(function, schema)
         settings = {**read_declared_settings(function), **settings}
         self._set_up(function, schema, name or derive_name(function, schema), description, **settings)
@@ -114,9 +94,10 @@ class JsonTool(Generic[P, R]):
         call: Callable[..., R],
         **settings: Unpack[ToolSettings],
     ) -> "JsonTool[..., R]":
-        """A tool whose arguments are described by a JSON Schema of type object; `call` gets them by keyword.
+        """Make a tool of a JSON Schema of type object; `call` receives the arguments by keyword.
 
-        Raises `DefinitionError` when `parameters` is not a valid JSON Schema (draft 2020-12) of an object.
+        Raises:
+            DefinitionError: `parameters` is not a valid JSON Schema (draft 2020-12) of an object.
         """
         from ..schemas.raw import RawSchema  # imports jsonschema
 
@@ -134,10 +115,10 @@ class JsonTool(Generic[P, R]):
         description: str | None = None,
         **settings: Unpack[ToolSettings],
     ) -> "JsonTool[..., R]":
-        """A tool whose parameters are the fields of `model`; `handler` is called with one instance of it.
+        """Make a tool whose parameters are the fields of `model`; `handler` is called with one instance.
 
-        `model` is a pydantic model, a dataclass, a TypedDict or a NamedTuple.  Its name without `Args`, in snake case,
-        and its docstring are the tool's, unless others are given.
+        `model` is a pydantic model, a dataclass, a TypedDict or a NamedTuple.  The tool's name defaults to the model's
+        name without `Args`, in snake case, the description to its docstring.
         """
         tool = cast("JsonTool[..., R]", cls.__new__(cls))
         schema = ModelSchema(model, handler)
@@ -164,8 +145,7 @@ class JsonTool(Generic[P, R]):
             check_isolable(name, function, schema.injected)
         self.fifo_lock = FifoLock() if self.sequential else None
         self.is_async = is_async(function) and not self.isolate
-        self._renderings: dict[tuple[str, str], RenderedTool] = {}
-        self._aliased: list[RenderedTool] = []
+        self._schemas = SchemaCache()
         update_wrapper(self, function, updated=())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -176,15 +156,16 @@ class JsonTool(Generic[P, R]):
         if instance is None:
             return self
         method = self.function.__get__(instance, owner)
-        bound_method = JsonTool(method, name=self.name, description=self.description, **self._chosen, **self._settings)
-        bound_method.fifo_lock = self.fifo_lock
-        return bound_method
+        return self._copy(method, build_arguments(method, **self._schema_options), self.name)
 
     def renamed(self, name: str) -> "JsonTool[P, R]":
-        """The same tool under another name."""
-        copy: JsonTool[P, R] = JsonTool.__new__(type(self))
-        copy._set_up(self.function, self.arguments, name, self.description, **self._settings)
-        copy.fifo_lock = self.fifo_lock
+        """Return the same tool under another name."""
+        return cast("JsonTool[P, R]", self._copy(self.function, self.arguments, name))
+
+    def _copy(self, function: Callable[..., R], schema: ArgumentsSchema, name: str) -> "JsonTool[..., R]":
+        copy: JsonTool[..., R] = JsonTool.__new__(type(self))
+        copy._set_up(function, schema, name, self.description, **self._settings)
+        copy._schema_options, copy.fifo_lock = self._schema_options, self.fifo_lock
         return copy
 
     @property
@@ -200,35 +181,31 @@ class JsonTool(Generic[P, R]):
         return self.arguments.parameters
 
     def schema(self, format: str = "json", *, references: References = "inline") -> dict[str, Any]:
-        """The tool in a provider's dialect, built once and shared, so copy it before changing it.
+        """Return the tool in a provider's dialect; the dict is built once and shared, so copy it before changing it.
 
-        `format` is json, openai, openai_strict, responses, response_format, anthropic, gemini or mcp; `references` is
-        "inline", or "keep" for `$defs` where the dialect has them (a recursive type keeps them anyway).
+        Args:
+            format: json, openai, openai_strict, responses, response_format, anthropic, gemini or mcp.
+            references: "inline", or "keep" for `$defs` where the dialect supports them.  Recursive types keep them.
         """
-        return self._rendering(format, references).schema
+        return self._render(format, references).schema
 
     def losses(self, format: str) -> tuple[Loss, ...]:
-        """What the dialect cannot hold of this tool's schema: each keyword, where it was and where it went."""
-        return self._rendering(format, "inline").losses
+        """Return the schema keywords that the dialect cannot express, each with its place and its replacement."""
+        return self._render(format).losses
 
-    def _rendering(self, format: str, references: References) -> RenderedTool:
-        key = (format, references)
-        if key not in self._renderings:
-            declaration = Declaration(self.name, self.description, self.parameters)
-            rendering = self._renderings[key] = render(declaration, format, references)
-            self._aliased += [rendering] if rendering.aliases else []
-        return self._renderings[key]
+    def _render(self, format: str, references: References = "inline") -> RenderedTool:
+        return self._schemas.render(Declaration(self.name, self.description, self.parameters), format, references)
 
     standard_schema = _schema_property("json")
     """Plain JSON Schema (draft 2020-12)."""
     openai_schema = _schema_property("openai")
-    """The tool as OpenAI's chat completions, and most other providers, take it."""
+    """The tool for chat completions, as OpenAI and most other providers accept it."""
     openai_strict_schema = _schema_property("openai_strict")
-    """The tool for chat completions in strict mode, where it can be strict."""
+    """The tool for chat completions in strict mode, where its schema allows that mode."""
     openai_responses_schema = _schema_property("responses")
-    """The tool as OpenAI's Responses API takes it."""
+    """The tool for OpenAI's Responses API."""
     anthropic_schema = _schema_property("anthropic")
-    """The tool as Anthropic's messages API takes it."""
+    """The tool for Anthropic's Messages API."""
     gemini_schema = _schema_property("gemini")
     """The tool as a Gemini function declaration."""
     _repr_html_ = display_with("agentkit.views.html:tool_view")
@@ -240,27 +217,37 @@ class JsonTool(Generic[P, R]):
         *,
         repair: RepairMode | None = None,
     ) -> BoundArguments:
-        """The call with validated arguments, or what is wrong with them; `context` fills the injected parameters."""
-        if self._aliased:
-            arguments = restore_names(arguments, self._aliased)
+        """Validate arguments and return the prepared call, or the error that the model reads.
+
+        Args:
+            arguments: JSON text or a mapping.
+            context: The run, which fills the injected parameters.
+            repair: Overrides the tool's own setting.
+        """
         context = context or RunContext(None)
         values = {name: find_injected(hint, context) for name, hint in self.arguments.injected.items()}
+        arguments = self._schemas.restore_names(arguments)
         found = bind_arguments(self.arguments, arguments, values, name=self.name, repair=repair or self.repair)
         if self.isolate and not isinstance(found.ready, ExceptionInfo):
             found = replace(found, ready=partial(run_isolated, self.name, found.ready))
         return found
 
     def call(self, call: Any) -> R:
-        """Call the function with the arguments of `call`: a mapping, JSON text, or a call as any provider writes it.
+        """Call the function with the arguments of `call`, and return its value.
 
-        Raises `ValueError` with what is wrong about the arguments, and whatever the function raises.
+        Args:
+            call: A mapping, JSON text, or a tool call as any provider writes it.
+
+        Raises:
+            ValueError: the arguments are invalid.
+            Exception: anything that the function raises.
         """
         if isinstance(ready := self.bind(extract_arguments(call, self.parameters)).ready, ExceptionInfo):
             raise ValueError(f"{self.name}: {ready.message}")
         return cast(R, resolve(ready()))
 
     def call_with_raw_arguments(self, arguments: str | Mapping[str, Any]) -> R | ExceptionInfo:
-        """Validate `arguments` (JSON text or a mapping), call the function, and return its value or what went wrong."""
+        """Validate `arguments` (JSON text or a mapping), call the function, and return its value or the error."""
         try:
             ready = self.bind(arguments).ready
             return ready if isinstance(ready, ExceptionInfo) else cast(R, resolve(ready()))
@@ -268,7 +255,7 @@ class JsonTool(Generic[P, R]):
             return ExceptionInfo.of(error)
 
     async def acall_with_raw_arguments(self, arguments: str | Mapping[str, Any]) -> R | ExceptionInfo:
-        """`call_with_raw_arguments` for coroutine functions, awaited on the running loop."""
+        """Like `call_with_raw_arguments`; a coroutine function is awaited on the running loop."""
         try:
             if isinstance(ready := self.bind(arguments).ready, ExceptionInfo):
                 return ready

@@ -20,7 +20,22 @@ Trust: TypeAlias = Literal["trusted", "untrusted"]
 
 
 class ToolSettings(TypedDict, total=False):
-    """The settings of a tool's calls; what they mean, `JsonTool` says."""
+    """How the calls of one tool run.
+
+    Attributes:
+        repair: "off" reports every mistake in the arguments to the model, also where the repair is certain.
+        on_error: "raise" ends the run with the exception of the function.  A `ToolError` is always for the model.
+        max_result: Characters of a result that the model reads at once; default: the agent's setting.
+        timeout: Seconds, retries included, before a call in a run is cancelled; None: no timeout.
+        effect: "read" (no side effects: calls overlap, equal ones of a turn run once), "idempotent" (running twice
+            equals running once), "write" or "danger" (a person should know).  All but "read" run alone, in the model's
+            order.  Without an effect, calls overlap and each one runs.
+        retries: How often a failed call ("read" or "idempotent") runs again, unless it failed with `ToolError`.
+        sequential: Whether calls never overlap, in any run, because the function is not thread-safe.
+        isolate: "process" runs each call in a process that is killed on a timeout or a cancel.  The conditions are
+            documented in `agentkit.tools.isolation.process`.
+        trust: "untrusted" for content that others may have written: the model reads it as data, see `policies.taint`.
+    """
 
     repair: RepairMode
     on_error: OnError

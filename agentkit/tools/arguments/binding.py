@@ -1,15 +1,14 @@
 """What the model wrote as arguments -> a call that is ready to be made, or what is wrong with them, for the model."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from ...core.errors import ExceptionInfo
 from ...schemas import JsonSchema
-from ...schemas.formats import RenderedTool
 from ..settings import RepairMode
 from .explain import explain_invalid_json, explain_problems, explain_wrong_type
 from .fixes import WRAPPER_KEYS, RepairTarget, copy_value, fix_nulls, repair_arguments, repair_in_place
@@ -172,15 +171,3 @@ def extract_arguments(call: Any, parameters: JsonSchema) -> str | Mapping[str, A
         if is_wrapping and isinstance(call[key], str | Mapping):
             return extract_arguments(call[key], parameters)
     return call
-
-
-def restore_names(arguments: str | Mapping[str, Any], aliased: Iterable[RenderedTool]) -> str | Mapping[str, Any]:
-    """The arguments with the parameters' own names in the place of those that a provider was given for them."""
-    try:
-        given = from_json(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
-        return arguments
-    if isinstance(given, Mapping):
-        for rendering in aliased:
-            given = rendering.restore_names(given)
-    return to_json(given).decode() if isinstance(arguments, str) else given
