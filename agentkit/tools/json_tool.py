@@ -64,7 +64,7 @@ class JsonTool(Generic[P, R]):
     sequential: bool
     isolate: kinds.Isolation | None
     trust: kinds.Trust | None
-    _schema_options: Mapping[str, Any] = {}
+    _schema_options: tuple[Any, ...] = ()
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class JsonTool(Generic[P, R]):
         overload: Choice | None = None,
         **settings: Unpack[ToolSettings],
     ) -> None:
-        self._schema_options = {"parameters": parameters, "duplicates": duplicates, "overload": overload}
-        schema = build_arguments(function, **self._schema_options)
+        self._schema_options = (parameters, duplicates, overload)
+        schema = build_arguments(function, *self._schema_options)
         description = description or derive_description(function, schema)
         settings = {**read_declared_settings(function), **settings}
         self._set_up(function, schema, name or derive_name(function, schema), description, **settings)
@@ -156,7 +156,7 @@ class JsonTool(Generic[P, R]):
         if instance is None:
             return self
         method = self.function.__get__(instance, owner)
-        return self._copy(method, build_arguments(method, **self._schema_options), self.name)
+        return self._copy(method, build_arguments(method, *self._schema_options), self.name)
 
     def renamed(self, name: str) -> "JsonTool[P, R]":
         """Return the same tool under another name."""
