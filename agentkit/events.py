@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .policies.calls_in_text import TextCallFound as TextCallFound
     from .policies.compaction import Compacted as Compacted
     from .policies.fallback_models import FallenBack as FallenBack
-    from .policies.final_request import Landing as Landing
+    from .policies.final_request import FinalRequest as FinalRequest
     from .policies.incomplete_replies import ReplyDropped as ReplyDropped
     from .policies.loop_detection import ToolsWithdrawn as ToolsWithdrawn
     from .policies.rate_limit import Throttled as Throttled
@@ -54,7 +54,7 @@ _HOMES = {
     "policies.calls_in_text": ["TextCallFound"],
     "policies.compaction": ["Compacted"],
     "policies.fallback_models": ["FallenBack"],
-    "policies.final_request": ["Landing"],
+    "policies.final_request": ["FinalRequest"],
     "policies.incomplete_replies": ["ReplyDropped"],
     "policies.loop_detection": ["ToolsWithdrawn"],
     "policies.rate_limit": ["Throttled"],

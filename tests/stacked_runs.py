@@ -9,10 +9,10 @@ from agentkit.core.flow import Event, Flow, apply_policies, drive
 from agentkit.core.messages import Message, ToolCall, assistant, user
 from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import ModelAsked, Reply, Request
-from agentkit.policies.final_request import Landing, landing
-from agentkit.policies.incomplete_replies import refusals, whole_replies
+from agentkit.policies.final_request import FinalRequest, request_final_answer
+from agentkit.policies.incomplete_replies import raise_refusals, retry_incomplete_replies
 from agentkit.policies.limits import limit
-from agentkit.policies.loop_detection import stuck
+from agentkit.policies.loop_detection import detect_loops
 from agentkit.tools.final_answer import make_answer_tool
 
 
@@ -32,7 +32,14 @@ class Ran:
 
 def flow_of(model, *tools, answer=str, limits=None, max_steps=50, stream=False, history=None, inner=()) -> Flow[Any]:
     """The loop under its policies, those of `inner` the nearest to it."""
-    policies = (*inner, landing(), stuck(), whole_replies(), refusals(), limit(limits, max_steps))
+    policies = (
+        *inner,
+        request_final_answer(),
+        detect_loops(),
+        retry_incomplete_replies(),
+        raise_refusals(),
+        limit(limits, max_steps),
+    )
     registry = ToolRegistry(*tools, answer=make_answer_tool(answer))
     history = [user("go")] if history is None else history
     loop = agent_loop(model, registry, history, text_ends=answer is str, stream=stream)
@@ -43,7 +50,7 @@ def run(world, model, *tools, history=None, **settings) -> Ran:
     """Run the loop in one of the two worlds."""
     history = [user("go")] if history is None else history
     answer, events = world.drive(flow_of(model, *tools, history=history, **settings))
-    landed = [event.reason for event in events if isinstance(event, Landing)]
+    landed = [event.reason for event in events if isinstance(event, FinalRequest)]
     return Ran(answer.value, landed[0] if landed else answer.stopped, history, events)
 
 

@@ -18,9 +18,9 @@ from ..engine.result import Result
 from ..policies.answer_checks import Check
 from ..policies.approval import Decide
 from ..policies.budget import Limits
-from ..policies.long_results import MAX_RESULT
+from ..policies.long_results import MAX_RESULT_CHARS
 from ..policies.retries import WAITS
-from ..policies.timeouts import TOOL_TIMEOUT
+from ..policies.timeouts import DEFAULT_TOOL_SECONDS
 from ..sessions.journal.store import Errors, Place, placed
 from ..sessions.session import Session
 from ..tools.final_answer import make_answer_tool
@@ -94,7 +94,7 @@ class JsonAgent(Generic[T]):
         limits: Limits | None = None,
         retries: int = len(WAITS),
         request_timeout: float | None = None,
-        tool_timeout: float | None = TOOL_TIMEOUT,
+        tool_timeout: float | None = DEFAULT_TOOL_SECONDS,
         fallback_models: Sequence[str | Model] = (),
         max_concurrency: int | None = None,
         requests_per_minute: int | None = None,
@@ -103,7 +103,7 @@ class JsonAgent(Generic[T]):
         checks: Sequence[Check] = (),
         repair: RepairMode = "safe",
         tool_mode: ToolMode = "auto",
-        max_result: int = MAX_RESULT,
+        max_result: int = MAX_RESULT_CHARS,
         deps: Any = None,
         handoffs: Mapping[str, Any] | None = None,
         policies: Sequence[Policy] = (),

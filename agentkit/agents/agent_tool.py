@@ -13,7 +13,7 @@ from ..core.context import ENCLOSING_AGENTS, RunContext
 from ..core.errors import Paused, RunError, ToolError
 from ..core.flow import Event
 from ..engine.result import Result, RunFinished, SubRun
-from ..policies.approval import AUTHORITY, Approvals, Decision, paused
+from ..policies.approval import APPROVER, Approvals, Decision, make_pause_error
 from ..schemas import check_description, check_name
 from ..sessions.journal.nesting import AROUND
 from ..sessions.journal.store import JournalError
@@ -66,7 +66,7 @@ def agent_tool(start: Start, name: str, description: str) -> JsonTool[..., Any]:
 
 def _resumed(run: RunContext[Any]) -> tuple[Session, dict[str, Decision]]:
     """The session in which this very call paused or was stopped, with what was decided since; else a new one."""
-    authority, identity = AUTHORITY.get(), run.call.id if run.call else ""
+    authority, identity = APPROVER.get(), run.call.id if run.call else ""
     approvals, prefix = authority.approvals if authority else Approvals(), f"{identity}/"
     paused: Session | None = approvals.nested.pop(identity, None)
     keys = [key for key in approvals.decisions if key.startswith(prefix)]
@@ -91,8 +91,8 @@ def _kept(identity: str, paused: Session | None) -> Session:
 
 def _paused(run: RunContext[Any], session: Session) -> Exception:
     """What the outer run ends with; its session keeps this one, so that both go on together."""
-    authority = AUTHORITY.get()
+    authority = APPROVER.get()
     if authority is None or run.call is None:
         return ToolError("A call inside needs approval, and nobody can be asked.")
     authority.approvals.nested[run.call.id] = session
-    return paused([replace(call, id=f"{run.call.id}/{call.id}") for call in session.waiting], {})
+    return make_pause_error([replace(call, id=f"{run.call.id}/{call.id}") for call in session.waiting], {})

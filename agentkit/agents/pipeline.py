@@ -4,28 +4,26 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from ..core.ask_person import Person
 from ..core.context import RunContext
 from ..core.errors import DefinitionError
 from ..core.flow import Policy
 from ..engine.model import Model
 from ..policies.answer_checks import check_answers
 from ..policies.approval import approve
-from ..policies.calls_in_text import text_calls
+from ..policies.calls_in_text import run_text_calls
 from ..policies.compaction import compact
 from ..policies.fallback_models import fallback
-from ..policies.final_request import landing
-from ..policies.incomplete_replies import refusals, whole_replies
+from ..policies.final_request import request_final_answer
+from ..policies.incomplete_replies import raise_refusals, retry_incomplete_replies
 from ..policies.limits import limit
-from ..policies.long_results import excerpts
-from ..policies.loop_detection import stuck
+from ..policies.long_results import truncate_results
+from ..policies.loop_detection import detect_loops
 from ..policies.rate_limit import throttle
-from ..policies.reading_ahead import early_reads
 from ..policies.retries import WAITS, retry
-from ..policies.taint.policy import untrusted
-from ..policies.text_tool_mode import text_mode
-from ..policies.timeouts import reply_time, tool_settings
-from ..policies.tool_choice import unforced
+from ..policies.taint.policy import guard_untrusted
+from ..policies.text_tool_mode import use_text_mode
+from ..policies.timeouts import limit_reply_time, limit_tool_time
+from ..policies.tool_choice import retry_unforced
 from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
@@ -53,36 +51,29 @@ def stack(
     waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(settings.retries)]
     return (
         *settings.policies,
-        *([early_reads(context)] if run.forming and _may_read_ahead(settings) else []),
-        excerpts(session.cut, settings.max_result),
-        untrusted(run.history, tools),  # outside of the excerpts: the fence is around what is shown
-        tool_settings(settings.tool_timeout, sequential=settings.sequential),
-        landing(context),
-        stuck(),
+        truncate_results(session.cut, settings.max_result),
+        guard_untrusted(run.history, tools),  # outside of the excerpts: the fence is around what is shown
+        limit_tool_time(settings.tool_timeout, sequential=settings.sequential),
+        request_final_answer(context),
+        detect_loops(),
         approve(settings.approve, session.approvals),  # nobody is asked about a call that will not be run
         # after the landing, for there an answer is taken as it is
         *([check_answers(settings.checks, run.history)] if settings.checks else []),
         # outside of the checks, for a hand-off is no answer
         *([hand_over(settings.handoffs, session)] if settings.handoffs else []),
-        text_calls(context),
-        *([text_mode()] if settings.tool_mode == "text" else []),
-        whole_replies(),
-        refusals(),
+        run_text_calls(context),
+        *([use_text_mode()] if settings.tool_mode == "text" else []),
+        retry_incomplete_replies(),
+        raise_refusals(),
         *([fallback(fallbacks)] if fallbacks else []),
         compact(),
-        unforced(),
+        retry_unforced(),
         retry(waits),
         throttle(settings.max_concurrency, settings.requests_per_minute),
-        *([reply_time(settings.request_timeout)] if settings.request_timeout else []),
+        *([limit_reply_time(settings.request_timeout)] if settings.request_timeout else []),
         # next to the model: it sees every request that is made
-        limit(settings.limits, settings.max_steps, run.purses, run.spent),
+        limit(settings.limits, settings.max_steps, run.budgets, run.spent),
     )
-
-
-def _may_read_ahead(settings: Settings) -> bool:
-    """Return whether a call may begin before the reply is complete: not where a function decides about every call."""
-    decides_always = callable(settings.approve) and not isinstance(settings.approve, Person)
-    return not (settings.sequential or decides_always)
 
 
 def told_apart(tools: Iterable[Any] | Choice) -> tuple[Iterable[Any], Choice | None]:

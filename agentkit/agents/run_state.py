@@ -16,8 +16,8 @@ from ..engine.partial_answer import PartialAnswerReader
 from ..engine.result import HandedOver, Result, RunFinished, SubRun
 from ..engine.trace import Trace
 from ..policies.answer_checks import AnswerDoubted
-from ..policies.budget import Purse, Spent
-from ..policies.final_request import Landing
+from ..policies.budget import Budget, Spent
+from ..policies.final_request import FinalRequest
 from ..tools.execution.call import ToolResult
 from ..tools.execution.call_tools import ToolFinished
 
@@ -28,8 +28,8 @@ T = TypeVar("T", default=str)
 class Run:
     """A run in progress: it is shown every event, keeps the figures, and passes the event on to the listeners.
 
-    `purses` are those of the agents that have had it, the last one's first; `spent` is what it had taken before it went
-    on here; `forming` tells of the answer as it forms, in runs that are streamed.
+    `budgets` are those of the agents that have had it, the last one's first; `spent` is what it had taken before it
+    continued here; `forming` tells of the answer as it forms, in runs that are streamed.
     """
 
     model: str
@@ -42,7 +42,7 @@ class Run:
     doubts: list[str] = field(default_factory=list)
     handed: list[str] = field(default_factory=list)
     state: dict[str, Any] = field(default_factory=dict)
-    purses: list[Purse] = field(default_factory=list)
+    budgets: list[Budget] = field(default_factory=list)
     spent: Spent = field(default_factory=Spent)
     forming: PartialAnswerReader | None = None
     trace: Trace = field(default_factory=Trace)
@@ -67,7 +67,7 @@ class Run:
             self.calls.append(event.result)
         elif isinstance(event, SubRun):
             self.usage += event.usage
-        elif isinstance(event, Landing):
+        elif isinstance(event, FinalRequest):
             self.landed = event.reason
         elif isinstance(event, AnswerDoubted):
             self.doubts.append(event.reason)

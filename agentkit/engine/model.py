@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, closing
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 from ..core.errors import AgentkitError, ModelError, ModelErrorKind
 from ..core.flow import Done, Event
@@ -132,9 +131,6 @@ class AskModel:
 
     model: Model
     request: Request
-
-    variables: tuple[tuple[ContextVar[Any], Any], ...] = ()
-    """Context variables and their values for calls that start while the reply is still streamed."""
 
     def perform(self) -> Generator[Event, None, Reply]:
         yield ModelAsked(self.model.name, self.request)

@@ -24,22 +24,21 @@ if TYPE_CHECKING:
     from .answer_checks import Material as Material
     from .answer_checks import check_answers as check_answers
     from .approval import approve as approve
-    from .calls_in_text import text_calls as text_calls
+    from .calls_in_text import run_text_calls as run_text_calls
     from .compaction import compact as compact
     from .fallback_models import fallback as fallback
-    from .final_request import landing as landing
-    from .incomplete_replies import refusals as refusals
-    from .incomplete_replies import whole_replies as whole_replies
+    from .final_request import request_final_answer as request_final_answer
+    from .incomplete_replies import raise_refusals as raise_refusals
+    from .incomplete_replies import retry_incomplete_replies as retry_incomplete_replies
     from .limits import limit as limit
-    from .long_results import excerpts as excerpts
-    from .loop_detection import stuck as stuck
+    from .long_results import truncate_results as truncate_results
+    from .loop_detection import detect_loops as detect_loops
     from .rate_limit import throttle as throttle
-    from .reading_ahead import early_reads as early_reads
     from .retries import retry as retry
-    from .taint.policy import untrusted as untrusted
-    from .text_tool_mode import text_mode as text_mode
-    from .timeouts import tool_settings as tool_settings
-    from .tool_choice import unforced as unforced
+    from .taint.policy import guard_untrusted as guard_untrusted
+    from .text_tool_mode import use_text_mode as use_text_mode
+    from .timeouts import limit_tool_time as limit_tool_time
+    from .tool_choice import retry_unforced as retry_unforced
 
 _HOMES = {
     "core.flow": ["Emit", "Flow", "Policy", "Sleep", "adrive", "apply_policies", "around", "ask", "drive", "interpret"],
@@ -47,21 +46,20 @@ _HOMES = {
     "engine.model": ["AskModel"],
     "policies.answer_checks": ["Material", "check_answers"],
     "policies.approval": ["approve"],
-    "policies.calls_in_text": ["text_calls"],
+    "policies.calls_in_text": ["run_text_calls"],
     "policies.compaction": ["compact"],
     "policies.fallback_models": ["fallback"],
-    "policies.final_request": ["landing"],
-    "policies.incomplete_replies": ["refusals", "whole_replies"],
+    "policies.final_request": ["request_final_answer"],
+    "policies.incomplete_replies": ["raise_refusals", "retry_incomplete_replies"],
     "policies.limits": ["limit"],
-    "policies.long_results": ["excerpts"],
-    "policies.loop_detection": ["stuck"],
+    "policies.long_results": ["truncate_results"],
+    "policies.loop_detection": ["detect_loops"],
     "policies.rate_limit": ["throttle"],
-    "policies.reading_ahead": ["early_reads"],
     "policies.retries": ["retry"],
-    "policies.taint.policy": ["untrusted"],
-    "policies.text_tool_mode": ["text_mode"],
-    "policies.timeouts": ["tool_settings"],
-    "policies.tool_choice": ["unforced"],
+    "policies.taint.policy": ["guard_untrusted"],
+    "policies.text_tool_mode": ["use_text_mode"],
+    "policies.timeouts": ["limit_tool_time"],
+    "policies.tool_choice": ["retry_unforced"],
     "tools.execution.call_tools": ["CallTools"],
 }
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -22,7 +22,7 @@ from ..tools.final_answer import make_answer_call, takes_text
 Check: TypeAlias = Callable[..., object]
 """Takes the answer, or the answer and the `Material` of the run; raises what is wrong with it."""
 
-REFUSALS = 2
+MAX_REFUSALS = 2
 """How often one check may send the answer back; a check with an attribute `refusals` says so itself."""
 
 
@@ -47,7 +47,7 @@ def check_answers(checks: Sequence[Check], history: Sequence[Message]) -> Policy
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
-        trial = _Trial(checks, history)
+        trial = _AnswerChecker(checks, history)
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, CallTools):
@@ -65,7 +65,7 @@ def check_answers(checks: Sequence[Check], history: Sequence[Message]) -> Policy
 
 
 @dataclass
-class _Trial:
+class _AnswerChecker:
     """The checks of one run, and how often each has sent an answer back."""
 
     checks: Sequence[Check]
@@ -110,7 +110,7 @@ class _Trial:
             except Exception as error:
                 reason = str(ExceptionInfo.of(error))
                 refused = self.refused.get(place, 0)
-                if self.is_last or refused >= getattr(check, "refusals", REFUSALS):
+                if self.is_last or refused >= getattr(check, "refusals", MAX_REFUSALS):
                     self.doubts.append(reason)
                     continue
                 self.refused[place] = refused + 1

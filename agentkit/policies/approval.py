@@ -15,9 +15,8 @@ from typing import Any, Literal, TypeAlias
 from ..core.ask_person import Person, escape_unprintable
 from ..core.background import aresolve, is_async, resolve, run_in_thread
 from ..core.errors import DefinitionError, ExceptionInfo, Paused
-from ..core.flow import Done, Effect, Emit, Event, Flow, Policy, WarningEvent, around, ask
+from ..core.flow import Done, Emit, Event, Flow, Policy, WarningEvent, around, ask
 from ..core.messages import ToolCall
-from ..engine.model import AskModel
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 
@@ -79,14 +78,14 @@ class Approvals:
 
 
 @dataclass(frozen=True, slots=True)
-class Authority:
+class Approver:
     """Who decides in a run; the runs inside its tools inherit it."""
 
     decide: Decide | None
     approvals: Approvals
 
 
-AUTHORITY: ContextVar[Authority | None] = ContextVar("authority", default=None)
+APPROVER: ContextVar[Approver | None] = ContextVar("authority", default=None)
 
 
 def approve(decide: Decide | Literal["ask"] | None = None, approvals: Approvals | None = None) -> Policy:
@@ -96,13 +95,9 @@ def approve(decide: Decide | Literal["ask"] | None = None, approvals: Approvals 
     only about calls that need it.  Without it, who decides in the run around this one decides here too.  `approvals`
     holds the decisions that were made beforehand.  Raises `Paused` when nobody decides.
     """
-    desk = _Desk(Person() if decide == "ask" else decide, approvals or Approvals())
+    desk = _ApprovalPolicy(Person() if decide == "ask" else decide, approvals or Approvals())
 
-    def handle(effect: Effect[Any]) -> Flow[Any]:
-        if isinstance(effect, AskModel):
-            effect = replace(effect, variables=(*effect.variables, (AUTHORITY, desk.authority)))
-        if not isinstance(effect, CallTools):
-            return (yield from ask(effect))
+    def handle(effect: CallTools) -> Flow[Any]:
         decided = []
         for bound in effect.calls:
             decided.append((yield from desk.decided(bound)))
@@ -111,11 +106,11 @@ def approve(decide: Decide | Literal["ask"] | None = None, approvals: Approvals 
             desk.approvals.decisions.pop(result.call.id, None)
         return [desk.told(result) for result in results]
 
-    return around(handle, (AskModel, CallTools))
+    return around(handle, CallTools)
 
 
 @dataclass
-class _Desk:
+class _ApprovalPolicy:
     """Where the calls of one run are decided on."""
 
     decide: Decide | None
@@ -125,8 +120,8 @@ class _Desk:
 
     def decided(self, bound: BoundCall) -> Flow[BoundCall | None]:
         """The call as it is to be run; None if it waits."""
-        reason = _reason(bound)
-        decide = self.decide or _inherited()
+        reason = _find_reason(bound)
+        decide = self.decide or _inherit_decide()
         consulted = decide is not None and not bound.is_answer and not isinstance(decide, Person)
         if bound.problem is not None or not (reason or consulted):
             return bound
@@ -136,7 +131,7 @@ class _Desk:
         while True:
             decision = decisions.pop(identity, None)
             if decision is None and decide is not None:
-                decision = yield from _consulted(Consult(decide, bound.call, self.problems.get(identity, "")))
+                decision = yield from _consult(Consult(decide, bound.call, self.problems.get(identity, "")))
             if not reason and decision is None:
                 return bound
             if not reason and decision is True:
@@ -175,13 +170,13 @@ class _Desk:
         waiting = [asked.call for asked, bound in zip(calls, decided, strict=True) if bound is None]
         self.approvals.waiting[:] = [call.id for call in waiting]
         if waiting:
-            raise paused(waiting, self.problems)
-        return tuple(bound.with_variable(AUTHORITY, self.authority) for bound in decided if bound is not None)
+            raise make_pause_error(waiting, self.problems)
+        return tuple(bound.with_variable(APPROVER, self.authority) for bound in decided if bound is not None)
 
     @property
-    def authority(self) -> Authority:
+    def authority(self) -> Approver:
         """Who decides in runs inside of the calls of this one."""
-        return Authority(self.decide or _inherited(), self.approvals)
+        return Approver(self.decide or _inherit_decide(), self.approvals)
 
     def told(self, result: ToolResult) -> ToolResult:
         """The result; the model is told if the call was not the one that it made."""
@@ -190,7 +185,7 @@ class _Desk:
         return replace(result, content=f"[A person changed the arguments to {arguments}]\n{result.content}")
 
 
-def paused(calls: Sequence[ToolCall], problems: Mapping[str, str]) -> Paused:
+def make_pause_error(calls: Sequence[ToolCall], problems: Mapping[str, str]) -> Paused:
     """The error that ends a run because of these calls; it says how to go on."""
     shown = "; ".join(f"{call.id!r}: {call.name}({escape_unprintable(call.arguments, 200)})" for call in calls)
     wrong = "".join(
@@ -227,7 +222,7 @@ class Consult:
         return self.decide(self.call)
 
 
-def _consulted(effect: Consult) -> Flow[Any]:
+def _consult(effect: Consult) -> Flow[Any]:
     """What was said about a call: a decision, None, or `Paused`."""
     try:
         said = yield from ask(effect)
@@ -243,12 +238,12 @@ def _consulted(effect: Consult) -> Flow[Any]:
     )
 
 
-def _reason(bound: BoundCall) -> str:
+def _find_reason(bound: BoundCall) -> str:
     """Why somebody must decide about a call; "" if nobody need."""
     is_dangerous = bound.tool is not None and bound.tool.effect == "danger"
     return bound.needs_approval or ("its tool is declared as dangerous" if is_dangerous else "")
 
 
-def _inherited() -> Decide | None:
-    authority = AUTHORITY.get()
+def _inherit_decide() -> Decide | None:
+    authority = APPROVER.get()
     return authority.decide if authority else None

@@ -1,4 +1,4 @@
-"""What a run may spend, and what it has spent; a run inside a tool of another one draws from both purses."""
+"""What a run may spend, and what it has spent; a run inside a tool of another one draws from both budgets."""
 
 import math
 import threading
@@ -11,12 +11,12 @@ from ..core.flow import WarningEvent
 from ..core.messages import Usage
 from ..engine.model import Model, Request
 
-LANDING_SHARE = 0.2
+FINAL_REQUEST_SHARE = 0.2
 """The part of `Limits.seconds` that is kept for the last request."""
 
-GROWTH = 1.5
+FINAL_REQUEST_GROWTH = 1.5
 """How much more than this request the last one may cost: it finds a longer conversation."""
-_COUNTED = {"steps": int, "tokens": int, "seconds": int | float, "dollars": int | float, "tool_calls": int}
+_LIMIT_TYPES = {"steps": int, "tokens": int, "seconds": int | float, "dollars": int | float, "tool_calls": int}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Limits:
     unknown_price: Literal["refuse", "allow"] = "refuse"
 
     def __post_init__(self) -> None:
-        for name, wanted in _COUNTED.items():
+        for name, wanted in _LIMIT_TYPES.items():
             value = getattr(self, name)
             is_number = isinstance(value, wanted) and not isinstance(value, bool)
             if value is not None and not (is_number and 0 < value < math.inf):
@@ -64,14 +64,14 @@ class Spent:
 
 
 @dataclass(eq=False)
-class Purse:
-    """What one run has spent, `before` included; `outer` are the purses of the runs around it, the nearest first.
+class Budget:
+    """What one run has spent, `before` included; `outer` are the budgets of the runs around it, the nearest first.
 
     Runs may be side by side in several threads, so what is read and then changed is done under one lock.
     """
 
     limits: Limits
-    outer: tuple["Purse", ...] = ()
+    outer: tuple["Budget", ...] = ()
     before: Spent = field(default_factory=Spent)
     tokens: int = field(init=False)
     calls: int = field(init=False)
@@ -89,12 +89,12 @@ class Purse:
         self.dollars = taken.cost or 0.0
         now = time.monotonic()
         left = math.inf if self.limits.seconds is None else self.limits.seconds - self.before.seconds
-        end = min([now + left, *(purse.deadlines[0] for purse in self.outer)])
-        self.deadlines = (math.inf, math.inf) if end == math.inf else (end - LANDING_SHARE * (end - now), end)
+        end = min([now + left, *(budget.deadlines[0] for budget in self.outer)])
+        self.deadlines = (math.inf, math.inf) if end == math.inf else (end - FINAL_REQUEST_SHARE * (end - now), end)
 
     @property
-    def all(self) -> tuple["Purse", ...]:
-        """This purse and those around it."""
+    def all(self) -> tuple["Budget", ...]:
+        """This budget and those around it."""
         return (self, *self.outer)
 
     def seconds_left(self, *, is_last: bool) -> float:
@@ -103,28 +103,28 @@ class Purse:
 
     def spent_tokens(self) -> int | None:
         """The limit on tokens that is reached, if one is."""
-        return next((most for purse in self.all if (most := purse.limits.tokens) and purse.tokens >= most), None)
+        return next((most for budget in self.all if (most := budget.limits.tokens) and budget.tokens >= most), None)
 
     def take_call(self) -> int | None:
         """Count one tool call; without counting it, the limit that it would go beyond, if there is one."""
         with _lock:
-            for purse in self.all:
-                if purse.limits.tool_calls is not None and purse.calls >= purse.limits.tool_calls:
-                    return purse.limits.tool_calls
-            for purse in self.all:
-                purse.calls += 1
+            for budget in self.all:
+                if budget.limits.tool_calls is not None and budget.calls >= budget.limits.tool_calls:
+                    return budget.limits.tool_calls
+            for budget in self.all:
+                budget.calls += 1
         return None
 
     def hold(self, least: float, wanted: float, *, is_last: bool) -> float | None:
         """Set dollars aside: `wanted`, or what is there of it; None if that is less than `least`."""
         with _lock:
             if not is_last:
-                self.kept = GROWTH * least
-            room = min(wanted, *(purse._room(kept=purse is not self or not is_last) for purse in self.all))
+                self.kept = FINAL_REQUEST_GROWTH * least
+            room = min(wanted, *(budget._room(kept=budget is not self or not is_last) for budget in self.all))
             if room < least:
                 return None
-            for purse in self.all:
-                purse.held += room
+            for budget in self.all:
+                budget.held += room
         return room
 
     def _room(self, *, kept: bool) -> float:
@@ -136,18 +136,18 @@ class Purse:
         """Count what a request took; without a known cost, all that was set aside for it."""
         cost = held if usage.cost is None else usage.cost
         with _lock:
-            for purse in self.all:
-                purse.held -= held
-                purse.dollars += cost
-                purse.tokens += usage.input_tokens + usage.output_tokens
+            for budget in self.all:
+                budget.held -= held
+                budget.dollars += cost
+                budget.tokens += usage.input_tokens + usage.output_tokens
 
 
 _lock = threading.Lock()
 
 
-LEAST = 256
+MIN_REPLY_TOKENS = 256
 """Tokens of a reply.  Where dollars do not pay for that many, a request is not worth making, ..."""
-LEAST_OF_LAST = 64
+MIN_FINAL_REPLY_TOKENS = 64
 """... but for the last one, where an answer in a few words is better than none."""
 
 
@@ -162,7 +162,7 @@ class PriceUnknown(WarningEvent):
         return f"nobody knows the price of {self.model}: its dollars are not counted"
 
 
-def unpriced(model: Model) -> RunError:
+def make_price_error(model: Model) -> RunError:
     """The error for a model that a limit in dollars cannot be kept to for."""
     return RunError(
         f"the price of {model.name} is not known, so no limit in dollars can be kept. Limit the tokens, "
@@ -170,28 +170,28 @@ def unpriced(model: Model) -> RunError:
     )
 
 
-def price(model: Model, request: Request, max_tokens: int | None = None) -> float | None:
+def estimate_price(model: Model, request: Request, max_tokens: int | None = None) -> float | None:
     """The dollars that the request can cost at most, with a reply of at most `max_tokens`; None if nobody knows."""
     worst_case = getattr(model, "worst_case", None)
     if worst_case is None:
         return None
-    cost: float | None = worst_case(request if max_tokens is None else _within(request, max_tokens))
+    cost: float | None = worst_case(request if max_tokens is None else _cap_tokens(request, max_tokens))
     return cost
 
 
-def shortened(model: Model, request: Request, dollars: float, least: int) -> Request:
+def fit_reply(model: Model, request: Request, dollars: float, least: int) -> Request:
     """The request with as many `max_tokens` as `dollars` pay for; they are known to pay for `least`."""
 
     def cost(tokens: int) -> float:
-        return price(model, request, tokens) or 0.0
+        return estimate_price(model, request, tokens) or 0.0
 
     low = cost(least)
     step = cost(2 * least) - low
     most = least + int(least * (dollars - low) / step) if step > 0 else least
     while most > least and cost(most) > dollars:
         most = max(least, most * 3 // 4)  # a model's own limit can make the first step look cheap
-    return _within(request, most)
+    return _cap_tokens(request, most)
 
 
-def _within(request: Request, max_tokens: int) -> Request:
+def _cap_tokens(request: Request, max_tokens: int) -> Request:
     return replace(request, max_tokens=min(max_tokens, request.max_tokens or max_tokens))

@@ -26,7 +26,7 @@ class TextCallFound(WarningEvent):
         return f"written as text, run as a call: {', '.join(call.name for call in self.calls)}"
 
 
-def text_calls(context: RunContext[Any] | None = None) -> Policy:
+def run_text_calls(context: RunContext[Any] | None = None) -> Policy:
     """Run a reply as calls when it makes none but is, as a whole, one or several written ones.
 
     Each must name a known tool and have valid arguments; `context` is what tools get injected.  A text that mentions or
@@ -35,7 +35,7 @@ def text_calls(context: RunContext[Any] | None = None) -> Policy:
 
     def handle(effect: AskModel) -> Flow[Any]:
         reply = yield from ask(effect)
-        if (found := _calls_in(reply, effect.request, context)) is None:
+        if (found := _find_calls(reply, effect.request, context)) is None:
             return reply
         calls = [ToolCall("", call.name, call.arguments) for call in found.calls]  # the loop numbers them
         yield from ask(Emit(TextCallFound(tuple(calls))))
@@ -44,7 +44,7 @@ def text_calls(context: RunContext[Any] | None = None) -> Policy:
     return around(handle, AskModel)
 
 
-def _calls_in(reply: Reply, request: Request, context: RunContext[Any] | None) -> TextCalls | None:
+def _find_calls(reply: Reply, request: Request, context: RunContext[Any] | None) -> TextCalls | None:
     message = reply.message
     if message.get("tool_calls") or reply.finish_reason in _INCOMPLETE or not (text := text_of(message)):
         return None
@@ -57,10 +57,10 @@ def _calls_in(reply: Reply, request: Request, context: RunContext[Any] | None) -
 
 def is_quoted(source: str, messages: Sequence[Message]) -> bool:
     """Whether a call stands, as it is written, in what a tool returned."""
-    wanted = _bare(source)
-    return any(wanted in _bare(text_of(message)) for message in messages if message["role"] == "tool")
+    wanted = _strip_layout(source)
+    return any(wanted in _strip_layout(text_of(message)) for message in messages if message["role"] == "tool")
 
 
-def _bare(text: str) -> str:
+def _strip_layout(text: str) -> str:
     """The text without what quoting it in JSON, or laying it out anew, would change."""
     return "".join(text.split()).replace("\\", "").replace('"', "").replace("'", "")

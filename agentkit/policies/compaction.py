@@ -18,10 +18,10 @@ from typing import Any
 from ..core.errors import ModelError
 from ..core.flow import Emit, Flow, Policy, WarningEvent, ask, interpret
 from ..engine.model import AskModel, Reply, Request
-from .context_window import window_told
-from .shortening import Kept, Shortened
+from .context_window import parse_window
+from .shortening import PinnedMessages, ShortenedHistory
 
-RETRIES = 2
+MAX_RETRIES = 2
 """How often one request is shortened and made again."""
 _FULL, _ROOMY = 0.9, 0.7
 """Parts of a window: what is sent may fill the one, and is then cut to the other, so that some steps fit again."""
@@ -53,7 +53,7 @@ class Compacted(WarningEvent):
 
 
 @dataclass
-class _Known:
+class ModelWindow:
     """What is known of a model: how many tokens a conversation may have, and how many characters make a token."""
 
     room: int | None = None
@@ -65,7 +65,7 @@ class _Known:
             self.ratio = min(max(length / tokens, 0.5), 6.0)  # beyond that, the figures are made up
 
 
-_models: dict[str, _Known] = {}
+_models: dict[str, ModelWindow] = {}
 
 
 def compact(window: int | None = None) -> Policy:
@@ -76,15 +76,17 @@ def compact(window: int | None = None) -> Policy:
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
-        readers: dict[str, _Reader] = {}
-        kept: Kept | None = None
+        readers: dict[str, _RequestShortener] = {}
+        kept: PinnedMessages | None = None
 
         def handle(effect: AskModel) -> Flow[Any]:
             nonlocal kept
-            kept = kept or Kept.of(effect.request.messages)
+            kept = kept or PinnedMessages.of(effect.request.messages)
             name = effect.model.name
             if name not in readers:
-                readers[name] = _Reader(_models.setdefault(name, _Known()), window, Shortened(kept))
+                readers[name] = _RequestShortener(
+                    _models.setdefault(name, ModelWindow()), window, ShortenedHistory(kept)
+                )
             return (yield from readers[name].asked(effect))
 
         return interpret(flow, handle, AskModel)
@@ -93,12 +95,12 @@ def compact(window: int | None = None) -> Policy:
 
 
 @dataclass
-class _Reader:
+class _RequestShortener:
     """One model in one run, and what it is sent of the conversation."""
 
-    known: _Known
+    known: ModelWindow
     window: int | None
-    text: Shortened
+    text: ShortenedHistory
     tools: tuple[object, int] = (None, 0)
 
     def asked(self, effect: AskModel) -> Flow[Reply]:
@@ -106,7 +108,7 @@ class _Reader:
         request, limit = effect.request, self._limit()
         if limit is not None and self._length(request) > _FULL * limit:
             yield from self._shortened(effect, _ROOMY * limit, None)
-        for _ in range(RETRIES):
+        for _ in range(MAX_RETRIES):
             try:
                 return (yield from self._once(effect))
             except ModelError as caught:
@@ -132,7 +134,7 @@ class _Reader:
     def _goal(self, error: ModelError, request: Request) -> float:
         """How many characters to send after a refusal, from which the window is learnt."""
         length = self._length(request)
-        if told := window_told(str(error)):
+        if told := parse_window(str(error)):
             self.known.room = told.room
             self.known.learn(length, told.used or told.room)
         limit = self._limit()

@@ -45,7 +45,7 @@ class Window:
     used: int | None = None
 
 
-def window_told(text: str) -> Window | None:
+def parse_window(text: str) -> Window | None:
     """The window that an error message tells, if it tells one."""
     text = _SEPARATORS.sub("", text)
     for saying in _SAYINGS:

@@ -10,7 +10,7 @@ from ..core.errors import ModelError, ModelErrorKind
 from ..core.flow import Emit, Flow, Policy, WarningEvent, ask, interpret
 from ..engine.model import AskModel, Model
 
-KINDS: frozenset[ModelErrorKind] = frozenset(get_args(ModelErrorKind)) - {"refused"}
+FALLBACK_KINDS: frozenset[ModelErrorKind] = frozenset(get_args(ModelErrorKind)) - {"refused"}
 """Whatever may be the model's, its provider's or the account's fault: another one may know the model name, accept the
 request or have a larger window.  A refusal stays one: to ask around until somebody complies is for the caller to want.
 """
@@ -35,7 +35,7 @@ class FallenBack(WarningEvent):
         return f"{self.error}; going on with {self.model}"
 
 
-def fallback(models: Sequence[Model], *, kinds: Collection[ModelErrorKind] = KINDS) -> Policy:
+def fallback(models: Sequence[Model], *, kinds: Collection[ModelErrorKind] = FALLBACK_KINDS) -> Policy:
     """Ask the next of `models` on the same conversation when one fails with an error of one of `kinds`.
 
     The run stays with the model that worked; when that one fails later, the others are asked again in turn, the run's
@@ -56,7 +56,7 @@ def fallback(models: Sequence[Model], *, kinds: Collection[ModelErrorKind] = KIN
                     failed.append(error)
                 last = failed[-1]
                 if last.kind not in kinds or len(failed) == len(known):
-                    raise _told(last, failed[:-1])
+                    raise _add_notes(last, failed[:-1])
                 place = (place + 1) % len(known)
                 yield from ask(Emit(FallenBack(last, known[place].name)))
 
@@ -65,7 +65,7 @@ def fallback(models: Sequence[Model], *, kinds: Collection[ModelErrorKind] = KIN
     return policy
 
 
-def _told(error: ModelError, before: Sequence[ModelError]) -> ModelError:
+def _add_notes(error: ModelError, before: Sequence[ModelError]) -> ModelError:
     for earlier in before:
         error.add_note(f"Asked before: {earlier}")
     return error

@@ -19,7 +19,7 @@ from ..tools.execution.call_tools import CallTools
 from ..tools.final_answer import make_answer_call
 from ..tools.registry import ToolRegistry
 
-LAST = (
+FINAL_PROMPT = (
     "This is the last request of this run, and no other tool can be used any more. "
     "Call final_answer now with what is known so far."
 )
@@ -27,7 +27,7 @@ NOT_RUN = "Not run: the run is at its end, and only final_answer is left."
 
 
 @dataclass(frozen=True, slots=True)
-class Landing(WarningEvent):
+class FinalRequest(WarningEvent):
     """A run cannot go on; the model is asked for its final answer once."""
 
     reason: StopReason
@@ -37,16 +37,16 @@ class Landing(WarningEvent):
         return f"the run cannot go on ({self.reason}); asking for the final answer"
 
 
-def landing(context: RunContext[Any] | None = None) -> Policy:
+def request_final_answer(context: RunContext[Any] | None = None) -> Policy:
     """Ask for the final answer once when a policy further out raises `LimitExceeded` or `NoAnswer`.
 
     A plain text is made the call that it should have been, if it is a valid answer.  Without a valid answer the error
     is raised, with what the model said last as `partial`.  `context` is what the answer tool gets injected.
     """
-    return lambda flow: interpret(flow, _Landing(context).handle, (AskModel, CallTools))
+    return lambda flow: interpret(flow, _FinalRequestPolicy(context).handle, (AskModel, CallTools))
 
 
-class _Landing:
+class _FinalRequestPolicy:
     """One run: what ended it, and what the model said last."""
 
     def __init__(self, context: RunContext[Any] | None) -> None:
@@ -75,9 +75,9 @@ class _Landing:
         request = effect.request
         if request.tools.answer is None:
             raise self._failed(ending)
-        yield from ask(Emit(Landing(ending.reason)))
+        yield from ask(Emit(FinalRequest(ending.reason)))
         self.tools = request.tools.filtered(lambda _: False)
-        messages = [*request.messages, user(LAST)]
+        messages = [*request.messages, user(FINAL_PROMPT)]
         request = replace(request, messages=messages, tools=self.tools, tool_choice=request.tools.answer.name)
         try:
             reply: Reply = yield from ask(replace(effect, request=request))

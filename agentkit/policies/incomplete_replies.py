@@ -14,21 +14,23 @@ from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, around, ask, i
 from ..core.messages import assistant, text_of, user
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Reply
-from .final_request import Landing
+from .final_request import FinalRequest
 
-EMPTY = 2
+MAX_EMPTY_RETRIES = 2
 """How often the model is asked again after an empty reply."""
-CUT = 2
+MAX_CUT_RETRIES = 2
 """How often, after one that the token limit cut before it was of use: in the middle of a call, or of its thoughts."""
-CONTINUED = 3
+MAX_CONTINUATIONS = 3
 """How often a text that the token limit cut is continued."""
-SAY_SOMETHING = f"The last reply was empty. {REMINDER}"
-SHORTER = (
+EMPTY_PROMPT = f"The last reply was empty. {REMINDER}"
+SHORTER_PROMPT = (
     "The last reply was cut off by the limit on tokens, so nothing of it was run. Send it again, shorter: "
     "with shorter arguments, fewer calls at once, or a large piece of work in several calls."
 )
-GO_ON = "The reply was cut off by the limit on tokens. Continue exactly where it stopped; do not repeat anything."
-_REFUSALS = ("content_filter", "refusal")
+CONTINUE_PROMPT = (
+    "The reply was cut off by the limit on tokens. Continue exactly where it stopped; do not repeat anything."
+)
+_REFUSAL_REASONS = ("content_filter", "refusal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class ReplyDropped(WarningEvent):
         return f"the reply was {self.why}; asking again"
 
 
-def whole_replies() -> Policy:
+def retry_incomplete_replies() -> Policy:
     """Let only whole replies through: ask again after an empty or a cut one, and put the pieces of a text together.
 
     A call of a reply that was cut is never run, for its arguments may be half of what was meant.  Raises `NoAnswer`
@@ -56,8 +58,8 @@ def whole_replies() -> Policy:
         def handle(effect: Effect[Any]) -> Flow[Any]:
             nonlocal is_last
             if isinstance(effect, AskModel):
-                return (yield from _Asking(effect, is_last).whole())
-            if isinstance(effect, Emit) and isinstance(effect.event, Landing):
+                return (yield from _ReplyRequest(effect, is_last).whole())
+            if isinstance(effect, Emit) and isinstance(effect.event, FinalRequest):
                 is_last = True
             return (yield from ask(effect))
 
@@ -66,28 +68,32 @@ def whole_replies() -> Policy:
     return policy
 
 
-class _Asking:
+class _ReplyRequest:
     """One request and those made in its place: what is said so far, and what may still be asked."""
 
     def __init__(self, effect: AskModel, is_last: bool) -> None:
         self.effect = effect
         self.said = ""
-        self.left = {"empty": 0, "cut": 0, "text": 0} if is_last else {"empty": EMPTY, "cut": CUT, "text": CONTINUED}
+        self.left = (
+            {"empty": 0, "cut": 0, "text": 0}
+            if is_last
+            else {"empty": MAX_EMPTY_RETRIES, "cut": MAX_CUT_RETRIES, "text": MAX_CONTINUATIONS}
+        )
 
     def whole(self) -> Flow[Reply]:
         effect = self.effect
         while True:
             reply: Reply = yield from ask(effect)
-            text, calls = _written(reply), reply.message.get("tool_calls")
+            text, calls = _raw_text(reply), reply.message.get("tool_calls")
             if reply.finish_reason != "length":
                 if text.strip() or calls or self.said:
                     return self._joined(reply, text)
-                why, note = "empty", SAY_SOMETHING
+                why, note = "empty", EMPTY_PROMPT
             elif text.strip() and not calls:
-                why, note = "text", GO_ON
+                why, note = "text", CONTINUE_PROMPT
                 self.said += text
             else:
-                why, note = "cut", SHORTER
+                why, note = "cut", SHORTER_PROMPT
             self._spend(why)
             if why != "text":
                 yield from ask(Emit(ReplyDropped(why)))
@@ -117,27 +123,27 @@ class _Asking:
         return replace(reply, message={**reply.message, "content": self.said + text}) if self.said else reply
 
 
-def _written(reply: Reply) -> str:
+def _raw_text(reply: Reply) -> str:
     """The text of a reply as it came, so that its pieces can be put together."""
     content = reply.message.get("content")
     return content if isinstance(content, str) else text_of(reply.message)
 
 
-def refusals() -> Policy:
+def raise_refusals() -> Policy:
     """Raise `ModelError` of the kind "refused", in the provider's words, for a reply that it did not want to write."""
 
     def handle(effect: AskModel) -> Flow[Reply]:
         reply: Reply = yield from ask(effect)
-        _require_wanted(effect, reply)
+        _raise_if_refused(effect, reply)
         return reply
 
     return around(handle, AskModel)
 
 
-def _require_wanted(effect: AskModel, reply: Reply) -> None:
+def _raise_if_refused(effect: AskModel, reply: Reply) -> None:
     message = reply.message
     words = message.get("refusal") or (message.get("provider_specific_fields") or {}).get("refusal")
-    if not words and reply.finish_reason not in _REFUSALS:
+    if not words and reply.finish_reason not in _REFUSAL_REASONS:
         return
     text = text_of(message)
     words = words or text or "the provider's content filter stopped the reply"

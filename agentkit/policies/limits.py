@@ -17,27 +17,37 @@ from ..core.messages import Usage
 from ..engine.model import AskModel, Model, Reply, Request
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
-from .budget import LEAST, LEAST_OF_LAST, Limits, PriceUnknown, Purse, Spent, price, shortened, unpriced
-from .final_request import Landing
-from .rate_limit import Turn
+from .budget import (
+    MIN_FINAL_REPLY_TOKENS,
+    MIN_REPLY_TOKENS,
+    Budget,
+    Limits,
+    PriceUnknown,
+    Spent,
+    estimate_price,
+    fit_reply,
+    make_price_error,
+)
+from .final_request import FinalRequest
+from .rate_limit import WaitForTicket
 
-PURSES: ContextVar[tuple[Purse, ...]] = ContextVar("purses", default=())
-"""The purses of the runs that this code runs inside of, the nearest first."""
+BUDGETS: ContextVar[tuple[Budget, ...]] = ContextVar("budgets", default=())
+"""The budgets of the runs that this code runs inside of, the nearest first."""
 _UNITS = {"max_steps": "steps", "tool_calls": "tool calls"}
-Timed = TypeVar("Timed", Request, Turn, BoundCall)
+Timed = TypeVar("Timed", Request, WaitForTicket, BoundCall)
 
 
 def limit(
     limits: Limits | None = None,
     max_steps: int = 50,
-    before: list[Purse] | None = None,
+    before: list[Budget] | None = None,
     spent: Spent | None = None,
 ) -> Policy:
     """Let a run take what `limits` say; `max_steps` counts where they name no steps.
 
     Requests are given the time that is left as their timeout, and fewer `max_tokens` where the dollars that are left do
-    not pay for more.  A model that knows its prices has a method `worst_case(request)`.  `before` are the purses of the
-    agents that had the run before this one: what is left in them is all there is; this one's is put in front of them.
+    not pay for more.  A model that knows its prices has a method `worst_case(request)`.  `before` are the budgets of
+    the agents that had the run before this one: what is left in them is all there is.  This one comes first.
     `spent` is what a run that goes on had taken before.
     """
     limits = limits or Limits()
@@ -46,19 +56,19 @@ def limit(
     def policy(flow: Flow[Any]) -> Flow[Any]:
         earlier = [] if before is None else before
         taken = spent if spent is not None and not earlier else Spent()
-        purse = Purse(own, (*earlier, *PURSES.get()), taken)
-        earlier.insert(0, purse)
-        return interpret(flow, _Meter(purse).handle)
+        budget = Budget(own, (*earlier, *BUDGETS.get()), taken)
+        earlier.insert(0, budget)
+        return interpret(flow, LimitPolicy(budget).handle)
 
     return policy
 
 
-class _Meter:
+class LimitPolicy:
     """One run under its limits."""
 
-    def __init__(self, purse: Purse) -> None:
-        self.purse = purse
-        self.steps = purse.before.steps
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.steps = budget.before.steps
         self.is_last = False
         self.refused: int | None = None
         self.unpriced: set[str] = set()
@@ -66,27 +76,26 @@ class _Meter:
     def handle(self, effect: Effect[Any]) -> Flow[Any]:
         if isinstance(effect, AskModel):
             return (yield from self._ask(effect))
-        if isinstance(effect, Turn):
-            return (yield from self._in_time(timed(effect, self._seconds_left())))
+        if isinstance(effect, WaitForTicket):
+            return (yield from self._in_time(cap_timeout(effect, self._seconds_left())))
         if isinstance(effect, CallTools):
             effect = replace(effect, calls=tuple(map(self._allowed, effect.calls)))
         elif isinstance(effect, Sleep):
             effect = Sleep(max(0.0, min(effect.seconds, self._seconds_left())))
-        elif isinstance(effect, Emit) and isinstance(effect.event, Landing):
+        elif isinstance(effect, Emit) and isinstance(effect.event, FinalRequest):
             self.is_last = True
         return (yield from ask(effect))
 
     def _ask(self, effect: AskModel) -> Flow[Reply]:
         self._check()
-        request = timed(effect.request, self._seconds_left())
+        request = cap_timeout(effect.request, self._seconds_left())
         request, held = yield from self._afforded(effect.model, request)
         usage = Usage()
         try:
-            variables = (*effect.variables, (PURSES, self.purse.all))
-            reply: Reply = yield from self._in_time(replace(effect, request=request, variables=variables))
+            reply: Reply = yield from self._in_time(replace(effect, request=request))
             usage = reply.usage
         finally:
-            self.purse.settle(held, usage)
+            self.budget.settle(held, usage)
         self.steps += 1
         return reply
 
@@ -104,9 +113,9 @@ class _Meter:
             raise self._exceeded("seconds")
         if self.is_last:
             return
-        if self.steps >= (self.purse.limits.steps or 0):
+        if self.steps >= (self.budget.limits.steps or 0):
             raise self._exceeded("max_steps", self.steps)
-        if tokens := self.purse.spent_tokens():
+        if tokens := self.budget.spent_tokens():
             raise self._exceeded("tokens", tokens)
         if self.refused:
             raise self._exceeded("tool_calls", self.refused)
@@ -117,37 +126,37 @@ class _Meter:
         return LimitExceeded(f"no final answer after {taken}, nor in one last request for it", reason=reason)
 
     def _seconds_left(self) -> float:
-        return self.purse.seconds_left(is_last=self.is_last)
+        return self.budget.seconds_left(is_last=self.is_last)
 
     def _allowed(self, bound: BoundCall) -> BoundCall:
-        """The call, within this purse and the time that is left; beyond the limit, one that tells so."""
-        if bound.problem is None and not bound.is_answer and (most := self.purse.take_call()):
+        """The call, within this budget and the time that is left; beyond the limit, one that tells so."""
+        if bound.problem is None and not bound.is_answer and (most := self.budget.take_call()):
             self.refused = most
             text = f"Not run: the run's limit of {most} tool calls is reached."
             return bound.refuse(text)
-        return timed(bound.with_variable(PURSES, self.purse.all), self._seconds_left())
+        return cap_timeout(bound.with_variable(BUDGETS, self.budget.all), self._seconds_left())
 
     def _afforded(self, model: Model, request: Request) -> Flow[tuple[Request, float]]:
         """The request as there is money for it, and the dollars that are set aside for it."""
-        limiting = [purse.limits for purse in self.purse.all if purse.limits.dollars is not None]
+        limiting = [budget.limits for budget in self.budget.all if budget.limits.dollars is not None]
         if not limiting:
             return request, 0.0
-        tokens = LEAST_OF_LAST if self.is_last else LEAST
-        least, wanted = price(model, request, tokens), price(model, request)
+        tokens = MIN_FINAL_REPLY_TOKENS if self.is_last else MIN_REPLY_TOKENS
+        least, wanted = estimate_price(model, request, tokens), estimate_price(model, request)
         if least is None or wanted is None:
             if any(limits.unknown_price == "refuse" for limits in limiting):
-                raise unpriced(model)
+                raise make_price_error(model)
             if model.name not in self.unpriced:
                 self.unpriced.add(model.name)
                 yield from ask(Emit(PriceUnknown(model.name)))
             return request, 0.0
-        held = self.purse.hold(least, wanted, is_last=self.is_last)
+        held = self.budget.hold(least, wanted, is_last=self.is_last)
         if held is None:
             raise self._exceeded("dollars")
-        return (request if held >= wanted else shortened(model, request, held, tokens)), held
+        return (request if held >= wanted else fit_reply(model, request, held, tokens)), held
 
 
-def timed(asked: Timed, seconds: float) -> Timed:
+def cap_timeout(asked: Timed, seconds: float) -> Timed:
     """The same with at most so many seconds as its timeout; its own stays if that is less."""
     if seconds == math.inf:
         return asked

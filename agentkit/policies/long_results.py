@@ -16,17 +16,17 @@ from ..tools.execution.call_tools import CallTools
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 
-MAX_RESULT = 20_000
+MAX_RESULT_CHARS = 20_000
 """Characters of a result that the model reads, if nobody says otherwise."""
-KEPT = 20
+MAX_STORED_RESULTS = 20
 """How many cut results of a conversation can be read on; the oldest is forgotten first."""
-LONGEST = 10_000_000
+MAX_STORED_CHARS = 10_000_000
 """Characters of one cut result that are kept."""
 READ_MORE = "read_more"
 
 
 @dataclass(eq=False)
-class CutResults:
+class TruncatedResults:
     """The whole texts of the results that were cut in one conversation, by a short id."""
 
     texts: dict[str, str] = field(default_factory=dict)
@@ -37,8 +37,8 @@ class CutResults:
         identity = hashlib.blake2s(text.encode(errors="replace"), digest_size=3).hexdigest()
         with self._lock:
             self.texts.pop(identity, None)  # cut again, it is the newest
-            self.texts[identity] = text[:LONGEST]
-            while len(self.texts) > KEPT:
+            self.texts[identity] = text[:MAX_STORED_CHARS]
+            while len(self.texts) > MAX_STORED_RESULTS:
                 del self.texts[next(iter(self.texts))]
         return identity
 
@@ -51,18 +51,18 @@ class CutResults:
         if start >= len(text):
             raise ToolError(f"The result {result_id} has {len(text):,} characters; offset must be below {len(text)}.")
         end = min(len(text), start + length)
-        rest = f"read on with {READ_MORE}: {_where(result_id, end)}" if end < len(text) else "the end"
+        rest = f"read on with {READ_MORE}: {_format_position(result_id, end)}" if end < len(text) else "the end"
         return f"{text[start:end]}\n[characters {start} to {end} of {len(text)}; {rest}]"
 
 
-def excerpts(kept: CutResults | None = None, max_result: int = MAX_RESULT) -> Policy:
+def truncate_results(kept: TruncatedResults | None = None, max_result: int = MAX_RESULT_CHARS) -> Policy:
     """Show the model `max_result` characters of a result, more or less where a tool has a `max_result` of its own.
 
     `kept` holds the whole texts; a conversation that goes on from run to run gives the same one each time.  The tool
     `read_more` is offered as soon as there are some, unless another tool has its name.
     """
-    kept = kept or CutResults()
-    reader = cache(partial(_reader, kept, max_result))  # few runs ever need it
+    kept = kept or TruncatedResults()
+    reader = cache(partial(_make_read_more, kept, max_result))  # few runs ever need it
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
         readable = True
@@ -75,7 +75,7 @@ def excerpts(kept: CutResults | None = None, max_result: int = MAX_RESULT) -> Po
                 return bound
             own = bound.tool.max_result if bound.tool else None
             store = kept if readable else None
-            shorten = partial(_excerpt, most=max_result if own is None else own, kept=store)
+            shorten = partial(_truncate, most=max_result if own is None else own, kept=store)
             return replace(bound, shorten=shorten)
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
@@ -96,7 +96,7 @@ def excerpts(kept: CutResults | None = None, max_result: int = MAX_RESULT) -> Po
     return policy
 
 
-def _reader(kept: CutResults, length: int) -> JsonTool[..., str]:
+def _make_read_more(kept: TruncatedResults, length: int) -> JsonTool[..., str]:
     def read_more(result_id: str, offset: int) -> str:
         """Reads on in a tool's result that was too long to be shown whole.
 
@@ -109,16 +109,16 @@ def _reader(kept: CutResults, length: int) -> JsonTool[..., str]:
     return JsonTool(read_more)
 
 
-def _excerpt(text: str, *, most: int, kept: CutResults | None) -> str:
+def _truncate(text: str, *, most: int, kept: TruncatedResults | None) -> str:
     """`text` if it is short enough, else its head and tail, with how much is left out and how to read on."""
     if len(text) <= most:
         return text
     head, tail = most * 3 // 4, most // 4
-    how = f"; read on with {READ_MORE}: {_where(kept.keep(text), head)}" if kept else ""
+    how = f"; read on with {READ_MORE}: {_format_position(kept.keep(text), head)}" if kept else ""
     note = f"[... {len(text) - head - tail} of {len(text)} characters are left out here{how} ...]"
     return f"{text[:head]}\n{note}\n{text[len(text) - tail :]}"
 
 
-def _where(result_id: str, offset: int) -> str:
+def _format_position(result_id: str, offset: int) -> str:
     """The arguments that read on; not in the form of a call, for a call that a tool's result holds is never run."""
     return f'result_id="{result_id}", offset={offset}'

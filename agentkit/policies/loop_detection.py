@@ -26,12 +26,12 @@ from ..tools.execution.call_tools import CallTools
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 
-TURNS = 3
-TOLD = 2
+COMPARED_TURNS = 3
+NOTE_AFTER_TURNS = 2
 """Useless turns in a row after which the model is told, ..."""
-WITHDRAWN = 4
+WITHDRAW_AFTER_TURNS = 4
 """... the tools that it called last are withdrawn for the rest of the run, ..."""
-LANDED = 5
+END_AFTER_TURNS = 5
 """... and the run is asked for its answer."""
 
 
@@ -46,14 +46,14 @@ class ToolsWithdrawn(WarningEvent):
         return f"nothing new comes of {', '.join(self.names)}: withdrawn for the rest of the run"
 
 
-def stuck() -> Policy:
+def detect_loops() -> Policy:
     """Tell a model that it gets nowhere; then take the tools away; then raise `LimitExceeded` (`NoAnswer` after texts).
 
     What the model is told stands at the end of the results that it reads; the results' values stay as they are.
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
-        watch = _Watch()
+        watch = _LoopDetector()
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, AskModel):
@@ -75,13 +75,13 @@ def stuck() -> Policy:
     return policy
 
 
-class _Watch:
+class _LoopDetector:
     """What the last turns of one run brought."""
 
     def __init__(self) -> None:
         self.useless = 0
         self.is_talk = False
-        self.recent: deque[set[int]] = deque(maxlen=TURNS)
+        self.recent: deque[set[int]] = deque(maxlen=COMPARED_TURNS)
         self.withdrawn: set[str] = set()
         self.answer: JsonTool[..., Any] | None = None
         self.offered: tuple[ToolRegistry, ToolRegistry] | None = None
@@ -90,7 +90,7 @@ class _Watch:
         """The request without the withdrawn tools; raises when the run is to end."""
         tools = effect.request.tools
         self.answer = tools.answer
-        if self.useless >= LANDED:
+        if self.useless >= END_AFTER_TURNS:
             turns, self.useless = self.useless, 0
             raise self._ending(effect.model, turns)
         if not self.withdrawn:
@@ -122,16 +122,16 @@ class _Watch:
         turn: set[int] = set()
         is_useless = True
         for bound, result in zip(calls, results, strict=True):
-            marks = _marks(result)
+            marks = _fingerprint(result)
             known = any(mark in earlier for mark in marks for earlier in self.recent)
             is_useless = is_useless and (known or bound.problem is not None)
             turn |= marks
         self.recent.append(turn)
         self.useless = self.useless + 1 if is_useless else 0
-        if self.useless < TOLD:
+        if self.useless < NOTE_AFTER_TURNS:
             return results
         note = f"[Turn {self.useless} in a row that only repeats what was done, or fails. {_INSTEAD}"
-        if self.useless >= WITHDRAWN:
+        if self.useless >= WITHDRAW_AFTER_TURNS:
             note += self._withdraw(bound.tool for bound in calls)
         return [replace(result, content=f"{result.content}\n{note}]") for result in results]
 
@@ -148,7 +148,7 @@ class _Watch:
 _INSTEAD = "Do something else, or call final_answer with what is known."
 
 
-def _marks(result: ToolResult) -> set[int]:
+def _fingerprint(result: ToolResult) -> set[int]:
     """What tells a call with its result from others; of a failure also the tool with the error alone."""
     name, content = result.call.name, (result.content, repr(result.images) if result.images else "")
     marks = {hash((name, _canonical(result.call.arguments), content))}

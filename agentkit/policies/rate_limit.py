@@ -19,7 +19,7 @@ from ..core.errors import DefinitionError, ModelError
 from ..core.flow import Done, Emit, Event, Flow, Policy, around, ask
 from ..engine.model import AskModel
 
-MINUTE = 60.0
+WINDOW_SECONDS = 60.0
 Ticket: TypeAlias = "Future[None]"
 
 
@@ -57,8 +57,8 @@ class Gate:
     def narrow(self, max_concurrency: int | None, requests_per_minute: int | None) -> None:
         """Take the smaller of the limits so far and these."""
         with self._lock:
-            self.max_concurrency = _smaller(self.max_concurrency, max_concurrency)
-            self.requests_per_minute = _smaller(self.requests_per_minute, requests_per_minute)
+            self.max_concurrency = _take_smaller(self.max_concurrency, max_concurrency)
+            self.requests_per_minute = _take_smaller(self.requests_per_minute, requests_per_minute)
 
     def enter(self) -> Ticket:
         """Stand in line; the ticket is done when the request may go out.  `leave` must follow, whatever happens."""
@@ -90,10 +90,10 @@ class Gate:
 
     def _wait(self, now: float) -> float:
         """Seconds until one more request may begin."""
-        while self._begun and self._begun[0] <= now - MINUTE:
+        while self._begun and self._begun[0] <= now - WINDOW_SECONDS:
             self._begun.popleft()
         most = self.requests_per_minute
-        return 0.0 if most is None or len(self._begun) < most else self._begun[-most] + MINUTE - now
+        return 0.0 if most is None or len(self._begun) < most else self._begun[-most] + WINDOW_SECONDS - now
 
     def _come_back(self, seconds: float) -> None:
         if self._timer is None:
@@ -111,7 +111,7 @@ _gates: dict[str, Gate] = {}
 _opening = threading.Lock()
 
 
-def gate_of(model: str, max_concurrency: int | None = None, requests_per_minute: int | None = None) -> Gate:
+def open_gate(model: str, max_concurrency: int | None = None, requests_per_minute: int | None = None) -> Gate:
     """The gate of the model with this name, after these limits are taken in; raises `DefinitionError` below 1."""
     _check(max_concurrency, requests_per_minute)
     with _opening:
@@ -121,7 +121,7 @@ def gate_of(model: str, max_concurrency: int | None = None, requests_per_minute:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class WaitForTicket:
     """The effect that waits for a ticket; raises `ModelError` (a timeout) after `timeout` seconds, if that is given."""
 
     ticket: Ticket
@@ -159,7 +159,7 @@ def throttle(max_concurrency: int | None = None, requests_per_minute: int | None
 
     def handle(effect: AskModel) -> Flow[Any]:
         name = effect.model.name
-        gate = _gates.get(name) if limits == (None, None) else gate_of(name, *limits)
+        gate = _gates.get(name) if limits == (None, None) else open_gate(name, *limits)
         if gate is None:
             return (yield from ask(effect))
         start = time.monotonic()
@@ -168,7 +168,7 @@ def throttle(max_concurrency: int | None = None, requests_per_minute: int | None
             if not ticket.done():
                 timeout = effect.request.timeout
                 yield from ask(Emit(Throttled(name)))
-                yield from ask(Turn(ticket, name, timeout))
+                yield from ask(WaitForTicket(ticket, name, timeout))
                 if timeout is not None:
                     left = max(0.0, timeout - (time.monotonic() - start))
                     effect = replace(effect, request=replace(effect.request, timeout=left))
@@ -185,5 +185,5 @@ def _check(max_concurrency: int | None, requests_per_minute: int | None) -> None
             raise DefinitionError(f"{name} must be at least 1, not {limit}")
 
 
-def _smaller(old: int | None, new: int | None) -> int | None:
+def _take_smaller(old: int | None, new: int | None) -> int | None:
     return new if old is None else old if new is None else min(old, new)

@@ -16,9 +16,9 @@ from ..core.flow import Emit, Flow, Policy, Sleep, WarningEvent, around, ask
 from ..engine.model import AskModel
 
 WAITS = (0.5, 1.0, 2.0, 4.0)
-LONGEST_WAIT = 10.0
+MAX_WAIT_SECONDS = 10.0
 """Seconds.  A provider that asks for more than this has its error raised: the caller knows better what to do."""
-BUDGET = 180.0
+MAX_RETRY_SECONDS = 180.0
 """Seconds from the first try on; after that, no further one begins."""
 
 
@@ -45,10 +45,12 @@ class Retrying(WarningEvent):
         return f"{self.error}; asking again in {self.seconds:.1f} s"
 
 
-def retry(waits: Sequence[float] = WAITS, *, longest_wait: float = LONGEST_WAIT, budget: float = BUDGET) -> Policy:
+def retry(
+    waits: Sequence[float] = WAITS, *, max_wait: float = MAX_WAIT_SECONDS, max_seconds: float = MAX_RETRY_SECONDS
+) -> Policy:
     """Ask the model again after a transient error, once for each of `waits` (seconds, spread by chance).
 
-    A `Retry-After` of the provider is kept to.  One above `longest_wait`, or a wait that would go beyond `budget`
+    A `Retry-After` of the provider is kept to.  One above `max_wait`, or a wait that would go beyond `max_seconds`
     (seconds since the first try) or the request's own `timeout` (which holds for all its tries together), has the error
     raised instead.
     """
@@ -56,36 +58,36 @@ def retry(waits: Sequence[float] = WAITS, *, longest_wait: float = LONGEST_WAIT,
     def handle(effect: AskModel) -> Flow[Any]:
         begun, timeout = time.monotonic(), effect.request.timeout
         end = None if timeout is None else begun + timeout
-        latest = begun + (budget if timeout is None else min(budget, timeout))
+        latest = begun + (max_seconds if timeout is None else min(max_seconds, timeout))
         for tries, wait in enumerate(waits, 1):
             try:
-                return (yield from ask(_until(effect, end)))
+                return (yield from ask(_cap_request(effect, end)))
             except ModelError as caught:
                 error = caught
             seconds = wait * random.uniform(0.8, 1.2) if error.retry_after is None else error.retry_after
-            if not error.transient or seconds > longest_wait or time.monotonic() + seconds >= latest:
-                if seconds > longest_wait:
-                    error.add_note(f"The provider asks to wait {seconds:g} seconds, and {longest_wait:g} is the most.")
-                raise _counted(error, tries)
+            if not error.transient or seconds > max_wait or time.monotonic() + seconds >= latest:
+                if seconds > max_wait:
+                    error.add_note(f"The provider asks to wait {seconds:g} seconds, and {max_wait:g} is the most.")
+                raise _note_tries(error, tries)
             yield from ask(Emit(Retrying(error, seconds)))
             yield from ask(Sleep(seconds))
         try:
-            return (yield from ask(_until(effect, end)))
+            return (yield from ask(_cap_request(effect, end)))
         except ModelError as caught:
             error = caught
-        raise _counted(error, len(waits) + 1)
+        raise _note_tries(error, len(waits) + 1)
 
     return around(handle, AskModel)
 
 
-def _until(effect: AskModel, end: float | None) -> AskModel:
+def _cap_request(effect: AskModel, end: float | None) -> AskModel:
     """The effect with what is left of its time."""
     if end is None:
         return effect
     return replace(effect, request=replace(effect.request, timeout=max(0.0, end - time.monotonic())))
 
 
-def _counted(error: ModelError, tries: int) -> ModelError:
+def _note_tries(error: ModelError, tries: int) -> ModelError:
     if tries > 1:
         error.add_note(f"The request was made {tries} times.")
     return error

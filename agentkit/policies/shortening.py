@@ -8,7 +8,7 @@ from ..core.delimiters import change_delimited
 from ..core.messages import Message, text_of
 from ..engine.history.size import RunningSize, count_characters
 
-KEPT = 500
+HEAD_CHARS = 500
 """Characters that stay of a result that is shrunk."""
 _CUT = "\n[... {:,} more characters of this result are left out: the conversation is too long ...]"
 _FRAME = 2 * len(_CUT)
@@ -20,14 +20,14 @@ _NOTE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class PinnedMessages:
     """What always stays: the `head`, so many system messages in front, and the place of the `query`."""
 
     head: int
     query: range
 
     @classmethod
-    def of(cls, messages: Sequence[Message]) -> "Kept":
+    def of(cls, messages: Sequence[Message]) -> "PinnedMessages":
         """For a run that begins with `messages`: the query is what they end with, else what the person said last."""
         head = next((place for place, message in enumerate(messages) if message["role"] != "system"), len(messages))
         end = len(messages)
@@ -39,14 +39,14 @@ class Kept:
         return cls(head, range(start, end))
 
 
-class Shortened:
+class ShortenedHistory:
     """What is sent of a conversation that grows at its end.
 
     What stands before one place is left out, but for what is `kept`; of some results only so many characters are sent.
     Both change when the rest is too long again, and stay meanwhile, so that providers' prompt caches keep their use.
     """
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: PinnedMessages) -> None:
         self._head, self._query = kept.head, kept.query
         self._from = self._head
         self._kept: dict[int, int] = {}
@@ -59,7 +59,7 @@ class Shortened:
         sent = [self._sent(messages, place) for place in self._places(len(messages))]
         left_out = len(messages) - len(sent)
         if left_out and sent[self._head]["role"] == "user":
-            sent[self._head] = _noted(sent[self._head], _NOTE.format(left_out))
+            sent[self._head] = _add_note(sent[self._head], _NOTE.format(left_out))
         return sent
 
     def length(self, messages: Sequence[Message]) -> int:
@@ -81,7 +81,7 @@ class Shortened:
         results = [place for place in always if messages[place]["role"] == "tool" and place >= last]
         if results and excess > 0 and self._sum(messages, always) > room:
             share = max(self._sum(messages, results) - excess, room / 3) / len(results)
-            self._shrink(messages, results, excess, max(int(share) - _FRAME, KEPT))
+            self._shrink(messages, results, excess, max(int(share) - _FRAME, HEAD_CHARS))
         self.shorten(messages, room)
 
     def shorten(self, messages: Sequence[Message], goal: float) -> None:
@@ -99,14 +99,16 @@ class Shortened:
         last = max(self._starts(messages), default=self._from)
         return self._shrink(messages, range(self._from, last), self.length(messages) - goal), last
 
-    def _shrink(self, messages: Sequence[Message], places: Iterable[int], excess: float, kept: int = KEPT) -> float:
+    def _shrink(
+        self, messages: Sequence[Message], places: Iterable[int], excess: float, kept: int = HEAD_CHARS
+    ) -> float:
         """Shrink results at these places until nothing is too much; returns what still is."""
         for place in places:
             if excess <= 0:
                 break
             before, after = (
                 count_characters(self._sent(messages, place)),
-                count_characters(_shrunk(messages[place], kept)),
+                count_characters(_shrink_result(messages[place], kept)),
             )
             if after < before:
                 self._kept[place] = kept
@@ -132,21 +134,21 @@ class Shortened:
 
     def _sent(self, messages: Sequence[Message], place: int) -> Message:
         kept = self._kept.get(place)
-        return messages[place] if kept is None else _shrunk(messages[place], kept)
+        return messages[place] if kept is None else _shrink_result(messages[place], kept)
 
 
-def _shrunk(message: Message, kept: int) -> Message:
+def _shrink_result(message: Message, kept: int) -> Message:
     """The message; a tool's long result with so many characters of its head, and without its images."""
     if message["role"] != "tool" or count_characters(message) < kept + _FRAME:
         return message
-    return {**message, "content": change_delimited(text_of(message), partial(_headed, kept))}
+    return {**message, "content": change_delimited(text_of(message), partial(_cut_to_head, kept))}
 
 
-def _headed(kept: int, text: str) -> str:
+def _cut_to_head(kept: int, text: str) -> str:
     return text[:kept] + _CUT.format(len(text) - kept) if len(text) > kept else text
 
 
-def _noted(message: Message, note: str) -> Message:
+def _add_note(message: Message, note: str) -> Message:
     content = message["content"]
     if isinstance(content, list):
         return {**message, "content": [{"type": "text", "text": note}, *content]}

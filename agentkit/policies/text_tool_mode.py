@@ -38,7 +38,7 @@ _NAME = re.compile(r"[\"']?name[\"']?\s*:\s*[\"'](?P<name>[^\"'\n]+)[\"']")
 _ARGUMENTS = re.compile(r"[\"']?(?:arguments|parameters)[\"']?\s*:\s*(?P<text>.*?)\}?\s*\Z", re.DOTALL)
 
 
-def text_mode() -> Policy:
+def use_text_mode() -> Policy:
     """Let a model that has no function calling call tools by writing `<tool_call>` blocks.
 
     Calls in other forms are `text_calls`' affair, which sees the reply next.
@@ -46,17 +46,17 @@ def text_mode() -> Policy:
 
     def handle(effect: AskModel) -> Flow[Any]:
         request = effect.request
-        reply: Reply = yield from ask(replace(effect, request=_in_text(request)))
+        reply: Reply = yield from ask(replace(effect, request=_rewrite_request(request)))
         if reply.finish_reason == "length" or reply.message.get("tool_calls"):
             return reply
-        return replace(reply, message=_with_calls(reply.message, request))
+        return replace(reply, message=_read_calls(reply.message, request))
 
     return around(handle, AskModel)
 
 
-def _in_text(request: Request) -> Request:
-    messages = list(_told(request.messages))
-    protocol = PROTOCOL + "\n".join(_described(request.tools))
+def _rewrite_request(request: Request) -> Request:
+    messages = list(_write_as_text(request.messages))
+    protocol = PROTOCOL + "\n".join(_describe_tools(request.tools))
     if request.tool_choice in request.tools:
         protocol += f"\n\nThe next reply must be a call of {request.tool_choice}."
     if messages and messages[0]["role"] == "system":
@@ -66,28 +66,28 @@ def _in_text(request: Request) -> Request:
     return replace(request, messages=messages, tools=ToolRegistry(), tool_choice="auto")
 
 
-def _described(tools: ToolRegistry) -> Iterator[str]:
+def _describe_tools(tools: ToolRegistry) -> Iterator[str]:
     for tool in tools.values():
         schema = json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":"))
         yield f"\n{tool.name}: {tool.description}\n{schema}"
 
 
-def _told(messages: Sequence[Message]) -> Iterator[Message]:
+def _write_as_text(messages: Sequence[Message]) -> Iterator[Message]:
     """The conversation without calls and tool messages: both are text, the results of a turn in one user message."""
     results: list[Message] = []
     for message in messages:
         if message["role"] == "tool":
-            results += _result(message)
+            results += _write_result(message)
             continue
         if results:
-            yield _joined(results)
+            yield _join_parts(results)
             results = []
-        yield _written(message) if message.get("tool_calls") else message
+        yield _write_calls(message) if message.get("tool_calls") else message
     if results:
-        yield _joined(results)
+        yield _join_parts(results)
 
 
-def _written(message: Message) -> Message:
+def _write_calls(message: Message) -> Message:
     blocks = [
         f'<tool_call>\n{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}\n</tool_call>'
         for call in calls_of(message)
@@ -95,7 +95,7 @@ def _written(message: Message) -> Message:
     return assistant("\n".join(filter(None, [text_of(message), *blocks])))
 
 
-def _result(message: Message) -> list[Message]:
+def _write_result(message: Message) -> list[Message]:
     """A tool message as parts of a user message; what a tool returned cannot end its block."""
     text = text_of(message).replace("</tool_result", "<\\/tool_result")
     images = [part for part in message["content"] if part["type"] != "text"] if _has_parts(message) else []
@@ -107,22 +107,22 @@ def _has_parts(message: Message) -> bool:
     return isinstance(message["content"], list)
 
 
-def _joined(parts: list[Message]) -> Message:
+def _join_parts(parts: list[Message]) -> Message:
     """A user message of these parts: plain text where there are no images."""
     if all(part["type"] == "text" for part in parts):
         return {"role": "user", "content": "\n".join(part["text"] for part in parts)}
     return {"role": "user", "content": parts}
 
 
-def _with_calls(message: Message, request: Request) -> Message:
+def _read_calls(message: Message, request: Request) -> Message:
     """The reply with the calls that its text makes; what the model wrote after its first block is its own invention."""
     text = strip_thoughts(text_of(message))
     blocks = [block for block in _BLOCK.finditer(text) if not is_quoted(block["inside"], request.messages)]
-    calls = [call for block in blocks for call in _block_calls(block["inside"], request.tools)]
+    calls = [call for block in blocks for call in _read_block(block["inside"], request.tools)]
     return {**message, **assistant(text[: blocks[0].start()].strip() or None, calls)} if calls else message
 
 
-def _block_calls(text: str, tools: ToolRegistry) -> list[ToolCall]:
+def _read_block(text: str, tools: ToolRegistry) -> list[ToolCall]:
     """The calls of one block; one that cannot be read is a call all the same, so that the model is told why."""
     if found := read_calls(text, tools):
         return [ToolCall("", call.name, call.arguments) for call in found]

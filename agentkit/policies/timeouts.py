@@ -10,13 +10,13 @@ from ..engine.model import AskModel
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
 from ..tools.isolation.child import check_main
-from .limits import timed
+from .limits import cap_timeout
 
-TOOL_TIMEOUT = 60.0
+DEFAULT_TOOL_SECONDS = 60.0
 """Seconds that a call may take, if nobody says otherwise."""
 
 
-def tool_settings(timeout: float | None = TOOL_TIMEOUT, *, sequential: bool = False) -> Policy:
+def limit_tool_time(timeout: float | None = DEFAULT_TOOL_SECONDS, *, sequential: bool = False) -> Policy:
     """Give a call up after `timeout` seconds (None: never), or what its tool says; the answer's only if its tool does.
 
     A call that has a timeout already keeps it.  `sequential` makes the calls of a turn one after the other.
@@ -40,7 +40,7 @@ def tool_settings(timeout: float | None = TOOL_TIMEOUT, *, sequential: bool = Fa
     return policy
 
 
-def reply_time(seconds: float) -> Policy:
+def limit_reply_time(seconds: float) -> Policy:
     """Give each request `seconds` as its timeout, or what it has if that is less; further out than what asks again.
 
     A model of litellm's keeps its own, which for a streamed reply counts between the pieces.
@@ -48,7 +48,7 @@ def reply_time(seconds: float) -> Policy:
 
     def handle(effect: AskModel) -> Flow[Any]:
         if not getattr(effect.model, "keeps_time", False):
-            effect = replace(effect, request=timed(effect.request, seconds))
+            effect = replace(effect, request=cap_timeout(effect.request, seconds))
         return (yield from ask(effect))
 
     return around(handle, AskModel)

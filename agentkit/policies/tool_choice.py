@@ -14,7 +14,7 @@ from ..engine.model import AskModel
 from .retries import Retrying
 
 
-def unforced() -> Policy:
+def retry_unforced() -> Policy:
     """Ask once more, with `tool_choice="auto"`, when a request that forces a call is refused as it stands."""
 
     def handle(effect: AskModel) -> Flow[Any]:
@@ -22,7 +22,7 @@ def unforced() -> Policy:
             return (yield from ask(effect))
         except ModelError as caught:
             error = caught
-        if not _may_be_force(effect.request.tool_choice, error):
+        if not _refuses_forcing(effect.request.tool_choice, error):
             raise error
         yield from ask(Emit(Retrying(error, 0.0)))
         return (yield from ask(replace(effect, request=replace(effect.request, tool_choice="auto"))))
@@ -30,6 +30,6 @@ def unforced() -> Policy:
     return around(handle, AskModel)
 
 
-def _may_be_force(tool_choice: str, error: ModelError) -> bool:
+def _refuses_forcing(tool_choice: str, error: ModelError) -> bool:
     """Whether that may be what is refused; OpenRouter says 404 to it, "No endpoints found that support [...]"."""
     return tool_choice not in ("auto", "none") and (error.kind == "bad_request" or "tool_choice" in str(error))

@@ -18,7 +18,7 @@ from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_result
 from ..engine.history import repair_history
 from ..engine.loop import CANCELLED, is_open
 from ..policies.approval import Approvals, Decision
-from ..policies.long_results import CutResults
+from ..policies.long_results import TruncatedResults
 from .journal.conversation import Changed, Conversation, Uncertain
 from .journal.reader import named, to_resume
 from .journal.store import Journal
@@ -38,7 +38,7 @@ class Session:
 
     messages: list[Message] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
-    cut: CutResults = field(default_factory=CutResults, repr=False)
+    cut: TruncatedResults = field(default_factory=TruncatedResults, repr=False)
     """The whole texts of results that were too long to be shown."""
     inbox: deque[str] = field(default_factory=deque, repr=False)
     """What was said to the model and is in no request yet."""
@@ -118,7 +118,7 @@ class Session:
             raise RunError("this session is in the middle of a run: it can be cleared when the run is over")
         self.messages[:] = [message for message in self.messages[:1] if message["role"] == "system"]
         self.usage = Usage()
-        self.cut = CutResults()
+        self.cut = TruncatedResults()
         self.inbox.clear()
         self._forget_pause()
 
@@ -195,7 +195,7 @@ class Session:
     def from_dict(cls, saved: Mapping[str, Any]) -> "Session":
         """The session that `as_dict` gave; raises `RunError` for anything else."""
         data = checked(saved)
-        session = cls(data["messages"], data["usage"], CutResults(data["cut"]), deque(data["inbox"]))
+        session = cls(data["messages"], data["usage"], TruncatedResults(data["cut"]), deque(data["inbox"]))
         session.approvals = Approvals(data["waiting"], data["decisions"])
         session.approvals.nested = {identity: cls.from_dict(inner) for identity, inner in data["nested"].items()}
         session.handed = data["handed"]

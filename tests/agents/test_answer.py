@@ -14,7 +14,7 @@ from agentkit.core.messages import user
 from agentkit.engine.loop import agent_loop
 from agentkit.policies.answer_checks import AnswerDoubted, Material, check_answers
 from agentkit.policies.evidence.check import evidence
-from agentkit.policies.final_request import landing
+from agentkit.policies.final_request import request_final_answer
 from agentkit.policies.limits import limit as limited
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import DESCRIPTION, make_answer_tool
@@ -165,7 +165,7 @@ def test_an_empty_text_is_no_answer(world):
 class TestChecks:
     def run(self, world, checks, *replies, answer=str, limit=50, tools=()):
         history = [user("How many?")]
-        policies = (landing(), check_answers(checks, history), limited(max_steps=limit))
+        policies = (request_final_answer(), check_answers(checks, history), limited(max_steps=limit))
         return run(world, answer, *replies, policies=policies, history=history, tools=tools)
 
     def test_a_good_answer_passes(self, world):

@@ -13,7 +13,7 @@ from agentkit.engine.model import Reply
 from agentkit.policies import compaction as policy
 from agentkit.policies import shortening
 from agentkit.policies.compaction import Compacted, compact
-from agentkit.policies.shortening import Kept, Shortened
+from agentkit.policies.shortening import PinnedMessages, ShortenedHistory
 from agentkit.testing import ScriptedModel
 
 END = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "ready"}}]}
@@ -32,7 +32,7 @@ def overflow(text="the input is too long") -> ModelError:
 @pytest.fixture(autouse=True)
 def _never_stuck(monkeypatch):
     """The script fetches the same thing over and over, which the agent's own guard would end."""
-    for name in ("stuck", "compact"):  # the tests bring their own compaction
+    for name in ("detect_loops", "compact"):  # the tests bring their own compaction
         monkeypatch.setattr(f"agentkit.agents.pipeline.{name}", lambda: lambda flow: flow)
 
 
@@ -90,7 +90,7 @@ def test_the_oldest_results_are_shrunk_first(world):
     assert events[-1].result.answer == "ready"
     tools = [message["content"] for message in model.requests[-1].messages if message["role"] == "tool"]
     assert len(tools) == 4
-    assert tools[0].startswith("x" * shortening.KEPT + "\n[... 1,500 more characters of this result are left out")
+    assert tools[0].startswith("x" * shortening.HEAD_CHARS + "\n[... 1,500 more characters of this result are left out")
     assert tools[-1] == "x" * 2000
     (event,) = compacted(events)
     assert (event.left_out, event.model, event.error.kind) == (0, "small", "context")
@@ -222,7 +222,7 @@ def test_images_of_old_results_are_left_out():
     for number in range(3):
         one = ToolCall(f"c{number}", "look", "{}")
         history += [assistant(None, [one]), tool_message(one, "seen", [image])]
-    text = Shortened(Kept.of(history[:2]))
+    text = ShortenedHistory(PinnedMessages.of(history[:2]))
     text.shorten(history, 5_000)
     sent = text.of(history)
     assert [message["content"] for message in sent if message["role"] == "tool"][:2] == ["seen", "seen"]
@@ -233,7 +233,7 @@ def test_images_of_old_results_are_left_out():
 def test_a_query_in_parts_keeps_them():
     query = {"role": "user", "content": [{"type": "text", "text": "what is this?"}]}
     history = [user("old"), assistant("yes " * 500), query]
-    text = Shortened(Kept.of(history))
+    text = ShortenedHistory(PinnedMessages.of(history))
     text.shorten(history, 100)
     (sent,) = text.of(history)
     assert [part["text"].strip() for part in sent["content"]][1:] == ["what is this?"]
@@ -245,11 +245,11 @@ def test_a_query_in_parts_keeps_them():
 def test_a_resumed_run_keeps_what_the_person_said_last():
     one = ToolCall("c1", "fetch", "{}")
     history = [system("s"), user("old"), assistant("yes"), user("new"), assistant(None, [one]), tool_message(one, "r")]
-    assert Kept.of(history).query == range(3, 4)
-    assert Kept.of(history[:4]).query == range(3, 4)
-    assert Kept.of([*history[:4], user("and"), user("more")]).query == range(3, 6)
-    assert Kept.of(history[:1]).query == range(1, 1)
-    assert Kept.of([]).query == range(0)
+    assert PinnedMessages.of(history).query == range(3, 4)
+    assert PinnedMessages.of(history[:4]).query == range(3, 4)
+    assert PinnedMessages.of([*history[:4], user("and"), user("more")]).query == range(3, 6)
+    assert PinnedMessages.of(history[:1]).query == range(1, 1)
+    assert PinnedMessages.of([]).query == range(0)
 
 
 def test_only_what_is_new_is_counted():
@@ -272,6 +272,6 @@ def test_nothing_is_counted_before_something_was_refused(world, monkeypatch):
     def never(message):
         raise AssertionError("counted")
 
-    monkeypatch.setattr(shortening, "characters", never)
+    monkeypatch.setattr(shortening, "count_characters", never)
     model = ScriptedModel(call(), call(), END)
     assert world.run(agent(model), "Fetch.").answer == "ready"

@@ -9,7 +9,7 @@ from clock import Clock
 
 from agentkit import DefinitionError, JsonAgent, JsonTool, RunContext, ToolCall, ToolError, ToolRegistry, tool
 from agentkit.core.flow import adrive, apply_policies, ask, drive
-from agentkit.policies.timeouts import tool_settings
+from agentkit.policies.timeouts import limit_tool_time
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import ToolRetried
 from agentkit.tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
@@ -108,7 +108,7 @@ def turn(*calls, tools=TOOLS, timeout=60.0, sequential=False):
     def flow():
         return (yield from ask(CallTools(bound)))
 
-    return apply_policies(flow(), (tool_settings(timeout, sequential=sequential),))
+    return apply_policies(flow(), (limit_tool_time(timeout, sequential=sequential),))
 
 
 def named(tool_name, name):

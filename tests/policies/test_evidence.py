@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from agentkit import ToolError
 from agentkit.core.messages import ToolCall, assistant, system, tool_message, user
 from agentkit.policies.answer_checks import Material
-from agentkit.policies.evidence.check import evidence, unsupported
+from agentkit.policies.evidence.check import evidence, find_unsupported
 
 SOURCE = (
     "What is 15% of 2,340 on 2026-03-12? The total was 3412345 euros at 14:05. Temp 21.46. "
@@ -56,7 +56,7 @@ SOURCE = (
     ],
 )
 def test_what_is_told_in_other_words_is_supported(answer):
-    assert unsupported(answer, SOURCE) == []
+    assert find_unsupported(answer, SOURCE) == []
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_is_told_in_other_words_is_supported(answer):
     ],
 )
 def test_what_nobody_told_is_found(answer, missing):
-    assert [claim.text for claim in unsupported(answer, SOURCE)] == [missing]
+    assert [claim.text for claim in find_unsupported(answer, SOURCE)] == [missing]
 
 
 def test_results_count_and_what_was_said_of_an_earlier_answer_does_not():
@@ -107,12 +107,12 @@ def test_the_list_of_what_is_missing_is_bounded():
 
 @pytest.mark.parametrize("text", ["1" * 400, "1e999", "0e999", "1e-999", "1,234" * 50, "9" * 400 + "%", "0.5e5"])
 def test_numbers_out_of_reach_are_no_error(text):
-    unsupported(text, f"1 and {text}")
+    find_unsupported(text, f"1 and {text}")
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_any_text_is_read_without_an_error(answer, source):
-    unsupported(answer, source)
+    find_unsupported(answer, source)
 
 
 @given(st.integers(min_value=101, max_value=10**12))
@@ -124,7 +124,7 @@ def test_a_number_is_found_in_all_its_ways_to_be_written_and_its_neighbour_is_no
         f"{number}.00",
         f"{number / 1e6} million",
     ):
-        assert unsupported(written, f"n={number}!") == []
-        assert unsupported(str(number), f"n: {written}") == []
+        assert find_unsupported(written, f"n={number}!") == []
+        assert find_unsupported(str(number), f"n: {written}") == []
     if number % 10:
-        assert unsupported(str(number), f"{number + 1} or {number - 1}")
+        assert find_unsupported(str(number), f"{number + 1} or {number - 1}")

@@ -10,8 +10,16 @@ from agentkit import LimitExceeded, ModelError, NoAnswer
 from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, user
 from agentkit.engine.loop import REMINDER
 from agentkit.engine.model import AskModel, Reply, TextDelta
-from agentkit.policies.final_request import LAST, NOT_RUN, Landing
-from agentkit.policies.incomplete_replies import CONTINUED, CUT, EMPTY, GO_ON, SAY_SOMETHING, SHORTER, ReplyDropped
+from agentkit.policies.final_request import FINAL_PROMPT, NOT_RUN, FinalRequest
+from agentkit.policies.incomplete_replies import (
+    CONTINUE_PROMPT,
+    EMPTY_PROMPT,
+    MAX_CONTINUATIONS,
+    MAX_CUT_RETRIES,
+    MAX_EMPTY_RETRIES,
+    SHORTER_PROMPT,
+    ReplyDropped,
+)
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import CallTools
 
@@ -48,21 +56,21 @@ class TestEmptyReplies:
         model = ScriptedModel(call("look"), empty, DONE)
         ran = run(world, model, look, stream=stream)
         assert (ran.answer, ran.stopped, dropped(ran)) == ("done", "answer", ["empty"])
-        assert model.requests[2].messages[-1] == user(SAY_SOMETHING)
+        assert model.requests[2].messages[-1] == user(EMPTY_PROMPT)
         assert [message["role"] for message in ran.history] == ["user", "assistant", "tool", "assistant", "tool"]
 
     def test_for_ever_ends_in_a_last_request_and_then_typed(self, world):
         model = Endless("")
         with pytest.raises(NoAnswer, match="endless keeps giving empty replies"):
             run(world, model, look)
-        assert model.asked == 1 + EMPTY + 1
+        assert model.asked == 1 + MAX_EMPTY_RETRIES + 1
 
     def test_the_last_request_can_still_bring_the_answer(self, world):
         ran = run(world, Endless("", last=DONE), look)
         assert (ran.answer, ran.stopped) == ("done", "stuck")
 
     def test_each_request_has_its_own_patience(self, world):
-        script = [entry for _ in range(4) for entry in (*[""] * EMPTY, call("look"))]
+        script = [entry for _ in range(4) for entry in (*[""] * MAX_EMPTY_RETRIES, call("look"))]
         numbers = iter(range(99))
 
         def look() -> int:
@@ -90,7 +98,7 @@ class TestCutReplies:
         model = ScriptedModel(reply, call("look", text="short"), DONE)
         ran = run(world, model, look, stream=stream)
         assert (ran.answer, dropped(ran), ran_tools) == ("done", ["cut"], ["short"])
-        assert model.requests[1].messages[-1] == user(SHORTER)
+        assert model.requests[1].messages[-1] == user(SHORTER_PROMPT)
         assert "long te" not in json.dumps(ran.history)
         assert len(calls_of(ran.history[1])) == 1
 
@@ -99,15 +107,15 @@ class TestCutReplies:
         with pytest.raises(ModelError, match=r"endless: its replies .*max_tokens=") as caught:
             run(world, model, look)
         assert (caught.value.kind, caught.value.transient) == ("length", False)
-        assert model.asked == 1 + CUT
+        assert model.asked == 1 + MAX_CUT_RETRIES
 
     def test_a_cut_text_is_continued_and_put_together(self, world, stream):
         model = ScriptedModel(cut("Once upon"), cut(" a time there "), "was.", "Once upon a time.")
         ran = run(world, model, look, stream=stream)
         assert ran.history[1] == assistant("Once upon a time there was.")
         assert ran.answer == "Once upon a time.", "after the reminder, as any text"
-        assert model.requests[1].messages[1:] == [assistant("Once upon"), user(GO_ON)]
-        assert model.requests[2].messages[1:] == [assistant("Once upon a time there "), user(GO_ON)]
+        assert model.requests[1].messages[1:] == [assistant("Once upon"), user(CONTINUE_PROMPT)]
+        assert model.requests[2].messages[1:] == [assistant("Once upon a time there "), user(CONTINUE_PROMPT)]
         assert dropped(ran) == []
         if stream:
             shown = "".join(event.text for event in ran.events if isinstance(event, TextDelta))
@@ -127,8 +135,8 @@ class TestCutReplies:
         model = Endless(cut("la "))
         with pytest.raises(ModelError) as caught:
             run(world, model, look)
-        assert (caught.value.kind, caught.value.partial) == ("length", "la " * (CONTINUED + 1))
-        assert model.asked == 1 + CONTINUED
+        assert (caught.value.kind, caught.value.partial) == ("length", "la " * (MAX_CONTINUATIONS + 1))
+        assert model.asked == 1 + MAX_CONTINUATIONS
 
     def test_a_cut_text_is_no_answer_in_the_last_request(self, world):
         with pytest.raises(LimitExceeded) as caught:
@@ -177,9 +185,9 @@ class TestLanding:
         assert (ran.answer, ran.stopped) == ("done", "max_steps")
         last = model.requests[-1]
         assert (list(last.tools), last.tool_choice, last.stream) == (["final_answer"], "final_answer", stream)
-        assert last.messages[-1] == user(LAST)
-        assert LAST not in json.dumps(ran.history)
-        assert sum(isinstance(event, Landing) for event in ran.events) == 1
+        assert last.messages[-1] == user(FINAL_PROMPT)
+        assert FINAL_PROMPT not in json.dumps(ran.history)
+        assert sum(isinstance(event, FinalRequest) for event in ran.events) == 1
 
     def test_a_plain_text_is_the_answer_where_a_text_is_wanted(self, world):
         ran = run(world, ScriptedModel(call("look"), "It is done."), look, max_steps=1)

@@ -20,9 +20,16 @@ from agentkit.core.flow import Emit, Sleep, apply_policies, around, ask
 from agentkit.core.messages import ToolCall, Usage, assistant, user
 from agentkit.engine.model import AskModel, Reply, Request
 from agentkit.policies import rate_limit as throttle
-from agentkit.policies.budget import GROWTH, LANDING_SHARE, LEAST, Limits, PriceUnknown, Purse
-from agentkit.policies.final_request import Landing
-from agentkit.policies.limits import PURSES, limit
+from agentkit.policies.budget import (
+    FINAL_REQUEST_GROWTH,
+    FINAL_REQUEST_SHARE,
+    MIN_REPLY_TOKENS,
+    Budget,
+    Limits,
+    PriceUnknown,
+)
+from agentkit.policies.final_request import FinalRequest
+from agentkit.policies.limits import BUDGETS, limit
 from agentkit.testing import ScriptedModel
 from agentkit.tools.registry import ToolRegistry
 
@@ -143,11 +150,11 @@ class TestSeconds:
 
         ran = run(world, ScriptedModel(call("work"), DONE), work, limits=Limits(seconds=100))
         assert (ran.answer, ran.stopped) == ("done", "seconds")
-        assert 0 < ran.requests[1].timeout <= 100 * LANDING_SHARE - 5
+        assert 0 < ran.requests[1].timeout <= 100 * FINAL_REQUEST_SHARE - 5
 
     def test_each_request_has_the_time_that_is_left(self, world):
         ran = run(world, ScriptedModel(call("count"), DONE), counter(), limits=Limits(seconds=100))
-        assert 70 < ran.requests[1].timeout < ran.requests[0].timeout <= 100 * (1 - LANDING_SHARE)
+        assert 70 < ran.requests[1].timeout < ran.requests[0].timeout <= 100 * (1 - FINAL_REQUEST_SHARE)
 
     def test_a_shorter_timeout_stays(self):
         request = Request([user("?")], ToolRegistry(counter()), timeout=3.0)
@@ -192,7 +199,7 @@ class TestSeconds:
     @pytest.mark.parametrize("leaves", [True, False])
     def test_a_line_is_stood_in_as_long_as_there_is_time(self, world, leaves, monkeypatch, clock):
         monkeypatch.setattr(throttle, "_gates", {})
-        gate = throttle.gate_of("scripted", 1)
+        gate = throttle.open_gate("scripted", 1)
         holder, model = gate.enter(), ScriptedModel(DONE)
         flow = flow_of(model, counter(), limits=None)  # the gate stands within the limit
 
@@ -200,7 +207,7 @@ class TestSeconds:
             told = effect.event if isinstance(effect, Emit) else None
             if isinstance(told, throttle.Throttled):
                 clock.ahead += 79.8
-            elif isinstance(told, Landing) and leaves:  # in the time that is kept for the last request
+            elif isinstance(told, FinalRequest) and leaves:  # in the time that is kept for the last request
                 gate.leave(holder)
             return (yield from ask(effect))
 
@@ -282,20 +289,20 @@ class TestDollars:
     def test_one_that_might_cost_too_much_may_say_less(self):
         request = Request([user("?")], ToolRegistry(counter()))
         sent = _sent(request, Limits(dollars=0.2), Shop())
-        kept = GROWTH * Shop().worst_case(replace(request, max_tokens=LEAST))
+        kept = FINAL_REQUEST_GROWTH * Shop().worst_case(replace(request, max_tokens=MIN_REPLY_TOKENS))
         assert 0.19 - kept < Shop().worst_case(sent) <= 0.2 - kept
-        assert sent.max_tokens > LEAST
+        assert sent.max_tokens > MIN_REPLY_TOKENS
 
     def test_a_models_own_limit_does_not_mislead(self):
         class Terse(Shop):
-            longest = LEAST + 60
+            longest = MIN_REPLY_TOKENS + 60
 
             def worst_case(self, request):
                 return super().worst_case(request) + 0.01 * ((request.max_tokens or 9999) > 300)
 
         request = Request([user("?")], ToolRegistry(counter()))
-        least = Terse().worst_case(replace(request, max_tokens=LEAST))
-        sent = _sent(request, Limits(dollars=(1 + GROWTH) * least + 0.005), Terse())
+        least = Terse().worst_case(replace(request, max_tokens=MIN_REPLY_TOKENS))
+        sent = _sent(request, Limits(dollars=(1 + FINAL_REQUEST_GROWTH) * least + 0.005), Terse())
         assert Terse().worst_case(sent) <= least + 0.005
 
     def test_the_last_request_is_paid_from_what_was_kept(self, world):
@@ -365,7 +372,7 @@ class TestDollars:
 
 
 class TestRunsInsideOfTools:
-    """An agent that is a tool draws from the purse of the run that calls it."""
+    """An agent that is a tool draws from the budget of the run that calls it."""
 
     def outer(self, world, inner_model, outer_model, limits, inner_limits=None):
         def ask_other() -> str:
@@ -383,7 +390,7 @@ class TestRunsInsideOfTools:
         inner = ScriptedModel(priced(call("count"), 600), priced(call("count"), 600), final("inner"))
         ran = self.outer(world, inner, ScriptedModel(call(tool), DONE), Limits(tokens=1000))
         assert ran.stopped == "tokens"
-        assert ran.history[2]["content"] == "inner", "the inner run landed when the outer purse was empty"
+        assert ran.history[2]["content"] == "inner", "the inner run landed when the outer budget was empty"
         inner.assert_done()
 
     def test_tool_calls(self, world):
@@ -397,7 +404,7 @@ class TestRunsInsideOfTools:
         asked = []
         inner.script[0] = lambda request: asked.append(request.timeout) or DONE
         self.outer(world, inner, ScriptedModel(call("ask_other"), DONE), Limits(seconds=10))
-        assert 6 < asked[0] <= 10 * (1 - LANDING_SHARE) ** 2
+        assert 6 < asked[0] <= 10 * (1 - FINAL_REQUEST_SHARE) ** 2
 
     def test_steps_are_each_runs_own(self, world):
         inner = ScriptedModel(*[call("count")] * 5, final("inner"))
@@ -451,10 +458,10 @@ def test_what_is_spent_is_never_more_than_the_limit(seed, dollars, thrift, depth
 
 
 def test_a_run_that_is_left_in_a_request_gives_back_what_it_set_aside():
-    outer = Purse(Limits(dollars=1))
+    outer = Budget(Limits(dollars=1))
 
     def leave():
-        PURSES.set((outer,))
+        BUDGETS.set((outer,))
         flow = flow_of(Shop(), counter())
         next(flow)
         assert outer.held > 0

@@ -11,11 +11,17 @@ from agentkit import ToolError, ToolRegistry, tool
 from agentkit.core.flow import apply_policies
 from agentkit.core.messages import user
 from agentkit.engine.loop import agent_loop
-from agentkit.policies.calls_in_text import text_calls
-from agentkit.policies.final_request import landing
+from agentkit.policies.calls_in_text import run_text_calls
+from agentkit.policies.final_request import request_final_answer
 from agentkit.policies.limits import limit
-from agentkit.policies.long_results import KEPT, MAX_RESULT, READ_MORE, CutResults, excerpts
-from agentkit.policies.text_tool_mode import text_mode
+from agentkit.policies.long_results import (
+    MAX_RESULT_CHARS,
+    MAX_STORED_RESULTS,
+    READ_MORE,
+    TruncatedResults,
+    truncate_results,
+)
+from agentkit.policies.text_tool_mode import use_text_mode
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import make_answer_tool
 
@@ -70,7 +76,7 @@ FINAL = call("final_answer", text="ok")
 def run(world, *replies, tools=TOOLS, policies=None, history=None):
     model = ScriptedModel(*replies)
     history = [user("?")] if history is None else history
-    flow = apply_policies(agent_loop(model, tools, history), policies or (excerpts(),))
+    flow = apply_policies(agent_loop(model, tools, history), policies or (truncate_results(),))
     world.drive(flow)
     return history, model
 
@@ -82,7 +88,7 @@ def read_id(text: str) -> str:
 def test_a_long_result_is_cut_to_its_head_and_tail(world):
     history, _ = run(world, call("long"), FINAL)
     shown = history[2]["content"]
-    assert len(shown) < MAX_RESULT + 200
+    assert len(shown) < MAX_RESULT_CHARS + 200
     assert shown.startswith("line 00000\n")
     assert shown.endswith("line 04999\n")
     assert "35000 of 55000 characters are left out" in shown
@@ -94,8 +100,8 @@ def test_reading_on_is_offered_only_when_something_was_cut(world):
 
 
 def test_the_model_reads_on_to_the_end(world):
-    kept = CutResults()
-    history, _ = run(world, call("long"), FINAL, policies=(excerpts(kept),))
+    kept = TruncatedResults()
+    history, _ = run(world, call("long"), FINAL, policies=(truncate_results(kept),))
     identity, offset, parts = read_id(history[2]["content"]), 15_000, [LONG[:15_000]]
     while offset:
         following = [user("on")]
@@ -103,7 +109,7 @@ def test_the_model_reads_on_to_the_end(world):
             world,
             call(READ_MORE, result_id=identity, offset=offset),
             FINAL,
-            policies=(excerpts(kept),),
+            policies=(truncate_results(kept),),
             history=following,
         )
         text, _, note = following[2]["content"].rpartition("\n[characters ")
@@ -113,7 +119,7 @@ def test_the_model_reads_on_to_the_end(world):
 
 
 def test_a_model_that_writes_its_calls_as_text_can_read_on_too(world):
-    kept = CutResults()
+    kept = TruncatedResults()
     identity = kept.keep(LONG)
     for written in (
         f'read_more(result_id="{identity}", offset=15000)',
@@ -124,7 +130,7 @@ def test_a_model_that_writes_its_calls_as_text_can_read_on_too(world):
             written,
             'final_answer(text="ok")',
         )
-        history, _ = run(world, *replies, policies=(excerpts(kept), text_calls(), text_mode()))
+        history, _ = run(world, *replies, policies=(truncate_results(kept), run_text_calls(), use_text_mode()))
         assert "[characters 15000 to 35000 of 55000" in history[4]["content"]
 
 
@@ -161,13 +167,15 @@ def test_a_tool_of_that_name_keeps_it(world):
 def test_the_cap_of_the_agent_and_of_the_tool(world):
     tools = ToolRegistry(tool(long), short, answer=make_answer_tool())
     tools["long"].max_result = 60_000
-    history, _ = run(world, call("long"), call("short"), FINAL, tools=tools, policies=(excerpts(max_result=4),))
+    history, _ = run(world, call("long"), call("short"), FINAL, tools=tools, policies=(truncate_results(max_result=4),))
     assert history[2]["content"] == LONG
     assert history[4]["content"].startswith("sho\n[... 1 of 5 characters")
 
 
 def test_at_the_limit_only_the_answer_is_offered(world):
-    _, model = run(world, call("long"), FINAL, policies=(excerpts(), landing(), limit(max_steps=1)))
+    _, model = run(
+        world, call("long"), FINAL, policies=(truncate_results(), request_final_answer(), limit(max_steps=1))
+    )
     assert list(model.requests[1].tools) == ["final_answer"]
 
 
@@ -180,7 +188,7 @@ def test_a_long_exception_is_cut_and_a_tools_own_words_are_not(world):
 
 @pytest.mark.parametrize("name", ["endless", "aendless"])
 def test_an_endless_iterator_is_taken_up_to_a_limit(world, name):
-    history, _ = run(world, call(name), FINAL, policies=(excerpts(max_result=10**6),))
+    history, _ = run(world, call(name), FINAL, policies=(truncate_results(max_result=10**6),))
     items = json.loads(history[2]["content"])
     assert items[:2] == [0, 1]
     assert len(items) == 10_001
@@ -188,9 +196,9 @@ def test_an_endless_iterator_is_taken_up_to_a_limit(world, name):
 
 
 def test_the_oldest_text_is_forgotten_first():
-    kept = CutResults()
-    ids = [kept.keep(f"text {number}") for number in range(KEPT + 1)]
-    assert kept.read(ids[-1], 0, 100).startswith(f"text {KEPT}")
+    kept = TruncatedResults()
+    ids = [kept.keep(f"text {number}") for number in range(MAX_STORED_RESULTS + 1)]
+    assert kept.read(ids[-1], 0, 100).startswith(f"text {MAX_STORED_RESULTS}")
     with pytest.raises(ToolError, match="There is no cut result"):
         kept.read(ids[0], 0, 100)
     with pytest.raises(ToolError, match="offset must be below"):
@@ -202,7 +210,7 @@ def test_the_oldest_text_is_forgotten_first():
 
 @given(st.text(min_size=1, max_size=300), st.integers(1, 50))
 def test_pages_join_to_the_whole(text, length):
-    kept = CutResults()
+    kept = TruncatedResults()
     read = partial(kept.read, kept.keep(text))
     pages = [read(offset, length).rpartition("\n[characters ")[0] for offset in range(0, len(text), length)]
     assert "".join(pages) == text

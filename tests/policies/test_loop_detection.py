@@ -7,7 +7,7 @@ from stacked_runs import Endless, call, final, run
 
 from agentkit import LimitExceeded, NoAnswer, ToolError
 from agentkit.core.messages import pending_calls, text_of, user
-from agentkit.policies.loop_detection import LANDED, TOLD, TURNS, WITHDRAWN
+from agentkit.policies.loop_detection import COMPARED_TURNS, END_AFTER_TURNS, NOTE_AFTER_TURNS, WITHDRAW_AFTER_TURNS
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import ToolFinished
 
@@ -60,7 +60,7 @@ class TestEndlessModels:
         model = Endless(*replies, last=DONE)
         ran = run(world, model, look, feel, fail)
         assert (ran.answer, ran.stopped) == ("so far", "stuck")
-        assert model.asked <= LANDED + 4
+        assert model.asked <= END_AFTER_TURNS + 4
         assert list(ran.requests[-1].tools) == ["final_answer"]
 
     @pytest.mark.parametrize("replies", ENDLESS.values(), ids=ENDLESS)
@@ -70,13 +70,13 @@ class TestEndlessModels:
         with pytest.raises(LimitExceeded, match="stuck") as caught:
             run(world, model, look, feel, fail, history=history)
         assert caught.value.reason == "stuck"
-        assert model.asked <= LANDED + 4
+        assert model.asked <= END_AFTER_TURNS + 4
         assert pending_calls(history) == []
 
     def test_text_instead_of_calls_lands_when_a_text_is_no_answer(self, world):
         ran = run(world, Endless("It is 7.", last=call("final_answer", answer=7)), look, answer=int)
         assert (ran.answer, ran.stopped) == (7, "stuck")
-        assert len(ran.requests) == LANDED + 1
+        assert len(ran.requests) == END_AFTER_TURNS + 1
 
     def test_text_for_ever_is_no_answer_and_what_was_said_is_kept(self, world):
         with pytest.raises(NoAnswer, match="endless neither calls") as caught:
@@ -86,7 +86,7 @@ class TestEndlessModels:
     def test_text_and_useless_calls_by_turns(self, world):
         model = Endless("Hm.", call("look"), last=call("final_answer", answer=7))
         assert run(world, model, look, answer=int).stopped == "stuck"
-        assert model.asked <= LANDED + 3
+        assert model.asked <= END_AFTER_TURNS + 3
 
     def test_broken_arguments_never_run_the_tool(self, world):
         ran = []
@@ -105,18 +105,18 @@ class TestWhatTheModelIsTold:
     def test_nothing_then_a_note_then_the_tool_is_withdrawn_then_landing(self, world):
         ran = run(world, Endless(call("look"), last=DONE), look, feel)
         told = contents(ran)
-        assert told[:TOLD] == ["nothing here"] * TOLD
-        assert told[TOLD].startswith(f"nothing here\n[Turn {TOLD} in a row that only repeats")
-        assert "Withdrawn for the rest of this run: look." in told[WITHDRAWN]
-        assert told[WITHDRAWN + 1].startswith("Not run: look is withdrawn")
-        assert set(ran.requests[WITHDRAWN].tools) == {"final_answer", "look", "feel"}
-        assert set(ran.requests[WITHDRAWN + 1].tools) == {"final_answer", "feel"}
+        assert told[:NOTE_AFTER_TURNS] == ["nothing here"] * NOTE_AFTER_TURNS
+        assert told[NOTE_AFTER_TURNS].startswith(f"nothing here\n[Turn {NOTE_AFTER_TURNS} in a row that only repeats")
+        assert "Withdrawn for the rest of this run: look." in told[WITHDRAW_AFTER_TURNS]
+        assert told[WITHDRAW_AFTER_TURNS + 1].startswith("Not run: look is withdrawn")
+        assert set(ran.requests[WITHDRAW_AFTER_TURNS].tools) == {"final_answer", "look", "feel"}
+        assert set(ran.requests[WITHDRAW_AFTER_TURNS + 1].tools) == {"final_answer", "feel"}
 
     def test_values_and_events_stay_as_they_are(self, world):
         ran = run(world, Endless(call("look"), last=DONE), look)
         results = [event.result for event in ran.events if isinstance(event, ToolFinished)]
-        assert {result.value for result in results[:WITHDRAWN]} == {"nothing here"}
-        assert {result.content for result in results[:WITHDRAWN]} == {"nothing here"}
+        assert {result.value for result in results[:WITHDRAW_AFTER_TURNS]} == {"nothing here"}
+        assert {result.content for result in results[:WITHDRAW_AFTER_TURNS]} == {"nothing here"}
 
     def test_a_withdrawn_tool_does_not_run_though_the_model_calls_it(self, world):
         ran = []
@@ -126,13 +126,13 @@ class TestWhatTheModelIsTold:
             ran.append(1)
             return "same"
 
-        script = [*[call("once")] * (WITHDRAWN + 1), call("look"), call("once"), DONE]
+        script = [*[call("once")] * (WITHDRAW_AFTER_TURNS + 1), call("look"), call("once"), DONE]
         assert run(world, ScriptedModel(script), once, look).answer == "so far"
-        assert len(ran) == WITHDRAWN + 1
+        assert len(ran) == WITHDRAW_AFTER_TURNS + 1
 
     def test_the_answer_is_never_withdrawn(self, world):
         bad = call("final_answer", tixt="x")
-        ran = run(world, ScriptedModel([bad] * (LANDED - 1) + [DONE]), look)
+        ran = run(world, ScriptedModel([bad] * (END_AFTER_TURNS - 1) + [DONE]), look)
         assert (ran.answer, ran.stopped) == ("so far", "answer")
         assert "Withdrawn" not in "".join(contents(ran))
 
@@ -172,8 +172,8 @@ class TestWhatIsNotStuck:
         self.check(world, [both("look", "count")] * 10, look, count)
 
     def test_a_call_that_comes_again_after_others(self, world):
-        script = [call("look"), *[call("look", place=str(number)) for number in range(TURNS)]]
-        self.check(world, script * LANDED, look)
+        script = [call("look"), *[call("look", place=str(number)) for number in range(COMPARED_TURNS)]]
+        self.check(world, script * END_AFTER_TURNS, look)
 
     def test_failures_that_differ(self, world):
         def fetch(page: str) -> str:
@@ -196,5 +196,11 @@ class TestWhatIsNotStuck:
         self.check(world, [call("snap")] * 6, snap)
 
     def test_the_count_begins_anew_with_something_new(self, world):
-        script = [call("look"), *[call("look")] * (LANDED - 2), call("look", place="there"), call("look"), DONE]
+        script = [
+            call("look"),
+            *[call("look")] * (END_AFTER_TURNS - 2),
+            call("look", place="there"),
+            call("look"),
+            DONE,
+        ]
         assert run(world, ScriptedModel(script), look).stopped == "answer"

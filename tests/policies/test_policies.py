@@ -6,11 +6,11 @@ from agentkit import LimitExceeded, ModelError, ToolRegistry
 from agentkit.core.flow import Emit, Flow, Sleep, apply_policies, ask
 from agentkit.core.messages import ToolCall, assistant, user
 from agentkit.engine.model import AskModel, Reply, Request
-from agentkit.policies.final_request import Landing, landing
-from agentkit.policies.incomplete_replies import refusals, whole_replies
+from agentkit.policies.final_request import FinalRequest, request_final_answer
+from agentkit.policies.incomplete_replies import raise_refusals, retry_incomplete_replies
 from agentkit.policies.limits import limit
-from agentkit.policies.loop_detection import stuck
-from agentkit.policies.retries import LONGEST_WAIT, Retrying, retry
+from agentkit.policies.loop_detection import detect_loops
+from agentkit.policies.retries import MAX_WAIT_SECONDS, Retrying, retry
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import make_answer_tool
 
@@ -63,7 +63,7 @@ def test_retry_after_is_kept_to_up_to_a_limit():
     flow = retry([1])(asking())
     next(flow)
     with pytest.raises(ModelError, match="long"):
-        flow.throw(ModelError("long", transient=True, retry_after=LONGEST_WAIT + 1))
+        flow.throw(ModelError("long", transient=True, retry_after=MAX_WAIT_SECONDS + 1))
 
 
 def test_what_does_not_pass_is_raised_at_once():
@@ -77,7 +77,14 @@ def test_other_effects_pass_untouched():
     def flow():
         yield from ask(Sleep(3))
 
-    for policy in (retry(), limit(), landing(), stuck(), whole_replies(), refusals()):
+    for policy in (
+        retry(),
+        limit(),
+        request_final_answer(),
+        detect_loops(),
+        retry_incomplete_replies(),
+        raise_refusals(),
+    ):
         assert next(policy(flow())) == Sleep(3)
 
 
@@ -94,10 +101,10 @@ def test_the_retry_is_an_event_that_listeners_see(world, monkeypatch):
 
 
 def test_at_the_limit_the_request_offers_only_the_answer():
-    flow = apply_policies(asking(4), (landing(), limit(max_steps=2)))
+    flow = apply_policies(asking(4), (request_final_answer(), limit(max_steps=2)))
     assert next(flow).request == REQUEST.request
     assert flow.send(REPLY).request == REQUEST.request
-    assert flow.send(REPLY) == Emit(Landing("max_steps"))
+    assert flow.send(REPLY) == Emit(FinalRequest("max_steps"))
     last = flow.send(None)
     assert list(last.request.tools) == ["final_answer"]
     assert last.request.tool_choice == "final_answer"

@@ -12,7 +12,7 @@ from agentkit.core.flow import Done, Emit, adrive, around, ask, drive
 from agentkit.core.messages import assistant, user
 from agentkit.engine.model import AskModel, Reply, Request
 from agentkit.policies import rate_limit as policy
-from agentkit.policies.rate_limit import Throttled, Turn, gate_of, throttle
+from agentkit.policies.rate_limit import Throttled, WaitForTicket, open_gate, throttle
 from agentkit.testing import ScriptedModel
 from agentkit.tools.registry import ToolRegistry
 
@@ -105,7 +105,7 @@ def test_a_gate_is_shared_between_loops_and_threads():
 
 
 def test_waiting_does_not_block_the_event_loop():
-    model, gate = Slow(), gate_of("slow", 1)
+    model, gate = Slow(), open_gate("slow", 1)
     holder = gate.enter()
 
     async def crowd():
@@ -173,14 +173,14 @@ def test_requests_of_a_minute_are_counted(world, monkeypatch):
 
 
 def test_who_waits_for_time_does_not_need_somebody_to_leave(monkeypatch):
-    monkeypatch.setattr(policy, "MINUTE", 0.2)
+    monkeypatch.setattr(policy, "WINDOW_SECONDS", 0.2)
     model = Slow(seconds=0.01)
     in_threads(4, lambda: list(drive(throttle(1, 1)(asking(model)))))
     assert model.asked == 4
 
 
 def test_who_came_first_goes_first():
-    gate = gate_of("line", 1)
+    gate = open_gate("line", 1)
     holder, *waiting = [gate.enter() for _ in range(4)]
     assert holder.done()
     gone = waiting.pop(1)
@@ -194,17 +194,17 @@ def test_who_came_first_goes_first():
 
 
 def test_the_smaller_limit_holds(monkeypatch):
-    gate = gate_of("both", max_concurrency=5)
-    assert gate_of("both", 3, 100) is gate
-    assert gate_of("both", 4, 50) is gate
+    gate = open_gate("both", max_concurrency=5)
+    assert open_gate("both", 3, 100) is gate
+    assert open_gate("both", 4, 50) is gate
     assert (gate.max_concurrency, gate.requests_per_minute) == (3, 50)
-    assert gate_of("both") is gate
+    assert open_gate("both") is gate
     assert (gate.max_concurrency, gate.requests_per_minute) == (3, 50)
 
 
 def test_an_agent_without_limits_passes_the_gates_of_the_others():
     model = Slow()
-    gate_of("slow", 1)
+    open_gate("slow", 1)
     in_threads(4, lambda: list(drive(throttle()(asking(model)))))
     assert model.most == 1
     both = threading.Barrier(2)
@@ -218,7 +218,7 @@ def test_a_limit_below_one_is_refused(limits):
     with pytest.raises(DefinitionError, match="at least 1"):
         throttle(*limits)
     with pytest.raises(DefinitionError, match="at least 1"):
-        gate_of("x", *limits)
+        open_gate("x", *limits)
 
 
 def test_the_slot_is_free_after_an_error(world):
@@ -235,13 +235,13 @@ def test_an_abandoned_stream_frees_its_slot():
     next(flow)
     next(flow)
     flow.close()
-    assert gate_of("scripted").enter().done()
+    assert open_gate("scripted").enter().done()
 
 
 @pytest.mark.parametrize("when", ["waiting", "under way"])
 def test_cancellation_makes_way(when):
     async def cancelled():
-        gate = gate_of("slow", 1)
+        gate = open_gate("slow", 1)
         holder = gate.enter() if when == "waiting" else None
         model = Slow(seconds=5)
         task = asyncio.ensure_future(adone(throttle(1)(asking(model))))
@@ -261,7 +261,7 @@ def test_cancellation_makes_way(when):
 
 
 def test_waiting_counts_towards_the_time_of_the_request(world):
-    gate = gate_of("slow", 1)
+    gate = open_gate("slow", 1)
     holder = gate.enter()
     start, model = time.monotonic(), Slow()
     with pytest.raises(ModelError, match="its turn did not come within") as caught:
@@ -273,7 +273,7 @@ def test_waiting_counts_towards_the_time_of_the_request(world):
 
 
 def test_what_is_left_of_the_time_is_the_model_s(world):
-    gate = gate_of("scripted", 1)
+    gate = open_gate("scripted", 1)
     holder = gate.enter()
     timeouts: list[float] = []
     model = ScriptedModel(lambda request: timeouts.append(request.timeout) or "hello")
@@ -287,12 +287,12 @@ def test_what_is_left_of_the_time_is_the_model_s(world):
 
 
 def test_a_ticket_is_waited_for_by_an_effect(world):
-    gate = gate_of("x", 1)
+    gate = open_gate("x", 1)
     holder, ticket = gate.enter(), gate.enter()
     threading.Timer(0.05, gate.leave, [holder]).start()
 
     def flow():
-        yield from ask(Turn(ticket, "x"))
+        yield from ask(WaitForTicket(ticket, "x"))
         return ticket.done()
 
     assert world.drive(flow())[0]
@@ -307,4 +307,4 @@ def test_agents_share_it(world):
     for _ in range(2):
         agent = JsonAgent(work, model=model, max_concurrency=1, requests_per_minute=100)
         assert world.run(agent, "Work.").answer == "ready"
-    assert gate_of("scripted").requests_per_minute == 100
+    assert open_gate("scripted").requests_per_minute == 100

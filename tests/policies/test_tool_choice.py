@@ -8,7 +8,7 @@ from agentkit.core.flow import ask
 from agentkit.core.messages import user
 from agentkit.engine.model import AskModel, Request
 from agentkit.policies.retries import Retrying
-from agentkit.policies.tool_choice import unforced
+from agentkit.policies.tool_choice import retry_unforced
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import make_answer_tool
 
@@ -26,7 +26,7 @@ def asking(model, **asked):
 )
 def test_it_is_asked_again_and_left_to_choose(world, choice, error):
     model = ScriptedModel(error, "hello")
-    reply, events = world.drive(unforced()(asking(model, tool_choice=choice)))
+    reply, events = world.drive(retry_unforced()(asking(model, tool_choice=choice)))
     assert reply.message["content"] == "hello"
     assert [request.tool_choice for request in model.requests] == [choice, "auto"]
     assert model.requests[1].tools is TOOLS
@@ -46,7 +46,7 @@ def test_it_is_asked_again_and_left_to_choose(world, choice, error):
 def test_what_is_no_matter_of_force_is_not_asked_again(world, choice, error):
     model = ScriptedModel(error, "not asked for")
     with pytest.raises(ModelError) as caught:
-        world.drive(unforced()(asking(model, tool_choice=choice)))
+        world.drive(retry_unforced()(asking(model, tool_choice=choice)))
     assert (caught.value, len(model.requests)) == (error, 1)
 
 
@@ -54,7 +54,7 @@ def test_it_is_asked_again_once(world):
     again = ModelError("that neither", kind="bad_request", status=400)
     model = ScriptedModel(NO, again)
     with pytest.raises(ModelError) as caught:
-        world.drive(unforced()(asking(model, tool_choice="required")))
+        world.drive(retry_unforced()(asking(model, tool_choice="required")))
     assert (caught.value, len(model.requests)) == (again, 2)
 
 

@@ -20,7 +20,7 @@ from agentkit.core.context import Injected
 from agentkit.core.flow import apply_policies, ask
 from agentkit.core.messages import pending_calls
 from agentkit.core.threads import count_abandoned
-from agentkit.policies.timeouts import tool_settings
+from agentkit.policies.timeouts import limit_tool_time
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import CallTools, ToolAbandoned, ToolFinished
 
@@ -34,7 +34,7 @@ def turn(name, arguments="{}", timeout=30.0, tools=TOOLS, others=()):
     def flow():
         return (yield from ask(CallTools(tuple(calls))))
 
-    return apply_policies(flow(), (tool_settings(timeout),))
+    return apply_policies(flow(), (limit_tool_time(timeout),))
 
 
 def result_of(world, *call, **settings):
@@ -239,7 +239,7 @@ SCRIPT = """
     from dataclasses import dataclass
     from agentkit import JsonAgent, tool
     from agentkit.testing import ScriptedModel
-    from agentkit.policies.timeouts import tool_settings
+    from agentkit.policies.timeouts import limit_tool_time
 
     @dataclass
     class Point:
@@ -256,7 +256,7 @@ SCRIPT = """
     ]
 
     def main():
-        agent = JsonAgent(move, model=ScriptedModel(script), policies=[tool_settings()])
+        agent = JsonAgent(move, model=ScriptedModel(script), policies=[limit_tool_time()])
         print(agent.run("go").calls[0].value, flush=True)
 """
 GUARD = 'if __name__ == "__main__":\n    main()\n'

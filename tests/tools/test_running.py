@@ -16,7 +16,7 @@ from agentkit.core.context import Progress
 from agentkit.core.flow import adrive, apply_policies, ask, drive
 from agentkit.core.messages import pending_calls
 from agentkit.core.threads import FifoLock, count_abandoned
-from agentkit.policies.timeouts import tool_settings
+from agentkit.policies.timeouts import limit_tool_time
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import CallTools, ToolAbandoned, ToolFinished
 
@@ -80,7 +80,7 @@ def turn(*calls, tools=TOOLS, timeout=60.0, sequential=False, finished=None):
     def flow():
         return (yield from ask(CallTools(bound, {} if finished is None else finished)))
 
-    return apply_policies(flow(), (tool_settings(timeout, sequential=sequential),))
+    return apply_policies(flow(), (limit_tool_time(timeout, sequential=sequential),))
 
 
 def agent(*tools, calls, after=(), timeout=60.0, **settings):

@@ -11,8 +11,8 @@ from agentkit.core.flow import apply_policies
 from agentkit.core.messages import calls_of, user
 from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import Reply
-from agentkit.policies.calls_in_text import TextCallFound, text_calls
-from agentkit.policies.text_tool_mode import text_mode
+from agentkit.policies.calls_in_text import TextCallFound, run_text_calls
+from agentkit.policies.text_tool_mode import use_text_mode
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import make_answer_tool
 from agentkit.tools.text_calls.reply import find_text_calls
@@ -117,7 +117,7 @@ LEFT_ALONE = {
 }
 
 
-POLICIES = (text_calls(),)
+POLICIES = (run_text_calls(),)
 
 
 def run(world, *replies, policies=POLICIES, tools=TOOLS, query="?"):
@@ -213,7 +213,7 @@ def test_words_after_a_call_keep_it_from_being_run(text):
 
 class TestTextMode:
     def run(self, world, *replies, **settings):
-        return run(world, *replies, policies=(text_calls(), text_mode()), **settings)
+        return run(world, *replies, policies=(run_text_calls(), use_text_mode()), **settings)
 
     def test_a_whole_run_without_function_calling(self, world):
         first = f"I will look.\n<tool_call>\n{ROME_JSON}\n</tool_call>"
@@ -273,6 +273,6 @@ class TestTextMode:
     def test_the_instruction_stays_and_the_history_is_not_written_to(self, world):
         model = ScriptedModel('final_answer(text="ok")')
         history = [{"role": "system", "content": "Be kind."}, user("?")]
-        world.drive(apply_policies(agent_loop(model, TOOLS, history), (text_calls(), text_mode())))
+        world.drive(apply_policies(agent_loop(model, TOOLS, history), (run_text_calls(), use_text_mode())))
         assert history[0]["content"] == "Be kind."
         assert model.requests[0].messages[0]["content"].startswith("Be kind.\n\n")

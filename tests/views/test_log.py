@@ -20,7 +20,7 @@ from agentkit.policies.budget import PriceUnknown
 from agentkit.policies.calls_in_text import TextCallFound
 from agentkit.policies.compaction import Compacted
 from agentkit.policies.fallback_models import FallenBack
-from agentkit.policies.final_request import Landing
+from agentkit.policies.final_request import FinalRequest
 from agentkit.policies.incomplete_replies import ReplyDropped
 from agentkit.policies.loop_detection import ToolsWithdrawn
 from agentkit.policies.rate_limit import Throttled
@@ -273,7 +273,7 @@ INFO = ExceptionInfo("Busy", "no time")
         (PriceUnknown("m"), "WARNING", "price of m"),
         (ReplyDropped("empty"), "WARNING", "the reply was empty; asking again"),
         (ToolRetried(CALL, INFO, 1), "WARNING", "send: Busy: no time; calling it again"),
-        (Landing("max_steps"), "WARNING", "(max_steps); asking for the final answer"),
+        (FinalRequest("max_steps"), "WARNING", "(max_steps); asking for the final answer"),
         (ToolsWithdrawn(("find", "search")), "WARNING", "find, search: withdrawn for the rest of the run"),
         (TextCallFound((CALL,)), "WARNING", "written as text, run as a call: send"),
         (AnswerDoubted("no source"), "WARNING", "in spite of this: no source"),

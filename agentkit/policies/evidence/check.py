@@ -13,19 +13,19 @@ from ..answer_checks import Material
 from .claims import (
     Claim,
     Date,
-    address_key,
-    addresses_in,
-    claims_of,
-    dates_in,
-    marked,
-    minutes_in,
-    numbers_in,
-    small_numbers_in,
+    extract_claims,
+    find_addresses,
+    find_dated_pieces,
+    find_dates,
+    find_minutes,
+    find_numbers,
+    find_small_numbers,
+    normalize_address,
 )
 
 _WORD = re.compile(r"[^\W_]+")
 _GAP = r"(?:[\W_]|\\[nrt])+"
-NAMED = 10
+MAX_LISTED_CLAIMS = 10
 """How many unsupported pieces the model is told of."""
 
 
@@ -37,10 +37,10 @@ class Evidence:
 
     def __call__(self, answer: Any, material: Material) -> None:
         """Raise `ToolError` with a list of what `answer` says without support."""
-        if not (missing := unsupported(answer, material.text)):
+        if not (missing := find_unsupported(answer, material.text)):
             return
-        shown = "; ".join(f"{claim.text} ({claim.kind})" for claim in missing[:NAMED])
-        more = f"; and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+        shown = "; ".join(f"{claim.text} ({claim.kind})" for claim in missing[:MAX_LISTED_CLAIMS])
+        more = f"; and {len(missing) - MAX_LISTED_CLAIMS} more" if len(missing) > MAX_LISTED_CLAIMS else ""
         raise ToolError(
             f"The answer was not accepted: neither the query nor a tool's result says {shown}{more}. Correct it or "
             "leave it out, or call the tool that tells it; then give the answer again."
@@ -56,9 +56,9 @@ def evidence(*, refusals: int = 1) -> Evidence:
     return Evidence(refusals)
 
 
-def unsupported(answer: Any, source: str) -> list[Claim]:
+def find_unsupported(answer: Any, source: str) -> list[Claim]:
     """The claims of an answer (a text, or data with texts and numbers in it) that `source` does not hold."""
-    claims = claims_of("\n".join(_texts(to_json_data(answer))))
+    claims = extract_claims("\n".join(_texts(to_json_data(answer))))
     found = _Source(source)
     return [claim for claim in claims if not found.supports(claim)]
 
@@ -83,11 +83,11 @@ class _Source:
         """Whether the text says what is claimed."""
         match claim.kind:
             case "address":
-                return address_key(claim.text) in self._addresses
+                return normalize_address(claim.text) in self._addresses
             case "quotation":
                 return all(self._quotes(piece) for piece in re.split(r"\.\.\.|…|\[\.\.\.\]", claim.text))
             case "date":
-                return any(_agree(date, other) for date in claim.dates for other in self._dates)
+                return any(_dates_agree(date, other) for date in claim.dates for other in self._dates)
             case "time":
                 return not self._minutes.isdisjoint(claim.minutes)
         if any(self._has(value, rounding) for value, rounding in claim.values):
@@ -106,32 +106,32 @@ class _Source:
 
     @cached_property
     def _numbers(self) -> list[float]:
-        return numbers_in(self._text)
+        return find_numbers(self._text)
 
     @cached_property
     def _small_numbers(self) -> set[float]:
-        return small_numbers_in(self._text)
+        return find_small_numbers(self._text)
 
     @cached_property
     def _marked(self) -> str:
-        return marked(self._text)
+        return find_dated_pieces(self._text)
 
     @cached_property
     def _dates(self) -> set[Date]:
-        return dates_in(self._text, self._marked)
+        return find_dates(self._text, self._marked)
 
     @cached_property
     def _minutes(self) -> set[int]:
-        return minutes_in(self._marked)
+        return find_minutes(self._marked)
 
     @cached_property
     def _addresses(self) -> set[str]:
-        return addresses_in(self._text)
+        return find_addresses(self._text)
 
     @cached_property
     def _lower(self) -> str:
         return self._text.lower()
 
 
-def _agree(one: Date, other: Date) -> bool:
+def _dates_agree(one: Date, other: Date) -> bool:
     return all(a == b for a, b in zip(one, other, strict=True) if a is not None and b is not None)

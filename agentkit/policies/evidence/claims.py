@@ -54,7 +54,7 @@ class Claim:
     """What a number may mean, each with how far a number that it was rounded from may be away."""
 
 
-def claims_of(text: str) -> list[Claim]:
+def extract_claims(text: str) -> list[Claim]:
     """The claims of a text, each once; what is part of a date, a time or an address is no number."""
     found: list[Claim] = []
     for kind, form, read in (("address", _URL, _address), ("quotation", _QUOTATION, _quotation)):
@@ -64,14 +64,14 @@ def claims_of(text: str) -> list[Claim]:
     for form in (_ISO, _SHORT, _WORDS):
         dated = [(match, dates) for match in form.finditer(text) if (dates := _dates(match))]
         found += (Claim(match[0].strip(), "date", dates=dates) for match, dates in dated)
-        text = _without(text, [match.span() for match, _ in dated])
+        text = _remove_spans(text, [match.span() for match, _ in dated])
     found += (Claim(match[0].strip(), "time", minutes=_minutes(match)) for match in _TIME.finditer(text))
     text = _LISTED.sub(" ", _TIME.sub(" ", text))
     found += (Claim(match[0].strip(), "number", values=tuple(_values(match))) for match in _NUMBER.finditer(text))
     return list({claim.text: claim for claim in found}.values())
 
 
-def marked(text: str) -> str:
+def find_dated_pieces(text: str) -> str:
     """The pieces of a long text that may be dates in figures or times, once each.
 
     The forms themselves would be tried at every letter of it; a form that begins with a digit is not.
@@ -79,7 +79,7 @@ def marked(text: str) -> str:
     return "\n".join(set(_MARKED.findall(text)))
 
 
-def dates_in(text: str, marked: str) -> set[Date]:
+def find_dates(text: str, marked: str) -> set[Date]:
     """All that may be meant by the dates of a text, of which `marked` are the pieces in figures."""
     matches = [match for form in (_ISO, _SHORT) for match in form.finditer(marked)]
     for month in _NEAR.finditer(text):
@@ -87,22 +87,22 @@ def dates_in(text: str, marked: str) -> set[Date]:
     return {date for match in matches for date in _dates(match)}
 
 
-def minutes_in(marked: str) -> set[int]:
+def find_minutes(marked: str) -> set[int]:
     """The times of day in a text, in minutes since midnight."""
     return {minutes for match in _TIME.finditer(marked) for minutes in _minutes(match)}
 
 
-def addresses_in(text: str) -> set[str]:
+def find_addresses(text: str) -> set[str]:
     """The web addresses of a text, as `address_key` makes them."""
-    return {address_key(match[0]) for match in _URL.finditer(text)}
+    return {normalize_address(match[0]) for match in _URL.finditer(text)}
 
 
-def address_key(url: str) -> str:
+def normalize_address(url: str) -> str:
     """A web address without what may differ: the scheme, `www.`, a last slash or punctuation mark, the case."""
     return re.sub(r"^https?://(?:www\.)?", "", url.lower().rstrip(".,;:!?*/"))
 
 
-def readings(figure: str) -> Iterator[tuple[float, int]]:
+def read_figure(figure: str) -> Iterator[tuple[float, int]]:
     """What a figure may mean, each with its number of decimals: `1,234` is 1234, or 1.234 where a comma is a point."""
     figure = figure.replace("\u00a0", " ").replace("\u202f", " ").replace("’", "'")
     marks = [mark for mark in figure if not mark.isdigit()]
@@ -115,7 +115,7 @@ def readings(figure: str) -> Iterator[tuple[float, int]]:
         yield float(f"{whole}.{last}"), len(last)
 
 
-def numbers_in(text: str) -> list[float]:
+def find_numbers(text: str) -> list[float]:
     """All that may be meant by the figures of a text, sorted."""
     values: set[float] = set()
     for figure, unit in set(_ANY_NUMBER.findall(text)):
@@ -124,7 +124,7 @@ def numbers_in(text: str) -> list[float]:
         except ValueError:
             meant = []
         if not meant or (len(figure) > 4 and figure[-4] == "."):
-            meant += [value for value, _ in readings(figure.rstrip(".,'’\u00a0\u202f"))]
+            meant += [value for value, _ in read_figure(figure.rstrip(".,'’\u00a0\u202f"))]
         if not meant:  # several numbers, such as those of a date
             meant = [float(part) for part in re.findall(r"\d+", figure)]
         values.update(meant)
@@ -133,7 +133,7 @@ def numbers_in(text: str) -> list[float]:
     return sorted(values)
 
 
-def small_numbers_in(text: str) -> set[float]:
+def find_small_numbers(text: str) -> set[float]:
     """The numbers up to twelve that a text says in words."""
     words = (match[0] for match in _SMALL_WORD.finditer(text) if not text[match.start() - 1 : match.start()].isalpha())
     return {float(_SMALL.index(word)) for word in map(str.lower, words) if word in _SMALL}
@@ -171,7 +171,7 @@ def _minutes(match: re.Match[str]) -> tuple[int, ...]:
 def _values(match: re.Match[str]) -> Iterator[tuple[float, float]]:
     power = float(f"1e{match['power'] or 0}")
     factor = _FACTORS.get((match["unit"] or "").lower(), 1.0)
-    for value, decimals in readings(match["figure"]):
+    for value, decimals in read_figure(match["figure"]):
         rounding = float(f"5e-{decimals + 1}")
         is_year = value.is_integer() and 1900 <= value <= 2100 and factor == 1
         digits = re.sub(r"\D", "", match["figure"])
@@ -181,7 +181,7 @@ def _values(match: re.Match[str]) -> Iterator[tuple[float, float]]:
             yield value * power * scale, rounding * power * scale
 
 
-def _without(text: str, spans: list[tuple[int, int]]) -> str:
+def _remove_spans(text: str, spans: list[tuple[int, int]]) -> str:
     for start, end in reversed(spans):
         text = f"{text[:start]} {text[end:]}"
     return text

@@ -13,7 +13,7 @@ from ...core.messages import Message, calls_of, text_of
 from ...tools.arguments.repair import truncate
 from ...tools.json_tool import JsonTool
 
-SHOWN = 80
+MAX_SHOWN_CHARS = 80
 """Characters of an argument in a reason."""
 
 
@@ -30,7 +30,7 @@ class Origins:
 
     history: Sequence[Message]
     outside: set[str]
-    outer: "Outer | None" = None
+    outer: "EnclosingCall | None" = None
     _read: int = 0
     _sources: dict[str, list[str]] = field(default_factory=dict)
     _trusted: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Origins:
         came = f"text from outside ({', '.join(self.sources())}) has been read"
         if not values:
             return f"{came}, and no argument of the call shows that it was asked for"
-        told = [f"{where} = {_shown(value)} {self._origin(value)}" for where, value in doubted]
+        told = [f"{where} = {_format_value(value)} {self._origin(value)}" for where, value in doubted]
         return f"{came}, and neither the user nor a trusted result says this: {'; '.join(told)}"
 
     def sources(self) -> list[str]:
@@ -76,36 +76,36 @@ class Origins:
     def _take(self, message: Message) -> None:
         text = text_of(message)
         if self.is_from_outside(message):
-            self._sources.setdefault(str(message.get("name", "a tool")), []).append(_plain(remove_delimiters(text)))
+            self._sources.setdefault(str(message.get("name", "a tool")), []).append(_normalize(remove_delimiters(text)))
         elif message["role"] == "tool":
             if message["tool_call_id"] in self._clean and not text.startswith(_REFUSALS):
-                self._trusted.append(_plain(_ESCAPED_SPACE.sub(" ", text)))
+                self._trusted.append(_normalize(_ESCAPED_SPACE.sub(" ", text)))
         elif message["role"] == "assistant":
             known = not self._sources and not (self.outer and self.outer.origins.sources())
             self._clean |= {call.id for call in calls_of(message) if known or self._all_known(call.arguments)}
         elif message["role"] != "user" or self.outer is None or self.outer.origins.is_clean(self.outer.arguments):
-            self._trusted.append(_plain(text))
+            self._trusted.append(_normalize(text))
 
     def _all_known(self, arguments: str) -> bool:
         return all(self._knows(value) for _, value in _values(arguments, {}))
 
     def _knows(self, value: str | int | float) -> bool:
-        return _says(self._trusted, value) or (self.outer is not None and self.outer.origins._knows(value))
+        return _any_contains(self._trusted, value) or (self.outer is not None and self.outer.origins._knows(value))
 
     def _origin(self, value: str | int | float) -> str:
-        found = next((name for name, texts in self._sources.items() if _says(texts, value)), None)
+        found = next((name for name, texts in self._sources.items() if _any_contains(texts, value)), None)
         return f"(from {found})" if found else "(written by the model)"
 
 
 @dataclass(frozen=True)
-class Outer:
+class EnclosingCall:
     """The call of an agent in which another agent runs: what that agent knows, and the call's arguments."""
 
     origins: Origins
     arguments: str
 
 
-OUTER: ContextVar[Outer | None] = ContextVar("outer", default=None)
+ENCLOSING_CALL: ContextVar[EnclosingCall | None] = ContextVar("outer", default=None)
 
 _REFUSALS = ("UnknownTool: ", "ValidationError: ")
 """How results begin that quote what the model wrote, which the call in the history need not do."""
@@ -116,7 +116,7 @@ _BEFORE, _AFTER = re.compile(r"[\w/\\@.+%&~*-]"), re.compile(r"[\w/\\@+&=#~*-]|[
 
 def _values(arguments: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, str | int | float]]:
     """The values of a call that must come from somewhere, and where in its arguments they stand."""
-    own = set(_words(schema))
+    own = set(_schema_words(schema))
     try:
         data = json.loads(arguments)
     except ValueError:  # in a history from elsewhere
@@ -139,30 +139,30 @@ def _leaves(data: Any, where: str) -> Iterator[tuple[str, str | int | float]]:
         yield where, data
 
 
-def _words(schema: Any) -> Iterator[str | int | float]:
+def _schema_words(schema: Any) -> Iterator[str | int | float]:
     """What a schema says by itself: choices, defaults, names of properties."""
     if isinstance(schema, list):
         for entry in schema:
-            yield from _words(entry)
+            yield from _schema_words(entry)
     if not isinstance(schema, dict):
         return
     for key, value in schema.items():
         if key == "properties":
             yield from value
-            yield from _words(list(value.values()))
+            yield from _schema_words(list(value.values()))
         elif key in ("enum", "const", "default"):
             yield from (entry for _, entry in _leaves(value, "-"))
         else:
-            yield from _words(value)
+            yield from _schema_words(value)
 
 
-def _says(texts: Sequence[str], value: str | int | float) -> bool:
+def _any_contains(texts: Sequence[str], value: str | int | float) -> bool:
     """Whether one of these plain texts holds a value as a whole."""
     spellings = _spellings(value)
-    return any(_stands_in(spelling, text) for text in texts for spelling in spellings)
+    return any(_contains_token(spelling, text) for text in texts for spelling in spellings)
 
 
-def _stands_in(spelling: str, text: str) -> bool:
+def _contains_token(spelling: str, text: str) -> bool:
     start = text.find(spelling)
     while start >= 0:
         if not _BEFORE.match(text[start - 1 : start]) and not _AFTER.match(text, start + len(spelling)):
@@ -173,16 +173,16 @@ def _stands_in(spelling: str, text: str) -> bool:
 
 def _spellings(value: str | int | float) -> set[str]:
     if isinstance(value, str):
-        plain = _plain(value)
+        plain = _normalize(value)
         return {plain, json.dumps(plain, ensure_ascii=False)[1:-1]}
     if isinstance(value, float) and not value.is_integer():
         return {str(value), f"{value:,}", *([f"{value:.2f}", f"{value:,.2f}"] if round(value, 2) == value else [])}
     return {form + decimals for form in (f"{int(value)}", f"{int(value):,}") for decimals in ("", ".0", ".00")}
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def _shown(value: str | int | float) -> str:
-    return truncate(json.dumps(value, ensure_ascii=False), SHOWN)
+def _format_value(value: str | int | float) -> str:
+    return truncate(json.dumps(value, ensure_ascii=False), MAX_SHOWN_CHARS)

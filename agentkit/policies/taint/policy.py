@@ -26,12 +26,12 @@ from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ...tools.registry import ToolRegistry
 from ..long_results import READ_MORE
-from .origins import OUTER, Origins, Outer
+from .origins import ENCLOSING_CALL, EnclosingCall, Origins
 
-GUARDED = ("write", "danger")
+GUARDED_EFFECTS = ("write", "danger")
 
 
-def untrusted(history: Sequence[Message], tools: ToolRegistry, fence: str | None = None) -> Policy:
+def guard_untrusted(history: Sequence[Message], tools: ToolRegistry, fence: str | None = None) -> Policy:
     """Fence the results of untrusted tools, and have what may follow from them approved.
 
     `history` is the conversation of the run: what came from outside in earlier runs counts.  `tools` are the agent's;
@@ -40,7 +40,7 @@ def untrusted(history: Sequence[Message], tools: ToolRegistry, fence: str | None
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
-        guard = _Guard(Origins(history, _untrusted(tools), OUTER.get()), fence or new_delimiter_id())
+        guard = _Guard(Origins(history, _untrusted_names(tools), ENCLOSING_CALL.get()), fence or new_delimiter_id())
         last = tools
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
@@ -49,7 +49,7 @@ def untrusted(history: Sequence[Message], tools: ToolRegistry, fence: str | None
                 effect = replace(effect, calls=tuple(map(guard.guarded, effect.calls)))
             elif isinstance(effect, AskModel) and effect.request.tools is not last:
                 last = effect.request.tools
-                guard.origins.outside |= _untrusted(last)
+                guard.origins.outside |= _untrusted_names(last)
             return (yield from ask(effect))
 
         return interpret(flow, handle, (AskModel, CallTools))
@@ -57,7 +57,7 @@ def untrusted(history: Sequence[Message], tools: ToolRegistry, fence: str | None
     return policy
 
 
-def _untrusted(tools: ToolRegistry) -> set[str]:
+def _untrusted_names(tools: ToolRegistry) -> set[str]:
     return {name for name, tool in tools.items() if tool.trust == "untrusted"}
 
 
@@ -73,11 +73,11 @@ class _Guard:
         tool = bound.tool
         if tool is None or bound.problem is not None or bound.is_answer:
             return bound
-        if tool.effect in GUARDED and (doubt := self.origins.doubt(bound.call.arguments, tool)):
+        if tool.effect in GUARDED_EFFECTS and (doubt := self.origins.doubt(bound.call.arguments, tool)):
             bound = replace(bound, needs_approval="; ".join(filter(None, [bound.needs_approval, doubt])))
         if tool.trust == "untrusted" or (tool.name == READ_MORE and self._is_page_from_outside(bound)):
             bound = replace(bound, shorten=_Fencing(bound, self.fence))
-        return bound.with_variable(OUTER, Outer(self.origins, bound.call.arguments))
+        return bound.with_variable(ENCLOSING_CALL, EnclosingCall(self.origins, bound.call.arguments))
 
     def _is_page_from_outside(self, bound: BoundCall) -> bool:
         """Whether a call reads on in a cut result that came from outside: then its id stands in that result."""

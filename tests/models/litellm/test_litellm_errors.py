@@ -16,7 +16,7 @@ from agentkit.core.messages import user
 from agentkit.engine.model import AskModel, Request
 from agentkit.models.litellm.errors import model_error
 from agentkit.models.litellm.model import LiteLLMModel
-from agentkit.policies.incomplete_replies import refusals
+from agentkit.policies.incomplete_replies import raise_refusals
 from agentkit.testing import ScriptedModel
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
@@ -51,7 +51,7 @@ def refusal(play: Play, model: LiteLLMModel, **asked: Any) -> ModelError:
     _, reply = play(model, HI, **asked)
     asking = ask(AskModel(ScriptedModel(reply), Request(HI, ToolRegistry())))
     with pytest.raises(ModelError) as caught:
-        list(drive(refusals()(asking)))
+        list(drive(raise_refusals()(asking)))
     return caught.value
 
 

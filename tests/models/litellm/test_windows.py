@@ -5,7 +5,7 @@ from wire_providers import Play, Provider
 
 from agentkit.core.errors import ModelError
 from agentkit.core.messages import user
-from agentkit.policies.context_window import Window, window_told
+from agentkit.policies.context_window import Window, parse_window
 from agentkit.testing.server import ModelServer
 
 SAID = [
@@ -90,12 +90,12 @@ SAID = [
 
 @pytest.mark.parametrize(("text", "window"), SAID)
 def test_a_window_is_read_from_what_the_provider_says(text: str, window: Window | None) -> None:
-    assert window_told(text) == window
+    assert parse_window(text) == window
 
 
 @pytest.mark.parametrize("text", ["no such model", "", "error 404 at 12:30", "context of 4k"])
 def test_other_words_tell_no_window(text: str) -> None:
-    assert window_told(text) is None
+    assert parse_window(text) is None
 
 
 @pytest.mark.parametrize("text", [text for text, _ in SAID])
@@ -104,7 +104,7 @@ def test_they_all_mean_that_the_conversation_is_too_long(text: str, status: int,
     with ModelServer({"status": status, "message": text}) as server, pytest.raises(ModelError) as caught:
         play(Provider("openai").at(server), [user("hi")])
     assert (caught.value.kind, caught.value.transient) == ("context", False)
-    assert window_told(str(caught.value)) == window_told(text)
+    assert parse_window(str(caught.value)) == parse_window(text)
 
 
 def test_a_request_above_the_tokens_of_a_minute_is_too_long_and_many_requests_are_not(play: Play) -> None:

@@ -12,7 +12,7 @@ from agentkit import DefinitionError, JsonAgent, tool
 from agentkit.core.errors import LimitExceeded
 from agentkit.core.messages import ToolCall, Usage, assistant
 from agentkit.engine.model import Reply
-from agentkit.policies.budget import Limits, Purse, Spent
+from agentkit.policies.budget import Budget, Limits, Spent
 from agentkit.sessions.journal import Journal, JournalError, runs
 from agentkit.sessions.journal.steps import time_and_calls
 from agentkit.sessions.journal.store import _open, store_at
@@ -73,8 +73,8 @@ class TestLimits:
             after, _ = time_and_calls(store, run_id)
         assert calls == 3
         assert after == pytest.approx(before, abs=0.5)
-        purse = Purse(Limits(seconds=10), before=Spent(seconds=8))
-        assert 1 < purse.seconds_left(is_last=True) <= 2
+        budget = Budget(Limits(seconds=10), before=Spent(seconds=8))
+        assert 1 < budget.seconds_left(is_last=True) <= 2
 
     def test_a_run_whose_time_was_over_has_none_when_it_goes_on(self, world, path, run_id):
         with store_at(path) as store:
