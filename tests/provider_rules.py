@@ -1,6 +1,6 @@
 """What three providers refuse in a conversation, written from their documentation, on what goes over the wire.
 
-Each `..._problems` takes messages as `agentkit.models.litellm.requests.conversation` sends them to litellm and says what is wrong
+Each `..._problems` takes messages as `agentkit.models.litellm.requests.prepare_messages` sends them to litellm and says what is wrong
 with them; an empty list is a conversation that the provider answers.  `anthropic_body` and `gemini_body` do what
 litellm does on the way: the system prompt apart, messages of one side joined, results in the user's turn.
 Sources: OpenAI "Create chat completion" and its errors; Anthropic "Messages", "Tool use", "Extended thinking" and

@@ -19,17 +19,17 @@ from typing import Any
 from ..core.errors import ModelError, ModelErrorKind
 from ..core.messages import Message, ToolCall, assistant
 from ..engine.model import Delta, Model, Reply, Request, TextDelta
-from .scripted import deltas
+from .scripted import split_deltas
 
 Calls = list[dict[str, Any]]
 """A message's `tool_calls`."""
 TEXT = "text instead of a call"
-MOST_USELESS = 2
+MAX_USELESS_REPLIES = 2
 """Replies in a row without any use that chaos adds; more would end a run, as they should."""
 
 
 @dataclass(frozen=True, slots=True)
-class Injected:
+class InjectedFault:
     """A fault that was injected: into which request (from 1 on), and which."""
 
     request: int
@@ -51,7 +51,7 @@ class ChaoticModel:
     """What `chaos` makes of a model; `injected` lists the faults so far."""
 
     def __init__(self, model: Model, seed: int, rate: float) -> None:
-        self.injected: list[Injected] = []
+        self.injected: list[InjectedFault] = []
         self._model = model
         self._rate = rate
         self._chance = random.Random(seed)
@@ -65,28 +65,28 @@ class ChaoticModel:
 
     def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
         """Answer `request`, or fail to, blocking."""
-        fault = self._drawn(request)
+        fault = self._draw_fault(request)
         if fault in INSTEAD:
-            yield from self._instead(fault, request)
+            yield from self._play_fault(fault, request)
             return
-        time.sleep(SILENCE if fault == "silence" else 0)
+        time.sleep(SILENCE_SECONDS if fault == "silence" else 0)
         with closing(self._model.ask(request)) as pieces:
             for piece in pieces:
-                yield self._garbled(fault, piece) if isinstance(piece, Reply) else piece
+                yield self._garble(fault, piece) if isinstance(piece, Reply) else piece
 
     async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
         """Answer `request`, or fail to, on the running event loop."""
-        fault = self._drawn(request)
+        fault = self._draw_fault(request)
         if fault in INSTEAD:
-            for piece in self._instead(fault, request):
+            for piece in self._play_fault(fault, request):
                 yield piece
             return
-        await asyncio.sleep(SILENCE if fault == "silence" else 0)
+        await asyncio.sleep(SILENCE_SECONDS if fault == "silence" else 0)
         async with aclosing(self._model.aask(request)) as pieces:
             async for piece in pieces:
-                yield self._garbled(fault, piece) if isinstance(piece, Reply) else piece
+                yield self._garble(fault, piece) if isinstance(piece, Reply) else piece
 
-    def _drawn(self, request: Request) -> str:
+    def _draw_fault(self, request: Request) -> str:
         """The fault of this request; "" for none."""
         self._asked += 1
         if self._chance.random() >= self._rate:
@@ -94,14 +94,14 @@ class ChaoticModel:
         fault = self._chance.choice(FAULTS)
         if fault in USELESS:
             talks = request.messages[-1]["role"] != "tool" or request.tool_choice != "auto"  # a text would be an answer
-            if not request.tools or self._useless >= MOST_USELESS or (fault == TEXT and talks):
+            if not request.tools or self._useless >= MAX_USELESS_REPLIES or (fault == TEXT and talks):
                 return ""
             self._useless += 1
         if fault in INSTEAD or fault == "silence":
-            self.injected.append(Injected(self._asked, fault))
+            self.injected.append(InjectedFault(self._asked, fault))
         return fault
 
-    def _instead(self, fault: str, request: Request) -> Iterator[Delta | Reply]:
+    def _play_fault(self, fault: str, request: Request) -> Iterator[Delta | Reply]:
         """An error, or a reply that the model never wrote."""
         made = INSTEAD[fault](self._chance, request)
         if isinstance(made, ModelError):
@@ -109,76 +109,76 @@ class ChaoticModel:
                 yield TextDelta("Let me")
             raise made
         if request.stream:
-            yield from deltas(made.message)
+            yield from split_deltas(made.message)
         yield made
 
-    def _garbled(self, fault: str, reply: Reply) -> Reply:
+    def _garble(self, fault: str, reply: Reply) -> Reply:
         """The model's reply, its form garbled if it has calls."""
         self._useless = 0
         calls = reply.message.get("tool_calls")
         if not calls or fault not in GARBLED:
             return reply
-        self.injected.append(Injected(self._asked, fault))
+        self.injected.append(InjectedFault(self._asked, fault))
         return GARBLED[fault](reply, [{**call, "function": dict(call["function"])} for call in calls])
 
 
-def _error(kind: ModelErrorKind, status: int | None, _chance: random.Random, _request: Request) -> ModelError:
+def _make_error(kind: ModelErrorKind, status: int | None, _chance: random.Random, _request: Request) -> ModelError:
     return ModelError(f"chaos: {kind}", kind=kind, status=status, transient=True, retry_after=0.0)
 
 
-def _said(message: Message, finish_reason: str = "stop") -> Reply:
+def _make_reply(message: Message, finish_reason: str = "stop") -> Reply:
     return Reply(message, finish_reason=finish_reason)
 
 
-def _called(name: str, arguments: str, finish_reason: str = "tool_calls") -> Reply:
-    return _said(assistant(None, [ToolCall("", name, arguments)]), finish_reason)
+def _make_call(name: str, arguments: str, finish_reason: str = "tool_calls") -> Reply:
+    return _make_reply(assistant(None, [ToolCall("", name, arguments)]), finish_reason)
 
 
-def _any_tool(chance: random.Random, request: Request) -> str:
+def _pick_tool(chance: random.Random, request: Request) -> str:
     return chance.choice(sorted(request.tools))
 
 
-SILENCE = 0.02
+SILENCE_SECONDS = 0.02
 Instead = Callable[[random.Random, Request], Reply | ModelError]
 ERRORS: dict[str, Instead] = {
-    "server error": partial(_error, "server", 503),
-    "rate limit": partial(_error, "rate_limit", 429),
-    "lost connection": partial(_error, "connection", None),
-    "timeout": partial(_error, "timeout", None),
+    "server error": partial(_make_error, "server", 503),
+    "rate limit": partial(_make_error, "rate_limit", 429),
+    "lost connection": partial(_make_error, "connection", None),
+    "timeout": partial(_make_error, "timeout", None),
 }
 USELESS: dict[str, Instead] = {
-    "empty reply": lambda *_: _said(assistant()),
-    TEXT: lambda *_: _said(assistant("Let me think about that first.")),
-    "unknown tool": lambda chance, _: _called(f"tool_{chance.randrange(1000)}_of_chaos", "{}"),
-    "broken arguments": lambda chance, request: _called(_any_tool(chance, request), '{"chaos": "'),
-    "no object": lambda chance, request: _called(_any_tool(chance, request), '[["chaos"], 7]'),
-    "cut-off call": lambda chance, request: _called(_any_tool(chance, request), '{"chaos": "', "length"),
+    "empty reply": lambda *_: _make_reply(assistant()),
+    TEXT: lambda *_: _make_reply(assistant("Let me think about that first.")),
+    "unknown tool": lambda chance, _: _make_call(f"tool_{chance.randrange(1000)}_of_chaos", "{}"),
+    "broken arguments": lambda chance, request: _make_call(_pick_tool(chance, request), '{"chaos": "'),
+    "no object": lambda chance, request: _make_call(_pick_tool(chance, request), '[["chaos"], 7]'),
+    "cut-off call": lambda chance, request: _make_call(_pick_tool(chance, request), '{"chaos": "', "length"),
 }
 INSTEAD = ERRORS | USELESS
 """What stands in for a reply."""
 
 
-def _with_calls(reply: Reply, calls: Sequence[dict[str, Any]]) -> Reply:
+def _replace_calls(reply: Reply, calls: Sequence[dict[str, Any]]) -> Reply:
     return replace(reply, message={**reply.message, "tool_calls": list(calls)})
 
 
-def _with_keys(reply: Reply, calls: Calls, **keys: Any) -> Reply:
-    return _with_calls(reply, [{**call, **keys} for call in calls])
+def _set_call_keys(reply: Reply, calls: Calls, **keys: Any) -> Reply:
+    return _replace_calls(reply, [{**call, **keys} for call in calls])
 
 
-def _rewritten(reply: Reply, calls: Calls, key: str, form: str) -> Reply:
+def _format_function(reply: Reply, calls: Calls, key: str, form: str) -> Reply:
     for call in calls:
         call["function"][key] = form.format(call["function"][key])
-    return _with_calls(reply, calls)
+    return _replace_calls(reply, calls)
 
 
 GARBLED: dict[str, Callable[[Reply, Calls], Reply]] = {
-    "same ids": partial(_with_keys, id="call_0"),
-    "no ids": partial(_with_keys, id=None),
-    "empty ids": partial(_with_keys, id=""),
-    "calls made twice": lambda reply, calls: _with_calls(reply, [*calls, *calls]),
-    "prefixed names": partial(_rewritten, key="name", form="functions.{}"),
-    "fenced arguments": partial(_rewritten, key="arguments", form="```json\n{}\n```"),
+    "same ids": partial(_set_call_keys, id="call_0"),
+    "no ids": partial(_set_call_keys, id=None),
+    "empty ids": partial(_set_call_keys, id=""),
+    "calls made twice": lambda reply, calls: _replace_calls(reply, [*calls, *calls]),
+    "prefixed names": partial(_format_function, key="name", form="functions.{}"),
+    "fenced arguments": partial(_format_function, key="arguments", form="```json\n{}\n```"),
     "odd finish reason": lambda reply, _: replace(reply, finish_reason="eos"),
     "no finish reason": lambda reply, _: replace(reply, finish_reason=None),
 }

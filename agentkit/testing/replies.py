@@ -25,13 +25,13 @@ from .wires import Json
 ScriptedReply: TypeAlias = str | int | Json | Callable[[Json], Any]
 
 
-def flat(replies: Iterable[ScriptedReply | list[ScriptedReply]]) -> Iterator[ScriptedReply]:
+def flatten(replies: Iterable[ScriptedReply | list[ScriptedReply]]) -> Iterator[ScriptedReply]:
     """The replies one by one, also those that stand in a list."""
     for reply in replies:
         yield from reply if isinstance(reply, list) else [reply]
 
 
-def as_dict(reply: str | int | Json) -> Json:
+def to_dict(reply: str | int | Json) -> Json:
     """The reply in its long form."""
     if isinstance(reply, str):
         return {"content": reply}

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.messages import Message, ToolCall, Usage, assistant
 from ..engine.model import Delta, Reply, Request, TextDelta, ToolCallDelta
-from .wires.reply import words
+from .wires.reply import split_words
 
 
 def call(name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -69,9 +69,9 @@ class ScriptedModel:
 
     def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
         """Play the next reply of the script."""
-        reply = self._next(request)
+        reply = self._next_reply(request)
         if request.stream:
-            yield from deltas(reply.message)
+            yield from split_deltas(reply.message)
         yield reply
 
     async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
@@ -85,7 +85,7 @@ class ScriptedModel:
         if rest:
             raise AssertionError(f"{len(rest)} scripted replies were never asked for; the next is {rest[0]!r}")
 
-    def _next(self, request: Request) -> Reply:
+    def _next_reply(self, request: Request) -> Reply:
         place = len(self.requests)
         self.requests.append(replace(request, messages=list(request.messages)))
         if place >= len(self.script):
@@ -98,10 +98,10 @@ class ScriptedModel:
         if isinstance(entry, Reply):
             return entry
         reason = entry.get("finish_reason") if isinstance(entry, Mapping) else None
-        return Reply(_message(entry, place), Usage(requests=1), reason, self.name)
+        return Reply(_build_message(entry, place), Usage(requests=1), reason, self.name)
 
 
-def _message(entry: Any, place: int) -> Message:
+def _build_message(entry: Any, place: int) -> Message:
     if isinstance(entry, str):
         return assistant(entry)
     if not isinstance(entry, Mapping):
@@ -117,10 +117,10 @@ def _message(entry: Any, place: int) -> Message:
     return assistant(entry.get("content"), calls)
 
 
-def deltas(message: Message) -> Iterator[Delta]:
+def split_deltas(message: Message) -> Iterator[Delta]:
     """The pieces in which a message is streamed."""
-    for word in words(message["content"] or ""):
+    for word in split_words(message["content"] or ""):
         yield TextDelta(word)
     for index, call in enumerate(message.get("tool_calls") or ()):
-        for piece in words(call["function"]["arguments"]) or [""]:
+        for piece in split_words(call["function"]["arguments"]) or [""]:
             yield ToolCallDelta(index, call["function"]["name"], piece)

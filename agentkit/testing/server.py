@@ -15,12 +15,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import zip_longest
 from typing import Any
 
-from .replies import ScriptedReply, as_dict, flat
-from .strict import Invalid, Judge, parsed
-from .wires import Json, Wire, wire_of
+from .replies import ScriptedReply, flatten, to_dict
+from .strict import Invalid, RequestChecker, parse_body
+from .wires import Json, Wire, find_wire
 
 _BASES = {"openai": "/v1", "groq": "/openai/v1"}
-_LONGEST_WAIT = 60.0
+_MAX_WAIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class ModelServer:
         self.violations: list[str] = []
         self.hung_up = 0
         self.closing = threading.Event()
-        self._replies = flat(replies)
-        self._judge = Judge() if strict else None
+        self._replies = flatten(replies)
+        self._checker = RequestChecker() if strict else None
         self._lock = threading.Lock()
         self._opens_after = opens_after
         self._http = _Server(("127.0.0.1", 0), _Handler, bind_and_activate=False)
@@ -75,7 +75,7 @@ class ModelServer:
     def play(self, *replies: ScriptedReply | list[ScriptedReply]) -> None:
         """Go on with these replies, whatever is left of those before."""
         with self._lock:
-            self._replies = flat(replies)
+            self._replies = flatten(replies)
 
     def __enter__(self) -> "ModelServer":
         threading.Thread(target=self._serve, daemon=True).start()
@@ -92,12 +92,12 @@ class ModelServer:
             self._http.server_activate()
         self._http.serve_forever(0.01)
 
-    def take(self, path: str, headers: dict[str, str], data: bytes, wire: Wire) -> tuple[RecordedRequest, Json]:
+    def accept(self, path: str, headers: dict[str, str], data: bytes, wire: Wire) -> tuple[RecordedRequest, Json]:
         """Record a request; returns it, and the reply to it as a dict: the script's next one, or that it is refused."""
-        body, refusal = self._judged(data, wire)
+        body, refusal = self._validate(data, wire)
         request = RecordedRequest(path, headers, body)
         with self._lock:
-            _share(request, self.requests[-1:])
+            _share_messages(request, self.requests[-1:])
             self.requests.append(request)
             number = len(self.requests)
             if refusal is None:
@@ -107,28 +107,28 @@ class ModelServer:
                 reply = {"status": 400, "message": str(refusal), "param": refusal.place or None}
         if callable(reply):
             reply = reply(body)
-        return request, {"turn": number, **as_dict(reply)}
+        return request, {"turn": number, **to_dict(reply)}
 
-    def whole(self, reply: Json, request: RecordedRequest, wire: Wire) -> Json:
+    def build_reply(self, reply: Json, request: RecordedRequest, wire: Wire) -> Json:
         """The reply in the provider's format; what has to come back of it is kept in mind."""
-        whole = wire.whole(reply, _model(request))
-        if self._judge is not None:
-            self._judge.learn(wire.name, whole)
+        whole = wire.build_reply(reply, _find_model_name(request))
+        if self._checker is not None:
+            self._checker.remember(wire.name, whole)
         return whole
 
-    def _judged(self, data: bytes, wire: Wire) -> tuple[Any, Invalid | None]:
+    def _validate(self, data: bytes, wire: Wire) -> tuple[Any, Invalid | None]:
         """The body of a request, and why the provider refuses it, if it does."""
         body = None
         try:
-            body = parsed(data or b"{}")
-            if self._judge is not None:
-                self._judge.check(wire.name, body)
+            body = parse_body(data or b"{}")
+            if self._checker is not None:
+                self._checker.check(wire.name, body)
         except Invalid as invalid:
             return body, invalid
         return body, None
 
 
-def _share(request: RecordedRequest, before: list[RecordedRequest]) -> None:
+def _share_messages(request: RecordedRequest, before: list[RecordedRequest]) -> None:
     """Let a request hold the messages that stood in the one before, not copies: conversations grow by repeating all."""
     for earlier in before:
         for key in ("messages", "contents", "tools"):
@@ -137,7 +137,7 @@ def _share(request: RecordedRequest, before: list[RecordedRequest]) -> None:
                 new[:] = [same if same == other else other for same, other in zip_longest(old[: len(new)], new)]
 
 
-def _model(request: RecordedRequest) -> str:
+def _find_model_name(request: RecordedRequest) -> str:
     """The model that a request names: in its body, or (Gemini) in its path."""
     return str(request.body.get("model") or request.path.rpartition("/")[2].partition(":")[0])
 
@@ -163,47 +163,50 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing is printed."""
 
     def do_POST(self) -> None:
-        server, data = self.server.model_server, self._received()
+        server, data = self.server.model_server, self._read_body()
         headers = {key.lower(): value for key, value in self.headers.items()}
-        wire = wire_of(self.path.partition("?")[0])
+        wire = find_wire(self.path.partition("?")[0])
         if wire is None:
             server.requests.append(RecordedRequest(self.path, headers, None))
             self._send(404, {"error": {"message": f"no provider listens at {self.path}"}}, {})
             return
-        request, reply = server.take(self.path, headers, data, wire)
+        request, reply = server.accept(self.path, headers, data, wire)
         if "wait" in reply:
-            reply["wait"].wait(_LONGEST_WAIT)
-        self._rest(reply.get("delay", 0))
+            reply["wait"].wait(_MAX_WAIT_SECONDS)
+        self._wait(reply.get("delay", 0))
         if reply.get("reset") is True:
             self._reset()
         elif "body" in reply or "status" in reply:
             status = reply.get("status", 200)
-            error = wire.error(status, {"message": "scripted error", **reply})
+            error = wire.build_error(status, {"message": "scripted error", **reply})
             self._send(status, reply.get("body", error), reply)
         else:
-            self._reply(reply, request, wire)
+            self._send_reply(reply, request, wire)
 
-    def _reply(self, reply: Json, request: RecordedRequest, wire: Wire) -> None:
-        whole = self.server.model_server.whole(reply, request, wire)
+    def _send_reply(self, reply: Json, request: RecordedRequest, wire: Wire) -> None:
+        whole = self.server.model_server.build_reply(reply, request, wire)
         if request.body.get("stream", "stream" in self.path.partition(":")[2]) is True:
-            pieces = list(wire.pieces(reply, _model(request)))
+            pieces = list(wire.build_pieces(reply, _find_model_name(request)))
             self._begin(200, {"Content-Type": wire.content_type, "Transfer-Encoding": "chunked"})
             if "error" in reply:
-                pieces = [*pieces[: _halfway(pieces, reply)], wire.broken({"message": reply["error"]})]
+                pieces = [
+                    *pieces[: _fault_position(pieces, reply)],
+                    wire.build_stream_error({"message": reply["error"]}),
+                ]
                 reply = {}
             frames = [b"%x\r\n%b\r\n" % (len(data), data) for data in map(str.encode, pieces)]
             self._write(frames, reply, end=b"0\r\n\r\n")
         elif "error" in reply:
-            self._send(200, wire.error(500, {"message": reply["error"]}), reply)
+            self._send(200, wire.build_error(500, {"message": reply["error"]}), reply)
         else:
             self._send(200, whole, reply)
 
-    def _received(self) -> bytes:
+    def _read_body(self) -> bytes:
         if self.headers.get("Transfer-Encoding") != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        return b"".join(self._received_chunks())
+        return b"".join(self._read_chunks())
 
-    def _received_chunks(self) -> Iterator[bytes]:
+    def _read_chunks(self) -> Iterator[bytes]:
         while size := int(self.rfile.readline(), 16):
             yield self.rfile.read(size)
             self.rfile.readline()
@@ -225,20 +228,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _write(self, frames: list[bytes], reply: Json, *, end: bytes = b"") -> None:
         """Send a body piece by piece, with the reply's fault in the middle; `end` tells the client that it is whole."""
-        halfway = _halfway(frames, reply)
+        halfway = _fault_position(frames, reply)
         for number, frame in enumerate(frames):
             if number == halfway:
-                self._rest(reply.get("stall", 0))
+                self._wait(reply.get("stall", 0))
                 if reply.get("reset"):
                     self._reset()
                     return
                 if reply.get("cut"):
                     break
-            self._rest(reply.get("pace", 0))
+            self._wait(reply.get("pace", 0))
             self.wfile.write(frame)
         self.wfile.write(end)
 
-    def _rest(self, seconds: float) -> None:
+    def _wait(self, seconds: float) -> None:
         """Be silent for a while, but not for longer than the server lives."""
         self.server.model_server.closing.wait(seconds)
 
@@ -249,6 +252,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
 
-def _halfway(pieces: list[Any], reply: Json) -> int:
+def _fault_position(pieces: list[Any], reply: Json) -> int:
     """How many pieces go before a fault."""
     return int(reply.get("after", len(pieces) // 2))

@@ -1,15 +1,15 @@
 """The judge of requests: as strict as the providers themselves, so that what passes here passes there."""
 
 from .rules import anthropic, gemini, openai
-from .rules.invalid import Invalid, Json, parsed
+from .rules.invalid import Invalid, Json, parse_body
 
-__all__ = ["Invalid", "Judge", "parsed"]
+__all__ = ["Invalid", "RequestChecker", "parse_body"]
 
 _CHECKS = {"openai": openai.check, "anthropic": anthropic.check, "gemini": gemini.check}
-_LEARNS = {"anthropic": anthropic.learn, "gemini": gemini.learn}
+_REMEMBERS = {"anthropic": anthropic.remember, "gemini": gemini.remember}
 
 
-class Judge:
+class RequestChecker:
     """Judges the requests to one server by the rules of the wire they came on.
 
     It remembers what replies brought that has to come back unchanged: thinking blocks and signatures.
@@ -26,7 +26,7 @@ class Judge:
         except (AttributeError, KeyError, IndexError, TypeError) as error:
             raise Invalid(f"The request has not the documented form: {type(error).__name__}: {error}") from error
 
-    def learn(self, wire: str, reply: Json) -> None:
+    def remember(self, wire: str, reply: Json) -> None:
         """Take note of a whole reply, in the provider's format."""
-        if wire in _LEARNS:
-            _LEARNS[wire](reply, self._issued)
+        if wire in _REMEMBERS:
+            _REMEMBERS[wire](reply, self._issued)

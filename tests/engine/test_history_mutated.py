@@ -12,8 +12,8 @@ from provider_rules import anthropic_body, anthropic_problems, gemini_body, gemi
 
 from agentkit.core.messages import ToolCall, assistant, pending_calls, system, tool_message, user
 from agentkit.engine.history import check_history, repair_history, split_groups
-from agentkit.models.litellm.model import _litellm
-from agentkit.models.litellm.requests import conversation
+from agentkit.models.litellm.model import _load_litellm
+from agentkit.models.litellm.requests import prepare_messages
 
 A, B = ToolCall("a", "add", '{"x": 1}'), ToolCall("b", "sub", '{"x": 2}')
 ASKED = [system("s"), user("q")]
@@ -154,7 +154,7 @@ REFUSALS = {
 
 def problems(history: list[dict[str, Any]]) -> list[str]:
     """What the three providers say to a conversation that is sent as it is."""
-    return [text for provider, refusals in REFUSALS.items() for text in refusals(conversation(history, provider))]
+    return [text for provider, refusals in REFUSALS.items() for text in refusals(prepare_messages(history, provider))]
 
 
 @settings(deadline=None, max_examples=500, suppress_health_check=[HealthCheck.too_slow])
@@ -273,21 +273,21 @@ def test_the_rules_of_the_providers_are_rules(provider):
         ],
     }[provider]
     for history in bad:
-        assert REFUSALS[provider](conversation(history, provider)), history
+        assert REFUSALS[provider](prepare_messages(history, provider)), history
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(mutated())
 def test_repaired_conversations_pass_through_litellm_and_come_out_as_the_providers_want_them(history):
-    _litellm()  # its import, without a word
+    _load_litellm()  # its import, without a word
     from litellm.litellm_core_utils.prompt_templates.factory import anthropic_messages_pt
     from litellm.llms.vertex_ai.gemini.transformation import _gemini_convert_messages_with_history
 
     repaired = [*repair_history(history), user("go on")]
-    said = [message for message in conversation(repaired, "anthropic") if message["role"] != "system"]
+    said = [message for message in prepare_messages(repaired, "anthropic") if message["role"] != "system"]
     turns = anthropic_messages_pt(copy.deepcopy(said), "claude-sonnet-4-5", "anthropic")
     assert anthropic_problems({"messages": turns}) == []
     assert "[System: Empty message" not in json.dumps(turns)
-    said = [message for message in conversation(repaired, "gemini") if message["role"] != "system"]
+    said = [message for message in prepare_messages(repaired, "gemini") if message["role"] != "system"]
     contents = _gemini_convert_messages_with_history(copy.deepcopy(said), model="gemini-3-pro-preview")
     assert gemini_problems({"contents": contents}) == []

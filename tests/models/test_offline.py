@@ -14,7 +14,7 @@ from agentkit import JsonAgent, NoAnswer
 from agentkit.core.messages import ToolCall, assistant, calls_of, system, tool_message, user
 from agentkit.engine.model import Reply, Request
 from agentkit.models.offline import OfflineModel, plan
-from agentkit.models.offline.model import Answered, answer_arguments, answer_text
+from agentkit.models.offline.model import AnsweredCall, compose_text
 from agentkit.tools.final_answer import make_answer_tool
 from agentkit.tools.registry import ToolRegistry, make_tool
 
@@ -309,7 +309,7 @@ def test_a_missing_argument_is_named():
 
 
 def test_a_long_result_is_cut_at_a_word():
-    text = answer_text([Answered("read", {}, "word " * 1000)], {}, ["read"])
+    text = compose_text([AnsweredCall("read", {}, "word " * 1000)], {}, ["read"])
     assert len(text) < 2100
     assert text.endswith("word ...")
 

@@ -11,9 +11,9 @@ from play import WORLDS, Play, Sleeps, call, calls, final
 from agentkit import JsonAgent, RunError, Session
 from agentkit.core.messages import user
 from agentkit.engine.model import Request
-from agentkit.models.litellm.requests import conversation
+from agentkit.models.litellm.requests import prepare_messages
 from agentkit.testing import ScriptedModel, chaos
-from agentkit.testing.faulty_model import FAULTS, MOST_USELESS, USELESS
+from agentkit.testing.faulty_model import FAULTS, MAX_USELESS_REPLIES, USELESS
 from agentkit.testing.rules import openai
 from agentkit.tools.registry import ToolRegistry
 
@@ -28,7 +28,7 @@ SCRIPT = [calls(call("double", {"n": 1}), call("double", {"n": 2})), calls(call(
 
 def check(history: Any) -> None:
     """Raise if OpenAI would refuse the conversation."""
-    openai.check({"model": "m", "messages": conversation(history, "openai")}, {})
+    openai.check({"model": "m", "messages": prepare_messages(history, "openai")}, {})
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -86,7 +86,7 @@ def test_useless_replies_do_not_pile_up():
     for before, after in pairwise(useless):
         in_a_row = in_a_row + 1 if after == before + 1 else 1
         longest = max(longest, in_a_row)
-    assert 1 < longest <= MOST_USELESS
+    assert 1 < longest <= MAX_USELESS_REPLIES
 
 
 def test_a_model_without_tools_is_never_made_to_call_one():

@@ -19,25 +19,25 @@ from typing import Any
 from ...core.errors import ModelError, ModelErrorKind
 from ...core.masking import iterate_causes, mask, mask_exception
 
-_CONTEXT = re.compile(
+_CONTEXT_ERROR = re.compile(
     r"context[ _](length|window|limit)|maximum (context|prompt length|model length)|too many tokens"
     r"|(prompt|input) is too long|input length exceeds|reduce the length|exceeds the maximum number of tokens"
     r"|available context size|`max_new_tokens` must be|`inputs` must have less",
     re.IGNORECASE,
 )
-_TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
+_REQUEST_TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
 """OpenAI and Groq, to a single request above the tokens per minute of the account: waiting does not help."""
 _NO_QUOTA = re.compile(r"insufficient_quota|credit balance is too low", re.IGNORECASE)
-_NO_KEY = re.compile(r"api[_ ]?key|credentials", re.IGNORECASE)
+_MISSING_KEY = re.compile(r"api[_ ]?key|credentials", re.IGNORECASE)
 _RETRY_DELAY = re.compile(r'"retryDelay":\s*"([\d.]+)s"')  # google.rpc.RetryInfo: Gemini sends no Retry-After header
-_UNREADABLE = re.compile(r"Error converting to valid response|Got unexpected response from Ollama")
+_UNREADABLE_REPLY = re.compile(r"Error converting to valid response|Got unexpected response from Ollama")
 _PREFIX = re.compile(r"^\s*(?:litellm\.)?(?:[A-Za-z_]*(?:Error|Exception|Timeout)(?::| -)|Error code: \d+ -)\s*")
-_LONGEST_MESSAGE = 500
+_MAX_MESSAGE_CHARS = 500
 
-_TIMEOUTS = {"Timeout", "APITimeoutError", "TimeoutException", "TimeoutError"}
-_TRANSPORT = {"TransportError", "ClientConnectionError", "ClientPayloadError", "ConnectionError"}
+_TIMEOUT_CLASSES = {"Timeout", "APITimeoutError", "TimeoutException", "TimeoutError"}
+_TRANSPORT_CLASSES = {"TransportError", "ClientConnectionError", "ClientPayloadError", "ConnectionError"}
 
-_KINDS: dict[int, ModelErrorKind] = {
+_KIND_BY_STATUS: dict[int, ModelErrorKind] = {
     401: "authentication",
     403: "authentication",
     404: "not_found",
@@ -49,7 +49,7 @@ _KINDS: dict[int, ModelErrorKind] = {
 _TRANSIENT_STATUS = {408, 409, 425, 429}
 
 
-def model_error(
+def convert_error(
     error: BaseException,
     *,
     model: str,
@@ -64,12 +64,12 @@ def model_error(
     chain of causes, but is none).  The causes keep their class and their text, without secrets and without their
     tracebacks: the variables in litellm's frames hold the key, and some loggers print the variables of every frame.
     """
-    chain = list(_chain(error, outer))
+    chain = list(_iter_chain(error, outer))
     links = [link for link in chain if type(link).__name__ != "MidStreamFallbackError"] or chain  # a mere wrapping
-    kind, transient = _judge(links, begun)
-    status = _status(links)
-    text = mask(_explain(links, body))[:_LONGEST_MESSAGE]
-    retry_after = _retry_after(links)
+    kind, transient = _classify(links, begun)
+    status = _find_status(links)
+    text = mask(_explain(links, body))[:_MAX_MESSAGE_CHARS]
+    retry_after = _find_retry_after(links)
     mask_exception(error, outer=outer)
     for link in iterate_causes(error, outer):
         link.__traceback__ = None
@@ -77,7 +77,7 @@ def model_error(
     return ModelError(text, kind=kind, status=status, transient=transient, retry_after=retry_after)
 
 
-def _chain(error: BaseException | None, outer: BaseException | None) -> Iterator[BaseException]:
+def _iter_chain(error: BaseException | None, outer: BaseException | None) -> Iterator[BaseException]:
     """The error, what it wraps, and so on, outermost first."""
     seen: set[int] = set()
     while error is not None and error is not outer and id(error) not in seen:
@@ -88,60 +88,60 @@ def _chain(error: BaseException | None, outer: BaseException | None) -> Iterator
         error = inner or error.__cause__ or error.__context__
 
 
-def _judge(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, bool]:
+def _classify(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, bool]:
     """The kind of failure, and whether the same request can succeed later."""
-    status = _status(links)
-    text = "\n".join([*map(str, links), *_bodies(links)])
+    status = _find_status(links)
+    text = "\n".join([*map(str, links), *_iter_bodies(links)])
     names = {base.__name__ for link in links for base in type(link).__mro__}
     # The first lines only: litellm puts tracebacks into its texts, whose source lines know of context windows too.
-    told = "\n".join([*(str(link).partition("\n")[0] for link in links), *_bodies(links)])
-    is_overflow = _TOO_LARGE.search(told) or (status != 429 and _CONTEXT.search(told))
+    told = "\n".join([*(str(link).partition("\n")[0] for link in links), *_iter_bodies(links)])
+    is_overflow = _REQUEST_TOO_LARGE.search(told) or (status != 429 and _CONTEXT_ERROR.search(told))
     if is_overflow or "ContextWindowExceededError" in names:
         return "context", False
     if "ContentPolicyViolationError" in names:
         return "refused", False
-    if names & _TIMEOUTS:
+    if names & _TIMEOUT_CLASSES:
         return "timeout", True
-    if names & _TRANSPORT:
+    if names & _TRANSPORT_CLASSES:
         return "connection", True
-    if "JSONDecodeError" in names or _UNREADABLE.search(text):
+    if "JSONDecodeError" in names or _UNREADABLE_REPLY.search(text):
         return "server", True
-    if not begun and _headers(links) is None and not any(map(_is_error_in_reply, links)):
-        return _judge_unsent(text, names), False
+    if not begun and _find_headers(links) is None and not any(map(_is_error_in_reply, links)):
+        return _classify_unsent(text, names), False
     if status is None or status >= 500 or status < 300:
-        return _KINDS.get(status or 0, "server"), True
+        return _KIND_BY_STATUS.get(status or 0, "server"), True
     transient = status in _TRANSIENT_STATUS and not _NO_QUOTA.search(text)
-    return _KINDS.get(status, "server" if transient else "bad_request"), transient
+    return _KIND_BY_STATUS.get(status, "server" if transient else "bad_request"), transient
 
 
-def _judge_unsent(text: str, names: set[str]) -> ModelErrorKind:
+def _classify_unsent(text: str, names: set[str]) -> ModelErrorKind:
     """The kind of a failure without any reply of a server: nothing was sent."""
-    if "AuthenticationError" in names or _NO_KEY.search(text):
+    if "AuthenticationError" in names or _MISSING_KEY.search(text):
         return "authentication"
     return "bad_request" if "BadRequestError" in names else "internal"
 
 
-def _status(links: list[BaseException]) -> int | None:
+def _find_status(links: list[BaseException]) -> int | None:
     """The innermost HTTP status: what the provider sent; None where no reply came."""
     found = None
     for link in links:
-        status = getattr(_response(link) or link, "status_code", None)
+        status = getattr(_get_response(link) or link, "status_code", None)
         if isinstance(status, int) and 100 <= status < 600:
             found = status
-    return None if found == 500 and _headers(links) is None else found  # litellm says 500 when it knows of none
+    return None if found == 500 and _find_headers(links) is None else found  # litellm says 500 when it knows of none
 
 
-def _headers(links: list[BaseException]) -> dict[str, str] | None:
+def _find_headers(links: list[BaseException]) -> dict[str, str] | None:
     """The headers of the provider's reply, in lower case; None where no reply came."""
     for link in links:
-        for holder, name in ((link, "litellm_response_headers"), (link, "headers"), (_response(link), "headers")):
+        for holder, name in ((link, "litellm_response_headers"), (link, "headers"), (_get_response(link), "headers")):
             headers: Any = getattr(holder, name, None)
             if headers:  # raw provider errors hold empty ones when they had no reply
                 return {str(key).lower(): str(value) for key, value in dict(headers).items()}
     return None
 
 
-def _response(link: BaseException) -> Any:
+def _get_response(link: BaseException) -> Any:
     """The reply that an error of httpx or the OpenAI SDK is about; litellm's own errors hold invented ones."""
     is_real = type(link).__module__.startswith("openai") or "HTTPStatusError" in type(link).__name__
     return getattr(link, "response", None) if is_real else None
@@ -152,18 +152,18 @@ def _is_error_in_reply(link: BaseException) -> bool:
     return type(link) is Exception and hasattr(link, "status_code")
 
 
-def _bodies(links: list[BaseException]) -> Iterator[str]:
+def _iter_bodies(links: list[BaseException]) -> Iterator[str]:
     """What the provider wrote, as far as it was read."""
     for link in links:
         try:
-            yield str(_response(link).text)
+            yield str(_get_response(link).text)
         except (AttributeError, RuntimeError):  # no response; a stream that nobody read
             continue
 
 
-def _retry_after(links: list[BaseException]) -> float | None:
+def _find_retry_after(links: list[BaseException]) -> float | None:
     """Seconds to wait, from `Retry-After` (RFC 9110, 10.2.3: seconds or a date), its millisecond kin, or the body."""
-    headers = _headers(links) or {}
+    headers = _find_headers(links) or {}
     try:
         if milliseconds := headers.get("retry-after-ms"):
             return float(milliseconds) / 1000
@@ -174,26 +174,26 @@ def _retry_after(links: list[BaseException]) -> float | None:
             return max(0.0, parsedate_to_datetime(wait).timestamp() - time.time())
     except ValueError:
         return None
-    in_body = _RETRY_DELAY.search("\n".join([*map(str, links), *_bodies(links)]))
+    in_body = _RETRY_DELAY.search("\n".join([*map(str, links), *_iter_bodies(links)]))
     return float(in_body[1]) if in_body else None
 
 
 def _explain(links: list[BaseException], body: str | None) -> str:
     """One line that says what happened, in the provider's own words where it gave any."""
-    for text in [*_bodies(links), body or "", *map(str, links)]:
-        if words := _words(text):
+    for text in [*_iter_bodies(links), body or "", *map(str, links)]:
+        if words := _extract_message(text):
             return words
-    names = _TRANSPORT | _TIMEOUTS
+    names = _TRANSPORT_CLASSES | _TIMEOUT_CLASSES
     faults = [link for link in links if any(base.__name__ in names for base in type(link).__mro__)]
     told = faults[-1] if faults else next(filter(_is_error_in_reply, links), links[0])
     text = str(told) or str(getattr(told, "message", ""))
     while stripped := _PREFIX.match(text):
         text = text[stripped.end() :]
-    silence = "no answer in time" if type(told).__name__ in _TIMEOUTS else type(told).__name__
+    silence = "no answer in time" if type(told).__name__ in _TIMEOUT_CLASSES else type(told).__name__
     return next(iter(text.strip().splitlines()), "") or silence
 
 
-def _words(text: str) -> str:
+def _extract_message(text: str) -> str:
     """The message inside of a provider's JSON error body, if `text` is one."""
     start = text.find("{")
     if start < 0:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def pause_gc() -> Iterator[None]:
     """No garbage is looked for in the body, nor later in what it loaded, if that is most of all there is.
 
     Without collections 2,600 modules load a third faster; later, looking through all their objects again and again

@@ -1,7 +1,7 @@
 """The models of some hundred providers through litellm; the one file that imports it, inside the first request.
 
-litellm is asked for exactly one request at a time: no retries, no fallbacks, nothing printed, nothing fetched.  Whether
-and when to ask again is for the policies, who need to know each failure.
+Each call makes exactly one request: litellm's retries and fallbacks are off, it prints nothing and fetches nothing.
+The policies decide whether to repeat a request, and therefore need to see each failure.
 """
 
 import asyncio
@@ -20,17 +20,17 @@ from ...core.errors import ModelError
 from ...core.masking import MaskedDict
 from ...engine.history.size import TokenBounds
 from ...engine.model import Delta, Reply, Request
-from .errors import model_error
-from .fast_path import acompletion, completion, is_observed, unlogged
-from .importing import uncollected
-from .prices import prices_of
-from .raw_reply import Overheard
-from .replies import Route, whole_reply
-from .requests import account_headers, conversation
-from .stream_assembler import Assembler
-from .streams import Source, TimedClient
-from .thinking import compatible
-from .timeouts import Clock, Sign, awithin, within
+from .errors import convert_error
+from .fast_path import call_acompletion, call_completion, has_observers, silence_logging
+from .importing import pause_gc
+from .prices import find_prices
+from .raw_reply import RawReply
+from .replies import Route, read_reply
+from .requests import build_account_headers, prepare_messages
+from .stream_assembler import StreamAssembler
+from .streams import ChunkSource, TimedClient
+from .thinking import adjust_thinking
+from .timeouts import PieceTimer, Signal, alimit_time, limit_time
 from .tools import PreparedTools
 
 _QUIET_ENVIRONMENT = {
@@ -49,12 +49,12 @@ _importing = Lock()
 
 
 @cache
-def _litellm() -> Any:
+def _load_litellm() -> Any:
     """The litellm module, imported without a word and without a request; what the user set stays as it is."""
     with _importing:
         for name, value in _QUIET_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        with uncollected():
+        with pause_gc():
             import litellm
         litellm.suppress_debug_info = True  # advertisements on stdout
         litellm.disable_hf_tokenizer_download = True  # else streams of Llama models wait for Hugging Face
@@ -74,7 +74,7 @@ def begin_import() -> None:
 
     def work() -> None:
         with suppress(Exception):
-            _litellm()
+            _load_litellm()
 
     if "litellm" not in sys.modules:
         start_thread(work)
@@ -96,8 +96,8 @@ class LiteLLMModel:
         self._timeout = timeout
         self._tools = PreparedTools(strict=strict)
         self._options = MaskedDict(options)
-        self._known_route: Route | None = None
-        self._bounds = TokenBounds()
+        self._cached_route: Route | None = None
+        self._token_bounds = TokenBounds()
 
     @property
     def name(self) -> str:
@@ -112,62 +112,62 @@ class LiteLLMModel:
 
         The connection is closed when this generator is, also when nobody reads on.
         """
-        _litellm()
-        clock = Clock(self._timeout, request.timeout)
+        _load_litellm()
+        timer = PieceTimer(self._timeout, request.timeout)
         try:
-            yield from within(self._pieces(request), clock)
+            yield from limit_time(self._iter_pieces(request), timer)
         except TimeoutError as error:
-            raise self._late(request, clock) from error
+            raise self._timeout_error(request, timer) from error
 
     async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
         """Answer `request` on the running event loop, as `ask` does."""
         if "litellm" not in sys.modules:
-            await asyncio.to_thread(_litellm)  # some seconds that would stop everything else on this event loop
-        clock = Clock(self._timeout, request.timeout)
+            await asyncio.to_thread(_load_litellm)  # some seconds that would stop everything else on this event loop
+        timer = PieceTimer(self._timeout, request.timeout)
         try:
-            async with aclosing(awithin(self._apieces(request), clock)) as pieces:
+            async with aclosing(alimit_time(self._aiter_pieces(request), timer)) as pieces:
                 async for piece in pieces:
                     yield piece
         except TimeoutError as error:
-            raise self._late(request, clock) from error
+            raise self._timeout_error(request, timer) from error
 
-    def _pieces(self, request: Request) -> Generator[Delta | Reply | Sign, None, None]:
+    def _iter_pieces(self, request: Request) -> Generator[Delta | Reply | Signal, None, None]:
         """What comes in answer to `request`."""
-        outer, answer, heard = sys.exception(), None, Overheard()
+        outer, answer, raw = sys.exception(), None, RawReply()
         try:
-            provider = self._route().provider
-            answer = completion(_litellm(), self._arguments(request, heard, awaited=False), provider)
+            provider = self._resolve_route().provider
+            answer = call_completion(_load_litellm(), self._arguments(request, raw, is_async=False), provider)
             if not request.stream:
-                yield whole_reply(answer, self._route(), heard.body)
+                yield read_reply(answer, self._resolve_route(), raw.body)
                 return
-            source, assembler = self._opened(answer, request)
+            source, assembler = self._open_stream(answer, request)
             with closing(source):
                 for chunk in source.chunks():
-                    yield from assembler.take(chunk)
-                yield assembler.reply(source)
+                    yield from assembler.add(chunk)
+                yield assembler.build_reply(source)
         except ModelError:
             raise
         except Exception as error:
-            raise self._failure(error, outer, heard, begun=answer is not None) from error
+            raise self._convert_error(error, outer, raw, begun=answer is not None) from error
 
-    async def _apieces(self, request: Request) -> AsyncGenerator[Delta | Reply | Sign, None]:
-        outer, answer, heard = sys.exception(), None, Overheard()
+    async def _aiter_pieces(self, request: Request) -> AsyncGenerator[Delta | Reply | Signal, None]:
+        outer, answer, raw = sys.exception(), None, RawReply()
         try:
-            provider = self._route().provider
-            answer = await acompletion(_litellm(), self._arguments(request, heard, awaited=True), provider)
+            provider = self._resolve_route().provider
+            answer = await call_acompletion(_load_litellm(), self._arguments(request, raw, is_async=True), provider)
             if not request.stream:
-                yield whole_reply(answer, self._route(), heard.body)
+                yield read_reply(answer, self._resolve_route(), raw.body)
                 return
-            source, assembler = self._opened(answer, request)
+            source, assembler = self._open_stream(answer, request)
             async with aclosing(source):
                 async for chunk in await source.achunks():
-                    for piece in assembler.take(chunk):
+                    for piece in assembler.add(chunk):
                         yield piece
-                yield assembler.reply(source)
+                yield assembler.build_reply(source)
         except ModelError:
             raise
         except Exception as error:
-            raise self._failure(error, outer, heard, begun=answer is not None) from error
+            raise self._convert_error(error, outer, raw, begun=answer is not None) from error
 
     def worst_case(self, request: Request) -> float | None:
         """The dollars that `request` can cost at most; None where a price, or the longest reply, is not known.
@@ -177,60 +177,62 @@ class LiteLLMModel:
         scripts.  The reply is taken to be as long as it may be: say `max_tokens` to make that less.
         """
         try:
-            prices = self._route().prices
+            prices = self._resolve_route().prices
         except ModelError:  # the request itself will tell why
             return None
         if prices is None:
             return None
-        longest = next(iter(self._length(request).values()), prices.max_output_tokens)
-        return None if longest is None else prices.most(self._bounds.tokens(request), longest)
+        longest = next(iter(self._reply_limit(request).values()), prices.max_output_tokens)
+        return None if longest is None else prices.max_cost(self._token_bounds.tokens(request), longest)
 
-    def _late(self, request: Request, clock: Clock) -> ModelError:
+    def _timeout_error(self, request: Request, timer: PieceTimer) -> ModelError:
         text = f"nothing came for {self._timeout:g} s"
-        if clock.is_over:
+        if timer.is_over:
             text = f"no complete answer within {request.timeout:g} s"
         return ModelError(f"{self._name}: {text}", kind="timeout", transient=True)
 
-    def _opened(self, stream: Any, request: Request) -> tuple[Source, Assembler]:
-        litellm, route = _litellm(), self._route()
-        timed = TimedClient(litellm.module_level_client, self._seconds(request))
-        return Source(stream, route.provider, timed=timed, observed=is_observed(litellm)), Assembler(route)
+    def _open_stream(self, stream: Any, request: Request) -> tuple[ChunkSource, StreamAssembler]:
+        litellm, route = _load_litellm(), self._resolve_route()
+        timed_client = TimedClient(litellm.module_level_client, self._timeout_for(request))
+        return ChunkSource(
+            stream, route.provider, timed_client=timed_client, has_observers=has_observers(litellm)
+        ), StreamAssembler(route)
 
-    def _arguments(self, request: Request, heard: Overheard, *, awaited: bool) -> dict[str, Any]:
-        """What litellm is asked; raises `ModelError` where it is certain that no provider can answer that."""
-        route = self._route()
+    def _arguments(self, request: Request, raw: RawReply, *, is_async: bool) -> dict[str, Any]:
+        """What litellm is arguments; raises `ModelError` where it is certain that no provider can answer that."""
+        route = self._resolve_route()
         streaming = {"stream": True, "stream_options": {"include_usage": True}} if request.stream else {}
-        length = self._length(request)
-        request, options = compatible(request, self._options, route.provider, route.model, *length.values())
-        asked = {
+        length = self._reply_limit(request)
+        request, options = adjust_thinking(request, self._options, route.provider, route.model, *length.values())
+        arguments = {
             **options,
-            **(account_headers(self._options) if route.provider == "openai" else {}),
+            **(build_account_headers(self._options) if route.provider == "openai" else {}),
             **self._tools.parameters(request, route.provider, route.model),
             **streaming,
             **length,
-            "model": route.shown,
-            "messages": conversation(request.messages, route.provider),
-            "timeout": self._seconds(request),
+            "model": route.name,
+            "messages": prepare_messages(request.messages, route.provider),
+            "timeout": self._timeout_for(request),
             "drop_params": True,
             "max_retries": 0,
-            "logger_fn": heard.listener(self._options.get("logger_fn")),
+            "logger_fn": raw.make_logger(self._options.get("logger_fn")),
             "_skip_mcp_handler": True,  # else tools drag litellm's MCP gateway in, which some versions cannot import
         }
-        return {**asked, **unlogged(_litellm(), asked, awaited=awaited)}
+        return {**arguments, **silence_logging(_load_litellm(), arguments, is_async=is_async)}
 
-    def _seconds(self, request: Request) -> float:
+    def _timeout_for(self, request: Request) -> float:
         return self._timeout if request.timeout is None else min(self._timeout, request.timeout)
 
-    def _length(self, request: Request) -> dict[str, int]:
+    def _reply_limit(self, request: Request) -> dict[str, int]:
         """The option that limits the reply: the backend's own, or the request's where that is less."""
         key = "max_completion_tokens" if "max_completion_tokens" in self._options else "max_tokens"
         limits = [limit for limit in (self._options.get(key), request.max_tokens) if limit is not None]
         return {key: min(limits)} if limits else {}
 
-    def _route(self) -> Route:
+    def _resolve_route(self) -> Route:
         """Where the requests go, found once; raises `ModelError` for an unknown provider or a missing key."""
-        if self._known_route is None:
-            litellm = _litellm()
+        if self._cached_route is None:
+            litellm = _load_litellm()
             name = "ollama_chat/" + self._name[7:] if self._name.startswith("ollama/") else self._name
             try:
                 model, provider, _, _ = litellm.get_llm_provider(
@@ -242,12 +244,12 @@ class LiteLLMModel:
                 text = f"{self._name!r} names no provider that litellm knows; {_MODEL_NAMES}"
                 raise ModelError(text, kind="not_found") from error
             self._require_key(name)
-            self._known_route = Route(name, provider, model, prices_of(litellm.model_cost, provider, model))
-        return self._known_route
+            self._cached_route = Route(name, provider, model, find_prices(litellm.model_cost, provider, model))
+        return self._cached_route
 
     def _require_key(self, name: str) -> None:
         """Refuse a request that lacks its key before it is sent; credentials other than keys are litellm's concern."""
-        litellm = _litellm()
+        litellm = _load_litellm()
         if {"api_key", "api_base", "base_url"} & self._options.keys() or litellm.api_key:
             return
         missing = litellm.validate_environment(name)["missing_keys"]
@@ -255,5 +257,7 @@ class LiteLLMModel:
             text = f"{self._name}: no API key: set {' or '.join(missing)}, or pass api_key="
             raise ModelError(text, kind="authentication")
 
-    def _failure(self, error: Exception, outer: BaseException | None, heard: Overheard, *, begun: bool) -> ModelError:
-        return model_error(error, model=self._name, begun=begun or heard.anything, body=heard.body, outer=outer)
+    def _convert_error(
+        self, error: Exception, outer: BaseException | None, raw: RawReply, *, begun: bool
+    ) -> ModelError:
+        return convert_error(error, model=self._name, begun=begun or raw.has_arrived, body=raw.body, outer=outer)

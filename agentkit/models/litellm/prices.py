@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-LONG = 200_000
+LONG_PROMPT_TOKENS = 200_000
 """Input tokens above which some models have higher prices."""
-_WRITING = ("output_cost_per_token", "output_cost_per_reasoning_token")
-_READING = ("input_cost_per_token", "cache_creation_input_token_cost")
+_OUTPUT_KEYS = ("output_cost_per_token", "output_cost_per_reasoning_token")
+_INPUT_KEYS = ("input_cost_per_token", "cache_creation_input_token_cost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +32,19 @@ class Prices:
             + tokens_out * self._price("output_cost_per_token", tokens_in, 0.0)
         )
 
-    def most(self, tokens_in: int, tokens_out: int) -> float:
+    def max_cost(self, tokens_in: int, tokens_out: int) -> float:
         """Dollars at the most for as many tokens at the most: each at the dearest price that it can have."""
-        reading = max(self._price(key, tokens_in, 0.0) for key in _READING)
-        writing = max(self._price(key, tokens_in, 0.0) for key in _WRITING)
+        reading = max(self._price(key, tokens_in, 0.0) for key in _INPUT_KEYS)
+        writing = max(self._price(key, tokens_in, 0.0) for key in _OUTPUT_KEYS)
         return tokens_in * reading + tokens_out * writing
 
     def _price(self, key: str, tokens_in: int, default: float) -> float:
         row = self.row
-        found = (row.get(f"{key}_above_200k_tokens") if tokens_in > LONG else None) or row.get(key)
+        found = (row.get(f"{key}_above_200k_tokens") if tokens_in > LONG_PROMPT_TOKENS else None) or row.get(key)
         return default if found is None else float(found)
 
 
-def prices_of(table: Mapping[str, Any], provider: str, model: str) -> Prices | None:
+def find_prices(table: Mapping[str, Any], provider: str, model: str) -> Prices | None:
     """The prices of a model, which the table keeps by either name; None where it has none."""
     for key in (f"{provider}/{model}", model):
         row: dict[str, Any] = table.get(key, {})

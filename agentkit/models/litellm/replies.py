@@ -13,12 +13,12 @@ from ...engine.history import to_valid_text
 from ...engine.model import Reply
 from .prices import Prices
 
-_CUT = {"MAX_TOKENS", "max_tokens", "length", "model_context_window_exceeded"}
+_TRUNCATED_REASONS = {"MAX_TOKENS", "max_tokens", "length", "model_context_window_exceeded"}
 """Native reasons of a reply that was cut by the limit of tokens, or by the end of the context window."""
-_KNOWN = {"stop", "tool_calls", "content_filter"}
+_KNOWN_REASONS = {"stop", "tool_calls", "content_filter"}
 """The other reasons that OpenAI has; what some servers say beside them means one of the first two."""
-_REASONS = ("stop_reason", "finishReason", "blockReason", "done_reason")
-_SIGNED = "__thought__"
+_REASON_KEYS = ("stop_reason", "finishReason", "blockReason", "done_reason")
+_SIGNATURE_MARK = "__thought__"
 """litellm writes Gemini's signature into the call's id as well; other providers refuse such long ids."""
 
 
@@ -26,12 +26,12 @@ _SIGNED = "__thought__"
 class Route:
     """Where a model's requests go: litellm's provider, the model's name there, its prices if known."""
 
-    shown: str
+    name: str
     provider: str
     model: str
     prices: Prices | None = None
 
-    def reply(
+    def build_reply(
         self, message: Message, finish_reason: str | None, usage: Any, model: str | None, native: str | None = None
     ) -> Reply:
         """The `Reply` for a complete message.
@@ -40,42 +40,42 @@ class Route:
         """
         if native and finish_reason == "content_filter" and not message["content"]:
             message.setdefault("refusal", f"the provider's content filter stopped the reply ({native})")
-        if native in _CUT or finish_reason in _CUT:
+        if native in _TRUNCATED_REASONS or finish_reason in _TRUNCATED_REASONS:
             finish_reason = "length"
-        elif finish_reason not in _KNOWN:
+        elif finish_reason not in _KNOWN_REASONS:
             finish_reason = "tool_calls" if message.get("tool_calls") else "stop"
         message["provider"] = self.provider
         name = (model or self.model).removeprefix(self.provider + "/")
-        return Reply(message, self.usage(usage), finish_reason, name)
+        return Reply(message, self.read_usage(usage), finish_reason, name)
 
-    def usage(self, reported: Any) -> Usage:
+    def read_usage(self, reported: Any) -> Usage:
         """The tokens of one request and their price; `reported` is litellm's usage object, or None (groq)."""
         if reported is None:
             return Usage(requests=1, cost=None)
         tokens_in, tokens_out = reported.prompt_tokens or 0, reported.completion_tokens or 0
-        cached = _detail(reported, "prompt_tokens_details", "cached_tokens")
+        cached = _read_detail(reported, "prompt_tokens_details", "cached_tokens")
         written = getattr(reported, "cache_creation_input_tokens", None) or 0
         return Usage(
             requests=1,
             input_tokens=tokens_in,
             output_tokens=tokens_out,
             cached_tokens=cached,
-            reasoning_tokens=_detail(reported, "completion_tokens_details", "reasoning_tokens"),
+            reasoning_tokens=_read_detail(reported, "completion_tokens_details", "reasoning_tokens"),
             cost=None if self.prices is None else self.prices.cost(tokens_in, tokens_out, cached, written),
         )
 
 
-def whole_reply(response: Any, route: Route, body: object = None) -> Reply:
+def read_reply(response: Any, route: Route, body: object = None) -> Reply:
     """The `Reply` in a response that was not streamed; `body` is its text, where that is known."""
     if not response.choices:
-        raise ModelError(f"{route.shown}: a reply without choices", kind="server", status=200, transient=True)
+        raise ModelError(f"{route.name}: a reply without choices", kind="server", status=200, transient=True)
     choice = response.choices[0]
-    message = tidy(choice.message.model_dump(exclude_none=True))
-    native = native_reason(body) if isinstance(body, str) else None
-    return route.reply(message, choice.finish_reason, getattr(response, "usage", None), response.model, native)
+    message = clean_reply(choice.message.model_dump(exclude_none=True))
+    native = read_native_reason(body) if isinstance(body, str) else None
+    return route.build_reply(message, choice.finish_reason, getattr(response, "usage", None), response.model, native)
 
 
-def native_reason(body: str) -> str | None:
+def read_native_reason(body: str) -> str | None:
     """Why the model stopped, from the JSON of Anthropic, Gemini or Ollama, whole or one line of a stream.
 
     litellm's finish reason hides it: Gemini and Ollama always end with "tool_calls" where there are some, though the
@@ -84,13 +84,13 @@ def native_reason(body: str) -> str | None:
     try:
         told = json.loads(body)
         places = (told, told.get("delta"), *(told.get("candidates") or ()), told.get("promptFeedback"))
-        found = next(place[key] for place in places for key in _REASONS if place and place.get(key))
+        found = next(place[key] for place in places for key in _REASON_KEYS if place and place.get(key))
     except (ValueError, AttributeError, TypeError, StopIteration, RecursionError):
         return None
     return found if isinstance(found, str) else None
 
 
-def tidy(message: Message) -> Message:
+def clean_reply(message: Message) -> Message:
     """The message as a history can hold it: no empty extras, valid Unicode, calls with short ids.
 
     A message says `role` and `content` first, whatever else it has.
@@ -103,10 +103,10 @@ def tidy(message: Message) -> Message:
             tidied[key] = value
     for call in tidied.get("tool_calls", ()):
         call.pop("index", None)
-        call["id"] = (call.get("id") or "").partition(_SIGNED)[0]
+        call["id"] = (call.get("id") or "").partition(_SIGNATURE_MARK)[0]
         call["function"]["arguments"] = to_valid_text(call["function"].get("arguments") or "{}")
     return tidied
 
 
-def _detail(reported: Any, group: str, key: str) -> int:
+def _read_detail(reported: Any, group: str, key: str) -> int:
     return getattr(getattr(reported, group, None), key, None) or 0

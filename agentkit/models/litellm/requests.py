@@ -20,12 +20,12 @@ from ...engine.history import split_groups, to_object_text
 
 Json = dict[str, Any]
 
-_THOUGHT = ("thinking_blocks", "reasoning_content", "provider_specific_fields")
-_RETURNED: dict[str, tuple[str, ...]] = {
-    "anthropic": _THOUGHT,
-    "bedrock": _THOUGHT,
-    "vertex_ai": _THOUGHT,
-    "gemini": _THOUGHT,
+_THINKING_KEYS = ("thinking_blocks", "reasoning_content", "provider_specific_fields")
+_WRITER_KEYS: dict[str, tuple[str, ...]] = {
+    "anthropic": _THINKING_KEYS,
+    "bedrock": _THINKING_KEYS,
+    "vertex_ai": _THINKING_KEYS,
+    "gemini": _THINKING_KEYS,
     "deepseek": ("reasoning_content",),
     "moonshot": ("reasoning_content",),
 }
@@ -35,10 +35,10 @@ Anthropic: "Extended thinking", preserving thinking blocks; Gemini: "Thought sig
 tool calls; Moonshot: "Use Kimi K2 thinking", multi-step tool calls.  The others take text and calls alone.
 """
 
-_ANSWERED_BY_NAME = {"gemini", "vertex_ai", "mistral"}
+_NAMED_RESULT_PROVIDERS = {"gemini", "vertex_ai", "mistral"}
 """Their function results carry the function's name; OpenAI's schema of a tool message has no such key."""
 
-_IDS = {
+_ID_PATTERNS = {
     provider: re.compile(pattern)
     for provider, pattern in {
         "anthropic": r"[a-zA-Z0-9_-]+",
@@ -47,7 +47,7 @@ _IDS = {
         "mistral": r"[a-zA-Z0-9]{9}",
     }.items()
 }
-_ID = re.compile(r"\S{1,40}")
+_DEFAULT_ID_PATTERN = re.compile(r"\S{1,40}")
 """What the id of a call may look like, by provider; where nothing is known, as OpenAI wants it, whom many copy."""
 
 _ACCOUNT_HEADERS = {
@@ -56,9 +56,9 @@ _ACCOUNT_HEADERS = {
 }
 """What the SDK would send for these environment variables (OpenAI API reference, "Authentication")."""
 
-_MARK = {"type": "ephemeral"}
-_WORD_BETWEEN = "Understood."
-_LONG = 1_000
+_CACHE_MARK = {"type": "ephemeral"}
+_FILLER_TEXT = "Understood."
+_MAX_CACHED_CHARS = 1_000
 _PLAIN_KEYS = {"role", "content", "name", "cache_control"}
 _TOOL_KEYS = {"role", "content", "tool_call_id", "cache_control"}
 _NAMED_KEYS = _TOOL_KEYS | {"name"}
@@ -66,17 +66,17 @@ _CALL_KEYS = {"id", "type", "function"}
 _FUNCTION_KEYS = {"name", "arguments"}
 
 
-def conversation(messages: Sequence[Message], provider: str) -> list[Message]:
+def prepare_messages(messages: Sequence[Message], provider: str) -> list[Message]:
     """The messages to send to `provider`: known keys only, empty assistant messages left out."""
-    sent = [known for message in messages if (known := _sent(message, provider)) is not None]
+    sent = [known for message in messages if (known := _clean_message(message, provider)) is not None]
     if provider == "anthropic":
-        return _with_cache_marks(sent)
+        return _add_cache_marks(sent)
     if provider == "mistral":
-        return list(_with_a_word_between(sent))
-    return list(_without_twins(sent)) if provider in ("gemini", "vertex_ai") else sent
+        return list(_separate_results(sent))
+    return list(_split_equal_calls(sent)) if provider in ("gemini", "vertex_ai") else sent
 
 
-def _with_cache_marks(messages: list[Message]) -> list[Message]:
+def _add_cache_marks(messages: list[Message]) -> list[Message]:
     """The conversation with marks after the instruction and after its end, unless it has marks already.
 
     Anthropic keeps what stands before a mark for the next request, which then costs a tenth of it, and caches nothing
@@ -86,9 +86,9 @@ def _with_cache_marks(messages: list[Message]) -> list[Message]:
         return messages
     first, last = messages[0], messages[-1]
     if first["role"] == "system" and len(messages) > 1:
-        messages[0] = {**first, "cache_control": _MARK}
+        messages[0] = {**first, "cache_control": _CACHE_MARK}
     if last["role"] != "assistant":
-        messages[-1] = {**last, "cache_control": _MARK}
+        messages[-1] = {**last, "cache_control": _CACHE_MARK}
     return messages
 
 
@@ -98,15 +98,15 @@ def _is_marked(message: Message) -> bool:
     return "cache_control" in message or any("cache_control" in part for part in parts)
 
 
-def _with_a_word_between(messages: Sequence[Message]) -> Iterator[Message]:
+def _separate_results(messages: Sequence[Message]) -> Iterator[Message]:
     """The conversation with the assistant's word between results and what the user says next; Mistral insists on it."""
     for before, message in zip([None, *messages], messages, strict=False):
         if before is not None and before["role"] == "tool" and message["role"] == "user":
-            yield assistant(_WORD_BETWEEN)
+            yield assistant(_FILLER_TEXT)
         yield message
 
 
-def _without_twins(messages: Sequence[Message]) -> Iterator[Message]:
+def _split_equal_calls(messages: Sequence[Message]) -> Iterator[Message]:
     """The conversation with equal calls of one turn in turns of their own.
 
     For models before Gemini 3 litellm drops all but one of them, and none of their results, which Gemini refuses.
@@ -129,36 +129,36 @@ def _without_twins(messages: Sequence[Message]) -> Iterator[Message]:
             yield from (result for result in results if result["tool_call_id"] in ids)
 
 
-def _sent(message: Message, provider: str) -> Message | None:
+def _clean_message(message: Message, provider: str) -> Message | None:
     if message["role"] == "assistant":
-        return _sent_assistant(message, provider)
+        return _clean_assistant(message, provider)
     if message["role"] != "tool":
         keys = _PLAIN_KEYS
     else:
-        keys = _NAMED_KEYS if provider in _ANSWERED_BY_NAME else _TOOL_KEYS
-        if (identity := call_id(message["tool_call_id"], provider)) != message["tool_call_id"]:
+        keys = _NAMED_KEYS if provider in _NAMED_RESULT_PROVIDERS else _TOOL_KEYS
+        if (identity := convert_call_id(message["tool_call_id"], provider)) != message["tool_call_id"]:
             message = {**message, "tool_call_id": identity}
     return message if message.keys() <= keys else {key: message[key] for key in message if key in keys}
 
 
-def _sent_assistant(message: Message, provider: str) -> Message | None:
+def _clean_assistant(message: Message, provider: str) -> Message | None:
     calls, content = message.get("tool_calls"), message.get("content")
     if not calls and not content:
         return None
-    returned = _RETURNED.get(provider, ()) if message.get("provider") == provider else ()
+    returned = _WRITER_KEYS.get(provider, ()) if message.get("provider") == provider else ()
     sent: Message = {"role": "assistant", "content": content or None}  # beside calls, '' becomes text on some routes
     if calls:
         with_extras = "provider_specific_fields" in returned
-        sent["tool_calls"] = [_sent_call(call, provider, with_extras) for call in calls]
+        sent["tool_calls"] = [_clean_call(call, provider, with_extras) for call in calls]
     for key in returned:
         if key in message:
             sent[key] = message[key]
     return sent
 
 
-def _sent_call(call: Json, provider: str, with_extras: bool) -> Json:
+def _clean_call(call: Json, provider: str, with_extras: bool) -> Json:
     function = call["function"]
-    identity, arguments = call_id(call["id"], provider), _object_text(function["arguments"])
+    identity, arguments = convert_call_id(call["id"], provider), _object_text(function["arguments"])
     is_clean = call.keys() == _CALL_KEYS and function.keys() == _FUNCTION_KEYS
     if is_clean and identity == call["id"] and arguments == function["arguments"]:
         return call
@@ -173,25 +173,25 @@ def _sent_call(call: Json, provider: str, with_extras: bool) -> Json:
 
 
 @lru_cache(4096)
-def call_id(identity: str, provider: str) -> str:
+def convert_call_id(identity: str, provider: str) -> str:
     """The id of a call as `provider` takes it: itself, or always the same other one."""
-    if _IDS.get(provider, _ID).fullmatch(identity):
+    if _ID_PATTERNS.get(provider, _DEFAULT_ID_PATTERN).fullmatch(identity):
         return identity
     digest = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()
     return digest[:9] if provider == "mistral" else f"call_{digest[:32]}"
 
 
 @lru_cache(4096)
-def _short_object_text(arguments: str) -> str:
+def _cached_object_text(arguments: str) -> str:
     return to_object_text(arguments)
 
 
 def _object_text(arguments: str) -> str:
     """`to_object_text`, which reads them, once for arguments that go out again with every request."""
-    return _short_object_text(arguments) if len(arguments) < _LONG else to_object_text(arguments)
+    return _cached_object_text(arguments) if len(arguments) < _MAX_CACHED_CHARS else to_object_text(arguments)
 
 
-def account_headers(options: dict[str, Any]) -> dict[str, Any]:
+def build_account_headers(options: dict[str, Any]) -> dict[str, Any]:
     """The option `extra_headers` with the account's organization and project, which litellm's own client leaves out."""
     found = {
         header: next(filter(None, map(os.environ.get, variables)), None)

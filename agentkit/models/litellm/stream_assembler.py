@@ -7,12 +7,12 @@ from typing import Any
 from ...core.errors import ModelError
 from ...core.messages import Message
 from ...engine.model import Delta, Reply, TextDelta, ThinkingDelta, ToolCallDelta
-from .replies import Route, tidy
-from .streams import Source
-from .timeouts import Sign
+from .replies import Route, clean_reply
+from .streams import ChunkSource
+from .timeouts import Signal
 
 
-class Assembler:
+class StreamAssembler:
     """Collects the chunks of one reply."""
 
     def __init__(self, route: Route) -> None:
@@ -27,9 +27,9 @@ class Assembler:
         self._usage: Any = None
         self._finish_reason: str | None = None
         self._model: str | None = None
-        self._began = False
+        self._has_choices = False
 
-    def take(self, chunk: Any) -> Iterator[Delta | Sign]:
+    def add(self, chunk: Any) -> Iterator[Delta | Signal]:
         """Add a chunk; yields the deltas that it brought, and whether there was anything in it."""
         moved = False
         if isinstance(chunk, dict) and "choices" not in chunk:  # litellm's own: noise, or the end of the stream
@@ -38,24 +38,24 @@ class Assembler:
                 moved = True
         elif chunk is not None:
             if usage := getattr(chunk, "usage", None):
-                self._take_usage(usage)
+                self._add_usage(usage)
                 moved = True
             self._model = self._model or chunk.model
             for choice in (chunk.choices or ())[:1]:
-                moved = moved or not self._began or bool(choice.finish_reason)
-                self._began = True
+                moved = moved or not self._has_choices or bool(choice.finish_reason)
+                self._has_choices = True
                 self._finish_reason = choice.finish_reason or self._finish_reason
                 if choice.delta is not None:
-                    yield from self._take_delta(choice.delta)
-        yield Sign.MOVED if moved else Sign.ALIVE
+                    yield from self._add_delta(choice.delta)
+        yield Signal.PROGRESS if moved else Signal.KEEPALIVE
 
-    def _take_usage(self, usage: Any) -> None:
+    def _add_usage(self, usage: Any) -> None:
         if self._usage is not None and not usage.prompt_tokens:  # Anthropic tells the input first, the output last
             usage.prompt_tokens = self._usage.prompt_tokens
             usage.prompt_tokens_details = self._usage.prompt_tokens_details
         self._usage = usage
 
-    def _take_delta(self, delta: Any) -> Iterator[Delta]:
+    def _add_delta(self, delta: Any) -> Iterator[Delta]:
         if thought := getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None):
             self._thoughts.append(thought)
             yield ThinkingDelta(thought)
@@ -65,14 +65,14 @@ class Assembler:
         if refusal := getattr(delta, "refusal", None):
             self._refusal.append(refusal)
         for block in getattr(delta, "thinking_blocks", None) or ():
-            self._take_block(block)
+            self._add_block(block)
         for key, value in (getattr(delta, "provider_specific_fields", None) or {}).items():
             if key != "thinking_blocks":
                 self._extras[key] = self._extras.get(key, []) + value if isinstance(value, list) else value
         for piece in getattr(delta, "tool_calls", None) or ():
-            yield self._take_call(piece)
+            yield self._add_call(piece)
 
-    def _take_block(self, block: dict[str, Any]) -> None:
+    def _add_block(self, block: dict[str, Any]) -> None:
         """Thinking comes in pieces; the last one brings the signature, and in some versions the whole text again."""
         last: dict[str, Any] = self._blocks[-1] if self._blocks else {"type": None}
         if block["type"] != "thinking" or last["type"] != "thinking" or last.get("signature"):
@@ -84,9 +84,9 @@ class Assembler:
         if block.get("signature"):
             last["signature"] = block["signature"]
 
-    def _take_call(self, piece: Any) -> ToolCallDelta:
+    def _add_call(self, piece: Any) -> ToolCallDelta:
         function = piece.function
-        place = self._place(piece.index, piece.id, function and function.name)
+        place = self._find_call(piece.index, piece.id, function and function.name)
         call = self._calls[place]
         call["id"] = piece.id or call["id"]
         arguments = (function and function.arguments) or ""
@@ -98,13 +98,15 @@ class Assembler:
             call["provider_specific_fields"] = dict(extras)
         return ToolCallDelta(place, call["function"]["name"], arguments)
 
-    def _place(self, index: int | None, identity: str | None, name: str | None) -> int:
+    def _find_call(self, index: int | None, identity: str | None, name: str | None) -> int:
         """The call that a piece belongs to.  Ollama gives index 0 to all calls, with ids that differ or none at all."""
         place = None if index is None else self._open.get(index)
         if place is not None:
             known = self._calls[place]
             other = (
-                known["id"] not in ("", identity) if identity else name and _is_whole(known["function"]["arguments"])
+                known["id"] not in ("", identity)
+                if identity
+                else name and _is_complete_json(known["function"]["arguments"])
             )
             if not other:
                 return place
@@ -114,17 +116,19 @@ class Assembler:
             self._open[index] = place
         return place
 
-    def reply(self, source: Source) -> Reply:
+    def build_reply(self, source: ChunkSource) -> Reply:
         """The reply; raises `ModelError` when `source` ended without saying that the model had finished."""
-        if not source.finished(self._finish_reason):
-            text = f"{self._route.shown}: the stream was cut before the model had finished"
+        if not source.is_finished(self._finish_reason):
+            text = f"{self._route.name}: the stream was cut before the model had finished"
             raise ModelError(text, kind="connection", transient=True)
-        if not self._began:
-            text = f"{self._route.shown}: a reply without choices"
+        if not self._has_choices:
+            text = f"{self._route.name}: a reply without choices"
             raise ModelError(text, kind="server", status=200, transient=True)
-        return self._route.reply(self._message(), self._finish_reason, self._usage, self._model, source.native)
+        return self._route.build_reply(
+            self._build_message(), self._finish_reason, self._usage, self._model, source.native_reason
+        )
 
-    def _message(self) -> Message:
+    def _build_message(self) -> Message:
         message: Message = {"role": "assistant", "content": "".join(self._text)}
         parts = {
             "tool_calls": self._calls,
@@ -133,10 +137,10 @@ class Assembler:
             "thinking_blocks": self._blocks,
             "provider_specific_fields": self._extras,
         }
-        return tidy(message | {key: value for key, value in parts.items() if value})
+        return clean_reply(message | {key: value for key, value in parts.items() if value})
 
 
-def _is_whole(arguments: str) -> bool:
+def _is_complete_json(arguments: str) -> bool:
     try:
         json.loads(arguments)
     except ValueError:

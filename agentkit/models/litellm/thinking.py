@@ -14,12 +14,12 @@ from ...engine.model import Request
 
 Json = dict[str, Any]
 
-_LEAST = 1_024
-_EFFORTFUL = 8_192
+_MIN_BUDGET_TOKENS = 1_024
+_MIN_EFFORT_TOKENS = 8_192
 """litellm makes a budget of up to 4,096 tokens of `reasoning_effort`; a shorter reply than this gets the least."""
 
 
-def compatible(
+def adjust_thinking(
     request: Request, options: Json, provider: str, model: str, longest: int | None = None
 ) -> tuple[Request, Json]:
     """The request and litellm's options for it, as they go together in a reply of at most `longest` tokens.
@@ -27,14 +27,18 @@ def compatible(
     There is no more thinking than fits, none where another model began the tool loop, and a model that thinks is not
     forced to call a tool.
     """
-    if _thinks(options, provider, model):
-        options = _fitted(options, longest) if _goes_on(request.messages, options, provider) else _without(options)
-        if _thinks(options, provider, model) and request.tool_choice != "none":
+    if _is_thinking(options, provider, model):
+        options = (
+            _fit_budget(options, longest)
+            if _can_think_next(request.messages, options, provider)
+            else _drop_thinking(options)
+        )
+        if _is_thinking(options, provider, model) and request.tool_choice != "none":
             request = replace(request, tool_choice="auto")
     return request, options
 
 
-def _thinks(options: Json, provider: str, model: str) -> bool:
+def _is_thinking(options: Json, provider: str, model: str) -> bool:
     """Whether these options make a Claude think."""
     if provider != "anthropic" and "claude" not in model:
         return False
@@ -42,13 +46,13 @@ def _thinks(options: Json, provider: str, model: str) -> bool:
     return kind in ("enabled", "adaptive") or effort not in (None, "none")
 
 
-def _fitted(options: Json, longest: int | None) -> Json:
+def _fit_budget(options: Json, longest: int | None) -> Json:
     """The options with no more thinking than fits in a reply of `longest` tokens."""
     if longest is None:
         return options
-    if longest < 2 * _LEAST:
-        return _without(options)
-    if longest < _EFFORTFUL and "reasoning_effort" in options:
+    if longest < 2 * _MIN_BUDGET_TOKENS:
+        return _drop_thinking(options)
+    if longest < _MIN_EFFORT_TOKENS and "reasoning_effort" in options:
         options = {**options, "reasoning_effort": "low"}
     thinking = options.get("thinking") or {}
     if thinking.get("budget_tokens", 0) >= longest:
@@ -56,11 +60,11 @@ def _fitted(options: Json, longest: int | None) -> Json:
     return options
 
 
-def _without(options: Json) -> Json:
+def _drop_thinking(options: Json) -> Json:
     return {key: value for key, value in options.items() if key not in ("thinking", "reasoning_effort")}
 
 
-def _goes_on(messages: Sequence[Message], options: Json, provider: str) -> bool:
+def _can_think_next(messages: Sequence[Message], options: Json, provider: str) -> bool:
     """Whether the model may think next: at the beginning of its turn, or after a message of its own.
 
     With a budget, that one must have thought too; a model that decides by itself may have seen no need to.

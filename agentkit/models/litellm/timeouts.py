@@ -20,17 +20,17 @@ from ...engine.model import Delta, Reply
 Piece: TypeAlias = Delta | Reply
 
 
-class Sign(Enum):
+class Signal(Enum):
     """What the connection brought, if it was no piece; never passed on."""
 
-    ALIVE = "nothing, it is merely open: that buys no time"
-    MOVED = "something of the reply, which buys time"
+    KEEPALIVE = "nothing, it is merely open: that buys no time"
+    PROGRESS = "something of the reply, which buys time"
 
 
 _END: Any = object()
 
 
-class Clock:
+class PieceTimer:
     """Runs from the moment it is made; tells how long the next piece may take.
 
     `between` is the limit for each piece, `total` the limit for all of them together, both in seconds.
@@ -40,10 +40,10 @@ class Clock:
         self._between = between
         self._end = None if total is None else time.monotonic() + total
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds from now on."""
-        rest = self._between if self._end is None else min(self._between, self._end - time.monotonic())
-        return min(max(rest, 0.0), threading.TIMEOUT_MAX)
+        remaining = self._between if self._end is None else min(self._between, self._end - time.monotonic())
+        return min(max(remaining, 0.0), threading.TIMEOUT_MAX)
 
     @property
     def is_over(self) -> bool:
@@ -52,56 +52,56 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class _Raised:
+class _Failure:
     error: BaseException
 
 
-def within(pieces: Generator[Piece | Sign, None, None], clock: Clock) -> Generator[Piece, None, None]:
+def limit_time(pieces: Generator[Piece | Signal, None, None], timer: PieceTimer) -> Generator[Piece, None, None]:
     """Yield `pieces`, as long as each comes in time; raises `TimeoutError`.
 
     They are read in a thread of their own: a blocking read cannot be interrupted, but who waits beside it can go.  The
     thread then hangs up at the next sign of life, or when its own read times out.
     """
     queue: SimpleQueue[Any] = SimpleQueue()
-    gone = threading.Event()
-    start_thread(partial(_read, pieces, queue, gone))
+    abandoned = threading.Event()
+    start_thread(partial(_pump, pieces, queue, abandoned))
     try:
         while True:
             try:
-                piece = queue.get(timeout=clock.left())
+                piece = queue.get(timeout=timer.seconds_left())
             except Empty:
                 raise TimeoutError from None
             if piece is _END:
                 return
-            if isinstance(piece, _Raised):
+            if isinstance(piece, _Failure):
                 raise piece.error
-            if not isinstance(piece, Sign):
+            if not isinstance(piece, Signal):
                 yield piece
     finally:
-        gone.set()
+        abandoned.set()
 
 
-def _read(pieces: Generator[Any, None, None], queue: "SimpleQueue[Any]", gone: threading.Event) -> None:
+def _pump(pieces: Generator[Any, None, None], queue: "SimpleQueue[Any]", abandoned: threading.Event) -> None:
     try:
         with closing(pieces):
             for piece in pieces:
-                if gone.is_set():
+                if abandoned.is_set():
                     return
-                if piece is not Sign.ALIVE:
+                if piece is not Signal.KEEPALIVE:
                     queue.put(piece)
         queue.put(_END)
     except BaseException as error:
-        queue.put(_Raised(error))
+        queue.put(_Failure(error))
 
 
-async def awithin(pieces: AsyncGenerator[Piece | Sign, None], clock: Clock) -> AsyncGenerator[Piece, None]:
+async def alimit_time(pieces: AsyncGenerator[Piece | Signal, None], timer: PieceTimer) -> AsyncGenerator[Piece, None]:
     """`within`, on the running event loop."""
     async with aclosing(pieces):
         while True:
-            async with asyncio.timeout(clock.left()):
-                while (piece := await anext(pieces, _END)) is Sign.ALIVE:
+            async with asyncio.timeout(timer.seconds_left()):
+                while (piece := await anext(pieces, _END)) is Signal.KEEPALIVE:
                     pass
             if piece is _END:
                 return
-            if not isinstance(piece, Sign):
+            if not isinstance(piece, Signal):
                 yield piece

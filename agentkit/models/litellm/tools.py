@@ -7,10 +7,10 @@ from ...engine.model import Request
 
 Json = dict[str, Any]
 
-_SHARING = {"openai", "anthropic", "groq", "ollama_chat"}
+_NON_MUTATING_PROVIDERS = {"openai", "anthropic", "groq", "ollama_chat"}
 """Routes that are known to leave the caller's tool dicts alone; litellm's Gemini route rewrites them in place."""
 
-_HOLD_TO_SCHEMAS = {"openai", "azure"}
+_STRICT_PROVIDERS = {"openai", "azure"}
 """Who takes strict tools through litellm; for Anthropic and Gemini it drops the mark, the others ignore it."""
 
 
@@ -27,13 +27,13 @@ class PreparedTools:
 
     def parameters(self, request: Request, provider: str, model: str) -> Json:
         """litellm's `tools` and `tool_choice` for `request`; nothing where there are no tools."""
-        schemas = request.tools.schemas(self._format(provider, model))  # the same object from request to request
+        schemas = request.tools.schemas(self._schema_format(provider, model))  # the same object from request to request
         if not schemas:
             return {}
         known, tools, text = self._last
         if known is not schemas:
-            tools = [*map(_wrapped, schemas)]
-            text = "" if provider in _SHARING else json.dumps(tools)
+            tools = [*map(_wrap, schemas)]
+            text = "" if provider in _NON_MUTATING_PROVIDERS else json.dumps(tools)
             self._last = schemas, tools, text
         sent: Json = {"tools": json.loads(text) if text else tools}
         choice = request.tool_choice
@@ -43,15 +43,15 @@ class PreparedTools:
             sent["tool_choice"] = {"type": "function", "function": {"name": choice}}
         return sent
 
-    def _format(self, provider: str, model: str) -> str:
+    def _schema_format(self, provider: str, model: str) -> str:
         if provider == "anthropic":
             return "anthropic"
         if provider == "gemini" or (provider == "vertex_ai" and "gemini" in model):
             return "gemini"
-        return "openai_strict" if self._strict and provider in _HOLD_TO_SCHEMAS else "openai"
+        return "openai_strict" if self._strict and provider in _STRICT_PROVIDERS else "openai"
 
 
-def _wrapped(tool: Json) -> Json:
+def _wrap(tool: Json) -> Json:
     """A tool in OpenAI's wrapping, the only one that litellm takes on every route."""
     function = tool.get("function", tool)
     if "input_schema" in function:

@@ -12,12 +12,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...tools.arguments.schema_places import find_schemas, list_types
-from .words import GENERIC, LEXICON, PATTERNS, STOP, Query, Span, concepts, in_context
+from .words import GENERIC, LEXICON, PATTERNS, STOP, Query, TextSpan, add_context, to_concepts
 
 _TYPE_OF = {loose: strict for strict, names in LEXICON["types"].items() for loose in names.split()}
-_FITS = {kind: [({*concepts(words)}, fits) for words, fits in rows.items()] for kind, rows in LEXICON["fits"].items()}
+_FITS = {
+    kind: [({*to_concepts(words)}, fits) for words, fits in rows.items()] for kind, rows in LEXICON["fits"].items()
+}
 _CODES = {of: [one.split(None, 1) for one in listed.split(",")] for of, listed in LEXICON["codes"].items()}
-_DEEPEST, ENOUGH = 5, 1.2  # levels of a schema, which may contain itself; what words must tell of a tool
+_MAX_SCHEMA_DEPTH, MIN_TOOL_SCORE = (
+    5,
+    1.2,
+)  # levels of a schema, which may contain itself; what words must tell of a tool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +43,7 @@ class Param:
     known: Sequence[tuple[Sequence[str], Any]]
 
 
-class Tool(NamedTuple):
+class OfferedTool(NamedTuple):
     """A tool on offer: its name and parameters, and what each concept tells of it.
 
     `own` are the words that are not values: of its name and description, its parameters' names and their options.
@@ -49,24 +54,27 @@ class Tool(NamedTuple):
     weights: Mapping[str, float]
     own: frozenset[str]
 
-    def is_meant(self, said: set[str]) -> bool:
+    def is_meant(self, concepts: set[str]) -> bool:
         """Whether some concepts say the tool's name, or enough of its words, and so are meant for it."""
-        return said.issuperset(concepts(self.name)) or sum(self.weights.get(word, 0) for word in said - STOP) >= ENOUGH
+        return (
+            concepts.issuperset(to_concepts(self.name))
+            or sum(self.weights.get(word, 0) for word in concepts - STOP) >= MIN_TOOL_SCORE
+        )
 
 
-def read_tool(definition: Mapping[str, Any]) -> Tool:
+def read_tool(definition: Mapping[str, Any]) -> OfferedTool:
     """The tool that an OpenAI tool dict (or its bare `function`) declares."""
     function = definition.get("function", definition)
-    name, about = concepts(function["name"]), concepts(function.get("description") or "")
-    params = list(_params(function.get("parameters") or {}, (), True))
+    name, about = to_concepts(function["name"]), to_concepts(function.get("description") or "")
+    params = list(_iter_params(function.get("parameters") or {}, (), True))
     needed = [param for param in params if param.required]
     options = {word for param in params if not param.fits for words, _ in param.known for word in words}
-    own = frozenset((*name, *about, *options)).union(*(concepts(".".join(param.path)) for param in params))
+    own = frozenset((*name, *about, *options)).union(*(to_concepts(".".join(param.path)) for param in params))
     weights = dict.fromkeys(own.union(*(p.cues for p in params)), 0.8) | dict.fromkeys({*about, *options}, 1.2)
     weights |= dict.fromkeys(name, 2.0) | {f"<{kind}>": 2.0 for p in needed for kind, fit in p.fits.items() if fit >= 2}
     if len(needed) == 1 and "rest" in needed[0].fits and "web" in weights:
-        weights["<question>"] = ENOUGH  # a search of the web serves any
-    return Tool(function["name"], params, {w: t * (0.2 if w in GENERIC else 1) for w, t in weights.items()}, own)
+        weights["<question>"] = MIN_TOOL_SCORE  # a search of the web serves any
+    return OfferedTool(function["name"], params, {w: t * (0.2 if w in GENERIC else 1) for w, t in weights.items()}, own)
 
 
 def schema_at(root: Mapping[str, Any], path: Sequence[str | int]) -> dict[str, Any]:
@@ -77,25 +85,25 @@ def schema_at(root: Mapping[str, Any], path: Sequence[str | int]) -> dict[str, A
     return {**schema, "type": _TYPE_OF.get(re.split(r"\W", kinds[0].lower())[0], "any")}
 
 
-def _params(root: Mapping[str, Any], path: Sequence[str], required: bool) -> Iterator[Param]:
+def _iter_params(root: Mapping[str, Any], path: Sequence[str], required: bool) -> Iterator[Param]:
     schema = schema_at(root, path)
-    if not path or (schema.get("properties") and len(path) < _DEEPEST):
+    if not path or (schema.get("properties") and len(path) < _MAX_SCHEMA_DEPTH):
         for name in schema.get("properties") or ():
-            yield from _params(root, (*path, name), required and name in (schema.get("required") or ()))
+            yield from _iter_params(root, (*path, name), required and name in (schema.get("required") or ()))
         return
-    is_list, text, words = schema["type"] == "array", str(schema.get("description") or ""), concepts(path[-1])
+    is_list, text, words = schema["type"] == "array", str(schema.get("description") or ""), to_concepts(path[-1])
     one = {**schema, **schema_at(root, (*path, 0))} if is_list else schema
-    hints = [c for c in concepts(f"{text} {schema.get('format', '')}") if c not in GENERIC.union(words)]
-    units = concepts(" ".join(PATTERNS["measured"].findall(text)))
+    hints = [c for c in to_concepts(f"{text} {schema.get('format', '')}") if c not in GENERIC.union(words)]
+    units = to_concepts(" ".join(PATTERNS["measured"].findall(text)))
     cues = dict.fromkeys(words, max(len(words), 1) ** -0.5) | {c: 1.0 if c in units else 0.25 for c in hints}
     *rows, (_, other) = _FITS.get(one["type"], [(set(), {})])
     fits = next((fits for said in (words, hints) for known, fits in rows if not known.isdisjoint(said)), other)
     fits = {} if one.get("enum") else {**fits, "array": 2.5} if is_list else fits
     listed = ([a] if a else PATTERNS["or"].split(b.strip()) for a, b in PATTERNS["examples"].findall(text))
     values = one.get("enum") or [example for examples in listed for example in examples if len(example) > 2]
-    known: list[tuple[Sequence[str], Any]] = [(concepts(str(value)), value) for value in values]
+    known: list[tuple[Sequence[str], Any]] = [(to_concepts(str(value)), value) for value in values]
     if "code" in text.lower():
-        known += [(concepts(said), code) for of in _CODES if of in text.lower() for code, said in _CODES[of]]
+        known += [(to_concepts(said), code) for of in _CODES if of in text.lower() for code, said in _CODES[of]]
         cues = {word: 0.0 for words, _ in known for word in words} | cues
     if one["type"] == "boolean":
         known = [(tuple(c for c in words if c not in GENERIC) or words, True)]
@@ -106,35 +114,37 @@ class Fit(NamedTuple):
     """A value as the argument of a parameter: how well it fits, and how much of that the words around it tell."""
 
     param: Param
-    value: Span
+    value: TextSpan
     argument: Any
     score: float
     cue: float
 
 
-def fits_of(param: Param, values: Sequence[Span], query: Query) -> Iterator[Fit]:
+def score_values(param: Param, values: Sequence[TextSpan], query: Query) -> Iterator[Fit]:
     """The values that the parameter can have, scored by their kinds and by the words around them.
 
     Of the values that the schema names, those that the query says in full; a flag is False after a negation.
     """
     for value in values:
-        if value.kind in param.fits and (argument := _argument(param, value)) is not None:
+        if value.kind in param.fits and (argument := _convert_value(param, value)) is not None:
             score, cue = param.fits[value.kind], sum(value.context.get(c, 0) * told for c, told in param.cues.items())
             cue -= 0.1 * (value.kind in ("name", "phrase") and "<lead>" not in value.context)
             yield Fit(param, value, argument, score + cue, cue + (score >= 1.3 and value.kind != "rest"))
-    heard = {word.value for word in query.words}
-    for known, argument in (one for one in param.known if heard.issuperset(one[0])):
+    mentioned = {word.value for word in query.words}
+    for known, argument in (one for one in param.known if mentioned.issuperset(one[0])):
         spoken = [w for w in query.words if w.text[0].isalnum() and (w.text not in STOP or w.value in known)]
         for said in zip(*(spoken[skip:] for skip in range(len(known))), strict=False):
             if [word.value for word in said] == [*known]:
-                place = in_context(query.span("name" if param.fits else "known", said[0].start, said[-1].end), query)
+                place = add_context(
+                    query.make_span("name" if param.fits else "known", said[0].start, said[-1].end), query
+                )
                 score = 1.0 + (not param.fits) + (place.text.lower() == str(argument).lower()) + 0.1 * len(known)
                 denied = PATTERNS["negation"].search(query.text, max(0, place.start - 25), place.start)
                 score += min(0.5, sum(place.context.get(word, 0) * told for word, told in param.cues.items()) / 2)
                 yield Fit(param, place, False if argument is True and denied else argument, score, 1.0)
 
 
-def _argument(param: Param, value: Span) -> Any:
+def _convert_value(param: Param, value: TextSpan) -> Any:
     """The value as the parameter's type and description want it written; None where it cannot be."""
     given, told = value.value, param.description
     match param.type, given:

@@ -1,6 +1,6 @@
 """The embedded model as a backend: it plans the calls, and when they are answered it composes the final answer.
 
-The answer is what the tools said: as readable text, or as valid arguments of an answer tool that asks for more.
+The answer is what the tools results: as readable text, or as valid arguments of an answer tool that asks for more.
 """
 
 import datetime
@@ -20,10 +20,10 @@ from ...tools.final_answer import ANSWER_KEY, FINAL_ANSWER, takes_text
 from ...tools.json_tool import JsonTool
 from ...tools.text_calls.call import parse_value
 from .planning import plan_calls, read_fields
-from .words import concepts
+from .words import to_concepts
 
-LONGEST = 2000  # characters of one result that an answer quotes
-_ERROR = re.compile(r"[A-Z]\w*(?:Error|Exception|Timeout|Exceeded|Refused|Denied|Interrupt|Cancelled)\b(?:: |$)")
+MAX_QUOTED_CHARS = 2000  # characters of one result that an answer quotes
+_ERROR_TEXT = re.compile(r"[A-Z]\w*(?:Error|Exception|Timeout|Exceeded|Refused|Denied|Interrupt|Cancelled)\b(?:: |$)")
 
 
 class OfflineModel:
@@ -45,21 +45,21 @@ class OfflineModel:
 
     def ask(self, request: Request) -> Generator[Reply, None, None]:
         """Answer `request`; yields nothing but the reply."""
-        yield Reply(self._message(request), finish_reason="stop", model=self.name)
+        yield Reply(self._build_message(request), finish_reason="stop", model=self.name)
 
     async def aask(self, request: Request) -> AsyncGenerator[Reply, None]:
         """Answer `request`; it takes no time, so nothing is awaited."""
         yield next(self.ask(request))
 
-    def _message(self, request: Request) -> Message:
+    def _build_message(self, request: Request) -> Message:
         answer, offered = request.tools.answer, request.tools.schemas("openai")
         tools = [tool for tool in offered if tool["function"]["name"] != FINAL_ANSWER]
-        query, answered = _turn(request.messages)
-        planned, lacking = plan_calls("" if request.tool_choice == FINAL_ANSWER else query, tools, self._today())
+        query, answered = _read_turn(request.messages)
+        planned, missing = plan_calls("" if request.tool_choice == FINAL_ANSWER else query, tools, self._today())
         calls = [call for call in planned if call not in [one[:2] for one in answered]]
         if not calls:
-            text = answer_text(answered, lacking, [tool["function"]["name"] for tool in tools])
-            given = answer_arguments(answer, answered, text) if answer else {"text": text}
+            text = compose_text(answered, missing, [tool["function"]["name"] for tool in tools])
+            given = compose_arguments(answer, answered, text) if answer else {"text": text}
             if given is None:
                 return assistant(f"I cannot give the answer in the shape asked for. {text}")
             calls = [(FINAL_ANSWER, given)]
@@ -68,7 +68,7 @@ class OfflineModel:
         return normalize_reply(assistant(calls=written), used)
 
 
-class Answered(NamedTuple):
+class AnsweredCall(NamedTuple):
     """A call that has its answer: the tool's name, the arguments, and the text that came back."""
 
     name: str
@@ -76,58 +76,73 @@ class Answered(NamedTuple):
     content: str
 
 
-def _turn(messages: Sequence[Message]) -> tuple[str, list[Answered]]:
+def _read_turn(messages: Sequence[Message]) -> tuple[str, list[AnsweredCall]]:
     """The last query and its answered calls; a user message that names the answer tool is the loop's, not a query."""
     asked = [i for i, m in enumerate(messages) if m["role"] == "user" and FINAL_ANSWER not in text_of(m)]
     turn = messages[asked[-1] :] if asked else []
-    said = {m["tool_call_id"]: remove_delimiters(text_of(m)) for m in turn if m["role"] == "tool"}
-    calls = [call for m in turn for call in calls_of(m) if call.name != FINAL_ANSWER and call.id in said]
-    answered = [Answered(call.name, parse_value(call.arguments), said[call.id]) for call in calls]
+    results = {m["tool_call_id"]: remove_delimiters(text_of(m)) for m in turn if m["role"] == "tool"}
+    calls = [call for m in turn for call in calls_of(m) if call.name != FINAL_ANSWER and call.id in results]
+    answered = [AnsweredCall(call.name, parse_value(call.arguments), results[call.id]) for call in calls]
     return (text_of(turn[0]) if turn else ""), [one for one in answered if isinstance(one.arguments, dict)]
 
 
-def answer_text(answered: Sequence[Answered], lacking: Mapping[str, Sequence[str]], names: Sequence[str]) -> str:
+def compose_text(answered: Sequence[AnsweredCall], missing: Mapping[str, Sequence[str]], names: Sequence[str]) -> str:
     """The answer in words: the results, one line each when there are several; without any, why no tool was called."""
     lines = []
     for name, arguments, content in answered:
         about = ", ".join(map(str, arguments.values()))
-        told = content if len(content) <= LONGEST else content[:LONGEST].rsplit(" ", 1)[0] + " ..."
-        found = f"{name}{about and f' ({about})'}: {told}" if len(answered) > 1 else told
-        lines.append(f"{name} could not answer{about and f' for {about}'}: {told}" if _ERROR.match(content) else found)
-    lines += [f"I could not call {name}: the query does not say {', '.join(told)}." for name, told in lacking.items()]
+        text_read = (
+            content if len(content) <= MAX_QUOTED_CHARS else content[:MAX_QUOTED_CHARS].rsplit(" ", 1)[0] + " ..."
+        )
+        found = f"{name}{about and f' ({about})'}: {text_read}" if len(answered) > 1 else text_read
+        lines.append(
+            f"{name} could not answer{about and f' for {about}'}: {text_read}" if _ERROR_TEXT.match(content) else found
+        )
+    lines += [
+        f"I could not call {name}: the query does not say {', '.join(text_read)}."
+        for name, text_read in missing.items()
+    ]
     known = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     return "\n".join(lines) or f"I found no tool that fits this query. The tools I have: {known or 'none'}."
 
 
-def answer_arguments(answer: JsonTool[..., Any], answered: Sequence[Answered], text: str) -> dict[str, Any] | None:
+def compose_arguments(answer: JsonTool[..., Any], answered: Sequence[AnsweredCall], text: str) -> dict[str, Any] | None:
     """The arguments of the answer tool: the text, or the first valid ones that the results may mean; None without."""
     if takes_text(answer):
         return {"text": text}
-    for given in _guesses(answer.parameters, [one for one in answered if not _ERROR.match(one.content)], text):
+    for given in _guess_arguments(
+        answer.parameters, [one for one in answered if not _ERROR_TEXT.match(one.content)], text
+    ):
         done = bind_arguments(answer.arguments, given, name=FINAL_ANSWER)
         if given and callable(done.ready):
             return dict(json.loads(done.arguments))
     return None
 
 
-def _guesses(schema: JsonSchema, good: Sequence[Answered], text: str) -> Iterator[dict[str, Any]]:
+def _guess_arguments(schema: JsonSchema, good: Sequence[AnsweredCall], text: str) -> Iterator[dict[str, Any]]:
     """What may be meant for an object: all of the results, what they hold under its names, what their text tells."""
     values = [parse_value(one.content, one.content) for one in good]
     parts = [part for part in (*(one.arguments for one in good), *values) if isinstance(part, dict)]
     merged = {key: value for part in parts for key, value in part.items()}
     whole = [*values, values, text] if len(values) == 1 else [values or text, text]
-    held = [_shaped(schema, (), {**merged, ANSWER_KEY: one}) for n, one in enumerate(whole) if one not in whole[:n]]
+    held = [
+        _select_keys(schema, (), {**merged, ANSWER_KEY: one}) for n, one in enumerate(whole) if one not in whole[:n]
+    ]
     yield from (named for named in held if len(named) == len(schema["properties"]))
-    told = read_fields(schema, re.sub(r'[][{}"]', " ", "\n".join(one.content for one in good)))
-    yield from (told | held[0], held[0] | told)
+    text_read = read_fields(schema, re.sub(r'[][{}"]', " ", "\n".join(one.content for one in good)))
+    yield from (text_read | held[0], held[0] | text_read)
 
 
-def _shaped(schema: JsonSchema, path: tuple[str | int, ...], data: Any) -> Any:
+def _select_keys(schema: JsonSchema, path: tuple[str | int, ...], data: Any) -> Any:
     """`data` with the keys that the schema has at `path`, as the schema writes them, and no others."""
     nodes = find_schemas(schema, path)
     if isinstance(data, list) and nodes:
-        return [_shaped(schema, (*path, 0), one) for one in data]
+        return [_select_keys(schema, (*path, 0), one) for one in data]
     if not isinstance(data, dict) or not (names := list_properties(nodes)):
         return data
-    given = {concepts(key): value for key, value in data.items() if value is not None}
-    return {name: _shaped(schema, (*path, name), given[concepts(name)]) for name in names if concepts(name) in given}
+    given = {to_concepts(key): value for key, value in data.items() if value is not None}
+    return {
+        name: _select_keys(schema, (*path, name), given[to_concepts(name)])
+        for name in names
+        if to_concepts(name) in given
+    }

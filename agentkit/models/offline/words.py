@@ -21,7 +21,7 @@ from ...tools.arguments.json_text import parse_lenient
 LEXICON: dict[str, Any] = tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8"))
 PATTERNS = {name: re.compile(pattern) for name, pattern in LEXICON["patterns"].items()}
 STOP, COMMANDS = frozenset(LEXICON["stop"].split()), frozenset(LEXICON["commands"].split())
-LONGEST, VALUES = 1000, 60  # characters and values: what a person asks stands at the head of a long text
+MAX_QUERY_CHARS, MAX_VALUES = 1000, 60  # characters and values: what a person asks stands at the head of a long text
 
 
 @lru_cache(maxsize=4096)
@@ -34,26 +34,26 @@ _GROUPS = [group.split() for group in LEXICON["synonyms"].split(",")]
 _SYNONYMS = {key: stem(group[0]) for group in _GROUPS for word in group for key in (stem(word), word)}
 
 
-def concept(word: str) -> str:
+def to_concept(word: str) -> str:
     """The stem of a word, or the one that stands for all its synonyms; none is taken for a stop word that it is not."""
     word, cut = word.lower(), stem(word)
     return _SYNONYMS.get(word) or _SYNONYMS.get(cut) or (cut if STOP.isdisjoint((word, cut)) else word)
 
 
 @lru_cache(maxsize=2048)
-def concepts(text: str) -> tuple[str, ...]:
+def to_concepts(text: str) -> tuple[str, ...]:
     """The concepts of a name or a description, without doubles; `snake_case`, `camelCase` and `dots` are split."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z]{2})|(?<=[a-z0-9]{2})(?=[A-Z])|_", " ", text)
-    return tuple(dict.fromkeys(concept(word) for word in PATTERNS["token"].findall(spaced) if word[0].isalnum()))
+    return tuple(dict.fromkeys(to_concept(word) for word in PATTERNS["token"].findall(spaced) if word[0].isalnum()))
 
 
 # What says too little to choose a tool or a parameter by; what words before a value, and units, say about it.
-GENERIC = {*concepts(LEXICON["generic"]), *(word for word in STOP if concept(word) == word)}
-_LEADS = {word: ("<lead>", *concepts(hints)) for words, hints in LEXICON["leads"].items() for word in words.split()}
-_UNITS = {concept(unit): concepts(hints) for units, hints in LEXICON["units"].items() for unit in units.split()}
+GENERIC = {*to_concepts(LEXICON["generic"]), *(word for word in STOP if to_concept(word) == word)}
+_LEADS = {word: ("<lead>", *to_concepts(hints)) for words, hints in LEXICON["leads"].items() for word in words.split()}
+_UNITS = {to_concept(unit): to_concepts(hints) for units, hints in LEXICON["units"].items() for unit in units.split()}
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """A stretch of a text: a word or sign (its value is the concept), or a value of some kind.
 
     `context` are the concepts near a value, and how much each says about it.
@@ -67,59 +67,63 @@ class Span(NamedTuple):
     context: Mapping[str, float] = {}
 
 
-START = Span("", "", "", 0, 0)
+START = TextSpan("", "", "", 0, 0)
 
 
 class Query(NamedTuple):
     """A text with its words and signs, and its values and phrases, in order."""
 
     text: str
-    words: Sequence[Span]
-    values: Sequence[Span] = ()
+    words: Sequence[TextSpan]
+    values: Sequence[TextSpan] = ()
 
-    def said(self, start: int, end: int) -> Sequence[Span]:
+    def words_in(self, start: int, end: int) -> Sequence[TextSpan]:
         """The words of a stretch of the text."""
         return [word for word in self.words if start <= word.start < end]
 
-    def concepts(self, start: int, end: int) -> set[str]:
+    def concepts_in(self, start: int, end: int) -> set[str]:
         """The concepts of a stretch's words, numbers and quotations aside, and the `<kinds>` of its values."""
         values = [value for value in self.values if start <= value.start < end]
         quoted = {n for value in values if value.kind == "quoted" for n in range(value.start, value.end)}
-        words = {word.value for word in self.said(start, end) if word.text[0].isalpha() and word.start not in quoted}
+        words = {
+            word.value for word in self.words_in(start, end) if word.text[0].isalpha() and word.start not in quoted
+        }
         return words.union(f"<{value.kind}>" for value in values)
 
-    def span(self, kind: str, start: int, end: int, context: Mapping[str, float] | None = None) -> Span:
+    def make_span(self, kind: str, start: int, end: int, context: Mapping[str, float] | None = None) -> TextSpan:
         """A stretch of the text as a value."""
-        return Span(kind, self.text[start:end], self.text[start:end], start, end, context=context or {})
+        return TextSpan(kind, self.text[start:end], self.text[start:end], start, end, context=context or {})
 
 
 @lru_cache(maxsize=64)
 def read_query(text: str, today: datetime.date) -> Query:
     """The words and values of `text`; "tomorrow" is counted from `today`."""
-    text = text[:LONGEST]
-    words = [Span("word", concept(m[0]), m[0].lower(), *m.span()) for m in PATTERNS["token"].finditer(text)]
-    query, values, last = Query(text, words), list[Span](), START
-    for value in sorted(_values(text, today), key=lambda value: value.start)[:VALUES]:
-        value = in_context(value, query, last)
-        if values and in_one_list(values[-1], value, text):  # members share what is said of the first
+    text = text[:MAX_QUERY_CHARS]
+    words = [TextSpan("word", to_concept(m[0]), m[0].lower(), *m.span()) for m in PATTERNS["token"].finditer(text)]
+    query, values, last = Query(text, words), list[TextSpan](), START
+    for value in sorted(_find_values(text, today), key=lambda value: value.start)[:MAX_VALUES]:
+        value = add_context(value, query, last)
+        if values and is_listed_with(values[-1], value, text):  # members share what is said of the first
             value = value._replace(context={**values[-1].context, **value.context})
         values.append(value)
         last = last if value.kind in ("name", "phrase") else value
     return query._replace(values=values)
 
 
-def in_one_list(one: Span, other: Span, text: str) -> bool:
+def is_listed_with(one: TextSpan, other: TextSpan, text: str) -> bool:
     """Whether two values stand side by side, as in "1, 2 and 3"."""
     start, end = min(one.end, other.end), max(one.start, other.start)
     return one.kind == other.kind and 0 <= end - start < 15 and bool(PATTERNS["beside"].fullmatch(text, start, end))
 
 
-def in_context(value: Span, query: Query, last: Span = START) -> Span:
+def add_context(value: TextSpan, query: Query, last: TextSpan = START) -> TextSpan:
     """The value with what is said about it by the words before it, back to the last value, in it and after it."""
-    inside, between = query.said(value.start, value.end), query.said(last.end, value.start)
+    inside, between = query.words_in(value.start, value.end), query.words_in(last.end, value.start)
     is_unit = last.kind == "number" and len(between) > 1 and between[0].text not in STOP  # what belongs to the last
     before = list(takewhile(lambda word: word.text not in {*".?!;,", "and"}, between[is_unit:][:-10:-1]))
-    after = list(takewhile(lambda w: w.text not in STOP and w.text[0].isalnum(), query.said(value.end, LONGEST)[:3]))
+    after = list(
+        takewhile(lambda w: w.text not in STOP and w.text[0].isalnum(), query.words_in(value.end, MAX_QUERY_CHARS)[:3])
+    )
     heads = ("from" if word.text[0].isdigit() else word.text for word in before)
     leads = (_LEADS.get(f"{value.kind}_{head}", _LEADS.get(head, ())) for head in heads)
     units = [_UNITS[w.value] for w in (*inside, *after[:1]) if w.value in _UNITS] or [_UNITS["other"]][: len(after)]
@@ -131,30 +135,32 @@ def in_context(value: Span, query: Query, last: Span = START) -> Span:
     return value._replace(context=near)
 
 
-def _values(text: str, today: datetime.date) -> Iterator[Span]:
+def _find_values(text: str, today: datetime.date) -> Iterator[TextSpan]:
     """The values of `text`; where two could stand, the more certain kind, which comes first in the lexicon, wins."""
-    for kind, pattern, proof in _WRITTEN:
+    for kind, pattern, proof in _VALUE_PATTERNS:
         for match in pattern.finditer(text):
             with suppress(ValueError):  # what only looks like such a value
-                value = _READERS[kind](match, today) if kind in _READERS else match[match.lastindex or 0]
+                value = _PARSERS[kind](match, today) if kind in _PARSERS else match[match.lastindex or 0]
                 said = value if isinstance(value, str) and match[0].endswith(value) else match[0]
                 start, end = match.end() - len(said), match.end()
                 if re.search(proof, match.string[start:end]):
-                    yield Span(kind, value, match.string[start:end], start, end)
+                    yield TextSpan(kind, value, match.string[start:end], start, end)
                     text = text[:start] + "\0" * (end - start) + text[end:]
 
 
-def _pattern(pattern: str) -> str:
+def _expand_pattern(pattern: str) -> str:
     """A pattern of the lexicon with its {pieces} filled in."""
-    return re.sub(r"\{([a-z]+)\}", lambda m: _pattern(_PIECES[m[1]]), pattern)
+    return re.sub(r"\{([a-z]+)\}", lambda m: _expand_pattern(_PIECES[m[1]]), pattern)
 
 
 _PIECES: dict[str, str] = {"count": "|".join(LEXICON["counts"]), "stop": "|".join(STOP), **LEXICON["pieces"]}
-_WRITTEN = [(kind, re.compile(_pattern(pattern)), "".join(proof)) for kind, pattern, *proof in LEXICON["values"]]
+_VALUE_PATTERNS = [
+    (kind, re.compile(_expand_pattern(pattern)), "".join(proof)) for kind, pattern, *proof in LEXICON["values"]
+]
 _MONTHS, _WEEKDAYS = _PIECES["months"].lower().split("|"), _PIECES["weekdays"].split("|")
 
 
-def _date(match: re.Match[str], today: datetime.date) -> datetime.date | str:
+def _parse_date(match: re.Match[str], today: datetime.date) -> datetime.date | str:
     """The day, or the words themselves where they name no whole day."""
     said, (*before, word) = match.groupdict(), match[0].lower().split()
     ahead = {day: (n - today.weekday() - 1) % 7 + 1 - 7 * ("last" in before) for n, day in enumerate(_WEEKDAYS)}
@@ -167,12 +173,12 @@ def _date(match: re.Match[str], today: datetime.date) -> datetime.date | str:
     return datetime.date(int(said["year"]), int(month), int(said["day"]))
 
 
-def _time(match: re.Match[str], _: datetime.date) -> datetime.time:
+def _parse_time(match: re.Match[str], _: datetime.date) -> datetime.time:
     hour, half = int(match["h"]), (match["half"] or "").lower()[:1]
     return datetime.time(hour % 12 + 12 * (half == "p") if half else hour, int(match["m"] or 0))
 
 
-def _number(match: re.Match[str], _: datetime.date) -> float:
+def _parse_number(match: re.Match[str], _: datetime.date) -> float:
     number = 0.0
     for word in re.findall(r"-?[\d.]+(?:e-?\d+)?|[a-z]+", match["number"].replace(",", "").lower()):
         times = LEXICON["magnitudes"].get(word)
@@ -180,12 +186,12 @@ def _number(match: re.Match[str], _: datetime.date) -> float:
     return int(number) if number.is_integer() else number
 
 
-def _name(match: re.Match[str], _: datetime.date) -> str:
+def _parse_name(match: re.Match[str], _: datetime.date) -> str:
     """A capitalised span without the words that are capitalised only because they open a sentence or a request."""
     opening = STOP | COMMANDS if PATTERNS["opening"].search(match.string[: match.start()]) else STOP
     return " ".join(dropwhile(lambda word: word.lower().strip(",") in opening, match[0].split(" ")))
 
 
-_READERS: dict[str, Callable[[re.Match[str], datetime.date], Any]] = dict.fromkeys(("year", "number"), _number)
-_READERS |= dict.fromkeys(("object", "array"), lambda match, _: parse_lenient(match[0]).value)
-_READERS |= {"date": _date, "time": _time, "name": _name, "phrase": _name}
+_PARSERS: dict[str, Callable[[re.Match[str], datetime.date], Any]] = dict.fromkeys(("year", "number"), _parse_number)
+_PARSERS |= dict.fromkeys(("object", "array"), lambda match, _: parse_lenient(match[0]).value)
+_PARSERS |= {"date": _parse_date, "time": _parse_time, "name": _parse_name, "phrase": _parse_name}

@@ -6,12 +6,12 @@ and what the API answers.
 
 from typing import Any
 
-from .invalid import Invalid, Json, fits, keys
+from .invalid import Invalid, Json, matches, split_keys
 
 _ID = r"[a-zA-Z0-9_-]+"
 _NAME = r"[a-zA-Z0-9_-]{1,128}"
 _PROPERTY = r"[a-zA-Z0-9_.-]{1,64}"
-_PARAMETERS = keys(
+_PARAMETERS = split_keys(
     "model messages max_tokens system tools tool_choice stream temperature top_p top_k stop_sequences metadata "
     "thinking service_tier container mcp_servers context_management output_config output_format cache_control"
 )
@@ -49,7 +49,7 @@ def check(body: Json, issued: Json) -> None:
     _check_tools(body)
 
 
-def learn(reply: Json, issued: Json) -> None:
+def remember(reply: Json, issued: Json) -> None:
     """Remember the thinking of a reply with calls: it has to come back as it is."""
     thoughts = [block for block in reply["content"] if block["type"] in _THOUGHTS]
     for block in reply["content"] if thoughts else ():
@@ -107,14 +107,14 @@ def _check_block(block: Json, at: str) -> None:
     if kind == "text":
         _check_text(block, at)
     elif kind == "tool_use":
-        if not fits(_ID, block.get("id")):
+        if not matches(_ID, block.get("id")):
             raise Invalid(f"{at}.id: String should match pattern '^{_ID}$'")
-        if not fits(_NAME, block.get("name")):
+        if not matches(_NAME, block.get("name")):
             raise Invalid(f"{at}.name: String should match pattern '^{_NAME}$'")
         if not isinstance(block.get("input"), dict):
             raise Invalid(f"{at}.input: Input should be a valid dictionary")
     elif kind == "tool_result":
-        if not fits(_ID, block.get("tool_use_id")):
+        if not matches(_ID, block.get("tool_use_id")):
             raise Invalid(f"{at}.tool_use_id: String should match pattern '^{_ID}$'")
         content = block.get("content", "")
         for number, inner in enumerate(content if isinstance(content, list) else ()):
@@ -201,7 +201,9 @@ def _check_tools(body: Json) -> None:
     for number, tool in enumerate(tools):
         if "input_schema" in tool:  # the others are the provider's own
             _check_tool(tool, f"tools.{number}.custom")
-    if not tools and any(block["type"] == "tool_use" for message in body["messages"] for block in _listed(message)):
+    if not tools and any(
+        block["type"] == "tool_use" for message in body["messages"] for block in _list_blocks(message)
+    ):
         raise Invalid("Requests which include `tool_use` or `tool_result` blocks must define tools")
     choice = body.get("tool_choice") or {"type": "auto"}
     if "tool_choice" in body and not tools:
@@ -217,13 +219,13 @@ def _check_tools(body: Json) -> None:
         raise Invalid("`max_tokens` must be greater than `thinking.budget_tokens`")
 
 
-def _listed(message: Json) -> list[Json]:
+def _list_blocks(message: Json) -> list[Json]:
     content = message["content"]
     return content if isinstance(content, list) else []
 
 
 def _check_tool(tool: Json, at: str) -> None:
-    if not fits(_NAME, tool.get("name")):
+    if not matches(_NAME, tool.get("name")):
         raise Invalid(f"{at}.name: String should match pattern '^{_NAME}$'")
     schema: Any = tool["input_schema"]
     if not isinstance(schema, dict) or schema.get("type") != "object":
@@ -231,5 +233,5 @@ def _check_tool(tool: Json, at: str) -> None:
     if schema.keys() & {"oneOf", "allOf", "anyOf"}:
         raise Invalid(f"{at}.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level")
     for name in schema.get("properties", {}):
-        if not fits(_PROPERTY, name):
+        if not matches(_PROPERTY, name):
             raise Invalid(f"{at}.input_schema.properties: Property keys should match pattern '^{_PROPERTY}$'")

@@ -8,13 +8,13 @@ import json
 import re
 from typing import Any
 
-from .invalid import Invalid, Json, fits, keys
+from .invalid import Invalid, Json, matches, split_keys
 
 _NAME = r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"
-_PARAMETERS = keys("contents systemInstruction tools toolConfig generationConfig safetySettings cachedContent")
+_PARAMETERS = split_keys("contents systemInstruction tools toolConfig generationConfig safetySettings cachedContent")
 _DATA = {"text", "inlineData", "functionCall", "functionResponse", "fileData", "executableCode", "codeExecutionResult"}
 _PART = _DATA | {"thought", "thoughtSignature", "videoMetadata"}
-_SCHEMA = keys(
+_SCHEMA = split_keys(
     "type format title description nullable enum maxItems minItems properties required minProperties maxProperties "
     "minLength maxLength pattern example anyOf propertyOrdering default items minimum maximum"
 )
@@ -23,14 +23,14 @@ _FORMATS = {
     "INTEGER": ("int32", "int64"),
     "NUMBER": ("float", "double"),
 }
-_UNCHECKED = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
+_PLACEHOLDER_SIGNATURE = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
 """The documented signature for calls that another model wrote."""
 
 
 def check(body: Json, issued: Json) -> None:
     """Raise `Invalid` for a request that Gemini would refuse."""
-    body = _camel(body, _PARAMETERS, "")
-    turns = [_turn(turn, f"contents[{place}]") for place, turn in enumerate(body.get("contents") or ())]
+    body = _to_camel_case(body, _PARAMETERS, "")
+    turns = [_parse_turn(turn, f"contents[{place}]") for place, turn in enumerate(body.get("contents") or ())]
     if not turns:
         raise Invalid("* GenerateContentRequest.contents: contents is not specified")
     _check_order(turns)
@@ -38,15 +38,15 @@ def check(body: Json, issued: Json) -> None:
     _check_tools(body)
 
 
-def learn(reply: Json, issued: Json) -> None:
+def remember(reply: Json, issued: Json) -> None:
     """Remember the signatures of a reply's calls: they have to come back."""
     for candidate in reply.get("candidates", ()):
         for part in candidate["content"].get("parts", ()):
             if "functionCall" in part:
-                issued[_identity(part)] = part.get("thoughtSignature")
+                issued[_describe_call(part)] = part.get("thoughtSignature")
 
 
-def _camel(value: Json, known: set[str], place: str) -> Json:
+def _to_camel_case(value: Json, known: set[str], place: str) -> Json:
     found = {re.sub(r"_([a-z])", lambda match: match[1].upper(), key): item for key, item in value.items()}
     for key in found.keys() - known:
         where = f" at '{place}'" if place else ""
@@ -54,23 +54,23 @@ def _camel(value: Json, known: set[str], place: str) -> Json:
     return found
 
 
-def _turn(turn: Json, place: str) -> Json:
+def _parse_turn(turn: Json, place: str) -> Json:
     role = turn.get("role", "user")
     if role not in ("user", "model", "function"):
         raise Invalid("Please use a valid role: user, model.", place)
     if not turn.get("parts"):
         raise Invalid(f"* GenerateContentRequest.{place}.parts: contents.parts must not be empty.", place)
-    parts = [_part(part, f"{place}.parts[{number}]") for number, part in enumerate(turn["parts"])]
+    parts = [_parse_part(part, f"{place}.parts[{number}]") for number, part in enumerate(turn["parts"])]
     return {"role": "model" if role == "model" else "user", "parts": parts}
 
 
-def _part(part: Json, place: str) -> Json:
-    part = _camel(part, _PART, place)
+def _parse_part(part: Json, place: str) -> Json:
+    part = _to_camel_case(part, _PART, place)
     if len(part.keys() & _DATA) != 1 or part.get("text", "x") == "":
         text = "required oneof field 'data' must have one initialized field"
         raise Invalid(f"* GenerateContentRequest.{place}.data: {text}", place)
     for key, field in (("functionCall", "args"), ("functionResponse", "response")):
-        if key in part and not fits(_NAME, part[key].get("name")):
+        if key in part and not matches(_NAME, part[key].get("name")):
             raise Invalid(f"* GenerateContentRequest.{place}.{key}.name: Name cannot be empty or invalid.", place)
         if key in part and not isinstance(part[key].get(field, {}), dict):
             raise Invalid(
@@ -79,7 +79,7 @@ def _part(part: Json, place: str) -> Json:
     return part
 
 
-def _names(turn: Json, key: str) -> list[str]:
+def _list_names(turn: Json, key: str) -> list[str]:
     return [part[key]["name"] for part in turn["parts"] if key in part]
 
 
@@ -88,10 +88,10 @@ def _check_order(turns: list[Json]) -> None:
         raise Invalid("Please ensure that multiturn requests start and end with a user turn or a function response.")
     calls: list[str] = []
     for place, turn in enumerate(turns):
-        answers = place and _names(turns[place - 1], "functionResponse")  # a person may speak right after them
+        answers = place and _list_names(turns[place - 1], "functionResponse")  # a person may speak right after them
         if place and turn["role"] == turns[place - 1]["role"] and not answers:
             raise Invalid("Please ensure that multiturn requests alternate between user and model.", "contents")
-        responses = _names(turn, "functionResponse")
+        responses = _list_names(turn, "functionResponse")
         if responses and any("text" in part for part in turn["parts"]):
             raise Invalid("Please ensure that a function response turn holds function responses only.", "contents")
         if responses and not calls:
@@ -103,7 +103,7 @@ def _check_order(turns: list[Json]) -> None:
             )
         if responses != calls:
             raise Invalid(f"Function responses {responses} do not match the function calls {calls}.")
-        calls = _names(turn, "functionCall")
+        calls = _list_names(turn, "functionCall")
         if calls and turn["role"] != "model":
             raise Invalid("Please ensure that function call turn comes immediately after a user turn.")
 
@@ -113,24 +113,28 @@ def _check_signatures(turns: list[Json], issued: Json) -> None:
     begins = max(
         place
         for place, turn in enumerate(turns)
-        if turn["role"] == "user" and (not place or not _names(turn, "functionResponse"))
+        if turn["role"] == "user" and (not place or not _list_names(turn, "functionResponse"))
     )
     for place, turn in enumerate(turns):
         for position, part in enumerate(turn["parts"]):
             if "functionCall" not in part:
                 continue
-            signature, wanted = part.get("thoughtSignature"), issued.get(_identity(part))
+            signature, wanted = part.get("thoughtSignature"), issued.get(_describe_call(part))
             if place > begins and wanted and signature is None:
                 name = part["functionCall"]["name"]
                 raise Invalid(
                     "Function call is missing a thought_signature in functionCall parts. Additional data, "
                     f"function call `default_api:{name}`, position {position}."
                 )
-            if wanted and signature not in (None, wanted) and not (place < begins and signature == _UNCHECKED):
+            if (
+                wanted
+                and signature not in (None, wanted)
+                and not (place < begins and signature == _PLACEHOLDER_SIGNATURE)
+            ):
                 raise Invalid("Corrupted thought signature.", f"contents[{place}].parts[{position}]")
 
 
-def _identity(part: Json) -> str:
+def _describe_call(part: Json) -> str:
     call = part["functionCall"]
     return f"{call['name']} {json.dumps(call.get('args', {}), sort_keys=True)}"
 
@@ -144,8 +148,8 @@ def _check_tools(body: Json) -> None:
     names = set()
     for declaration, place in declared:
         known = {"name", "description", "parameters", "parametersJsonSchema", "response", "behavior"}
-        declaration = _camel(declaration, known, place)
-        if not fits(_NAME, declaration.get("name")):
+        declaration = _to_camel_case(declaration, known, place)
+        if not matches(_NAME, declaration.get("name")):
             text = (
                 "Invalid function name. Must start with a letter or an underscore. Must be alphanumeric (a-z, A-Z, "
                 "0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 64."
@@ -156,8 +160,8 @@ def _check_tools(body: Json) -> None:
         names.add(declaration["name"])
         if "parameters" in declaration:
             _check_schema(declaration["parameters"], f"{place}.parameters")
-    config = _camel(body.get("toolConfig") or {}, {"functionCallingConfig", "retrievalConfig"}, "tool_config")
-    config = _camel(config.get("functionCallingConfig") or {}, {"mode", "allowedFunctionNames"}, "tool_config")
+    config = _to_camel_case(body.get("toolConfig") or {}, {"functionCallingConfig", "retrievalConfig"}, "tool_config")
+    config = _to_camel_case(config.get("functionCallingConfig") or {}, {"mode", "allowedFunctionNames"}, "tool_config")
     if config.get("mode", "AUTO") not in ("AUTO", "ANY", "NONE", "VALIDATED"):
         raise Invalid(f"Invalid value at 'tool_config.function_calling_config.mode': {config['mode']}", "tool_config")
     if set(config.get("allowedFunctionNames", ())) - names:

@@ -15,7 +15,7 @@ class Invalid(Exception):
         self.place = place
 
 
-def parsed(data: bytes) -> Any:
+def parse_body(data: bytes) -> Any:
     """The JSON value of a request's body; raises `Invalid` for what is no JSON (NaN) or no Unicode (half a pair)."""
     try:
         body = json.loads(data, parse_constant=_refuse)
@@ -34,17 +34,17 @@ def is_object_text(text: str) -> bool:
         return False
 
 
-def keys(words: str) -> set[str]:
+def split_keys(words: str) -> set[str]:
     """The words of a text."""
     return set(words.split())
 
 
-def fits(pattern: str, value: Any) -> bool:
+def matches(pattern: str, value: Any) -> bool:
     """Whether `value` is a text of that pattern."""
     return isinstance(value, str) and re.fullmatch(pattern, value) is not None
 
 
-def kind_of(value: Any) -> str:
+def json_type(value: Any) -> str:
     """The JSON type of a value, as error messages call it."""
     kinds = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
     return "null" if value is None else kinds[type(value)]

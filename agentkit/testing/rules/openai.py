@@ -7,11 +7,11 @@ objects is what compatible servers insist on (vLLM, Mistral, Groq), whose templa
 from collections.abc import Iterator
 from typing import Any
 
-from .invalid import Invalid, Json, fits, is_object_text, keys, kind_of
+from .invalid import Invalid, Json, is_object_text, json_type, matches, split_keys
 
 _NAME = r"[a-zA-Z0-9_-]+"
-_LONGEST_NAME, _LONGEST_ID = 64, 40
-_PARAMETERS = keys(
+_MAX_NAME_CHARS, _MAX_ID_CHARS = 64, 40
+_PARAMETERS = split_keys(
     "model messages tools tool_choice stream stream_options temperature top_p n stop max_tokens max_completion_tokens "
     "presence_penalty frequency_penalty logit_bias logprobs top_logprobs user seed response_format parallel_tool_calls "
     "service_tier reasoning_effort metadata store modalities audio prediction web_search_options verbosity "
@@ -86,7 +86,7 @@ def _check_mistral(messages: list[Json]) -> None:
     """Mistral wants ids of its own form, and the assistant's word between the last result and the user's next words."""
     for place, message in enumerate(messages):
         for call in message.get("tool_calls") or ():
-            if not fits(r"[a-zA-Z0-9]{9}", call["id"]):
+            if not matches(r"[a-zA-Z0-9]{9}", call["id"]):
                 must = "must be a-z, A-Z, 0-9, with a length of 9."
                 raise Invalid(f"Tool call id was {call['id']} but {must}", f"messages[{place}].tool_calls")
         if place and message["role"] == "user" and messages[place - 1]["role"] == "tool":
@@ -134,7 +134,7 @@ def _check_calls(calls: Any, place: str) -> None:
         function = call["function"]
         for key in [*(call.keys() - {"id", "type", "function"}), *(function.keys() - {"name", "arguments"})]:
             raise Invalid(f"Unknown parameter: '{at}.{key}'.", f"{at}.{key}")
-        _check_text(call["id"], f"{at}.id", _LONGEST_ID)
+        _check_text(call["id"], f"{at}.id", _MAX_ID_CHARS)
         if call["type"] != "function":
             raise Invalid(f"Invalid value: '{call['type']}'. Supported values are: 'function'.", f"{at}.type")
         _check_name(function.get("name"), f"{at}.function.name")
@@ -147,8 +147,8 @@ def _check_calls(calls: Any, place: str) -> None:
 
 
 def _check_name(name: Any, place: str) -> None:
-    _check_text(name, place, _LONGEST_NAME)
-    if not fits(_NAME, name):
+    _check_text(name, place, _MAX_NAME_CHARS)
+    if not matches(_NAME, name):
         text = f"string does not match pattern. Expected a string that matches the pattern '^{_NAME}$'."
         raise Invalid(f"Invalid '{place}': {text}", place)
 
@@ -165,7 +165,7 @@ def _check_text(value: Any, place: str, most: int) -> None:
 
 
 def _wrong_type(place: str, expected: str, value: Any) -> Invalid:
-    return Invalid(f"Invalid type for '{place}': expected {expected}, but got {kind_of(value)} instead.", place)
+    return Invalid(f"Invalid type for '{place}': expected {expected}, but got {json_type(value)} instead.", place)
 
 
 def _check_tools(body: Json) -> None:
@@ -198,12 +198,12 @@ def _check_parameters(function: Json, place: str) -> None:
         found = parameters.get("type") if isinstance(parameters, dict) else parameters
         reason = f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{found}\"'."
     else:
-        reason = next(_faults(parameters, (), bool(function.get("strict"))), "")
+        reason = next(_find_schema_errors(parameters, (), bool(function.get("strict"))), "")
     if reason:
         raise Invalid(f"Invalid schema for function '{function['name']}': {reason}", place)
 
 
-def _faults(schema: Any, path: tuple[str, ...], strict: bool) -> Iterator[str]:
+def _find_schema_errors(schema: Any, path: tuple[str, ...], strict: bool) -> Iterator[str]:
     """What is wrong with a schema and those inside of it."""
     if not isinstance(schema, dict):
         if not isinstance(schema, bool):
@@ -219,10 +219,10 @@ def _faults(schema: Any, path: tuple[str, ...], strict: bool) -> Iterator[str]:
             yield f"In context={path}, {text}. Missing '{missing[0]}'."
     for key in ("properties", "$defs"):
         for name, inner in schema.get(key, {}).items():
-            yield from _faults(inner, (*path, key, name), strict)
+            yield from _find_schema_errors(inner, (*path, key, name), strict)
     for key in ("anyOf", "allOf", "oneOf", "prefixItems"):
         for number, inner in enumerate(schema.get(key, ())):
-            yield from _faults(inner, (*path, key, str(number)), strict)
+            yield from _find_schema_errors(inner, (*path, key, str(number)), strict)
     for key in ("items", "additionalProperties", "not"):
         if key in schema:
-            yield from _faults(schema[key], (*path, key), strict)
+            yield from _find_schema_errors(schema[key], (*path, key), strict)

@@ -6,10 +6,10 @@ from .ollama import OLLAMA
 from .openai import OPENAI
 from .reply import Json, Wire
 
-__all__ = ["Json", "Wire", "wire_of"]
+__all__ = ["Json", "Wire", "find_wire"]
 
 
-def wire_of(path: str) -> Wire | None:
+def find_wire(path: str) -> Wire | None:
     """The format that is spoken at a path; None where no provider listens."""
     if path.endswith("/chat/completions"):
         return OPENAI

@@ -7,7 +7,17 @@ Of a scripted reply: `parts` stand before the text; a call's `signature` is the 
 from collections.abc import Iterator
 from typing import Any
 
-from .reply import Json, Wire, bare, calls_in, event, finish_of, object_of, tokens_of, words
+from .reply import (
+    Json,
+    Wire,
+    drop_missing,
+    format_event,
+    read_calls,
+    read_finish_reason,
+    read_tokens,
+    split_words,
+    to_object,
+)
 
 _STATUS = {
     400: "INVALID_ARGUMENT",
@@ -21,20 +31,24 @@ _STATUS = {
 }
 
 
-def _whole(reply: Json, model: str) -> Json:
-    parts = [*reply.get("parts", ()), *({"text": text} for text in [reply.get("content")] if text), *_calls(reply)]
-    whole: Json = bare(_frame(reply, parts, model, finish_of(reply, "STOP")))
+def _build_reply(reply: Json, model: str) -> Json:
+    parts = [
+        *reply.get("parts", ()),
+        *({"text": text} for text in [reply.get("content")] if text),
+        *_build_calls(reply),
+    ]
+    whole: Json = drop_missing(_build_frame(reply, parts, model, read_finish_reason(reply, "STOP")))
     return whole
 
 
-def _calls(reply: Json) -> Iterator[Json]:
-    for call in calls_in(reply):
-        part = {"functionCall": {"name": call["name"], "args": object_of(call["arguments"])}}
+def _build_calls(reply: Json) -> Iterator[Json]:
+    for call in read_calls(reply):
+        part = {"functionCall": {"name": call["name"], "args": to_object(call["arguments"])}}
         yield part | ({"thoughtSignature": call["signature"]} if "signature" in call else {})
 
 
-def _frame(reply: Json, parts: list[Json], model: str, finish: Any = ...) -> Json:
-    tokens_in, tokens_out, cached = tokens_of(reply)
+def _build_frame(reply: Json, parts: list[Json], model: str, finish: Any = ...) -> Json:
+    tokens_in, tokens_out, cached = read_tokens(reply)
     counts = {"promptTokenCount": tokens_in, "candidatesTokenCount": tokens_out}
     counts |= {"totalTokenCount": tokens_in + tokens_out} | ({"cachedContentTokenCount": cached} if cached else {})
     frame = {"usageMetadata": counts, "modelVersion": model}
@@ -45,19 +59,19 @@ def _frame(reply: Json, parts: list[Json], model: str, finish: Any = ...) -> Jso
     return {"candidates": candidates, **frame}
 
 
-def _pieces(reply: Json, model: str) -> Iterator[str]:
-    texts = [{"text": piece} for piece in words(reply.get("content") or "")]
-    for part in [*reply.get("parts", ()), *texts, *_calls(reply)]:
-        yield event(_frame(reply, [part], model))
-    yield event(_frame(reply, [{"text": ""}], model, finish_of(reply, "STOP")))
+def _build_pieces(reply: Json, model: str) -> Iterator[str]:
+    texts = [{"text": piece} for piece in split_words(reply.get("content") or "")]
+    for part in [*reply.get("parts", ()), *texts, *_build_calls(reply)]:
+        yield format_event(_build_frame(reply, [part], model))
+    yield format_event(_build_frame(reply, [{"text": ""}], model, read_finish_reason(reply, "STOP")))
 
 
-def _error(status: int, reply: Json) -> Json:
+def _build_error(status: int, reply: Json) -> Json:
     return {"error": {"code": status, "message": reply["message"], "status": _STATUS.get(status, "UNKNOWN")}}
 
 
-def _broken(reply: Json) -> str:
-    return event(_error(503, reply))
+def _build_stream_error(reply: Json) -> str:
+    return format_event(_build_error(503, reply))
 
 
-GEMINI = Wire("gemini", _whole, _pieces, _error, _broken)
+GEMINI = Wire("gemini", _build_reply, _build_pieces, _build_error, _build_stream_error)

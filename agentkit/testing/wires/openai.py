@@ -7,69 +7,83 @@ without choices; a call may have a `type`, in a stream an `index`, and with `raw
 from collections.abc import Iterator
 from typing import Any
 
-from .reply import Json, Wire, bare, calls_in, event, finish_of, text_of, tokens_of, words
+from .reply import (
+    Json,
+    Wire,
+    drop_missing,
+    format_event,
+    read_calls,
+    read_finish_reason,
+    read_tokens,
+    split_words,
+    to_text,
+)
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
-def _whole(reply: Json, model: str) -> Json:
+def _build_reply(reply: Json, model: str) -> Json:
     message: Json = {"role": "assistant", "content": reply.get("content")}
-    if calls := calls_in(reply):
+    if calls := read_calls(reply):
         message["tool_calls"] = [
-            _call(call, call["arguments"] if call.get("raw") else text_of(call["arguments"])) for call in calls
+            _build_call(call, call["arguments"] if call.get("raw") else to_text(call["arguments"])) for call in calls
         ]
     message |= reply.get("message", {})
-    choice = {"index": 0, "message": message, "finish_reason": finish_of(reply, "tool_calls" if calls else "stop")}
+    choice = {
+        "index": 0,
+        "message": message,
+        "finish_reason": read_finish_reason(reply, "tool_calls" if calls else "stop"),
+    }
     choices = [] if reply.get("empty") else [choice]
-    whole: Json = bare(_frame("chat.completion", model, choices, usage=_usage(reply)))
+    whole: Json = drop_missing(_build_frame("chat.completion", model, choices, usage=_build_usage(reply)))
     return whole
 
 
-def _call(call: Json, arguments: Any) -> Json:
+def _build_call(call: Json, arguments: Any) -> Json:
     function = {"name": call["name"], "arguments": arguments}
     return {"id": call["id"], "type": call.get("type", "function"), "function": function}
 
 
-def _frame(kind: str, model: str, choices: list[Json], **more: Any) -> Json:
+def _build_frame(kind: str, model: str, choices: list[Json], **more: Any) -> Json:
     head = {"id": "chatcmpl-1", "object": kind, "created": 1700000000, "model": model}
     return {**head, "service_tier": "default", "choices": choices, **more}
 
 
-def _usage(reply: Json) -> Json:
-    tokens_in, tokens_out, cached = tokens_of(reply)
+def _build_usage(reply: Json) -> Json:
+    tokens_in, tokens_out, cached = read_tokens(reply)
     counts = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
     return counts | ({"prompt_tokens_details": {"cached_tokens": cached}} if cached else {})
 
 
-def _pieces(reply: Json, model: str) -> Iterator[str]:
+def _build_pieces(reply: Json, model: str) -> Iterator[str]:
     def chunk(delta: Json, finish: Any = None) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return event(_frame("chat.completion.chunk", model, [choice]))
+        return format_event(_build_frame("chat.completion.chunk", model, [choice]))
 
     if not reply.get("empty"):
         yield chunk({"role": "assistant", "content": ""})
-        for piece in words(reply.get("content") or ""):
+        for piece in split_words(reply.get("content") or ""):
             yield chunk({"content": piece})
         for key, value in reply.get("message", {}).items():
             yield chunk({key: value})
-        for place, call in enumerate(calls := calls_in(reply)):
+        for place, call in enumerate(calls := read_calls(reply)):
             index = call.get("index", place)
-            yield chunk({"tool_calls": [{"index": index, **_call(call, "")}]})
-            for piece in words(text_of(call["arguments"])):
+            yield chunk({"tool_calls": [{"index": index, **_build_call(call, "")}]})
+            for piece in split_words(to_text(call["arguments"])):
                 yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-        yield chunk({}, finish_of(reply, "tool_calls" if calls else "stop"))
-    yield event(_frame("chat.completion.chunk", model, [], usage=_usage(reply)))
+        yield chunk({}, read_finish_reason(reply, "tool_calls" if calls else "stop"))
+    yield format_event(_build_frame("chat.completion.chunk", model, [], usage=_build_usage(reply)))
     yield "data: [DONE]\n\n"
 
 
-def _error(status: int, reply: Json) -> Json:
+def _build_error(status: int, reply: Json) -> Json:
     kind = _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
     more = {"param": reply.get("param"), "code": reply.get("code")}
     return {"error": {"message": reply["message"], "type": kind, **more}}
 
 
-def _broken(reply: Json) -> str:
-    return event(_error(500, reply))
+def _build_stream_error(reply: Json) -> str:
+    return format_event(_build_error(500, reply))
 
 
-OPENAI = Wire("openai", _whole, _pieces, _error, _broken)
+OPENAI = Wire("openai", _build_reply, _build_pieces, _build_error, _build_stream_error)

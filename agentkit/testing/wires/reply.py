@@ -22,25 +22,25 @@ class Wire:
     """
 
     name: str
-    whole: Callable[[Json, str], Json]
-    pieces: Callable[[Json, str], Iterator[str]]
-    error: Callable[[int, Json], Json]
-    broken: Callable[[Json], str]
+    build_reply: Callable[[Json, str], Json]
+    build_pieces: Callable[[Json, str], Iterator[str]]
+    build_error: Callable[[int, Json], Json]
+    build_stream_error: Callable[[Json], str]
     content_type: str = "text/event-stream"
 
 
-def calls_in(reply: Json) -> list[Json]:
+def read_calls(reply: Json) -> list[Json]:
     """The scripted calls with all their keys: `id` (made up where missing), `name`, `arguments` (an object or text)."""
     calls = enumerate(reply.get("tool_calls") or (), 1)
     return [{"id": f"call_{reply.get('turn', 1)}_{number}", "arguments": {}, **call} for number, call in calls]
 
 
-def text_of(arguments: Any) -> str:
+def to_text(arguments: Any) -> str:
     """Arguments as text; text as it is."""
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
-def object_of(arguments: Any) -> Any:
+def to_object(arguments: Any) -> Any:
     """Arguments as an object; text that is no JSON as it is, for a provider that passes its model's slip on."""
     try:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
@@ -48,7 +48,7 @@ def object_of(arguments: Any) -> Any:
         return arguments
 
 
-def tokens_of(reply: Json) -> tuple[int, int, int]:
+def read_tokens(reply: Json) -> tuple[int, int, int]:
     """Tokens in, tokens out, and how many of the former came from a cache."""
     usage = reply.get("usage") or {}
     return (
@@ -58,23 +58,23 @@ def tokens_of(reply: Json) -> tuple[int, int, int]:
     )
 
 
-def finish_of(reply: Json, default: str) -> Any:
+def read_finish_reason(reply: Json, default: str) -> Any:
     """Why the model stopped, in the provider's words."""
     return reply.get("finish_reason", default)
 
 
-def bare(value: Any) -> Any:
+def drop_missing(value: Any) -> Any:
     """`value` without the keys that are to be left out."""
     if isinstance(value, dict):
-        return {key: bare(item) for key, item in value.items() if item is not ...}
-    return [bare(item) for item in value] if isinstance(value, list) else value
+        return {key: drop_missing(item) for key, item in value.items() if item is not ...}
+    return [drop_missing(item) for item in value] if isinstance(value, list) else value
 
 
-def event(data: Json, name: str | None = None) -> str:
+def format_event(data: Json, name: str | None = None) -> str:
     """A server-sent event."""
-    return (f"event: {name}\n" if name else "") + f"data: {json.dumps(bare(data))}\n\n"
+    return (f"event: {name}\n" if name else "") + f"data: {json.dumps(drop_missing(data))}\n\n"
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """A text as providers stream it: word by word."""
     return re.findall(r"\s*\S+\s*$|\s*\S+|\s+", text)

@@ -11,7 +11,7 @@ from agentkit import ModelError
 from agentkit.core.messages import user
 from agentkit.engine.model import Request
 from agentkit.models.litellm import fast_path as direct
-from agentkit.models.litellm.model import _litellm
+from agentkit.models.litellm.model import _load_litellm
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
 
@@ -23,7 +23,7 @@ REPLIES = [CALL, "three", {"status": 429, "retry_after": 7}, {"status": 401}, {"
 def books(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The models for which litellm's decorated `completion` was called, as the decorator sees it."""
     called: list[str] = []
-    utils = _litellm().utils
+    utils = _load_litellm().utils
     real = utils.load_credentials_from_list
 
     def noted(asked: dict[str, Any]) -> None:
@@ -37,7 +37,7 @@ def books(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def detours(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The models for which litellm's own `acompletion` was called."""
-    litellm, called = _litellm(), []
+    litellm, called = _load_litellm(), []
     real = litellm.acompletion
 
     async def noted(**asked: Any) -> Any:
@@ -45,7 +45,7 @@ def detours(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return await real(**asked)
 
     monkeypatch.setattr(litellm, "acompletion", noted)
-    monkeypatch.setattr(direct, "_loaded", set())
+    monkeypatch.setattr(direct, "_awaited_providers", set())
     return called
 
 
@@ -90,7 +90,7 @@ def test_blocking_requests_are_the_same(
     for is_short in (True, False):
         if not is_short:
             assert books == []
-            monkeypatch.setattr(direct, "_TRIED", frozenset())
+            monkeypatch.setattr(direct, "_DIRECT_PROVIDERS", frozenset())
         with ModelServer(*REPLIES, strict=False) as server:
             model = provider.at(server)
             said = [blocking(model, stream=stream) for _ in REPLIES]
@@ -112,7 +112,7 @@ def test_what_may_need_more_goes_litellm_s_way(option: dict[str, Any], detours: 
 
 
 def test_a_provider_that_was_not_tried_goes_litellm_s_way(monkeypatch: pytest.MonkeyPatch, detours: list[str]) -> None:
-    monkeypatch.setattr(direct, "_TRIED", frozenset())
+    monkeypatch.setattr(direct, "_DIRECT_PROVIDERS", frozenset())
     with ModelServer("one", "two") as server:
         for _ in range(2):
             asked(Provider("openai").at(server))

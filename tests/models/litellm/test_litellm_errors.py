@@ -14,7 +14,7 @@ from agentkit.core.errors import ModelError
 from agentkit.core.flow import ask, drive
 from agentkit.core.messages import user
 from agentkit.engine.model import AskModel, Request
-from agentkit.models.litellm.errors import model_error
+from agentkit.models.litellm.errors import convert_error
 from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.policies.incomplete_replies import raise_refusals
 from agentkit.testing import ScriptedModel
@@ -95,7 +95,7 @@ def test_retry_after_may_be_milliseconds_a_date_or_nonsense(headers: dict[str, s
         litellm_response_headers = headers
 
     cause = SlowDownError("slow down")
-    assert model_error(cause, model="m").retry_after == seconds
+    assert convert_error(cause, model="m").retry_after == seconds
 
 
 def test_a_gemini_retry_delay_is_read_from_the_body(play: Play) -> None:

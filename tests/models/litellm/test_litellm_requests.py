@@ -13,7 +13,7 @@ from wire_providers import MODELS, Play, Provider
 from agentkit.core.messages import ToolCall, assistant, calls_of, system, tool_message, user
 from agentkit.engine.model import Request
 from agentkit.models.litellm.model import LiteLLMModel
-from agentkit.models.litellm.requests import conversation
+from agentkit.models.litellm.requests import prepare_messages
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
 
@@ -187,7 +187,7 @@ def test_messages_are_left_alone(provider: Provider, play: Play, stream: bool) -
 
 def test_a_call_with_other_keys_goes_out_with_those_that_providers_know() -> None:
     call = {"id": "c1", "index": 0, "function": {"name": "add", "arguments": "{}"}}
-    sent = conversation([user("hi"), {**assistant(), "tool_calls": [call]}], "openai")
+    sent = prepare_messages([user("hi"), {**assistant(), "tool_calls": [call]}], "openai")
     assert sent[1]["tool_calls"] == [{"id": "c1", "type": "function", "function": call["function"]}]
 
 
@@ -254,9 +254,9 @@ def test_ollama_is_always_asked_through_its_chat_interface(play: Play) -> None:
 def test_providers_are_asked_at_their_own_addresses_with_the_key_of_the_environment(
     internet: respx.MockRouter, play: Play, model: str, url: str, header: str | None
 ) -> None:
-    from agentkit.testing.wires import wire_of
+    from agentkit.testing.wires import find_wire
 
-    wire = wire_of(url.partition("://")[2])
+    wire = find_wire(url.partition("://")[2])
     assert wire is not None
     route = internet.post(url).respond(json=wire.whole({"content": "hello"}, "m"))
     _, reply = play(LiteLLMModel(model), [user("hi")])
@@ -271,21 +271,21 @@ def test_extras_of_another_provider_are_not_sent_and_those_of_the_own_are() -> N
     plain = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
     bare = {"role": "assistant", "content": None, "tool_calls": [plain]}
     for other in ("openai", "groq", "gemini", "ollama_chat", "deepseek"):
-        assert conversation([reply], other) == [bare]
+        assert prepare_messages([reply], other) == [bare]
     marked = {**plain, "provider_specific_fields": {"caller": "x"}}
-    assert conversation([reply], "anthropic") == [{**bare, "tool_calls": [marked], **thought}]
+    assert prepare_messages([reply], "anthropic") == [{**bare, "tool_calls": [marked], **thought}]
 
 
 def test_what_providers_refuse_is_mended_and_the_rest_goes_out_as_it_is() -> None:
     question, answer = user("hi"), tool_message(ToolCall("c1", "add"), "3")
     history = [question, assistant(""), assistant("", [ToolCall("c1", "add", "{broken")]), answer]
-    sent = conversation(history, "gemini")
+    sent = prepare_messages(history, "gemini")
     assert [message["role"] for message in sent] == ["user", "assistant", "tool"]
     assert sent[0] is question
     assert sent[2] is answer
     assert sent[1]["content"] is None
     assert sent[1]["tool_calls"][0]["function"]["arguments"] == "{}"
-    assert "name" not in conversation(history, "openai")[2]
+    assert "name" not in prepare_messages(history, "openai")[2]
 
 
 def test_equal_calls_of_one_turn_reach_gemini_with_as_many_calls_as_results(play: Play) -> None:
@@ -311,7 +311,7 @@ def test_arguments_that_are_a_json_object_are_sent_as_they_are(text: str) -> Non
 
 
 def sent_arguments(text: str) -> str:
-    (message,) = conversation([assistant(None, [ToolCall("c1", "add", text)])], "openai")
+    (message,) = prepare_messages([assistant(None, [ToolCall("c1", "add", text)])], "openai")
     return calls_of(message)[0].arguments
 
 
@@ -333,7 +333,7 @@ def test_ids_have_the_form_that_the_provider_wants_and_fit_together(
 ) -> None:
     calls = [ToolCall(identity, "add", "{}") for identity in IDS]
     for _ in range(2):
-        message, *answers = conversation(
+        message, *answers = prepare_messages(
             [assistant(None, calls), *(tool_message(call, "3") for call in calls)], provider
         )
         sent = [call.id for call in calls_of(message)]

@@ -12,9 +12,9 @@ from wire_providers import Play, Provider
 from agentkit.core.errors import ModelError
 from agentkit.core.messages import calls_of, user
 from agentkit.engine.model import Request, TextDelta
-from agentkit.models.litellm.model import _litellm
+from agentkit.models.litellm.model import _load_litellm
 from agentkit.testing.server import ModelServer
-from agentkit.testing.wires import wire_of
+from agentkit.testing.wires import find_wire
 from agentkit.tools.registry import ToolRegistry
 
 HI = [user("hi")]
@@ -26,7 +26,7 @@ CALLS = {"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name":
 def _observed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a callback of the host, streams are read through litellm's wrapper, which invents a proper end."""
     if request.param == "observed":
-        monkeypatch.setattr(_litellm(), "success_callback", [lambda *_: None])
+        monkeypatch.setattr(_load_litellm(), "success_callback", [lambda *_: None])
 
 
 @pytest.mark.usefixtures("_observed")
@@ -60,7 +60,7 @@ IN_BAND = {
 @pytest.mark.usefixtures("_observed")
 @pytest.mark.parametrize("name", list(IN_BAND))
 def test_an_error_within_a_stream_may_be_tried_again(name: str, play: Play) -> None:
-    wire = wire_of(PATHS.get(name, "x:generateContent"))
+    wire = find_wire(PATHS.get(name, "x:generateContent"))
     assert wire is not None
     begun = list(wire.pieces({"content": "hello to you"}, "m"))[:2]
     body = "".join([*begun, f"data: {json.dumps(IN_BAND[name])}\n\n"])

@@ -12,8 +12,8 @@ from agentkit import ModelError
 from agentkit.core.messages import user
 from agentkit.engine.model import Request
 from agentkit.models.litellm import model as litellm_model
-from agentkit.models.litellm.fast_path import _WATCHERS
-from agentkit.models.litellm.model import _litellm
+from agentkit.models.litellm.fast_path import _OBSERVER_SETTINGS
+from agentkit.models.litellm.model import _load_litellm
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
 
@@ -51,7 +51,7 @@ def test_nothing_else_changes(
     heard: list[Any] = []
     for without in (True, False):
         if not without:
-            monkeypatch.setattr(litellm_model, "unlogged", lambda *_, **__: {})
+            monkeypatch.setattr(litellm_model, "silence_logging", lambda *_, **__: {})
         with ModelServer(CALL, "three", {"status": 429, "retry_after": 7}, {"status": 401}) as server:
             model = provider.at(server)
             replies = [play(model, HI, stream=stream) for _ in range(2)]
@@ -84,8 +84,8 @@ def test_whoever_listens_to_litellm_hears_of_the_reply(
         async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
             self.log_success_event(kwargs, response_obj, start_time, end_time)
 
-    litellm = _litellm()
-    for name in _WATCHERS:  # litellm adds to several of them by itself
+    litellm = _load_litellm()
+    for name in _OBSERVER_SETTINGS:  # litellm adds to several of them by itself
         if isinstance(getattr(litellm, name, None), list):
             monkeypatch.setattr(litellm, name, [Listener()] if name == setting else [])
 
