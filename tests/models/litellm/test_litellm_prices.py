@@ -105,10 +105,10 @@ def test_only_new_messages_are_measured(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_long_conversations_are_dearer_where_the_table_says_so() -> None:
     row = {"input_cost_per_token": 1.0, "input_cost_per_token_above_200k_tokens": 2.0, "output_cost_per_token": 3.0}
-    assert Prices(row).most(200_000, 1) == 200_000 + 3
-    assert Prices(row).most(200_001, 1) == 2 * 200_001 + 3
+    assert Prices(row).max_cost(200_000, 1) == 200_000 + 3
+    assert Prices(row).max_cost(200_001, 1) == 2 * 200_001 + 3
     cached = {"input_cost_per_token": 1.0, "cache_creation_input_token_cost": 1.25, "output_cost_per_token": 0}
-    assert Prices(cached).most(100, 5) == 125
+    assert Prices(cached).max_cost(100, 5) == 125
 
 
 @pytest.mark.parametrize(

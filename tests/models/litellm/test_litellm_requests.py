@@ -258,7 +258,7 @@ def test_providers_are_asked_at_their_own_addresses_with_the_key_of_the_environm
 
     wire = find_wire(url.partition("://")[2])
     assert wire is not None
-    route = internet.post(url).respond(json=wire.whole({"content": "hello"}, "m"))
+    route = internet.post(url).respond(json=wire.build_reply({"content": "hello"}, "m"))
     _, reply = play(LiteLLMModel(model), [user("hi")])
     assert reply.message["content"] == "hello"
     assert header is None or route.calls.last.request.headers[header].endswith("sk-test-0123456789")

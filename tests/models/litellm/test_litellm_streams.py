@@ -62,7 +62,7 @@ IN_BAND = {
 def test_an_error_within_a_stream_may_be_tried_again(name: str, play: Play) -> None:
     wire = find_wire(PATHS.get(name, "x:generateContent"))
     assert wire is not None
-    begun = list(wire.pieces({"content": "hello to you"}, "m"))[:2]
+    begun = list(wire.build_pieces({"content": "hello to you"}, "m"))[:2]
     body = "".join([*begun, f"data: {json.dumps(IN_BAND[name])}\n\n"])
     with (
         ModelServer({"body": body, "headers": {"Content-Type": "text/event-stream"}}) as server,
