@@ -14,7 +14,7 @@ from agentkit import JsonAgent, NoAnswer
 from agentkit.core.messages import ToolCall, assistant, calls_of, system, tool_message, user
 from agentkit.engine.model import Reply, Request
 from agentkit.models.offline import OfflineModel, plan
-from agentkit.models.offline.model import AnsweredCall, compose_text
+from agentkit.models.offline.model import AnsweredCall, compose_arguments, compose_text
 from agentkit.tools.final_answer import make_answer_tool
 from agentkit.tools.registry import ToolRegistry, make_tool
 
@@ -363,8 +363,8 @@ WRITTEN = '{"page_title": "The 3 winding roads", "words": 120, "read": true}'
     ],
 )
 def test_a_typed_answer_is_taken_from_the_results_or_not_given(type_, contents, value):
-    answered = [Answered("tool", {"city": "Rome"}, content) for content in contents]
-    found = answer_arguments(make_answer_tool(type_), answered, "said so")
+    answered = [AnsweredCall("tool", {"city": "Rome"}, content) for content in contents]
+    found = compose_arguments(make_answer_tool(type_), answered, "said so")
     assert found == (None if value is None else {"answer": value})
 
 
@@ -382,7 +382,9 @@ def test_a_typed_answer_is_taken_from_the_results_or_not_given(type_, contents, 
     ],
 )
 def test_the_fields_of_an_answer_are_what_results_arguments_and_texts_say_of_them(type_, content, fields):
-    assert answer_arguments(make_answer_tool(type_), [Answered("tool", {"city": "Rome"}, content)], content) == fields
+    assert (
+        compose_arguments(make_answer_tool(type_), [AnsweredCall("tool", {"city": "Rome"}, content)], content) == fields
+    )
 
 
 def test_a_typed_answer_that_cannot_be_given_is_refused_in_text():
