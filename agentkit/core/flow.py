@@ -1,11 +1,9 @@
-"""The engine: a flow yields effects and is sent their outcomes; drivers perform them, policies decide about them.
+"""Flows, effects, drivers and policies: the machinery that runs an agent, without models and tools.
 
-A *flow* is a generator.  It does no I/O: it yields *effects* (wishes: "ask the model", "sleep") and is sent what came
-of them, or has the exception thrown in.  A *driver* performs the effects, blocking (`drive`) or awaiting (`adrive`),
-and yields the *events* that happen meanwhile.  A *policy* turns a flow into a flow: it sees every effect, may change,
-repeat, refuse or answer it, and is itself a generator, so it is written once for both worlds.
-
-This file knows nothing of models or tools.
+A *flow* is a generator without I/O.  It yields *effects* (requests such as "ask the model" or "sleep").  It is sent the
+outcome of each, or the exception is raised in it.  A *driver* performs the effects, blocking (`drive`) or awaiting
+(`adrive`), and yields the *events* that happen meanwhile.  A *policy* turns a flow into a flow.  It receives every
+effect and may change, repeat, refuse or answer it.  It is a generator itself, so it is written once for both drivers.
 """
 
 from __future__ import annotations
@@ -25,9 +23,10 @@ T = TypeVar("T")
 
 
 class Event:
-    """Something that happened in a run; events are watched, never acted on.
+    """Something that happened in a run.  Events inform listeners; to change a run, write a policy.
 
-    `is_piece` marks those that are a piece of something that another event tells when it is whole.
+    Attributes:
+        is_piece: Whether the event is a fragment (a streamed delta) of what a later event reports in full.
     """
 
     __slots__ = ()
@@ -35,31 +34,31 @@ class Event:
 
     @property
     def level(self) -> Literal["INFO", "WARNING"]:
-        """How a log ranks it: "WARNING" for what did not go as it should."""
+        """The level at which the event is logged."""
         return "INFO"
 
     @property
     def notice(self) -> str:
-        """What a person who watches should know of it, in one sentence without its full stop; "" for nothing.
+        """One sentence for a person, without its full stop; "" if the event needs none.
 
-        So whoever shows runs need not know each policy.  It may hold what a model or a tool wrote: mask, cut and escape
-        it where it is shown.
+        Views show it, so they need not know each policy.  It may contain text of a model or a tool: a view masks,
+        truncates and escapes it.
         """
         return ""
 
     @property
     def ends_request(self) -> object:
-        """What became of the request under way, if this ends it without a reply; None if it does not."""
+        """The failure that ends the current request without a reply; None if the event does not end it."""
         return None
 
     @property
     def waits_for(self) -> str | None:
-        """What the run waits for from now on; "" when the wait is over, None if this says nothing of it."""
+        """What the run now waits for; "" when the wait ends, None if the event does not concern a wait."""
         return None
 
 
 class WarningEvent(Event):
-    """An event of something that did not go as it should."""
+    """An event that reports a problem."""
 
     __slots__ = ()
 
@@ -70,20 +69,20 @@ class WarningEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[T]):
-    """The outcome at the end of an asynchronous stream of events (an async generator cannot return a value)."""
+    """The outcome, as the last item of an asynchronous stream of events: an async generator cannot return a value."""
 
     value: T
 
 
 class Effect(Protocol[T]):
-    """A wish of a flow, and how to fulfil it in both worlds."""
+    """What a flow asks for, and how it is performed, blocking and awaiting."""
 
     def perform(self) -> Generator[Event, None, T]:
-        """Fulfil the wish, blocking: yield events, return the outcome."""
+        """Perform the effect, blocking.  Yield events and return the outcome."""
         ...
 
     def aperform(self) -> AsyncGenerator[Event | Done[T], None]:
-        """Fulfil the wish, awaiting: yield events, and the outcome last, as `Done`."""
+        """Perform the effect, awaiting.  Yield events and, last, the outcome as `Done`."""
         ...
 
 
@@ -93,13 +92,20 @@ Listener: TypeAlias = Callable[[Event], object]
 
 
 def ask(effect: Effect[T]) -> Generator[Effect[Any], Any, T]:
-    """Yield one effect and return its outcome: `reply = yield from ask(AskModel(...))`."""
+    """Yield one effect and return its outcome.
+
+    Args:
+        effect: The effect: `reply = yield from ask(AskModel(model, request))`.
+
+    Returns:
+        The outcome that a policy or the driver sends back.
+    """
     outcome: T = yield effect
     return outcome
 
 
 def drive(flow: Flow[T]) -> Generator[Event, None, T]:
-    """Perform a flow's effects, blocking; yields the events and returns the flow's value."""
+    """Perform the effects of `flow`, blocking.  Yield the events and return the flow's value."""
     return interpret(flow, _perform)
 
 
@@ -108,7 +114,7 @@ def _perform(effect: Effect[T]) -> Generator[Event, None, T]:
 
 
 async def adrive(flow: Flow[T]) -> AsyncGenerator[Event | Done[T], None]:
-    """Perform a flow's effects, awaiting; yields the events and, last, the flow's value as `Done`."""
+    """Perform the effects of `flow`, awaiting.  Yield the events and, last, the flow's value as `Done`."""
     outcome: Any = None
     error: Exception | None = None
     origin: TracebackType | None = None
@@ -139,15 +145,20 @@ async def adrive(flow: Flow[T]) -> AsyncGenerator[Event | Done[T], None]:
 
 
 def around(handle: Callable[[Any], Flow[Any]], only: Kinds = None) -> Policy:
-    """The policy that hands every effect of a flow to the generator `handle` and gives the flow what it returns.
+    """Return the policy that passes each effect to `handle` and sends the flow what `handle` returns.
 
-    With `only`, it hands over the effects of this type alone.
+    Args:
+        handle: A generator function of one effect.  It may yield effects of its own with `ask`.
+        only: The type of effect, or types, that `handle` receives; all others pass unchanged.
+
+    Returns:
+        The policy, for `JsonAgent(..., policies=[...])` or `apply_policies`.
     """
     return lambda flow: interpret(flow, handle, only)
 
 
 def apply_policies(flow: Flow[T], policies: tuple[Policy, ...]) -> Flow[T]:
-    """`flow` under its policies; the first policy is the innermost, so it sees an effect first."""
+    """Return `flow` under `policies`.  The first policy is the innermost: it receives an effect first."""
     for policy in policies:
         flow = policy(flow)
     return flow
@@ -155,7 +166,7 @@ def apply_policies(flow: Flow[T], policies: tuple[Policy, ...]) -> Flow[T]:
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """The effect that shows an event to whoever watches."""
+    """The effect that passes an event to the listeners."""
 
     event: Event
 
@@ -169,7 +180,7 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """The effect that lets some seconds pass."""
+    """The effect that waits for some seconds."""
 
     seconds: float
 

@@ -1,18 +1,17 @@
-"""The agent: ask the model, run the tools it calls, tell it the results, until it calls the tool that ends the run.
+"""The agent loop: ask the model, run the tools that it calls, append the results, until it calls `final_answer`.
 
-The rules of the machine, which knows nothing of the outside:
+The rules of the loop, which does no I/O:
 
-1. The history is the state.  Calls without answers at its end are run first; otherwise the model is asked.
-2. Every call gets exactly one tool message, whatever becomes of it, in call order; the answer's call too.
-3. The run ends with the first answer tool call of a turn whose arguments are valid.  The other calls of the turn are
-   run before it; a further answer is not.
-4. A text without a call is answered by a reminder.  After one reminder a text is taken for the answer, if a text is
-   what is wanted.  How often a model may be reminded is for the policies; an empty reply that they let through ends
-   the run with `NoAnswer`.
-5. Whoever closes the flow in the middle of a turn, or raises something into it, leaves a valid history: finished
-   results are kept, the rest of the calls are answered as cancelled, or left open by `Paused`.
-6. The history holds the calls as they were understood: a tool's own name, arguments that are a JSON object.  What needs
-   no repair stays as it came.
+1. The history is the state.  If it ends with tool calls without results, they are run; otherwise the model is asked.
+2. Every call gets exactly one tool message, in the order of the calls, whatever its outcome.  So does `final_answer`.
+3. The run ends with the first call of the answer tool in a turn whose arguments are valid.  The other calls of the turn
+   are run before it; further answers are not.
+4. A text without a call is answered by a reminder.  The next text without a call becomes the answer, if `text_ends`.
+   Policies limit the number of reminders.  An empty reply that they let pass ends the run with `NoAnswer`.
+5. Closing the flow in the middle of a turn, or raising an exception in it, leaves a valid history.  Finished results
+   are kept.  The other calls are answered as cancelled, or left open if the exception is `Paused`.
+6. The history holds the calls as they were understood: the tool's own name, and arguments that are a JSON object.  A
+   call that needs no repair is kept unchanged.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,13 +39,13 @@ from .history import normalize_reply
 from .model import AskModel, Model, Request
 
 CANCELLED = "Cancelled: the run was stopped before this call had a result; it is not known whether it had an effect."
-GIVEN = "Not run: the answer was given already."
+ANSWERED_ALREADY = "Not run: the answer was given already."
 REMINDER = "Go on by calling a tool. When the task is done, or cannot be done, call final_answer with the answer."
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a run ended: the answer, and why it stopped ("answer": by the answer tool; "text": by a plain reply)."""
+    """The answer of a run, and what gave it: "answer" for the answer tool, "text" for a plain reply."""
 
     value: Any
     stopped: str = "answer"
@@ -61,24 +60,36 @@ def agent_loop(
     text_ends: bool = True,
     stream: bool = False,
 ) -> Flow[Answer]:
-    """Run an agent on `history`, which grows by what is said; `tools.answer` is the tool that ends the run.
+    """Run an agent on `history`.
 
-    `tools` may be a function, which is asked at each step; `context` fills the parameters of tools that the model does
-    not see; `text_ends` allows a plain text as the answer (after a reminder); `stream` asks the model for deltas.
+    Args:
+        model: The backend that answers requests.
+        tools: The tools, or a function that returns those of the next step.  `tools.answer` is the tool that ends the
+            run.
+        history: The conversation.  Replies and results are appended to it.
+        context: The values of injected parameters, which the model does not see.
+        text_ends: Whether a plain text may be the answer, after one reminder.
+        stream: Whether the model is asked for deltas.
+
+    Returns:
+        The answer.
+
+    Raises:
+        NoAnswer: The model gave an empty reply that no policy dealt with.
     """
     context = context or RunContext(None)
     known_ids = {call.id for message in history for call in calls_of(message)}
     texts = 0
     while True:
-        offered = tools if isinstance(tools, ToolRegistry) else tools()
+        step_tools = tools if isinstance(tools, ToolRegistry) else tools()
         if calls := pending_calls(history):
-            answer = yield from _answer_calls(calls, offered, history, context)
+            answer = yield from _answer_calls(calls, step_tools, history, context)
             if answer is not None:
                 return answer
             continue
         while context.inbox:
             history.append(user(context.inbox.popleft()))
-        reply = yield from ask(AskModel(model, Request(history, offered, stream=stream)))
+        reply = yield from ask(AskModel(model, Request(history, step_tools, stream=stream)))
         message = normalize_reply(reply.message, known_ids)
         if message.get("tool_calls"):
             history.append(message)
@@ -96,7 +107,7 @@ def agent_loop(
 def _answer_calls(
     calls: Sequence[ToolCall], tools: ToolRegistry, history: list[Message], context: RunContext[Any]
 ) -> Flow[Answer | None]:
-    """Run the calls of a turn, put their results into the history, and return the answer if one of them is it."""
+    """Run the calls of a turn, append their results to the history, and return the answer if one of them gave it."""
     bound = tuple(tools.bind(call, replace(context, call=call)) for call in calls)
     normalize_calls(history, [entry.call for entry in bound])
     finished: dict[str, ToolResult] = {}
@@ -109,15 +120,15 @@ def _answer_calls(
                 for result in (yield from ask(CallTools(batch, finished))):
                     results[result.call.id] = result
                     answer = Answer(result.value) if result.is_answer else answer
-        rest = GIVEN
+        rest = ANSWERED_ALREADY
     except Paused:
         rest = None
         raise
     finally:
         for entry in bound:
-            kept = results.get(entry.call.id) or finished.get(entry.call.id)
-            if kept and not isinstance(kept.exception, Paused):  # an agent that paused inside of its tool stays open
-                history.append(kept.message)
+            own = results.get(entry.call.id) or finished.get(entry.call.id)
+            if own and not isinstance(own.exception, Paused):  # the call of an agent that paused stays open
+                history.append(own.message)
             elif rest is not None:
                 history.append(tool_message(entry.call, rest))
         sort_results(history)
@@ -125,7 +136,7 @@ def _answer_calls(
 
 
 def _batches(bound: Sequence[BoundCall]) -> Iterator[tuple[BoundCall, ...]]:
-    """What is run side by side: first all that is no answer, then one answer after the other."""
+    """Yield the calls that run concurrently: first all but the answers, then one answer after the other."""
     if others := tuple(entry for entry in bound if not entry.is_answer):
         yield others
     for entry in bound:
@@ -134,7 +145,7 @@ def _batches(bound: Sequence[BoundCall]) -> Iterator[tuple[BoundCall, ...]]:
 
 
 def is_open(messages: Sequence[Message]) -> bool:
-    """Whether the next word is the agent's: calls to run, results or a query to answer."""
+    """Return whether the agent has to act: there are calls to run, or results or a query to answer."""
     for message in reversed(messages):
         if message["role"] != "tool":
             return message["role"] == "user" or bool(message.get("tool_calls"))

@@ -4,7 +4,7 @@ import pytest
 
 from agentkit.core.errors import ModelError, NoAnswer, Paused
 from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
-from agentkit.engine.loop import CANCELLED, GIVEN, REMINDER, Answer, agent_loop
+from agentkit.engine.loop import CANCELLED, ANSWERED_ALREADY, REMINDER, Answer, agent_loop
 from agentkit.engine.model import AskModel, Reply
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import CallTools
@@ -119,7 +119,7 @@ def test_the_other_calls_of_a_turn_run_before_the_answer_and_a_second_answer_doe
         loop.send(run_all(answering))
     assert stop.value.value == Answer("first")
     assert [message["tool_call_id"] for message in history[-4:]] == ["bad", "e1", "one", "e2"], "in call order"
-    assert [history[-2]["content"], history[-1]["content"]] == ["3", GIVEN]
+    assert [history[-2]["content"], history[-1]["content"]] == ["3", ANSWERED_ALREADY]
 
 
 def test_the_second_answer_is_run_when_the_first_one_fails(history):
@@ -137,7 +137,7 @@ def test_the_second_answer_is_run_when_the_first_one_fails(history):
         loop.send(run_all(answering))
     assert stop.value.value == Answer(1)
     assert [message["content"] for message in history[-3:]] == [
-        "ValueError: not positive", "The answer was given.", GIVEN,
+        "ValueError: not positive", "The answer was given.", ANSWERED_ALREADY,
     ]  # fmt: skip
 
 
