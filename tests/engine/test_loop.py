@@ -4,7 +4,7 @@ import pytest
 
 from agentkit.core.errors import ModelError, NoAnswer, Paused
 from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
-from agentkit.engine.loop import CANCELLED, ANSWERED_ALREADY, REMINDER, Answer, agent_loop
+from agentkit.engine.loop import ANSWERED_ALREADY, CANCELLED, REMINDER, Answer, agent_loop
 from agentkit.engine.model import AskModel, Reply
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import CallTools
