@@ -47,6 +47,8 @@ def log(event: Event) -> None:
     """The listener that every agent has: the lines of an event go to loguru, and to where `show` said."""
     if event.is_piece or isinstance(event, SubRun):  # that agent has this listener, too
         return
+    if not _printers and _is_disabled():
+        return
     inside = ENCLOSING_AGENTS.get()
     for line in lines(event):
         line = replace(line, inside=inside) if inside else line
@@ -56,6 +58,11 @@ def log(event: Event) -> None:
     exception = event.result.exception if isinstance(event, ToolFinished) else None
     if exception is not None:
         _lazily.debug("{}", partial(_raised, exception))
+
+
+def _is_disabled() -> bool:
+    """Return whether loguru is known to drop the lines of this module; loguru stores it after the first line."""
+    return getattr(getattr(logger, "_core", None), "enabled", {}).get(__name__) is False
 
 
 def _logged(line: Line) -> str:
