@@ -18,6 +18,7 @@ notebooks: .venv/dev.stamp
 
 bench: .venv/dev.stamp
 	$(BIN)/python benchmarks/run.py $(if $(PEERS),--peers $(PEERS))
+	$(BIN)/python benchmarks/turn.py
 	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/schema.py
 

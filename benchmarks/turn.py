@@ -1,11 +1,13 @@
 """CPU of a turn in the engine alone: scripted replies, one plain tool, no network.
 
-`python benchmarks/turn.py` prints one figure; `python benchmarks/turn.py --beside CHECKOUT` measures this checkout and
-another one in turn, in fresh processes, and prints the ratio of the least times.
+`python benchmarks/turn.py` prints one figure.  `python benchmarks/turn.py --beside CHECKOUT` measures this checkout and
+another one in turn, in fresh processes, and prints the ratio of the least times.  With `--count` it counts instructions
+with valgrind instead, which a busy machine does not disturb.
 """
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import time
@@ -13,9 +15,10 @@ from pathlib import Path
 
 TURNS, ROUNDS = 60, 25
 HERE = Path(__file__).resolve().parents[1]
+VALGRIND = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
 
 
-def measure() -> float:
+def measure(rounds: int = ROUNDS) -> float:
     """Return the least CPU time of a turn, in microseconds."""
     from agentkit import JsonAgent
     from agentkit.testing import ScriptedModel
@@ -24,35 +27,59 @@ def measure() -> float:
         """Adds two integers."""
         return a + b
 
-    calls = [{"tool_calls": [{"name": "add", "arguments": {"a": turn, "b": 2}}]} for turn in range(TURNS)]
-    last = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "3"}}]}
+    def call(
+        name: str, **arguments: object
+    ) -> dict[str, object]:  # an older version may not have agentkit.testing.call
+        return {"tool_calls": [{"name": name, "arguments": arguments}]}
+
     times = []
-    for _ in range(ROUNDS):
-        agent = JsonAgent(add, model=ScriptedModel([*calls, last]), max_steps=TURNS + 2)
+    for _ in range(rounds):
+        replies = [*(call("add", a=turn, b=2) for turn in range(TURNS)), call("final_answer", text="done")]
+        agent = JsonAgent(add, model=ScriptedModel(replies), max_steps=TURNS + 2)
         begin = time.process_time()
-        agent("What is 1 + 2?")
+        agent("What are the sums?")
         times.append((time.process_time() - begin) / TURNS * 1e6)
     return min(times)
 
 
-def measure_checkout(folder: Path) -> float:
-    """Return the figure of another process, which runs the package of `folder`."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(folder / "tools")])}
-    script = [sys.executable, str(Path(__file__).resolve())]
-    return float(subprocess.run(script, env=environment, check=True, capture_output=True, text=True).stdout.split()[0])
+def run_in(folder: Path, rounds: int, *, under: tuple[str, ...] = ()) -> str:
+    """Run this file over the package of `folder` in another process, and return what it prints."""
+    path = os.pathsep.join([str(folder), str(folder / "tools")])
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
+    script = [*under, sys.executable, str(Path(__file__).resolve()), "--rounds", str(rounds)]
+    done = subprocess.run(
+        script, env=environment, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    return done.stdout
+
+
+def time_of(folder: Path) -> float:
+    """Return the CPU time of a turn, in microseconds."""
+    return float(run_in(folder, ROUNDS).split()[0])
+
+
+def count_of(folder: Path) -> float:
+    """Return the instructions of a turn, in thousands: what five further rounds cost."""
+    few, many = (
+        int(re.search(r"Collected : (\d+)", run_in(folder, rounds, under=(*VALGRIND,)))[1]) for rounds in (1, 6)
+    )
+    return (many - few) / (5 * TURNS) / 1e3
 
 
 def main() -> None:
     """Print the figure of this checkout, and its ratio to another one's."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--beside", type=Path)
-    beside = options.parse_args().beside
-    if beside is None:
-        print(f"{measure():.0f} us of CPU a turn")
+    options.add_argument("--count", action="store_true")
+    options.add_argument("--rounds", type=int, default=ROUNDS)
+    given = options.parse_args()
+    if given.beside is None:
+        print(f"{measure(given.rounds):.0f} us of CPU a turn")
         return
-    pairs = [(measure_checkout(HERE), measure_checkout(beside)) for _ in range(5)]
+    figure, unit, times = (count_of, "thousand instructions", 1) if given.count else (time_of, "us", 5)
+    pairs = [(figure(HERE), figure(given.beside)) for _ in range(times)]
     own, other = (min(column) for column in zip(*pairs, strict=True))
-    print(f"{own:.0f} us here, {other:.0f} us beside: {own / other:.2f}")
+    print(f"{own:.0f} {unit} here, {other:.0f} beside: {own / other:.2f}")
 
 
 if __name__ == "__main__":
