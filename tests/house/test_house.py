@@ -114,7 +114,9 @@ def test_files_and_functions_stay_short(path):
     assert text.count("\n") <= 265, "something in it wants to be a file of its own"
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno - node.lineno <= 45, f"{node.name} is too long"
+            documented = ast.get_docstring(node, clean=False)
+            text_lines = documented.count("\n") + 1 if documented else 0
+            assert node.end_lineno - node.lineno - text_lines <= 45, f"{node.name} is too long"
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
