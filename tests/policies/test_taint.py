@@ -428,7 +428,7 @@ def test_a_result_without_its_tools_name_comes_from_the_tool_that_was_called(wor
 def test_a_result_without_a_call_is_untrusted():
     orphan = {"role": "tool", "tool_call_id": "gone", "name": "find_contact", "content": PAGE}
     said = Origins([user("Hello."), orphan], {"read_page"})
-    assert said.sources() == ["an unknown tool"]
+    assert said.sources() == ["find_contact"]
     assert said.is_from_outside(orphan)
 
 

@@ -84,7 +84,8 @@ class Origins:
     def _take(self, message: Message) -> None:
         text = text_of(message)
         if self._is_untrusted(message):
-            name = self._names.get(message.get("tool_call_id", ""), "an unknown tool")
+            stated = message.get("name") or "an unknown tool"
+            name = self._names.get(message.get("tool_call_id", ""), str(stated))
             self._sources.setdefault(name, []).append(_normalize(remove_delimiters(text)))
         elif message["role"] == "tool":
             if message["tool_call_id"] in self._clean and not text.startswith(_REFUSALS):
