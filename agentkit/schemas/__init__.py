@@ -1,4 +1,7 @@
-"""From a callable or a type to plain JSON Schema (draft 2020-12), and from arguments to a call."""
+"""From a callable or a type to plain JSON Schema (draft 2020-12), and from arguments to a call.
+
+Rendering a schema for one provider is in `formats/`.  Tools, the loop and models do not belong here.
+"""
 
 from .annotations import Duplicates, FieldText, annotate, texts_of, unknown_name_error
 from .callables import CallableSchema, build_arguments, derive_description, derive_name

@@ -1,4 +1,4 @@
-"""Texts for types: what their owner wrote in them, and what others say about them with `annotate`."""
+"""Texts of types: those in the type's own source, and those added with `annotate`."""
 
 import dataclasses
 import inspect
@@ -17,13 +17,13 @@ from .docstrings import read_attribute_texts, read_docstring
 from .walk import JsonSchema
 
 FieldText: TypeAlias = str | Mapping[str, Any]
-"""A description, or a mapping with `description` and `enum` (a list of the strings that are allowed)."""
+"""A description, or a mapping with `description` and `enum` (a list of the allowed values)."""
 Duplicates: TypeAlias = Literal["dedupe", "error"]
 
 
 @dataclass(frozen=True, slots=True)
 class TypeTexts:
-    """What is said of a type: a description of the whole, and keywords for its fields by their Python names."""
+    """The texts of a type: a description of the whole, and schema keywords for its fields by their Python names."""
 
     description: str = ""
     fields: Mapping[str, JsonSchema] = field(default_factory=dict)
@@ -39,11 +39,18 @@ def annotate(
     fields: Mapping[str, FieldText] | None = None,
     duplicates: Duplicates = "dedupe",
 ) -> None:
-    """Describe a type that is not yours: its description, and those of its fields (or an enum's members).
+    """Describe a type from another package: its description, and those of its fields (or of an enum's members).
 
-    A field's text may be a mapping with `description` and `enum`.  Repeated enum values are dropped, or refused with
-    `duplicates="error"`.  It stands above what the type says of itself, for every schema built from then on.  Raises
-    `DefinitionError` for a field that the type does not have.
+    The texts replace those of the type itself, in every schema built afterwards.
+
+    Args:
+        type_: A class or an enum.
+        description: The description of the type.
+        fields: A description by field name, or a mapping with `description` and `enum`.
+        duplicates: Whether repeated enum values are dropped ("dedupe") or refused ("error").
+
+    Raises:
+        DefinitionError: The type has no such field.
     """
     names = list_field_names(type_)
     texts = {}
@@ -55,7 +62,7 @@ def annotate(
 
 
 def read_field_text(place: str, text: FieldText, duplicates: Duplicates = "dedupe") -> JsonSchema:
-    """The schema keywords that `text` stands for; `place` names it in errors."""
+    """Return the schema keywords for `text`; `place` names the field in errors."""
     if isinstance(text, str):
         return {"description": text}
     if unknown := set(text) - {"description", "enum"}:
@@ -70,19 +77,19 @@ def _deduplicate(place: str, values: list[Any], duplicates: Duplicates) -> list[
     unique = list(dict.fromkeys(str(value) for value in values))
     if len(unique) < len(values) and duplicates == "error":
         repeated = next(value for value in unique if values.count(value) > 1)
-        raise DefinitionError(f"{place}: the enum value {repeated!r} stands there twice")
+        raise DefinitionError(f"{place}: the enum value {repeated!r} is repeated. Remove one of them.")
     return unique
 
 
 def unknown_name_error(place: str, kind: str, name: str, names: Sequence[str]) -> DefinitionError:
-    """The error for a name that does not exist, with the nearest that does."""
+    """Return the error for a name that does not exist, with the nearest that does."""
     close = get_close_matches(name, names, 1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return DefinitionError(f"{place}: there is no {kind} {name!r}.{hint} There are: {', '.join(names) or 'none'}.")
+    return DefinitionError(f"{place}: no {kind} {name!r}.{hint} Known: {', '.join(names) or 'none'}.")
 
 
 def list_field_names(type_: type) -> list[str]:
-    """The names of the fields of a class, or of the members of an enum."""
+    """Return the names of a class's fields, or of an enum's members."""
     if issubclass(type_, Enum):
         return list(type_.__members__)
     if issubclass(type_, BaseModel):
@@ -99,11 +106,10 @@ def _list_dataclass_fields(type_: type) -> list[str]:
 
 
 def texts_of(type_: type) -> TypeTexts:
-    """All that is said of `type_`, by `annotate` first, then by itself.
+    """Return the texts of `type_`: those of `annotate` first, then its own.
 
-    For a field, in this order: `annotate`, the text of `Annotated[T, "text"]` or `Doc`, the string under the attribute,
-    the class docstring's section.  (What a pydantic `Field` says is in the schema already and stands above the last
-    three.)
+    A field's text comes from `annotate`, from `Annotated[T, "text"]` or `Doc`, from the string under the attribute, or
+    from the class docstring, in this order.  A pydantic `Field` is in the schema already and precedes the last three.
     """
     own = _read_own_texts(type_)
     given = _annotated.get(type_)
@@ -113,7 +119,7 @@ def texts_of(type_: type) -> TypeTexts:
 
 
 def is_annotated(type_: type, name: str) -> bool:
-    """Whether `annotate` says something of the field, so that it stands above the type's own schema."""
+    """Return whether `annotate` has a text for the field, which precedes the type's own schema."""
     given = _annotated.get(type_)
     return given is not None and name in given.fields
 
@@ -128,7 +134,7 @@ def _read_own_texts(type_: type) -> TypeTexts:
 
 
 def _read_own_docstring(type_: type) -> str | None:
-    """The docstring that somebody wrote for this class; not the one that Python or a base class provides."""
+    """Return the docstring written for this class, not one that Python or a base class provides."""
     text = type_.__dict__.get("__doc__")
     if not isinstance(text, str) or (is_typeddict(type_) and text.startswith("dict() -> new empty")):
         return None
@@ -139,19 +145,19 @@ def _read_own_docstring(type_: type) -> str | None:
 def _read_metadata_texts(type_: type) -> dict[str, str]:
     try:
         hints = get_type_hints(type_, include_extras=True)
-    except Exception:  # a name that only pydantic can resolve: the schema has been built, the texts are a courtesy
+    except Exception:  # a name that only pydantic can resolve: the schema exists, texts are optional
         return {}
     return {name: text for name, hint in hints.items() if (text := read_metadata_text(hint))}
 
 
 def strip_qualifiers(hint: Any) -> Any:
-    """The type inside `Required`, `NotRequired` and `ReadOnly`."""
+    """Return the type inside `Required`, `NotRequired` and `ReadOnly`."""
     name = getattr(get_origin(hint), "_name", None) or getattr(get_origin(hint), "__name__", "")
     return strip_qualifiers(get_args(hint)[0]) if name in ("Required", "NotRequired", "ReadOnly") else hint
 
 
 def read_metadata_text(annotation: Any) -> str:
-    """The text in `Annotated[T, "text"]` or `Annotated[T, Doc("text")]`, the last if there are several."""
+    """Return the text in `Annotated[T, "text"]` or `Annotated[T, Doc("text")]`, the last of several."""
     text, annotation = "", strip_qualifiers(annotation)
     for entry in get_args(annotation)[1:] if hasattr(annotation, "__metadata__") else ():
         text = entry if isinstance(entry, str) else entry.documentation if isinstance(entry, Doc) else text

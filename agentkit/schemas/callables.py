@@ -1,4 +1,4 @@
-"""Which kind of schema the arguments of a callable have."""
+"""Choose the kind of schema that the arguments of a callable have."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,9 +21,16 @@ def build_arguments(
     duplicates: Duplicates = "dedupe",
     overload: Choice | None = None,
 ) -> CallableSchema:
-    """The schema of a callable's arguments: of its parameters, of the class that holds them, or of its overloads.
+    """Return the schema of a callable's arguments: of its parameters, its class of arguments, or its overloads.
 
-    `texts`, `duplicates` and `overload` as `JsonTool` takes them.  Raises `DefinitionError`.
+    Args:
+        function: Any callable with a signature.
+        texts: Descriptions of parameters, as `JsonTool` takes them.
+        duplicates: Whether repeated enum values are dropped or refused.
+        overload: The signature to use, where there are several.
+
+    Raises:
+        DefinitionError: The callable cannot be a tool.
     """
     signatures = signatures_of(function)
     if overload is not None:
@@ -31,7 +38,7 @@ def build_arguments(
             function, texts, duplicates=duplicates, signature=choose_signature(function, signatures, overload)
         )
     if signatures and texts:
-        raise DefinitionError(f"{name_of(function)}: say with overload=... of which signature the texts are")
+        raise DefinitionError(f"{name_of(function)}: the texts need one of its signatures. Choose it with overload=...")
     if len(signatures) > 1:
         return OverloadSchema(function, signatures)
     if not texts and (model := find_arguments_model(function)) is not None:
@@ -40,10 +47,10 @@ def build_arguments(
 
 
 def derive_name(function: Callable[..., Any], schema: CallableSchema) -> str:
-    """What the tool is called if nobody says: as its class of arguments, else as the function."""
+    """Return the default name of a tool: that of its class of arguments, else that of the function."""
     return to_snake_case(schema.model.__name__) if isinstance(schema, ModelSchema) else name_of_callable(function)
 
 
 def derive_description(function: Callable[..., Any], schema: CallableSchema) -> str:
-    """What the tool is described by if nobody says: the docstring of its class of arguments, else the function's."""
+    """Return the default description of a tool: the docstring of its class of arguments, else the function's."""
     return schema.documentation.description or read_docstring(docstring_of(function), ()).description

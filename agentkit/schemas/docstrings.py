@@ -1,4 +1,4 @@
-"""What docstrings say: the description of the whole, and of each parameter or attribute."""
+"""Parse docstrings: the description of the whole, and of each parameter or attribute."""
 
 import ast
 import inspect
@@ -23,16 +23,18 @@ ATTRIBUTE = re.compile(r"""(?m)^[ \t]+\w+[ \t]*[:=][^\n]*\n[ \t]+[rR]?["']""")
 
 @dataclass(frozen=True, slots=True)
 class Documentation:
-    """A docstring taken apart: the text about the whole, and the text about each parameter by its name."""
+    """A parsed docstring: the text about the whole, and the text about each parameter by its name."""
 
     description: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_docstring(text: str | None, names: Collection[str]) -> Documentation:
-    """Take a docstring apart, in Google, NumPy, Sphinx or Epydoc style, whichever tells most about `names`.
+    """Parse a docstring in Google, NumPy, Sphinx or Epydoc style, whichever documents most of `names`.
 
-    `text` is the docstring as `inspect.getdoc` gives it; `names` are the parameters or attributes that exist.
+    Args:
+        text: The docstring as `inspect.getdoc` returns it.
+        names: The parameters or attributes that exist.
     """
     if not text or not text.strip():
         return Documentation()
@@ -58,7 +60,7 @@ def _parse_style(text: str, style: DocstringStyle, names: Collection[str]) -> Do
 
 
 def _parse_google(text: str, names: Collection[str]) -> Documentation:
-    """Google style, read with patience: docstring-parser gives up a whole section for one line without a colon."""
+    """Parse Google style; docstring-parser skips a whole section for one line without a colon, this does not."""
     kept: list[str] = []
     parameters: dict[str, str] = {}
     lines = text.expandtabs().splitlines()
@@ -76,7 +78,7 @@ def _parse_google(text: str, names: Collection[str]) -> Documentation:
 
 
 def _take_block(lines: list[str], indent: int) -> list[str]:
-    """Take from `lines` those that belong to a section whose title stands at `indent`.
+    """Remove from `lines` those that belong to a section whose title has the indentation `indent`, and return them.
 
     -1 stands for a title that opens the docstring, whose lines are not indented: they end at the first empty one.
     """
@@ -87,7 +89,7 @@ def _take_block(lines: list[str], indent: int) -> list[str]:
 
 
 def _read_entries(block: list[str], names: Collection[str]) -> dict[str, str]:
-    """`name (type): text` lines with what follows them; a line that is none belongs to the entry above it."""
+    """Read `name (type): text` lines with their continuation lines; other lines belong to the entry above."""
     texts: dict[str, list[str]] = {}
     current: list[str] = []
     base = min(_count_indent(line) for line in block if line.strip())
@@ -98,14 +100,14 @@ def _read_entries(block: list[str], names: Collection[str]) -> dict[str, str]:
             current = [entry["text"]]
             texts |= {name: current for name in found if name in names}
         elif entry and len(found) == 1 and " " not in entry["names"]:
-            current = []  # an entry about something that does not exist
+            current = []  # an entry of an unknown name
         else:
             current.append(line)
     return {name: joined for name, parts in texts.items() if (joined := _join_lines(" ".join(parts)))}
 
 
 def read_attribute_texts(cls: type) -> dict[str, str]:
-    """The strings that stand under a class's attributes in its source, where the source can be had."""
+    """Return the strings under a class's attributes in its source, if the source is available."""
     module = sys.modules.get(cls.__module__)
     path = getattr(module, "__file__", None)
     return dict(_read_file(path).get(cls.__qualname__, {})) if path else {}
@@ -113,7 +115,7 @@ def read_attribute_texts(cls: type) -> dict[str, str]:
 
 @cache
 def _read_file(path: str) -> dict[str, dict[str, str]]:
-    """The attribute texts of all classes of a file, by qualified name; the file is parsed only if it may hold some."""
+    """Return the attribute texts of all classes of a file by qualified name; parse only a file with candidates."""
     source = "".join(linecache.getlines(path))
     if not ATTRIBUTE.search(source):
         return {}

@@ -1,4 +1,4 @@
-"""Keys that a class does not declare: pydantic drops them without a word; a model that wrote one should hear of it."""
+"""Undeclared keys: pydantic drops them silently by default; a model that sent one is informed."""
 
 from typing import Any, Literal
 
@@ -6,10 +6,11 @@ from .walk import JsonSchema
 
 
 def choose_extra_keys(schema: JsonSchema, *classes: type) -> Literal["forbid"] | None:
-    """How to validate keys that nobody declared: they are refused, unless a class says what becomes of them.
+    """Return how to validate undeclared keys: "forbid", unless a class decides otherwise.
 
-    `schema` is what pydantic makes of the type: a class with `extra="allow"` shows there.  That `classes` ignore extra
-    keys on purpose (`extra="ignore"`) does not.
+    Args:
+        schema: pydantic's schema of the type; a class with `extra="allow"` shows in it.
+        classes: Classes whose `extra="ignore"` is respected; it does not show in the schema.
     """
     says_ignore = any(getattr(entry, "model_config", {}).get("extra") == "ignore" for entry in classes)
     return None if says_ignore or _takes_any_keys(schema) else "forbid"

@@ -1,9 +1,8 @@
 """From a callable to the JSON Schema of its arguments, and from arguments to a call.
 
-Validation and execution are two steps with a value between them.  pydantic validates a *twin*: a function that has the
-parameters of the original, all of them by keyword, and merely returns what it was given.  So an error that a tool
-raises is never mistaken for bad arguments, positional-only parameters and `*args` are no special case for the model,
-and no parameter name is forbidden.
+Validation and execution are two steps with a value between them.  pydantic validates a *twin*: a function with the
+original's parameters, all by keyword, that returns its arguments.  So an error that a tool raises is never mistaken
+for bad arguments, positional-only parameters and `*args` need no special case, and every parameter name works.
 """
 
 import inspect
@@ -28,14 +27,14 @@ UNUSABLE_TYPE_ERRORS = (PydanticSchemaGenerationError, PydanticUndefinedAnnotati
 
 
 class FunctionSchema:
-    """The arguments of a callable: their JSON Schema, and how to turn what a model wrote into a call.
+    """The arguments of a callable: their JSON Schema, and the binding of a model's arguments to a call.
 
     Args:
         function: Any callable with a signature.
-        texts: What to say of parameters, above all that the function says: a description, or a mapping with
+        texts: Descriptions of parameters, which replace those of the function: a string, or a mapping with
             `description` and `enum`.
-        duplicates: Whether repeated enum values are dropped or refused.
-        signature: What to show and validate instead of the function's own signature (an overload's, say).
+        duplicates: Whether repeated enum values are dropped ("dedupe") or refused ("error").
+        signature: The signature to use instead of the function's own, of an overload for example.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class FunctionSchema:
         shown = [_restrict_to_enum(parameter, self._texts.get(parameter.name, {})) for parameter in shown]
         self._shown, self._adapter, self._raw = _build_usable(function, shown)
         self._extra = choose_extra_keys({**self._raw, "additionalProperties": False})
-        validate_json = self._adapter.validator.validate_json  # past the wrapper: it is called for every call
+        validate_json = self._adapter.validator.validate_json  # without its wrapper, because every call uses it
         self._validate_json = partial(validate_json, extra=self._extra) if "$defs" in self._raw else validate_json
         self._order = list(signature.parameters.values())
         kinds = {parameter.kind for parameter in self._order}
@@ -80,10 +79,14 @@ class FunctionSchema:
         return schema
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
-        """Validate `arguments` (JSON text or a mapping) and return the call that is ready to be made.
+        """Validate `arguments` and return the call without making it.
 
-        `injected` are the values of the parameters that the model does not see.  Raises `pydantic.ValidationError`;
-        never calls the function.
+        Args:
+            arguments: JSON text or a mapping.
+            injected: The values of the parameters that the model does not see.
+
+        Raises:
+            pydantic.ValidationError: The arguments do not fit the signature.
         """
         if isinstance(arguments, str):
             given: dict[str, Any] = self._validate_json(arguments)
@@ -123,7 +126,7 @@ def _read_texts(
 
 
 def _restrict_to_enum(parameter: inspect.Parameter, text: JsonSchema) -> inspect.Parameter:
-    """A string parameter that was given enum values takes only those."""
+    """Return a string parameter with the given enum values as its type."""
     if "enum" not in text or parameter.annotation is not str:
         return parameter
     return parameter.replace(annotation=Literal[tuple(text["enum"])])
@@ -132,9 +135,9 @@ def _restrict_to_enum(parameter: inspect.Parameter, text: JsonSchema) -> inspect
 def _build_usable(
     function: Callable[..., Any], parameters: list[inspect.Parameter]
 ) -> tuple[list[inspect.Parameter], "TypeAdapter[dict[str, Any]]", JsonSchema]:
-    """The parameters that a model can be shown, their validator and schema.
+    """Return the parameters that can be shown to a model, their validator and their schema.
 
-    A parameter that cannot be shown keeps its default; without one, `DefinitionError`.
+    A parameter that cannot be shown keeps its default; without one, `DefinitionError` is raised.
     """
     parameters = [parameter.replace(annotation=adapt_annotation(parameter.annotation)) for parameter in parameters]
     try:
@@ -183,15 +186,15 @@ def _make_keyword_only(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def build_type_schema(type_: Any) -> JsonSchema:
-    """The plain JSON Schema of any type; `DefinitionError` if it has none."""
+    """Return the plain JSON Schema of a type; raise `DefinitionError` if it has none."""
     try:
         return rebuild(TypeAdapter(adapt_annotation(type_)).json_schema(schema_generator=PlainJsonSchema), drop_title)
     except UNUSABLE_TYPE_ERRORS as error:
-        raise DefinitionError(f"{type_!r} cannot be described: {str(error).splitlines()[0]}") from error
+        raise DefinitionError(f"{type_!r} has no JSON Schema: {str(error).splitlines()[0]}") from error
 
 
 def drop_title(schema: JsonSchema) -> JsonSchema:
-    """One schema without its title; a property called title is no title."""
+    """Remove the title of one schema, and return it; a property called title stays."""
     if isinstance(schema.get("title"), str):
         del schema["title"]
     return schema

@@ -1,4 +1,4 @@
-"""pydantic's JSON Schema generator, with the texts that types carry and without what a model has no use for."""
+"""pydantic's JSON Schema generator, with the texts of types added and without keywords that do not help a model."""
 
 import inspect
 import json
@@ -13,7 +13,7 @@ from .walk import JsonSchema
 
 
 class PlainJsonSchema(GenerateJsonSchema):
-    """Plain JSON Schema (draft 2020-12): no titles, no defaults that JSON cannot hold, every text in its place."""
+    """Plain JSON Schema (draft 2020-12) without titles and without defaults that JSON cannot represent."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic's own attribute
 
@@ -40,7 +40,7 @@ class PlainJsonSchema(GenerateJsonSchema):
         return _add_texts(result, cls) if cls else result
 
     def named_tuple_schema(self, schema: Any) -> JsonSchemaValue:
-        """The array form that pydantic gives; each place says the name of its field."""
+        """Return pydantic's array form, with the field's name in the description of each place."""
         result = super().named_tuple_schema(schema)
         texts = texts_of(schema["cls"])
         if texts.description:
@@ -51,7 +51,7 @@ class PlainJsonSchema(GenerateJsonSchema):
         return result
 
     def generate_inner(self, schema: Any) -> JsonSchemaValue:
-        """An enum says what its members mean; pydantic writes its bare docstring over what `enum_schema` gives."""
+        """Describe an enum by its members' texts; pydantic would put the bare docstring in their place."""
         result = super().generate_inner(schema)
         if schema["type"] == "enum":
             place = self.get_schema_from_definitions(result["$ref"]) if "$ref" in result else result
@@ -73,7 +73,7 @@ def _describe_enum(cls: type[Enum]) -> JsonSchema:
 
 
 def _add_texts(schema: JsonSchema, cls: type) -> JsonSchema:
-    """`schema` with the description of `cls` and of its fields."""
+    """Return `schema` with the descriptions of `cls` and of its fields."""
     if "properties" not in schema:
         return schema
     texts = texts_of(cls)

@@ -1,4 +1,4 @@
-"""Arguments that stand together in one class: a pydantic model, a dataclass, a TypedDict or a NamedTuple."""
+"""Arguments in one class: a pydantic model, a dataclass, a TypedDict or a NamedTuple."""
 
 import dataclasses
 import inspect
@@ -22,7 +22,11 @@ from .walk import JsonSchema, rebuild
 
 
 class ModelSchema:
-    """The fields of a class as the arguments, flat; `handler` is called with one instance of it."""
+    """The fields of a class as the arguments, flat; `handler` is called with one instance of the class.
+
+    Raises:
+        DefinitionError: `model` is no such class, or a field has a type without a schema.
+    """
 
     def __init__(self, model: type, handler: Callable[..., Any]) -> None:
         if not is_arguments_model(model):
@@ -50,7 +54,7 @@ class ModelSchema:
 
     @cached_property
     def parameters(self) -> JsonSchema:
-        """The plain JSON Schema of the class's fields: an object; its own description is the tool's."""
+        """The plain JSON Schema of the class's fields: an object; the class's own description is the tool's."""
         if self._fields is not None:
             return self._fields.parameters
         schema = rebuild(self._raw, drop_title)
@@ -62,7 +66,7 @@ class ModelSchema:
         return schema
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
-        """Validate `arguments` and return the call of the handler; raises `pydantic.ValidationError`."""
+        """Validate `arguments` and return the call of the handler; raise `pydantic.ValidationError` on bad ones."""
         if self._fields is not None:
             instance = self._fields.bind(arguments)()
         elif isinstance(arguments, str):
@@ -73,7 +77,7 @@ class ModelSchema:
 
 
 def is_arguments_model(annotation: Any) -> bool:
-    """Whether a class can hold a tool's arguments."""
+    """Return whether a class can hold a tool's arguments."""
     if not inspect.isclass(annotation):
         return False
     is_named_tuple = issubclass(annotation, tuple) and hasattr(annotation, "_fields")
@@ -82,7 +86,7 @@ def is_arguments_model(annotation: Any) -> bool:
 
 
 def find_arguments_model(function: Callable[..., Any]) -> type | None:
-    """The class that holds the arguments of `function`, if it takes just one and that is meant to: `...Args`."""
+    """Return the class that holds all arguments of `function`: its only parameter's type if it is named `...Args`."""
     parameters = read_signature(function).parameters.values()
     shown = [parameter for parameter in parameters if not is_injected(parameter.annotation)]
     if (

@@ -14,11 +14,11 @@ from .signature import docstring_of, name_of, read_signature, unwrap_function
 from .walk import JsonSchema
 
 Choice: TypeAlias = int | Sequence[Any] | Callable[[inspect.Signature], bool]
-"""Which signature: its index, the types of its parameters, or a predicate of the signature."""
+"""A signature: its index, the types of its parameters, or a predicate of the signature."""
 
 
 def signatures_of(function: Callable[..., Any]) -> list[inspect.Signature]:
-    """The signatures of an overloaded or dispatching function, in the order they were written; else an empty list."""
+    """Return the signatures of an overloaded or dispatching function, in source order; else an empty list."""
     if callable(getattr(function, "dispatch", None)) and isinstance(
         registry := getattr(function, "registry", None), Mapping
     ):
@@ -29,7 +29,7 @@ def signatures_of(function: Callable[..., Any]) -> list[inspect.Signature]:
 
 
 def _signature_of_case(implementation: Callable[..., Any], type_: type) -> inspect.Signature:
-    """The signature of one case of a singledispatch function; its first parameter has the type of the case."""
+    """Return the signature of one case of a singledispatch function; its first parameter has the type of the case."""
     signature = read_signature(implementation)
     first, *rest = signature.parameters.values()
     annotated = first.replace(
@@ -41,7 +41,11 @@ def _signature_of_case(implementation: Callable[..., Any], type_: type) -> inspe
 def choose_signature(
     function: Callable[..., Any], signatures: Sequence[inspect.Signature], choice: Choice
 ) -> inspect.Signature:
-    """The signature that `choice` names; `DefinitionError` lists those there are when it is not exactly one."""
+    """Return the signature that `choice` selects.
+
+    Raises:
+        DefinitionError: `choice` does not select exactly one; the message lists the signatures.
+    """
     if isinstance(choice, int):
         found = list(signatures[choice : choice + 1]) if choice >= 0 else []
     elif callable(choice):
@@ -52,7 +56,7 @@ def choose_signature(
     if len(found) != 1:
         listed = "; ".join(f"{place}: {signature}" for place, signature in enumerate(signatures)) or "none"
         raise DefinitionError(
-            f"{name_of(function)}: overload={choice!r} names {len(found)} of its signatures. There are: {listed}"
+            f"{name_of(function)}: overload={choice!r} selects {len(found)} signatures, not 1. Signatures: {listed}"
         )
     return found[0]
 
@@ -93,7 +97,7 @@ class OverloadSchema:
         return {**schema, "$defs": definitions} if definitions else schema
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
-        """The call by the first signature that the arguments fit; else the error of the one they fit best."""
+        """Return the call by the first signature that fits; else raise the error with the fewest problems."""
         errors: list[ValidationError] = []
         for variant in self._variants:
             try:

@@ -1,4 +1,4 @@
-"""Annotations that pydantic cannot take as they are, rewritten into ones that mean the same."""
+"""Annotations that pydantic cannot use as they are, replaced by equivalent ones."""
 
 import sys
 import types
@@ -15,10 +15,10 @@ SCALARS = (str, int, float, bool, type(None))
 
 
 def adapt_annotation(annotation: Any) -> Any:
-    """`annotation` with the types inside it that need it replaced; the same object if none does.
+    """Return `annotation` with the types that need it replaced; the same object if nothing changes.
 
-    - `typing.TypedDict` before Python 3.12 (pydantic refuses it) becomes typing_extensions' one;
-    - an Enum with members that JSON has no scalar for is read by its members' names, or by values as pydantic does.
+    - `typing.TypedDict` before Python 3.12, which pydantic refuses, becomes the one of typing_extensions.
+    - An enum with members that are no JSON scalars is read by its members' names, or by values as pydantic does.
     """
     if isinstance(annotation, type):
         if is_typeddict(annotation) and sys.version_info < (3, 12):
@@ -43,7 +43,7 @@ _typed_dicts: dict[type, Any] = {}
 
 
 def _convert_typed_dict(type_: Any) -> Any:
-    """The same TypedDict, made by typing_extensions; one that contains itself does so by its new form."""
+    """Return the same TypedDict made by typing_extensions; a reference to itself becomes one to the new class."""
     if getattr(type_, "__module__", "") == "typing_extensions" or type(type_).__module__ == "typing_extensions":
         return type_
     if type_ not in _typed_dicts:

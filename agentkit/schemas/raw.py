@@ -1,4 +1,4 @@
-"""Arguments that are described by a JSON Schema from elsewhere, and validated against it."""
+"""Arguments described by a given JSON Schema, and validated against it."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -13,11 +13,20 @@ from .references import check_references
 from .walk import JsonSchema
 
 REGISTRY: Registry[Any] = Registry()
-"""Knows no schema but the given one: nothing is ever fetched."""
+"""Resolves references within the given schema only: nothing is fetched."""
 
 
 class RawSchema:
-    """A JSON Schema of an object, and the callable that takes its properties by keyword."""
+    """A JSON Schema of an object, and the callable that takes its properties by keyword.
+
+    Args:
+        name: The tool's name, for error messages.
+        parameters: The JSON Schema, of type object.
+        call: Called with the validated properties.
+
+    Raises:
+        DefinitionError: `parameters` is not a valid schema of an object, or refers to something outside.
+    """
 
     def __init__(self, name: str, parameters: Mapping[str, Any], call: Callable[..., Any]) -> None:
         schema = {"type": "object", "properties": {}, **parameters}
@@ -28,7 +37,7 @@ class RawSchema:
                 f"the tool {name!r}: parameters is not a valid JSON Schema at {error.json_path}: {error.message}"
             ) from error
         if schema["type"] != "object":
-            raise DefinitionError(f"the tool {name!r}: parameters must be a JSON Schema with type 'object'")
+            raise DefinitionError(f"the tool {name!r}: parameters must have type 'object', got {schema['type']!r}")
         check_references(schema)
         self.parameters: JsonSchema = schema
         self.injected: Mapping[str, Any] = {}
@@ -36,7 +45,11 @@ class RawSchema:
         self._validator = Draft202012Validator(schema, registry=REGISTRY)
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
-        """Validate `arguments` (JSON text or a mapping) and return the call; raises `ValueError` with the findings."""
+        """Validate `arguments` (JSON text or a mapping) and return the call.
+
+        Raises:
+            ValueError: The arguments do not fit; the message lists up to five problems.
+        """
         given = _parse_object(arguments) if isinstance(arguments, str) else dict(arguments)
         if not isinstance(given, dict):
             names = ", ".join(self.parameters["properties"]) or "none"

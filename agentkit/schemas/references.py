@@ -1,4 +1,4 @@
-"""References in a JSON Schema: inlined where they can be, kept under short names where a type contains itself."""
+"""References in a JSON Schema: inlined where possible, kept under short names where a type contains itself."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,29 +12,31 @@ from .walk import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, JsonSchema, iter_children,
 
 PREFIX = "#/$defs/"
 _REF = "\0$ref"
-"""What a property named `$ref` is called while jsonref is at work, which takes its schema for a reference."""
+"""The name that a property named `$ref` has while jsonref runs, which would take its schema for a reference."""
 _HOMES = ("$defs", "definitions")
 _PLACES = SCHEMA_MAPS | SCHEMA_LISTS | SCHEMAS
 
 
 @dataclass(frozen=True)
 class _Sealed:
-    """What jsonref may not look into: data that only looks like a reference, and references that must stay."""
+    """A value that jsonref must not look into: data that resembles a reference, and references that stay."""
 
     value: Any
 
 
 def check_references(schema: JsonSchema) -> None:
-    """Raise `DefinitionError` for a reference that leads nowhere or out of the schema: nothing is ever fetched."""
+    """Raise `DefinitionError` for a reference to nowhere or outside the schema: nothing is fetched."""
     for reference in _iter_references(schema):
         _find_target(schema, reference)
 
 
 def collect_definitions(schema: JsonSchema) -> JsonSchema:
-    """A copy of `schema` in which all that is referred to, and nothing else, stands in `$defs`, under short names.
+    """Return a copy of `schema` with the referenced definitions, and no others, in `$defs` under short names.
 
-    The names are unique letters, digits and underscores; every reference reads `#/$defs/<name>`.  Raises
-    `DefinitionError` for a reference that leads nowhere or out of the schema.
+    The names are unique letters, digits and underscores; every reference reads `#/$defs/<name>`.
+
+    Raises:
+        DefinitionError: A reference leads nowhere, or outside the schema.
     """
     names: dict[str, str] = {}
 
@@ -57,16 +59,18 @@ def collect_definitions(schema: JsonSchema) -> JsonSchema:
 
 
 def inline(schema: JsonSchema) -> JsonSchema:
-    """A copy of `schema` without references, but for types that contain themselves: those keep a short `$defs`.
+    """Return a copy of `schema` without references.  Types that contain themselves stay in `$defs`, under short names.
 
-    Keywords beside a `$ref` win over those of its target.  No two parts of the copy are the same object.  Raises
-    `DefinitionError` as `collected` does.
+    Keywords beside a `$ref` replace those of its target.  No two parts of the copy are the same object.
+
+    Raises:
+        DefinitionError: A reference leads nowhere, or outside the schema.
     """
     whole = collect_definitions(schema)
     if "$defs" not in whole:
         return whole
     kept = _find_cycles(whole["$defs"])
-    import jsonref  # imports requests, hence here
+    import jsonref  # imports requests: too slow for the top of the file
 
     def seal(node: JsonSchema) -> JsonSchema:
         stays = str(node.get("$ref")).removeprefix(PREFIX) in kept
@@ -92,7 +96,7 @@ def _refuse(uri: str) -> Any:
 
 
 def _rename_keys(node: JsonSchema, name: str, new: str) -> JsonSchema:
-    """`node` with the properties (and whatever else it names) called `name` called `new`."""
+    """Rename the key `name` in the mappings from names to schemas of `node`, in place."""
     for key in SCHEMA_MAPS & set(node):
         if isinstance(node[key], dict) and name in node[key]:
             node[key] = {new if key == name else key: inner for key, inner in node[key].items()}
@@ -104,7 +108,7 @@ def _without_definitions(schema: JsonSchema) -> JsonSchema:
 
 
 def _shorten(reference: str, taken: set[str]) -> str:
-    """The last part of the reference, without the module path that pydantic may put before it."""
+    """Return a free short name: the last part of the reference, without a module path that pydantic put before it."""
     last = unquote(reference).rsplit("/", 1)[-1].rsplit("__", 1)[-1]
     name = re.sub(r"[^A-Za-z0-9_]+", "_", last).strip("_")[:40] or "Whole"
     return next(free for free in chain([name], (f"{name}_{number}" for number in count(2))) if free not in taken)
@@ -132,7 +136,7 @@ def _find_target(schema: JsonSchema, reference: str) -> JsonSchema:
 
 
 def _find_cycles(definitions: Mapping[str, JsonSchema]) -> set[str]:
-    """The names of the definitions that lead back to themselves."""
+    """Return the names of the definitions that lead back to themselves."""
     reached = {
         name: {reference.removeprefix(PREFIX) for reference in _iter_references(definition)}
         for name, definition in definitions.items()

@@ -1,4 +1,4 @@
-"""What a callable takes: its parameters with their types, as a caller (or a model) sees them."""
+"""The signature of a callable: its parameters with resolved types, as a caller (or a model) sees them."""
 
 import inspect
 import sys
@@ -19,7 +19,10 @@ UNPACK = (typing.Unpack, typing_extensions.Unpack)
 
 
 def unwrap_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function inside partials, methods, decorators and callable objects: it has the name, hints and docstring."""
+    """Return the function inside partials, methods, decorators and objects with `__call__`.
+
+    The result has the name, the type hints and the docstring.
+    """
     while True:
         if isinstance(function, partial):
             function = function.func
@@ -34,12 +37,12 @@ def unwrap_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What to call `function` in a message to the developer."""
+    """Return the name of `function` for a message to the developer."""
     return str(getattr(unwrap_function(function), "__qualname__", repr(function)))
 
 
 def docstring_of(function: Callable[..., Any]) -> str | None:
-    """The docstring that describes a call of `function`; for an object with `__call__`, else that of its class."""
+    """Return the docstring of a call of `function`; for an object with `__call__`, else that of its class."""
     inner = unwrap_function(function)
     if getattr(inner, "__name__", "") == "__call__" and not inner.__doc__:
         return inspect.getdoc(type(function))
@@ -47,16 +50,18 @@ def docstring_of(function: Callable[..., Any]) -> str | None:
 
 
 def read_signature(function: Callable[..., Any]) -> inspect.Signature:
-    """The parameters of `function` that a caller may give, with resolved types; what a partial binds is left out.
+    """Return the parameters of `function` that a caller may pass, with resolved types.
 
-    The keys of `**kwargs: Unpack[TypedDict]` are parameters like others.  Raises `DefinitionError` where Python knows
-    no signature, or a type is named that cannot be found.
+    Parameters that a partial binds are left out.  The keys of `**kwargs: Unpack[TypedDict]` are listed as parameters.
+
+    Raises:
+        DefinitionError: Python has no signature for `function`, or a type in it cannot be resolved.
     """
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError) as error:
         raise DefinitionError(
-            f"{name_of(function)}: Python knows no signature of it ({error}). "
+            f"{name_of(function)}: it has no signature that Python can read ({error}). "
             "Wrap it in a function of your own with typed parameters."
         ) from error
     hints = _resolve_hints(function)
@@ -83,7 +88,7 @@ def _expand_parameter(parameter: inspect.Parameter) -> Iterator[inspect.Paramete
 
 
 class _Missing:
-    """The default of a key that is not given at all when it is left out."""
+    """The default of a key that is left out of the call when it is not given."""
 
     def __repr__(self) -> str:
         return "missing"
@@ -119,7 +124,7 @@ def _resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _find_surrounding_names(function: Callable[..., Any]) -> dict[str, Any]:
-    """The local names of the function that defines `function`, if it is running right now."""
+    """Return the local names of the function that defines `function`, if it is running."""
     outer = getattr(function, "__qualname__", "").rpartition(".<locals>.")[0]
     frame = sys._getframe(1) if outer else None
     while frame is not None:

@@ -1,4 +1,4 @@
-"""Walking a JSON Schema: only places that hold a schema are touched, never data or properties that share a name."""
+"""Walk a JSON Schema: only places that hold a schema are visited, not data or properties that share a name."""
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -14,7 +14,7 @@ SCHEMAS = frozenset(
 
 
 def iter_children(schema: JsonSchema) -> Iterator[tuple[tuple[str | int, ...], JsonSchema]]:
-    """The schemas directly inside `schema`, each with its path."""
+    """Yield the schemas directly inside `schema`, each with its path."""
     for key, value in schema.items():
         if key in SCHEMA_MAPS and isinstance(value, dict):
             yield from (((key, name), inner) for name, inner in value.items() if isinstance(inner, dict))
@@ -25,7 +25,7 @@ def iter_children(schema: JsonSchema) -> Iterator[tuple[tuple[str | int, ...], J
 
 
 def rebuild(schema: JsonSchema, change: Callable[[JsonSchema], JsonSchema]) -> JsonSchema:
-    """A deep copy of `schema` in which `change` was applied to every schema, innermost first."""
+    """Return a deep copy of `schema` with `change` applied to every schema, innermost first."""
 
     def inner(value: Any) -> Any:
         return rebuild(value, change) if isinstance(value, dict) else value

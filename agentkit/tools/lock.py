@@ -1,4 +1,4 @@
-"""The tools' schemas in a file, and what changed since: the contract that callers, prompts and saved runs rely on."""
+"""Tool schemas in a file, and what changed since: the contract that callers, prompts and saved runs rely on."""
 
 import json
 from collections.abc import Mapping

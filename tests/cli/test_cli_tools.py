@@ -159,7 +159,7 @@ def test_an_unknown_tool_or_format_is_wrong_usage(run):
     assert "there are: add, greet" in run("schema", "nope", "--tools", "mytools.py").stderr
     result = run("schema", "greet", "--tools", "mytools.py", "--format", "antropic")
     assert result.exit_code == 2
-    assert "did you mean 'anthropic'" in result.stderr
+    assert "Did you mean 'anthropic'" in result.stderr
 
 
 def test_a_module_of_the_folder_one_stands_in_is_found(tmp_path):

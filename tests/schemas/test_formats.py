@@ -299,8 +299,8 @@ def test_numbers_that_json_does_not_have_are_dropped():
 
 
 def test_a_misspelt_format_is_refused_with_the_names_there_are():
-    with pytest.raises(DefinitionError, match=r"did you mean 'openai'\?.*anthropic, gemini"):
+    with pytest.raises(DefinitionError, match=r"Did you mean 'openai'\?.*anthropic, gemini"):
         render(Declaration("f", "", {}), "openia")
     assert find_format("openai-strict") is FORMATS["openai_strict"]
-    with pytest.raises(DefinitionError, match="the formats are json"):
+    with pytest.raises(DefinitionError, match="Formats: json"):
         find_format("zzz")

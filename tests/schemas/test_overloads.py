@@ -85,7 +85,7 @@ def test_a_function_without_overloads_has_none_to_choose():
         """Does."""
         return a
 
-    with pytest.raises(DefinitionError, match="There are: none"):
+    with pytest.raises(DefinitionError, match="Signatures: none"):
         JsonTool(f, overload=0)
     assert list(inspect.signature(f).parameters) == list(JsonTool(f).parameters["properties"])
 

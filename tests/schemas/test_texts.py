@@ -142,12 +142,12 @@ def test_repeated_enum_values_can_be_refused():
     def f(unit: str):
         """Does."""
 
-    with pytest.raises(DefinitionError, match="'m' stands there twice"):
+    with pytest.raises(DefinitionError, match="'m' is repeated"):
         JsonTool(f, parameters={"unit": {"enum": ["m", "m"]}}, duplicates="error")
 
 
 def test_a_text_for_a_parameter_that_does_not_exist_is_refused():
-    with pytest.raises(DefinitionError, match=r"deliver: there is no parameter 'ordr'. Did you mean 'order'\?"):
+    with pytest.raises(DefinitionError, match=r"deliver: no parameter 'ordr'. Did you mean 'order'\?"):
         JsonTool(deliver, parameters={"ordr": "x"})
     with pytest.raises(DefinitionError, match=r"'descripton'.*Did you mean 'description'"):
         JsonTool(deliver, parameters={"order": {"descripton": "x"}})
@@ -176,9 +176,9 @@ def test_types_that_are_not_yours_can_be_annotated():
 
 
 def test_an_annotation_of_a_field_that_does_not_exist_is_refused():
-    with pytest.raises(DefinitionError, match=r"annotate\(Order\): there is no field 'itm'. Did you mean 'item'\?"):
+    with pytest.raises(DefinitionError, match=r"annotate\(Order\): no field 'itm'. Did you mean 'item'\?"):
         annotate(Order, fields={"itm": "x"})
-    with pytest.raises(DefinitionError, match="stands there twice"):
+    with pytest.raises(DefinitionError, match="is repeated"):
         annotate(Order, fields={"item": {"enum": ["a", "a"]}}, duplicates="error")
 
 

@@ -1,4 +1,8 @@
-"""From plain JSON Schema to one provider's dialect: one pure function a file, named in one table."""
+"""From plain JSON Schema to the dialect of one provider: one file and one pure function for each dialect.
+
+The dialects are `anthropic`, `gemini`, `mcp`, `openai` (chat completions, its strict mode, Responses, structured
+outputs) and `plain`; the other files hold what several of them need.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -33,11 +37,18 @@ FORMATS: Mapping[str, Format] = {
 
 
 def render(declaration: Declaration, format: str = "json", references: References = "inline") -> RenderedTool:
-    """The tool in the dialect called `format`, and what that dialect could not hold.
+    """Return the tool in the dialect `format`, and what that dialect cannot express.
 
-    With `references="keep"` what the schema refers to stays in `$defs`, under short names, where the dialect has
-    references (all but gemini); inlined, only types that contain themselves do.  The declaration is never changed, and
-    the result shares nothing with it.  Raises `DefinitionError` for an unknown format or a reference to nowhere.
+    The declaration is never changed, and the result shares no object with it.
+
+    Args:
+        declaration: The tool in plain form.
+        format: A key of `FORMATS`; hyphens may replace underscores.
+        references: "keep" leaves referenced types in `$defs`, under short names, in dialects that have references (all
+            but gemini).  "inline" leaves only types that contain themselves there.
+
+    Raises:
+        DefinitionError: The format is unknown, or a reference leads nowhere.
     """
     losses: list[Loss] = []
     settled = _REFERENCES[references](declaration.parameters)
@@ -49,17 +60,17 @@ _REFERENCES: Mapping[str, Callable[[JsonSchema], JsonSchema]] = {"inline": inlin
 
 
 def find_format(name: str) -> Format:
-    """The format called `name` (hyphens will do); `DefinitionError` names the formats there are when there is none."""
+    """Return the format called `name`; raise `DefinitionError` with the names of all formats if it is unknown."""
     known = name.replace("-", "_")
     if known not in FORMATS:
         close = get_close_matches(known, FORMATS, 1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise DefinitionError(f"there is no tool format {name!r}: {hint}the formats are {', '.join(FORMATS)}")
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        raise DefinitionError(f"no tool format {name!r}. {hint}Formats: {', '.join(FORMATS)}.")
     return FORMATS[known]
 
 
 def _copy_parts(value: Any) -> Any:
-    """A copy in which no part is the same object as another."""
+    """Return a copy in which no two parts are the same object."""
     if isinstance(value, dict):
         return {key: _copy_parts(inner) for key, inner in value.items()}
     return [_copy_parts(inner) for inner in value] if isinstance(value, list) else value

@@ -17,7 +17,7 @@ KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
 def to_anthropic(declaration: Declaration) -> RenderedTool:
-    """The client tool of the messages API."""
+    """Return the client tool of the messages API."""
     losses: list[Loss] = []
     schema, aliases = alias_names(make_object_root(declaration.parameters, losses), KEY, losses)
     schema = rewrite(schema, losses, make_portable)

@@ -1,8 +1,8 @@
-"""What every provider takes: the plain schema without the constructs that one or another of them refuses.
+"""The common subset of all providers: the plain schema without the constructs that some provider refuses.
 
-Source: facts/schema.md 6.7, after what OpenAI, Anthropic, Gemini and litellm do to a schema.  `oneOf` with its
-discriminator becomes `anyOf`, `const` an `enum`, every `enum` has a type, tuples have `items` as well, every array has
-`items` (OpenAI refuses arrays without: AnswerDotAI/fastcore#798, sigoden/aichat#1049).
+The rules follow what OpenAI, Anthropic, Gemini and litellm do to a schema.  `oneOf` with its discriminator becomes
+`anyOf`, `const` an `enum`, every `enum` has a type, tuples have `items` as well, and every array has `items` (OpenAI
+refuses arrays without: AnswerDotAI/fastcore#798, sigoden/aichat#1049).
 """
 
 from copy import deepcopy
@@ -16,7 +16,7 @@ _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", list:
 
 
 def make_portable(node: Node) -> None:
-    """Change one schema into a form that OpenAI, Anthropic and litellm's other providers take."""
+    """Change one schema in place into a form that OpenAI, Anthropic and litellm's other providers take."""
     schema = node.schema
     for keyword in _IDENTITY:
         if keyword in schema:
@@ -33,18 +33,18 @@ def make_portable(node: Node) -> None:
 
 
 def type_of(value: Any) -> str:
-    """The JSON Schema type of a JSON value."""
+    """Return the JSON Schema type of a JSON value."""
     return _TYPES.get(type(value), "null")
 
 
 def types_of(schema: JsonSchema) -> list[str]:
-    """The types that a schema names, as a list."""
+    """Return the types that a schema names, as a list."""
     kinds = schema.get("type", [])
     return [kinds] if isinstance(kinds, str) else list(kinds)
 
 
 def make_union(schemas: list[JsonSchema]) -> JsonSchema:
-    """A new schema that takes what any of `schemas` takes."""
+    """Return a new schema that takes what any of `schemas` takes."""
     distinct = {as_json(schema): schema for schema in reversed(schemas)}  # as text, because 1 == True
     copies = [deepcopy(schema) for schema in reversed(distinct.values())]
     return copies[0] if len(copies) == 1 else {"anyOf": copies}
@@ -74,7 +74,7 @@ def _type_the_enum(node: Node) -> None:
 
 
 def give_items(schema: JsonSchema) -> None:
-    """Add `items` to an array that has none, for a tuple the union of its places; in place."""
+    """Add `items` to an array without them, in place; for a tuple, the union of its places."""
     places, items = schema.get("prefixItems"), schema.get("items")
     if items is False:
         schema["maxItems"] = min(schema.get("maxItems", len(places or ())), len(places or ()))

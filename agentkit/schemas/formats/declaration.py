@@ -1,4 +1,4 @@
-"""What goes into a format and what comes out: a tool in plain form, and the tool as one provider takes it."""
+"""Input and output of a format: a tool in plain form, and the tool as one provider takes it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,14 +18,14 @@ class Declaration:
 
 @dataclass(frozen=True)
 class Loss:
-    """A keyword that a dialect cannot hold.
+    """A keyword that a dialect cannot express.
 
     Attributes:
-        path: The schema that had it, from the root with dots and references inlined: `parameters.properties.n.items`.
+        path: The schema with the keyword, from the root, with references inlined: `parameters.properties.n.items`.
         keyword: The JSON Schema keyword, or "strict" for a tool that cannot be strict.
-        value: What it said.
-        moved_to: Where it went: "description" (the text stands in that schema's description), "replaced by ...",
-            "dropped: ..." with the reason, "renamed to ...".
+        value: The keyword's value.
+        moved_to: Where it went: "description" (written into that schema's description), "replaced by ...",
+            "dropped: ..." with the reason, or "renamed to ...".
     """
 
     path: str
@@ -39,10 +39,10 @@ class RenderedTool:
     """A tool in one dialect.
 
     Attributes:
-        schema: What the provider takes; plain JSON, no two parts of it the same object.
-        losses: What it could not hold, and where that went.
-        aliases: Property names that the provider refuses: the name it is given -> the real one, at any depth.  An
-            alias is never the real name of another property of the tool.
+        schema: The tool as the provider takes it; plain JSON, no two parts of it the same object.
+        losses: What the dialect cannot express, and where it went.
+        aliases: Replacements of property names that the provider refuses: alias -> real name, at any depth.  No alias
+            is the real name of another property of the tool.
     """
 
     schema: dict[str, Any]
@@ -50,7 +50,7 @@ class RenderedTool:
     aliases: Mapping[str, str] = field(default_factory=dict)
 
     def restore_names(self, arguments: Any) -> Any:
-        """`arguments` as the model wrote them, with the real names in place of the aliases."""
+        """Return `arguments` as the model wrote them, with the real names in place of the aliases."""
         if not self.aliases:
             return arguments
         if isinstance(arguments, dict):
@@ -59,4 +59,4 @@ class RenderedTool:
 
 
 Format: TypeAlias = Callable[[Declaration], RenderedTool]
-"""A tool in plain form -> the tool as one provider takes it, as a pure function."""
+"""A pure function from a tool in plain form to the tool as one provider takes it."""

@@ -1,11 +1,11 @@
-"""Gemini's function declarations: a subset of OpenAPI's schema, with what it cannot hold said in the description.
+"""Gemini's function declarations: a subset of OpenAPI's schema; what it cannot express goes into the description.
 
-Sources: Gemini API reference, `FunctionDeclaration` and `Schema`: the parser refuses keywords that it does not know
-(pizza-bot#62, CLIProxyAPI#97) and lists of types (aoci-code#61), an enum is for strings only (decolua/9router#359) and
-has no empty entry (ha-claude#32), an array needs `items`, every schema a type (inspect_ai#3097), on Vertex nothing
-stands beside `anyOf` (langchain-google#1216), parameters are `[A-Za-z_][A-Za-z0-9_]{0,63}`, an object at the root has
-properties (pipecat-flows#110).  `default` is taken and ignored, so it is said in words.  Through litellm, in OpenAI's
-wrapping, this form arrives as it is (facts/litellm.md 3.2).
+Sources: Gemini API reference, `FunctionDeclaration` and `Schema`: the parser refuses unknown keywords (pizza-bot#62,
+CLIProxyAPI#97) and lists of types (aoci-code#61), an enum is for strings only (decolua/9router#359) and has no empty
+entry (ha-claude#32), an array needs `items`, every schema a type (inspect_ai#3097), on Vertex nothing stands beside
+`anyOf` (langchain-google#1216), parameters are `[A-Za-z_][A-Za-z0-9_]{0,63}`, an object at the root has properties
+(pipecat-flows#110).  `default` is accepted and ignored, so it is described in words.  litellm passes this form on
+unchanged when it is wrapped as an OpenAI tool.
 """
 
 import re
@@ -22,9 +22,9 @@ KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 def to_gemini(declaration: Declaration) -> RenderedTool:
-    """The function declaration, types in lower case; a function without parameters has none.
+    """Return the function declaration, with types in lower case; a function without parameters has no `parameters`.
 
-    Values of an enum that are no strings are shown as the strings of their JSON: 1 as "1", true as "true".
+    Enum values that are not strings are written as the strings of their JSON: 1 as "1", true as "true".
     """
     losses: list[Loss] = []
     root = flatten(unroll(make_object_root(inline(declaration.parameters), losses), losses), losses)
@@ -32,7 +32,7 @@ def to_gemini(declaration: Declaration) -> RenderedTool:
     schema = replace_null(rewrite(root, losses, *GEMINI_CHANGES, sealed=CONDITIONS | {"additionalProperties", "allOf"}))
     description = declaration.description
     parameters = {"parameters": schema} if schema.get("properties") else {}
-    if not parameters and "description" in schema:  # any keys, say: there is no other place to tell it
+    if not parameters and "description" in schema:  # the only place left, for a tool with open keys
         description = f"{description}\n\nArguments: {schema['description']}".strip()
     text = {"description": description} if description else {}
     return RenderedTool({"name": declaration.name, **text, **parameters}, tuple(losses), aliases)
@@ -51,21 +51,21 @@ _TYPE_OF_KEYWORD = {
 
 
 def build_any_value(*, nullable: bool) -> list[JsonSchema]:
-    """The alternatives of any value, for a parser that wants types."""
+    """Return the alternatives of any value, for a parser that requires types."""
     kinds: list[JsonSchema] = [{"type": kind} for kind in ("string", "number", "boolean", "object")]
     every = [*kinds, {"type": "array", "items": {"type": "string"}}]
     return [{**branch, "nullable": True} for branch in every] if nullable else every
 
 
 def replace_null(schema: JsonSchema) -> JsonSchema:
-    """`schema`, or a nullable string in place of one that only takes null: there is no such type."""
+    """Return `schema`, or a nullable string in place of one that takes only null: Gemini has no such type."""
     if schema.get("type") != "null":
         return schema
     return {"type": "string", "nullable": True, "description": schema.get("description", "always null")}
 
 
 def _write_enum_as_strings(node: Node) -> None:
-    """An enum of strings, whatever the values are: 1 is "1", true is "true"; null is nullable, "" is told."""
+    """Write enum values as strings: 1 as "1", true as "true"; null becomes nullable, "" goes into the description."""
     schema = node.schema
     if "const" in schema:
         value = node.lose("const", "replaced by enum")
@@ -96,7 +96,7 @@ def _write_enum_as_strings(node: Node) -> None:
 
 
 def _choose_single_type(node: Node) -> None:
-    """One type: `[T, null]` is nullable T; what has none is told by its other keywords, or is anything."""
+    """Leave one type: `[T, null]` becomes nullable T; a missing type is derived from other keywords."""
     schema = node.schema
     kinds = types_of(schema)
     if "allOf" in schema:
@@ -116,7 +116,7 @@ def _choose_single_type(node: Node) -> None:
 
 
 def _make_bounds_inclusive(node: Node) -> None:
-    """Bounds that exclude their value: the next integer, or told."""
+    """Replace a bound that excludes its value by the next integer, or describe it."""
     schema = node.schema
     for exclusive, inclusive, tighter, sign in (
         ("exclusiveMinimum", "minimum", max, 1),
@@ -155,7 +155,7 @@ def _complete_containers(node: Node) -> None:
 
 
 def _describe_unsupported(node: Node) -> None:
-    """All that the dialect does not know goes into the description."""
+    """Move all keywords that the dialect does not know into the description."""
     schema = node.schema
     if schema.get("default", "") is None and any(map(_takes_null, (schema, *schema.get("anyOf", ())))):
         node.lose("default", "replaced by nullable")
@@ -166,7 +166,7 @@ def _describe_unsupported(node: Node) -> None:
 
 
 def _isolate_any_of(node: Node) -> None:
-    """`anyOf` alone: null is nullable, one alternative is the schema itself, text goes into the first of several."""
+    """Leave `anyOf` alone: null becomes nullable, a single alternative is merged, text goes into the first branch."""
     schema = node.schema
     if "anyOf" not in schema:
         return
@@ -204,7 +204,7 @@ def _takes_null(branch: JsonSchema) -> bool:
 
 
 def _replace_by_branch(node: Node, branch: JsonSchema) -> None:
-    """The only alternative and the schema around it, as one."""
+    """Merge the only alternative into the schema around it."""
     schema = node.schema
     del schema["anyOf"]
     schema.pop("type", None)
@@ -227,4 +227,4 @@ GEMINI_CHANGES = (
     _describe_unsupported,
     _isolate_any_of,
 )
-"""The changes that make one schema Gemini's, in this order."""
+"""The changes that turn one schema into Gemini's dialect, in this order."""

@@ -9,7 +9,7 @@ from .structure import dereference_root, make_answer_root
 
 
 def to_mcp(declaration: Declaration) -> RenderedTool:
-    """The tool as a server lists it."""
+    """Return the tool as an MCP server lists it."""
     losses: list[Loss] = []
     schema = dereference_root(declaration.parameters)
     if schema.get("type") != "object":

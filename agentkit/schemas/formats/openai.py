@@ -1,6 +1,7 @@
-"""OpenAI chat completions, and everyone who copied them: `{"type": "function", "function": {...}}`.
+"""OpenAI's APIs, and providers that copied them: chat completions, its strict mode, Responses, structured outputs.
 
-Source: OpenAI API reference, chat completions, `tools`.
+Sources: OpenAI API reference, chat completions (`tools`, `response_format`) and responses (`tools`); guides "Function
+calling" (strict mode) and "Structured model outputs".  The rules of strict schemas are in `strict_mode.py`.
 """
 
 import re
@@ -15,7 +16,7 @@ from .structure import make_answer_root, make_object_root
 
 
 def to_openai(declaration: Declaration) -> RenderedTool:
-    """The function tool of chat completions, not strict."""
+    """Return the function tool of chat completions, not strict: `{"type": "function", "function": {...}}`."""
     losses: list[Loss] = []
     schema = rewrite(make_object_root(declaration.parameters, losses), losses, make_portable)
     return RenderedTool(
@@ -24,17 +25,18 @@ def to_openai(declaration: Declaration) -> RenderedTool:
 
 
 MAX_DESCRIPTION_CHARS = 1024
+"""The longest description of a function; more is an error (getsentry/sentry-mcp#106, OpenHands#7167)."""
 
 
 def build_strict_fields(declaration: Declaration) -> tuple[dict[str, Any], list[Loss]]:
-    """The fields of a function that is strict if it can be, and its losses."""
+    """Return the fields of a function, strict if possible, and its losses."""
     losses: list[Loss] = []
     schema, is_strict = make_strict(make_object_root(declaration.parameters, losses), losses)
     return {**build_function_fields(declaration, schema, losses), "strict": is_strict}, losses
 
 
 def build_function_fields(declaration: Declaration, schema: JsonSchema, losses: list[Loss]) -> dict[str, Any]:
-    """`name`, `description` and `parameters`; the end of a too long description goes into the schema's own."""
+    """Return `name`, `description` and `parameters`; the end of a long description goes into that of the schema."""
     text, rest = _split_description(declaration.description)
     if rest:
         own = schema.pop("description", "")
@@ -45,7 +47,7 @@ def build_function_fields(declaration: Declaration, schema: JsonSchema, losses: 
 
 
 def _split_description(text: str) -> tuple[str, str]:
-    """`text` in two, the first at most 1024 characters: between paragraphs, sentences or words where there are any."""
+    """Return `text` in two parts, the first at most 1,024 characters; split between paragraphs, sentences or words."""
     if len(text) <= MAX_DESCRIPTION_CHARS:
         return text, ""
     for border in (r"\n\s*\n", r"(?<=[.!?])\s", r"\s"):
@@ -56,16 +58,19 @@ def _split_description(text: str) -> tuple[str, str]:
 
 
 def to_openai_strict(declaration: Declaration) -> RenderedTool:
-    """The strict function tool; one that cannot be strict has `strict: false`, and a loss "strict" for each reason."""
+    """Return the strict function tool: a provider makes the model write arguments that fit the schema.
+
+    A tool that cannot be strict has `strict: false`, and a loss "strict" for each reason.
+    """
     fields, losses = build_strict_fields(declaration)
     return RenderedTool({"type": "function", "function": fields}, tuple(losses))
 
 
 def to_response_format(declaration: Declaration) -> RenderedTool:
-    """The response format whose object is `parameters`.
+    """Return the structured output of chat completions whose object is `parameters`: the form of an answer, not a tool.
 
-    A type that is no object, or is several, is wrapped: the model answers `{"answer": ...}`, and a loss of the keyword
-    "type" at `parameters` says so.  A type that cannot be strict has `strict: false`, the losses say why.
+    A type that is not an object, or a union of objects, is wrapped: the model answers `{"answer": ...}`, and a loss of
+    the keyword "type" at `parameters` reports it.  A type that cannot be strict has `strict: false`, with losses.
     """
     losses: list[Loss] = []
     schema, is_strict = make_strict(make_answer_root(declaration.parameters, losses), losses)
@@ -75,6 +80,9 @@ def to_response_format(declaration: Declaration) -> RenderedTool:
 
 
 def to_responses(declaration: Declaration) -> RenderedTool:
-    """The function tool of the Responses API; one that cannot be strict has `strict: false`, the losses say why."""
+    """Return the function tool of the Responses API: flat, strict if possible.
+
+    `strict` is always present: the API takes a missing one for true.  A tool that cannot be strict has losses.
+    """
     fields, losses = build_strict_fields(declaration)
     return RenderedTool({"type": "function", **fields}, tuple(losses))

@@ -7,7 +7,7 @@ from .rewriting import ROOT
 
 
 def to_plain(declaration: Declaration) -> RenderedTool:
-    """The schema itself; `description` is the tool's."""
+    """Return the schema itself; its `description` is the tool's."""
     schema = deepcopy(declaration.parameters)
     losses = []
     own = schema.pop("description", None)

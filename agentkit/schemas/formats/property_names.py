@@ -1,4 +1,4 @@
-"""Property names that a provider refuses, under names that it takes."""
+"""Aliases for property names that a provider refuses."""
 
 import re
 import unicodedata
@@ -13,9 +13,9 @@ MAX_ALIAS_CHARS = 64
 
 
 def alias_names(schema: JsonSchema, pattern: re.Pattern[str], losses: list[Loss]) -> tuple[JsonSchema, dict[str, str]]:
-    """`schema` with every property name fitting `pattern`, and the aliases: the new name -> the real one.
+    """Return `schema` with property names that fit `pattern`, and the aliases: new name -> real name.
 
-    The real name is told in the property's description.  One real name has one alias throughout.
+    The real name is added to the property's description.  A real name has the same alias throughout.
     """
     names = list(dict.fromkeys(_iter_names(schema)))
     refused = [name for name in names if not pattern.fullmatch(name)]
@@ -36,7 +36,7 @@ def _iter_names(schema: JsonSchema) -> Iterator[str]:
 
 
 def _choose_alias(name: str, pattern: re.Pattern[str], taken: set[str]) -> str:
-    """ASCII letters as near to the name as can be, and not taken."""
+    """Return ASCII letters as near to the name as possible, and not in `taken`."""
     letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     stem = re.sub(r"[^A-Za-z0-9_]+", "_", letters).strip("_")[: MAX_ALIAS_CHARS - 6]
     stem = stem if pattern.fullmatch(stem) else f"p_{stem}".rstrip("_")

@@ -1,4 +1,4 @@
-"""Rewriting a schema from the inside out, with an account of what each part lost."""
+"""Rewrite a schema from the inside out, and record what each part lost."""
 
 import json
 from collections.abc import Callable
@@ -18,16 +18,16 @@ CONDITIONS = frozenset({
     "not", "if", "then", "else", "contains", "propertyNames", "patternProperties", "dependentSchemas",
     "unevaluatedProperties", "unevaluatedItems", "prefixItems",
 })  # fmt: skip
-"""Keywords whose schemas narrow what stands beside them, told in words where a dialect has none of them."""
+"""Keywords whose schemas narrow what stands beside them; described in words where a dialect has no such keywords."""
 
 
 class Node:
-    """One schema on its way into a dialect; the schemas inside it are there already.
+    """One schema while it is rewritten; the schemas inside it are finished.
 
     Attributes:
         schema: The keywords, to be changed in place.
-        original: What it was before.
-        path: Where it stands, as in `Loss.path`.
+        original: The schema before the changes.
+        path: Its place, as in `Loss.path`.
     """
 
     def __init__(self, original: JsonSchema, schema: JsonSchema, path: str, losses: list[Loss]) -> None:
@@ -39,17 +39,17 @@ class Node:
         self._notes: list[str] = []
 
     def lose(self, keyword: str, moved_to: str) -> Any:
-        """Take the keyword away, note where it went, and return what it held."""
+        """Remove the keyword, record where it went, and return its value."""
         held = self.schema.pop(keyword)
         self.report(keyword, deepcopy(self.original.get(keyword, held)), moved_to)
         return held
 
     def report(self, keyword: str, value: Any, moved_to: str) -> None:
-        """Note a loss."""
+        """Record a loss."""
         self._losses.append(Loss(self.path, keyword, value, moved_to))
 
     def describe(self, keyword: str, text: str | None = None) -> None:
-        """Move the keyword into the description, in words; what would be too long there is dropped."""
+        """Move the keyword into the description, in words; drop it if that would be too long."""
         text = describe_keyword(keyword, self.original.get(keyword, self.schema[keyword])) if text is None else text
         if not text:
             self.lose(keyword, SILENT)
@@ -71,10 +71,10 @@ class Node:
 def map_schemas(
     schema: JsonSchema, path: str, inner: Callable[[JsonSchema, str], Any], sealed: frozenset[str] = frozenset()
 ) -> JsonSchema:
-    """A copy of `schema` with `inner(schema, path)` in place of every schema directly inside it.
+    """Return a copy of `schema` with `inner(schema, path)` in place of every schema directly inside it.
 
-    What stands under the keywords `sealed` is copied as it is.
-    The schemas `true` and `false` are written out as `{}` and `{"not": {}}` where they stand for a value.
+    Values of the keywords `sealed` are copied unchanged.  The schemas `true` and `false` are written as `{}` and
+    `{"not": {}}` where they stand for a value.
     """
 
     def entry(value: Any, at: str) -> Any:
@@ -103,9 +103,9 @@ def rewrite(
     sealed: frozenset[str] = frozenset(),
     path: str = ROOT,
 ) -> JsonSchema:
-    """A copy of `schema` in which every schema, innermost first, went through all `changes`.
+    """Return a copy of `schema` in which every schema, innermost first, went through all `changes`.
 
-    What was lost is added to `losses`.  What stands under the keywords `sealed` is left as it is.
+    Losses are appended to `losses`.  Values of the keywords `sealed` are left unchanged.
     """
 
     def inner(part: JsonSchema, at: str) -> JsonSchema:
@@ -118,7 +118,7 @@ def rewrite(
 
 
 def tidy(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
-    """A copy of `schema` without titles, and without keywords whose value JSON cannot write; these are in `losses`."""
+    """Return a copy of `schema` without titles and without values that JSON cannot represent; these are losses."""
     return rewrite(schema, losses, _tidy_node)
 
 
@@ -138,11 +138,11 @@ def _is_json(value: Any) -> bool:
 
 
 MAX_KEYWORD_CHARS = 1000
-"""How many characters of JSON a description may get for one keyword."""
+"""How many characters of JSON a description may receive for one keyword."""
 
 
 def as_json(value: Any) -> str:
-    """`value` as JSON text, readable in every script."""
+    """Return `value` as JSON text without escapes of non-ASCII letters."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
@@ -182,12 +182,12 @@ _WORDS: dict[str, Callable[[Any], str]] = {
 
 
 def describe_keyword(keyword: str, value: Any) -> str:
-    """The keyword in words, "" when it says nothing: `minLength`, 3 -> "at least 3 characters"."""
+    """Return the keyword in words, "" if it has no meaning for a model: `minLength`, 3 -> "at least 3 characters"."""
     return _WORDS[keyword](value) if keyword in _WORDS else f"{keyword}: {as_json(value)}"
 
 
 def summarize_schema(schema: Any) -> str:
-    """A schema in a word or two: "integer", "one of: 1, 2", or its JSON."""
+    """Return a schema in a few words: "integer", "one of: 1, 2", or its JSON."""
     if schema is True or schema == {}:
         return "anything"
     if isinstance(schema, dict) and set(schema) == {"type"} and isinstance(schema["type"], str):

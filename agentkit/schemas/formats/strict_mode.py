@@ -1,9 +1,11 @@
-"""OpenAI's strict dialect: the model is made to write arguments that fit the schema.
+"""OpenAI's strict dialect: the provider makes the model write arguments that fit the schema.
 
 Source: OpenAI guide "Structured model outputs", Supported schemas (2026): types string, number, boolean, integer,
 object, array, enum, anyOf; every property required, optional ones a union with null; `additionalProperties: false` on
 every object; recursion by `#/$defs/X`; `pattern` and nine formats on strings, bounds on numbers, minItems and maxItems
-on arrays.  Nothing may stand beside a `$ref` (langchainjs#11381); a node without a type is refused (camel-ai#3001).
+on arrays.  Nothing may stand beside a `$ref` (langchainjs#11381); a schema without a type is refused (camel-ai#3001).
+At most 5,000 properties, 10 levels of objects, 1,000 enum values, 120,000 characters of names and values, and 15,000
+characters in one enum of more than 250 values.
 """
 
 import re
@@ -29,9 +31,9 @@ FOREIGN_PATTERN = re.compile(r"\(\?(?!:)|\\[1-9AZzGKk]|[*+?}]\+")
 
 
 def make_strict(root: JsonSchema, losses: list[Loss]) -> tuple[JsonSchema, bool]:
-    """`root` (an object) in the strict dialect, and True; where that is impossible in the portable form, and False.
+    """Return `root` (an object) in the strict dialect and True; if that is impossible, in the portable form and False.
 
-    `losses` is added to; where the schema is not strict, each reason is a loss of the keyword "strict".
+    Losses are appended to `losses`; if the schema is not strict, each reason is a loss of the keyword "strict".
     """
     found: list[Loss] = []
     obstacles: list[Loss] = []
@@ -48,7 +50,7 @@ def make_strict(root: JsonSchema, losses: list[Loss]) -> tuple[JsonSchema, bool]
 
 
 def make_nullable(schema: JsonSchema) -> JsonSchema:
-    """The same schema, with null."""
+    """Return the same schema with null."""
     kinds = types_of(schema)
     if "null" in kinds or any("null" in types_of(branch) for branch in schema.get("anyOf", ())):
         return schema
@@ -91,7 +93,7 @@ def _rewrite_strict(node: Node, obstacles: list[Loss]) -> None:
 
 
 def _find_openness(node: Node, kinds: list[str]) -> str:
-    """Why this schema takes values of unforeseen shape; "" if it does not."""
+    """Return why this schema takes values of unknown shape; "" if it does not."""
     schema = node.schema
     listed = [value for part in (schema, *schema.get("anyOf", ())) for value in part.get("enum", ())]
     if any(isinstance(value, list | dict) for value in listed):
@@ -113,7 +115,7 @@ def _find_openness(node: Node, kinds: list[str]) -> str:
 
 
 def _strip_beside_any_of(node: Node) -> None:
-    """Nothing but text may stand beside `anyOf`: what narrows it is told, the type is said by the branches."""
+    """Leave only text beside `anyOf`: keywords that narrow it are described, the branches hold the type."""
     for keyword in [keyword for keyword in node.schema if keyword not in BESIDE_ANY_OF]:
         if keyword == "type":
             node.lose("type", "replaced by anyOf")
@@ -142,7 +144,7 @@ LONG_ENUM_VALUES, MAX_LONG_ENUM_CHARS = 250, 15_000
 
 
 def find_exceeded_limit(schema: JsonSchema) -> str:
-    """Which limit `schema` exceeds, in words; "" if none."""
+    """Return which limit `schema` exceeds, in words; "" if it exceeds no limit."""
     nodes = list(_iter_nodes(schema))
     names = [name for node in nodes for key in ("properties", "$defs") for name in node.get(key, ())]
     enums = [[str(value) for value in node["enum"]] for node in nodes if "enum" in node]

@@ -1,7 +1,7 @@
-"""The root of a tool's schema: every provider wants an object there, without alternatives.
+"""The structure that dialects require: an object at the root without alternatives, no `allOf`, no references.
 
 Sources: OpenAI refuses oneOf, anyOf, allOf, enum and not at the root (langchainjs#9804), Anthropic oneOf, allOf and
-anyOf (anthropics/claude-code#40075), MCP wants `type: object` (specification, Tool.inputSchema).
+anyOf (anthropics/claude-code#40075), MCP requires `type: object` (specification, Tool.inputSchema).
 """
 
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from .declaration import Loss
 from .rewriting import CONDITIONS, LISTED, MAX_KEYWORD_CHARS, ROOT, VALIDATED, Node, map_schemas, rewrite
 
 ANSWER_PROPERTY = "answer"
-"""The one property under which a schema that is no object is wrapped."""
+"""The one property that wraps a schema that is not an object."""
 
 
 def dereference_root(schema: JsonSchema) -> JsonSchema:
-    """A copy whose root is no mere reference: what it refers to, with the keywords beside it on top."""
+    """Return a copy whose root is not a reference: the target's keywords, with those beside the reference on top."""
     definitions = schema.get("$defs", {})
     seen: set[str] = set()
     while isinstance(reference := schema.get("$ref"), str) and reference not in seen:
@@ -30,7 +30,7 @@ def dereference_root(schema: JsonSchema) -> JsonSchema:
 
 
 def make_object_root(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
-    """A copy with an object at its root: alternatives are merged into one, what is no object is wrapped."""
+    """Return a copy with an object at its root: alternatives are merged into one, another type is wrapped."""
     schema = dereference_root(schema)
     for keyword in ("allOf", "anyOf", "oneOf"):
         branches = [
@@ -47,7 +47,7 @@ def make_object_root(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
 
 
 def make_answer_root(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
-    """A copy with an object at its root; alternatives, and what is no object, are wrapped as they are."""
+    """Return a copy with an object at its root; alternatives and other types are wrapped unchanged."""
     schema = dereference_root(schema)
     if schema.get("type") == "object" and not {"allOf", "anyOf", "oneOf", "enum", "const", "not"} & set(schema):
         return {**schema, "properties": schema.get("properties", {})} if _is_closed(schema) else schema
@@ -55,7 +55,7 @@ def make_answer_root(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
 
 
 def wrap_answer(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
-    """An object with the one required property "answer", which is `schema`."""
+    """Return an object with the one required property "answer", which is `schema`."""
     inner = {key: value for key, value in schema.items() if key not in ("$defs", "$schema")}
     losses.append(Loss(ROOT, "type", schema.get("type"), f"replaced by an object with the property {ANSWER_PROPERTY}"))
     root: JsonSchema = {"type": "object", "properties": {ANSWER_PROPERTY: inner}, "required": [ANSWER_PROPERTY]}
@@ -73,7 +73,7 @@ def _is_object(schema: JsonSchema, around: JsonSchema) -> bool:
 
 
 def _merge_branches(schema: JsonSchema, keyword: str, branches: list[JsonSchema], losses: list[Loss]) -> JsonSchema:
-    """The root and its branches as one object: all properties; required is what every alternative requires."""
+    """Return the root and its branches as one object; an alternative's property is required if all require it."""
     own = {key: value for key, value in schema.items() if key not in (keyword, "discriminator")}
     every = keyword == "allOf"
     properties: dict[str, list[JsonSchema]] = {}
@@ -108,7 +108,7 @@ def _unite(found: list[JsonSchema], every: bool) -> JsonSchema:
 
 
 def _describe_alternatives(branches: list[JsonSchema]) -> str:
-    """The ways to give the arguments, each with its names; what may be left out in brackets."""
+    """Return the ways to give the arguments, each with its names; optional ones in brackets."""
 
     def names(branch: JsonSchema) -> str:
         required: list[str] = branch.get("required", [])
@@ -126,9 +126,9 @@ _TIGHTER: dict[str, Callable[..., Any]] = {
 
 
 def flatten(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
-    """A copy of `schema` in which each `allOf` that says one thing is one schema; `losses` is added to.
+    """Return a copy of `schema` in which each `allOf` that can be one schema is one; losses are appended to `losses`.
 
-    Alternatives that narrow an object with properties of its own are told in its description; tuples have `items`.
+    Alternatives that narrow an object with properties of its own go into its description; tuples have `items`.
     """
     return rewrite(
         schema,
@@ -141,7 +141,7 @@ def flatten(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
 
 
 def _merge_all_of(node: Node) -> None:
-    """Put the parts of `allOf` into the schema around it; nothing is changed where they contradict."""
+    """Merge the parts of `allOf` into the schema around it; leave them where they contradict each other."""
     merged: JsonSchema | None = {key: value for key, value in node.schema.items() if key != "allOf"}
     for part in node.schema.get("allOf", ()):
         merged = _intersect(merged, part) if merged is not None else None
@@ -160,7 +160,7 @@ def _describe_unions(node: Node) -> None:
 
 
 def _intersect(left: JsonSchema, right: JsonSchema) -> JsonSchema | None:
-    """What both schemas say; None if that cannot be said in one."""
+    """Return one schema that takes what both take; None if one schema cannot express that."""
     if any("$ref" in part and set(other) - {"description"} for part, other in ((left, right), (right, left))):
         return None
     merged: dict[str, Any] = dict(left)
@@ -192,13 +192,13 @@ _KEYWORDS_OF_TYPE = {
     "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"),
     "object": ("properties", "required", "additionalProperties", "patternProperties", "propertyNames"),
 }
-"""The keywords that speak of values of one type only."""
+"""The keywords that apply to values of one type only."""
 
 
 def unroll(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
-    """A copy in which references are followed for three levels, and lists of types are an `anyOf`.
+    """Return a copy in which references are followed for three levels, and lists of types are an `anyOf`.
 
-    What lies deeper is any object (or anything, where the type is no object); `losses` is added to.
+    Deeper levels are any object (or any value, if the type is not an object); losses are appended to `losses`.
     """
     definitions = schema.get("$defs", {})
 

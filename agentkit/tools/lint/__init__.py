@@ -1,4 +1,4 @@
-"""Reading tools as a model and its provider will: what is missing, unclear, too large or refused."""
+"""Check tools as a model and its provider will read them: what is missing, unclear, too large or refused."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -18,11 +18,14 @@ __all__ = ["LintFinding", "Severity", "estimate_tokens", "lint"]
 
 
 def lint(tools: Any) -> list[LintFinding]:
-    """What is wrong with a registry, a tool or function, or an iterable of them; tool by tool, then all together.
+    """Return the problems of tools: tool by tool, then of all together.
 
-    A function that cannot be a tool is a finding like others, never an exception.  Names of rules: definition,
-    duplicate-name, tool-description, long-description, parameter-description, parameter-name, untyped, enum-in-text,
-    too-large, not-strict, similar-tools, too-many-tools, anthropic-strict.
+    A function that cannot be a tool is a finding, never an exception.  Rules: definition, duplicate-name,
+    tool-description, long-description, parameter-description, parameter-name, untyped, enum-in-text, too-large,
+    not-strict, similar-tools, too-many-tools, anthropic-strict.
+
+    Args:
+        tools: A registry, a tool or function, or an iterable of them.
     """
     found: list[LintFinding] = []
     usable: dict[str, JsonTool[..., Any]] = {}
@@ -42,9 +45,9 @@ def lint(tools: Any) -> list[LintFinding]:
 
 
 def estimate_tokens(tools: Any) -> dict[str, int]:
-    """About how many tokens each tool costs in every request: the characters of its compact OpenAI JSON / 4.
+    """Return about how many tokens each tool costs in every request: the characters of its compact OpenAI JSON / 4.
 
-    An approximation: the true number is known to the provider's tokenizer only.  What cannot be a tool is left out.
+    The exact number depends on the provider's tokenizer.  Entries that cannot be a tool are left out.
     """
     costs: dict[str, int] = {}
     for entry in _iter_entries(tools):

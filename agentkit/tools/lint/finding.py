@@ -1,4 +1,4 @@
-"""What the linter has to say."""
+"""Findings of the linter, and the places in a schema that it checks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ Severity: TypeAlias = Literal["error", "warning", "hint"]
 
 @dataclass(frozen=True)
 class LintFinding:
-    """Something to mend in a tool.
+    """A problem of a tool.
 
     Attributes:
-        tool: Its name; "" for what concerns all tools together.
+        tool: The tool's name; "" for a problem of all tools together.
         path: The parameter, as `lines[].quantity`; "" for the tool itself.
         rule: The name of the rule: "parameter-description", "enum-in-text" and the like.
         message: What is wrong, and what to write instead.
@@ -37,12 +37,12 @@ class SchemaPlace:
 
 
 def iter_places(root: JsonSchema) -> Iterator[SchemaPlace]:
-    """All schemas of a tool, `root` first; a type that contains itself is gone through once."""
+    """Yield all schemas of a tool, `root` first; a type that contains itself is visited once."""
     return _iter_places(root, "", root.get("$defs", {}), frozenset())
 
 
 def resolve_reference(schema: JsonSchema, definitions: JsonSchema) -> JsonSchema:
-    """What a schema refers to; {} if it refers to nothing."""
+    """Return the target of a schema's reference; {} without one."""
     found: JsonSchema = definitions.get(str(schema.get("$ref")).removeprefix("#/$defs/"), {})
     return found
 

@@ -1,4 +1,4 @@
-"""Rules about parameters, at any depth: their texts, their names, and whether their types say enough."""
+"""Rules about parameters at any depth: descriptions, names, and types that are too wide."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ UNIONS = ("anyOf", "oneOf", "allOf")
 
 
 def check_parameters(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
-    """What is wrong with the parameters of `tool` and with what is inside them."""
+    """Yield the problems of the parameters of `tool` and of what is inside them."""
     root = tool.schema("json")
     for place in iter_places(root):
         for name, inner in place.schema.get("properties", {}).items():
@@ -37,7 +37,7 @@ def check_parameters(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
 
 
 def _check_text(text: str, name: str) -> tuple[str, str, Severity] | None:
-    """Rule, message and severity of what is wrong with the description of the parameter `name`."""
+    """Return rule, message and severity of a problem with the description of the parameter `name`."""
     if not text.strip():
         return "parameter-description", "has no description: say what it is, in which unit or form", "warning"
     if repeats(text, name):
@@ -50,7 +50,7 @@ def _check_text(text: str, name: str) -> tuple[str, str, Severity] | None:
 
 
 def _find_text(schema: JsonSchema, definitions: JsonSchema) -> str:
-    """The description of a schema, or of what it refers to, or of the first of its alternatives that has one."""
+    """Return the description of a schema, of its target, or of its first alternative that has one."""
     if "description" in schema:
         return str(schema["description"])
     if "$ref" in schema:
@@ -60,7 +60,7 @@ def _find_text(schema: JsonSchema, definitions: JsonSchema) -> str:
 
 
 def _check_type(place: SchemaPlace) -> str:
-    """What is missing in the type at `place`; "" if nothing."""
+    """Return what is missing in the type at `place`; "" if nothing is."""
     schema = place.schema
     values = schema.get("additionalProperties", True)
     if not TYPED & set(schema):
@@ -78,7 +78,7 @@ def _check_type(place: SchemaPlace) -> str:
 
 
 def _is_free_string(schema: JsonSchema) -> bool:
-    """Whether it is a string, or null, or a list of strings, of any content."""
+    """Return whether the schema takes any string, any string or null, or a list of any strings."""
     branches = [schema, *schema.get("anyOf", ())]
     branches += [inner for branch in branches if isinstance(inner := branch.get("items"), dict)]
     strings = [branch for branch in branches if "string" in (branch.get("type"), *_as_list(branch.get("type")))]

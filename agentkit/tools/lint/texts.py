@@ -1,4 +1,4 @@
-"""Judging the texts of a schema: whether they say anything, and whether they list values that the schema does not."""
+"""Judge the texts of a schema: whether they inform, and whether they list values that the schema does not."""
 
 import re
 
@@ -28,7 +28,7 @@ _OPEN_LIST = re.compile(rf"{_ASIDE}\s*,?\s*(?:or\b|etc\b|and so on\b|\.\.\.|…)
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text or a name in lower case, without the s of a plural or a verb."""
+    """Return the words of a text or a name in lower case, without the s of a plural or a verb."""
     found = WORD.findall(HUMP.sub(" ", text))
     return [word[:-1] if len(word) > 2 and word.endswith("s") else word for word in map(str.lower, found)]
 
@@ -39,18 +39,18 @@ FILLER = frozenset(
         "list number object of or param parameter str string that the this to tool use used value which your"
     )
 )
-"""Words that add nothing to a name."""
+"""Words that add no information to a name."""
 
 
 def repeats(text: str, name: str) -> bool:
-    """Whether `text` says nothing but `name` in other words: "The user id." of `user_id`."""
+    """Return whether `text` only repeats `name` in other words: "The user id." of `user_id`."""
     return not set(split_words(text)) - set(split_words(name)) - FILLER
 
 
 def find_listed_values(text: str) -> list[str]:
-    """The values that `text` says are the only ones: "one of: a, b", "'asc' or 'desc'"; [] if it lists none.
+    """Return the values that `text` lists as the only ones: "one of: a, b", "'asc' or 'desc'"; [] without such a list.
 
-    Examples ("such as ...") and lists that go on in words ('"today" or a date') are no such list.
+    Examples ("such as ...") and lists that continue in words ('"today" or a date') do not count.
     """
     for pattern in _LISTS:
         for match in pattern.finditer(text):

@@ -1,8 +1,7 @@
-"""Rules about several tools: those that a model would mix up, and what is too much for one request.
+"""Rules about whole tools: their descriptions, tools that a model would confuse, and limits of one request.
 
 Sources: OpenAI refuses more than 128 tools ("array_above_max_length": openai/openai-openapi#76,
-claude-code-router#686); Anthropic's limits for strict tools are those of its guide "Structured outputs", per request
-(facts/schema.md section 3, note 19).
+claude-code-router#686); Anthropic's limits for strict tools are in its guide "Structured outputs", per request.
 """
 
 import re
@@ -20,13 +19,13 @@ from .texts import repeats, split_words
 MAX_OPENAI_TOOLS = 128
 MAX_STRICT_TOOLS, MAX_STRICT_OPTIONAL, MAX_STRICT_UNIONS = 20, 24, 16
 SAME_RATIO, ALIKE_RATIO = 0.9, 0.8
-"""From which ratio (difflib) on two descriptions are as good as one, or easily mistaken."""
+"""The difflib ratio from which two descriptions are as good as the same, or easily confused."""
 MIN_SHARED_RATIO = 0.5
-"""How large a part of their words two descriptions must share to be worth the slow comparison letter by letter."""
+"""The part of their words that two descriptions must share to be compared letter by letter, which is slow."""
 
 
 def check_pairs(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
-    """The pairs of tools that a model cannot tell apart; said of the second of them."""
+    """Yield the pairs of tools that a model cannot tell apart, as findings of the second."""
     names = {tool.name: sorted(split_words(tool.name)) for tool in tools}
     vocabulary = {tool.name: frozenset(split_words(tool.description)) for tool in tools}
     for first, second in combinations(tools, 2):
@@ -42,12 +41,12 @@ def check_pairs(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
 
 
 def _compare_texts(one: str, other: str) -> float:
-    """difflib's ratio, 1 for equal texts; capitals do not count."""
+    """Return difflib's ratio without regard to capitals: 1 for equal texts."""
     return SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio()
 
 
 def check_totals(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
-    """What is too much of all tools in one request."""
+    """Yield what is too much in all tools together for one request."""
     schemas = [place.schema for tool in tools for place in iter_places(tool.schema("json"))]
     optional = sum(len(set(part.get("properties", ())) - set(part.get("required", ()))) for part in schemas)
     unions = sum("anyOf" in part or "oneOf" in part or isinstance(part.get("type"), list) for part in schemas)
@@ -69,7 +68,7 @@ ADVICE = "say what it does and returns, and when to use it"
 
 
 def check_tool(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
-    """What is wrong with the description of `tool`, or with the size or shape of its schema."""
+    """Yield the problems of the description of `tool`, and of the size or shape of its schema."""
     text = tool.description
     if repeats(text, tool.name):
         message = f"the description {text!r} only repeats the name: {ADVICE}"
@@ -95,7 +94,7 @@ def _iter_obstacles(tool: JsonTool[..., Any]) -> Iterator[Any]:
 
 
 def _shorten_path(path: str) -> str:
-    """`parameters.properties.lines.items` -> "lines[]: "."""
+    """Return `parameters.properties.lines.items` as "lines[]: "."""
     short = re.sub(r"\.(?:anyOf|properties)(?=\.|$)|\.\d+(?=\.|$)", "", path.removeprefix("parameters"))
     short = re.sub(r"\.items(?=\.|$)", "[]", short).lstrip(".")
     return f"{short}: " if short else ""
