@@ -20,14 +20,20 @@ def to_portable_name(name: str) -> str:
 
 MAX_DEPTH = 200
 """Levels of nesting that can be sent."""
+_SPARE_LEVELS = 10
+"""Levels that converted values leave free, since a repair may wrap them."""
+MAX_INTEGER_BITS = 14_000
+"""Bits of an integer that can be sent: Python converts at most 4,300 digits to text."""
 
 
 def find_flaw(value: Any, depth: int = 0) -> Literal["not_json", "not_unicode"] | None:
     """Return why `value` cannot be sent as JSON, or None if it can."""
     if isinstance(value, str):
         return None if value.isascii() or _is_unicode(value) else "not_unicode"
-    if value is None or isinstance(value, int):
+    if value is None:
         return None
+    if isinstance(value, int):
+        return None if value.bit_length() <= MAX_INTEGER_BITS else "not_json"
     if isinstance(value, float):
         return None if math.isfinite(value) else "not_json"
     if depth == MAX_DEPTH or not isinstance(value, dict | list):
@@ -54,11 +60,13 @@ def to_json_value(value: Any, inside: tuple[int, ...] = ()) -> Any:
     """Convert `value` to JSON that can be sent: messages of SDKs to dicts, NaN to null, other objects to text."""
     if isinstance(value, str):
         return to_valid_text(str.__str__(value))
-    if value is None or isinstance(value, int):
-        return value
+    if value is None:
+        return None
+    if isinstance(value, int):
+        return value if value.bit_length() <= MAX_INTEGER_BITS else f"(an integer of {value.bit_length():,} bits)"
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if len(inside) >= MAX_DEPTH or id(value) in inside:
+    if len(inside) >= MAX_DEPTH - _SPARE_LEVELS or id(value) in inside:
         return "(nested too deeply)"
     inside = (*inside, id(value))
     try:

@@ -32,6 +32,9 @@ def check_history(messages: Sequence[Message], provider: str | None = None) -> l
 
     Returns:
         The violations; [] if the conversation can continue with the next query or, if it ends in results, as it is.
+
+    Raises:
+        TypeError: `messages` is not a list; its entries may be any values.
     """
     found = Findings()
     _repair(messages, "answer", found)
@@ -52,6 +55,9 @@ def repair_history(messages: list[Message], *, pending: Literal["answer", "keep"
 
     Returns:
         The same list if it is valid; valid messages are the same objects.
+
+    Raises:
+        TypeError: `messages` is not a list; its entries may be any values.
     """
     found = Findings()
     repaired = _repair(messages, pending, found)
@@ -59,6 +65,8 @@ def repair_history(messages: list[Message], *, pending: Literal["answer", "keep"
 
 
 def _repair(messages: Sequence[Message], pending: Literal["answer", "keep"], found: Findings) -> list[Message]:
+    if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
+        raise TypeError(f"messages: expected a list of messages, got {type(messages).__name__}")
     entries: list[IndexedMessage] = []
     for place, message in enumerate(messages):
         if (sound := repair_message(message, place, found)) is not None:

@@ -19,12 +19,12 @@ def repair_calls(message: Message, place: int, found: Findings) -> Message:
     A missing id becomes "".  Entries that are no calls are removed.  A valid message is returned as the same object.
     """
     calls = message.get("tool_calls")
-    if not calls:
-        if not has_calls(message):
-            return message
+    if not (calls and isinstance(calls, list | dict)) and has_calls(message):
         found.add(place, "bad_call", "function_call is the deprecated form of tool_calls")
         rest = {key: value for key, value in message.items() if key != "function_call"}
         return {**rest, "tool_calls": [_repair_call({"function": message["function_call"]}, place, Findings())]}
+    if calls is None or calls == []:
+        return message
     if not isinstance(calls, list):
         found.add(place, "bad_call", f"tool_calls: expected a list of calls, got {type(calls).__name__}")
         calls = [calls]
@@ -43,7 +43,7 @@ def has_calls(message: Message) -> bool:
     calls = message.get("tool_calls")
     if isinstance(calls, list):
         return any(isinstance(call, dict) for call in calls)
-    return isinstance(calls, dict) or isinstance(message.get("function_call"), dict)
+    return bool(calls and isinstance(calls, dict)) or isinstance(message.get("function_call"), dict)
 
 
 def normalize_call(call: Message) -> Message:
@@ -128,6 +128,9 @@ def normalize_reply(message: Message, known_ids: set[str]) -> Message:
         The same object where nothing had to change.
     """
     calls = message.get("tool_calls")
+    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+        message = repair_calls(message, 0, Findings())
+        calls = message.get("tool_calls")
     if not calls:
         return message
     ids = CallIds(known_ids)
