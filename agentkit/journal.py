@@ -1,5 +1,5 @@
 """Runs that outlive their process, see `agentkit.sessions.journal`."""
 
-from .sessions.journal import Journal, JournalError, RunInfo, Shown, delete, fork, prune, runs, show
+from .sessions.journal import Journal, JournaledRun, JournalError, RunInfo, delete, fork, prune, runs, show
 
-__all__ = ["Journal", "JournalError", "RunInfo", "Shown", "delete", "fork", "prune", "runs", "show"]
+__all__ = ["Journal", "JournalError", "JournaledRun", "RunInfo", "delete", "fork", "prune", "runs", "show"]

@@ -1,35 +1,37 @@
-"""Agents that call agents: one as a tool of another, and one that hands the conversation on to another.
+"""An agent as a tool of another agent: each call has a conversation of its own and returns the agent's answer."""
 
-An agent as a tool has a conversation of its own for each call, and gives its answer as the tool's result.  A hand-off
-keeps the conversation: the other agent goes on with it, under its own instruction, tools and model, and answers.
-"""
-
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..core.context import ENCLOSING_AGENTS, RunContext
 from ..core.errors import Paused, RunError, ToolError
-from ..core.flow import Event
 from ..engine.result import Result, RunFinished, SubRun
 from ..policies.approval import APPROVER, Approvals, Decision, make_pause_error
 from ..schemas import check_description, check_name
-from ..sessions.journal.nesting import AROUND
+from ..sessions.journal.nesting import ENCLOSING_RUN
 from ..sessions.journal.store import JournalError
 from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
+from .options import RunRequest
+from .runner import Runnable, astream_run
 
-Start: TypeAlias = Callable[[str | None, Session, Mapping[str, Decision], bool], AsyncGenerator[Event, None]]
-"""Begins a run of an agent: a query (None to go on), a session, decisions, whether to stream; yields its events."""
 
+def make_agent_tool(agent: Runnable, name: str, description: str) -> JsonTool[..., Any]:
+    """Return a tool that runs `agent` with a query.
 
-def agent_tool(start: Start, name: str, description: str) -> JsonTool[..., Any]:
-    """The tool `name` that has an agent answer a query; `start` begins a run of that agent.
+    Each call has a session of its own.  Its events are emitted in the outer run as `SubRun`, and its usage counts
+    there.  The outer run's approvals decide about its dangerous calls: if it pauses, the outer run pauses, and both
+    continue together.  A run without an answer is a failed call.
 
-    Each call has a session of its own.  What happens in it is shown in the outer run as `SubRun`, what it takes counts
-    there, and who decides there about dangerous calls decides here; when it pauses, the outer run pauses, and goes on
-    with it.  A run without an answer is told to the model.  Raises `DefinitionError` without a description.
+    Args:
+        agent: The agent that answers.
+        name: The tool's name.
+        description: The tool's description.
+
+    Raises:
+        DefinitionError: The name is not valid, or the description is empty.
     """
 
     async def ask_agent(query: str, run: RunContext[Any]) -> Any:
@@ -38,24 +40,24 @@ def agent_tool(start: Start, name: str, description: str) -> JsonTool[..., Any]:
         Args:
             query: The whole task, with all that must be known for it: nothing of this conversation is.
         """
-        session, given = _resumed(run)
-        asked = None if session.messages else query
+        session, decisions = _session_of_call(run)
+        request = RunRequest(None if session.messages else query, session, decisions, run.stream)
         result: Result[Any] | None = None
         ENCLOSING_AGENTS.set((*ENCLOSING_AGENTS.get(), name))  # each call has a context of its own
         try:
-            async with aclosing(start(asked, session, given, run.stream)) as events:
+            async with aclosing(astream_run(agent, request)) as events:
                 async for event in events:
                     run.emit(SubRun(name, run.call, event))
                     if isinstance(event, RunFinished):
                         result = event.result
         except Paused:
-            raise _paused(run, session) from None
-        except JournalError as error:  # the call stays open, so that it can go on when that is put right
+            raise _pause_outer(run, session) from None
+        except JournalError as error:  # the call stays open and continues when the journal works again
             raise Paused(f"{name}: {error}") from error
         except RunError as error:
             partial = f" It had come this far: {error.partial}" if error.partial else ""
             raise ToolError(f"{name} came to no answer. {type(error).__name__}: {error}{partial}") from error
-        assert result is not None  # every run that does not raise ends with it
+        assert result is not None  # a run that does not raise ends with RunFinished
         return result.answer
 
     check_name(name, "agent.as_tool({!r})")
@@ -64,33 +66,35 @@ def agent_tool(start: Start, name: str, description: str) -> JsonTool[..., Any]:
     return JsonTool(ask_agent, name=name, description=description, on_error="raise", timeout=None)
 
 
-def _resumed(run: RunContext[Any]) -> tuple[Session, dict[str, Decision]]:
-    """The session in which this very call paused or was stopped, with what was decided since; else a new one."""
+def _session_of_call(run: RunContext[Any]) -> tuple[Session, Mapping[str, Decision]]:
+    """Return the session in which this call paused or stopped, and the new decisions; else a new session."""
     authority, identity = APPROVER.get(), run.call.id if run.call else ""
     approvals, prefix = authority.approvals if authority else Approvals(), f"{identity}/"
     paused: Session | None = approvals.nested.pop(identity, None)
     keys = [key for key in approvals.decisions if key.startswith(prefix)]
-    given = {key.removeprefix(prefix): approvals.decisions.pop(key) for key in keys}
-    return (paused if paused is not None and paused.kept is not None else _kept(identity, paused)), given
+    decisions = {key.removeprefix(prefix): approvals.decisions.pop(key) for key in keys}
+    if paused is not None and paused.journaled is not None:
+        return paused, decisions
+    return _journaled_session(identity, paused), decisions
 
 
-def _kept(identity: str, paused: Session | None) -> Session:
-    """The session of a call as the journal of the run around it has it, if that is kept; else the one that paused."""
-    around = AROUND.get()
-    if around is not None and (inner := around.inner.pop(identity, None)):
-        outer = around.conversation
+def _journaled_session(identity: str, paused: Session | None) -> Session:
+    """Return the session of a call from the journal of the enclosing run, if there is one; else the paused one."""
+    enclosing = ENCLOSING_RUN.get()
+    if enclosing is not None and (inner := enclosing.inner.pop(identity, None)):
+        outer = enclosing.conversation
         try:
             return Session.resumed(inner, outer.journal, on_uncertain=outer.on_uncertain, changed=outer.changed)
         except JournalError as error:
             raise Paused(str(error)) from error
     session = paused or Session()
-    if around is not None and not session.messages:
-        session.kept = around.within(identity)
+    if enclosing is not None and not session.messages:
+        session.journaled = enclosing.within(identity)
     return session
 
 
-def _paused(run: RunContext[Any], session: Session) -> Exception:
-    """What the outer run ends with; its session keeps this one, so that both go on together."""
+def _pause_outer(run: RunContext[Any], session: Session) -> Exception:
+    """Return the exception that pauses the outer run; its session keeps `session`, so that both continue together."""
     authority = APPROVER.get()
     if authority is None or run.call is None:
         return ToolError("A call inside needs approval, and nobody can be asked.")

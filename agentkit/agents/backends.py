@@ -1,4 +1,4 @@
-"""From what a user calls a model to the backend that is asked."""
+"""From the name of a model to its backend."""
 
 import os
 import re
@@ -14,36 +14,41 @@ from ..engine.model import Model
 from ..models.litellm.model import LiteLLMModel, begin_import
 from ..models.offline import OfflineModel
 
-VARIABLE = "AGENTKIT_MODEL"
+MODEL_VARIABLE = "AGENTKIT_MODEL"
 OFFLINE = "offline"
-ALIKE = 0.8
-"""From which likeness on a name is a slip of the pen; litellm's own options are further from ours than that."""
+MIN_LIKENESS = 0.8
+"""Similarity from which an option is taken for a misspelt parameter; litellm's own options are less similar."""
 NO_MODEL = (
-    f"no model is named (model=... or {VARIABLE}), so the embedded offline model answers: it matches words, "
+    f"no model is named (model=... or {MODEL_VARIABLE}), so the embedded offline model answers: it matches words, "
     "it does not understand them"
 )
 
 
-_OF_THE_ACCOUNT = re.compile(
+_ACCOUNT_OPTION = re.compile(
     r"api_.+|base_url|organization|custom_llm_provider|(?:extra_)?headers|extra_(?:body|query)|(?:aws|azure|vertex)_.+"
     r"|.+_(?:key|token|secret|password|credentials)"
 )
 
 
-def spelt(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """`options` of a model; raises `DefinitionError` where one is an agent's own parameter (`names`), but misspelt."""
+def check_option_names(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the `options` of a model.
+
+    Raises:
+        DefinitionError: An option is a misspelt parameter of an agent (`names`).
+    """
     for option in options:
-        if meant := get_close_matches(option, names, 1, ALIKE):
-            text = f"{option!r} is no parameter of an agent; did you mean {meant[0]!r}?"
-            raise DefinitionError(f"{text} (Options of models pass, but none is called so.)")
+        if meant := get_close_matches(option, names, 1, MIN_LIKENESS):
+            raise DefinitionError(f"JsonAgent() got an unexpected parameter {option!r}. Did you mean {meant[0]!r}?")
     return options
 
 
 class Backends:
-    """The backends of one agent, each made once; `options` go to every model that litellm serves.
+    """The backends of one agent, each created once.
 
-    Those among them that say where the first model is and who asks it (keys, addresses, headers) are its own: a model
-    of another provider does without.
+    Args:
+        options: The options of every model that litellm serves.  Keys, addresses and headers belong to the first
+            model's account; models of other providers do not get them.
+        timeout: Seconds for a reply.
     """
 
     def __init__(self, options: dict[str, Any], timeout: float | None = None) -> None:
@@ -51,35 +56,35 @@ class Backends:
         self._made: dict[str, Model] = {}
 
     def backend(self, model: str | Model, first: str | Model | None = None) -> Model:
-        """The backend for a name, or the object itself; `first` is the model that `options` were meant for."""
+        """Return the backend for a name, or the object itself; `first` is the model whose account the options name."""
         if not isinstance(model, str):
             return model
         if model not in self._made:
             options: dict[str, Any] = self.options
             if isinstance(first, str) and first != OFFLINE and _provider(first) != _provider(model):
-                others = {key: value for key, value in options.items() if not _OF_THE_ACCOUNT.fullmatch(key)}
+                others = {key: value for key, value in options.items() if not _ACCOUNT_OPTION.fullmatch(key)}
                 options = MaskedDict(others)
             self._made[model] = OfflineModel() if model == OFFLINE else LiteLLMModel(model, **options)
         return self._made[model]
 
 
-def chosen(*models: str | Model | None) -> tuple[str | Model, str]:
-    """The first of `models` that is one, else the environment's, else the embedded one; and what to say about it."""
-    named = next((model for model in models if model), None) or os.environ.get(VARIABLE)
+def resolve_model(*models: str | Model | None) -> tuple[str | Model, str]:
+    """Return the first model that is given, else the environment's, else the embedded one; and a notice about it."""
+    named = next((model for model in models if model), None) or os.environ.get(MODEL_VARIABLE)
     return (named, "") if named else (OFFLINE, NO_MODEL)
 
 
-def several(models: str | Sequence[str | Model]) -> tuple[str | Model, ...]:
-    """The models, of which a single one may be given by its name alone."""
+def list_models(models: str | Sequence[str | Model]) -> tuple[str | Model, ...]:
+    """Return the models as a tuple; a single name is one model."""
     return (models,) if isinstance(models, str) else tuple(models)
 
 
-def soon_asked(model: str | Model | None) -> None:
-    """Begin to load what will ask `model`, where a person types the query meanwhile: a prompt or a notebook.
+def preload(model: str | Model | None) -> None:
+    """Start to import the backend of `model` in a prompt or a notebook, while the person types the query.
 
-    In a script, whose next line asks, nothing is won by that: the two share the interpreter.
+    In a script that gains no time: the import and the next line share the interpreter.
     """
-    named, _ = chosen(model)
+    named, _ = resolve_model(model)
     if isinstance(named, str) and named != OFFLINE and (hasattr(sys, "ps1") or find_kernel() is not None):
         begin_import()
 

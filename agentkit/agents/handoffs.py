@@ -1,7 +1,6 @@
-"""Agents that call agents: one as a tool of another, and one that hands the conversation on to another.
+"""Hand-offs: an agent transfers the conversation to another one.
 
-An agent as a tool has a conversation of its own for each call, and gives its answer as the tool's result.  A hand-off
-keeps the conversation: the other agent goes on with it, under its own instruction, tools and model, and answers.
+The other agent continues the conversation under its own instruction, with its own tools and model, and answers.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,27 +13,27 @@ from ..core.messages import system
 from ..engine.loop import Answer
 from ..engine.result import HandedOver
 from ..schemas import check_name
-from ..sessions.journal.maintenance import HANDED
+from ..sessions.journal.maintenance import HANDOFF_PREFIX
 from ..sessions.session import Session
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.json_tool import JsonTool
 
-MOST_HANDOFFS = 10
-"""How often a run may be handed on; after that the agent that has it must answer."""
+MAX_HANDOFFS = 10
+"""Hand-offs of a run; after that the current agent must answer."""
 PREFIX = "transfer_to_"
 
 
 @dataclass(frozen=True, slots=True)
 class HandOff:
-    """What a run ends with that goes on under another agent."""
+    """The value of a transfer call: the name of the next agent, and the reason."""
 
     name: str
     reason: str
 
 
-class Hand(Protocol):
-    """An agent that may hand on."""
+class HandoffAgent(Protocol):
+    """An agent that may transfer the conversation."""
 
     @property
     def instruction(self) -> str: ...
@@ -43,29 +42,30 @@ class Hand(Protocol):
     def handoffs(self) -> Mapping[str, Any]: ...
 
 
-H = TypeVar("H", bound=Hand)
+AgentT = TypeVar("AgentT", bound=HandoffAgent)
 
 
-def by_name(handoffs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The agents that an agent was given to hand over to; raises `DefinitionError` for what cannot be that.
+def check_handoffs(handoffs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a copy of `handoffs`: agents by name, or functions that return an agent: `{"triage": lambda: triage}`.
 
-    An agent that is not made yet stands there as a function that returns it: `{"triage": lambda: triage}`.
+    Raises:
+        DefinitionError: `handoffs` is something else, or a name is not valid.
     """
     agents: Any = handoffs or {}
     if not isinstance(agents, Mapping) or not all(map(callable, agents.values())):
-        text = 'agents by the names that the model reads, handoffs={"clerk": clerk}, or functions that return them'
-        raise DefinitionError(f"handoffs are {text}; not {handoffs!r:.80}")
+        text = 'agents by name, handoffs={"clerk": clerk}, or functions that return them'
+        raise DefinitionError(f"handoffs must be {text}; got {handoffs!r:.80}")
     for name in agents:
         check_name(name, "handoffs={{{!r}: ...}}", PREFIX)
     return dict(agents)
 
 
-def handoff_tools(handoffs: Mapping[str, Any]) -> list[JsonTool[..., Any]]:
-    """The tools `transfer_to_...`, by which a model hands the conversation on; `handoffs` are the agents by name."""
+def make_handoff_tools(handoffs: Mapping[str, Any]) -> list[JsonTool[..., Any]]:
+    """Return a tool `transfer_to_...` for each agent."""
     return [_handoff_tool(name, getattr(agent, "description", "")) for name, agent in handoffs.items()]
 
 
-def _handoff_tool(name: str, about: str) -> JsonTool[..., Any]:
+def _handoff_tool(name: str, description: str) -> JsonTool[..., Any]:
     def transfer(reason: str) -> HandOff:
         """Hands on.
 
@@ -74,14 +74,14 @@ def _handoff_tool(name: str, about: str) -> JsonTool[..., Any]:
         """
         return HandOff(name, reason)
 
-    description = f"Hand the whole conversation over to {name}, who answers from then on."
-    return JsonTool(transfer, name=f"{PREFIX}{name}", description=f"{description}\n\n{about.strip()}".strip())
+    text = f"Hand the whole conversation over to {name}, who answers from then on.\n\n{description.strip()}"
+    return JsonTool(transfer, name=f"{PREFIX}{name}", description=text.strip())
 
 
 def hand_over(handoffs: Mapping[str, Any], session: Session) -> Policy:
-    """Let the first valid call of a `transfer_to_` tool end the agent's part of the run, as its answer does.
+    """End the agent's part of a run at the first valid call of a `transfer_to_` tool, as its answer does.
 
-    Must stand outside of what looks at answers.
+    The policy must be outside of those that check answers.
     """
     names = {f"{PREFIX}{name}" for name in handoffs}
 
@@ -89,9 +89,9 @@ def hand_over(handoffs: Mapping[str, Any], session: Session) -> Policy:
         chosen = next((bound for bound in effect.calls if _is_transfer(bound, names)), None)
         if chosen is None:
             return (yield from ask(effect))
-        calls = tuple(_marked(bound, chosen, names, len(session.handed)) for bound in effect.calls)
+        calls = tuple(_mark_call(bound, chosen, names, len(session.handed)) for bound in effect.calls)
         results = yield from ask(replace(effect, calls=calls))
-        return [_told(result) for result in results]
+        return [_describe_handoff(result) for result in results]
 
     return around(handle, CallTools)
 
@@ -100,8 +100,8 @@ def _is_transfer(bound: BoundCall, names: set[str]) -> bool:
     return bound.problem is None and bound.tool is not None and bound.tool.name in names
 
 
-def _marked(bound: BoundCall, chosen: BoundCall, names: set[str], handed: int) -> BoundCall:
-    if bound is chosen and handed < MOST_HANDOFFS:
+def _mark_call(bound: BoundCall, chosen: BoundCall, names: set[str], handed: int) -> BoundCall:
+    if bound is chosen and handed < MAX_HANDOFFS:
         return replace(bound, is_answer=True)
     if bound is chosen:
         text = f"The conversation was handed over {handed} times already: go on yourself."
@@ -112,35 +112,41 @@ def _marked(bound: BoundCall, chosen: BoundCall, names: set[str], handed: int) -
     return bound.refuse(text)
 
 
-def _told(result: ToolResult) -> ToolResult:
+def _describe_handoff(result: ToolResult) -> ToolResult:
     if not isinstance(result.value, HandOff):
         return result
-    return replace(result, content=f"{HANDED}{result.value.name}. {result.value.reason}")
+    return replace(result, content=f"{HANDOFF_PREFIX}{result.value.name}. {result.value.reason}")
 
 
-def with_handoffs(first: H, session: Session, flow_of: Callable[[H], Flow[Answer]]) -> Flow[Answer]:
-    """The answer of `first`, or of whoever it hands the conversation on to; `flow_of` runs one of them.
+def run_handoffs(first: AgentT, session: Session, flow_of: Callable[[AgentT], Flow[Answer]]) -> Flow[Answer]:
+    """Run `first` and the agents that the conversation is handed over to; return the answer of the last one.
 
-    A session that paused goes on with the agent that had it by then.  The system message is that of the agent that has
-    the conversation.
+    A paused session continues with the agent that had it.  The system message is that of the current agent.
+
+    Args:
+        first: The agent that was called.
+        session: The conversation; its `handed` lists the hand-offs so far.
+        flow_of: Returns the flow of one agent's part.
     """
     agent = first
     for name in session.handed:
-        agent = _reached(agent, name)
+        agent = _find_agent(agent, name)
     while True:
         session.messages[0] = system(agent.instruction)
         answer = yield from flow_of(agent)
         if not isinstance(answer.value, HandOff):
             return answer
-        agent = _reached(agent, answer.value.name)
+        agent = _find_agent(agent, answer.value.name)
         session.handed.append(answer.value.name)
         yield from ask(Emit(HandedOver(answer.value.name, answer.value.reason)))
 
 
-def _reached(agent: H, name: str) -> H:
+def _find_agent(agent: AgentT, name: str) -> AgentT:
     if name not in agent.handoffs:
-        there = ", ".join(agent.handoffs) or "nobody"
-        raise RunError(f"this session was handed over to {name!r}, and this agent hands over to: {there}")
+        raise RunError(
+            f"the session was handed over to {name!r}, which is not among the handoffs of this agent "
+            f"({', '.join(agent.handoffs) or 'none'}). Continue it with the agent that began it."
+        )
     other = agent.handoffs[name]
-    reached: H = other if hasattr(other, "instruction") else other()
-    return reached
+    found: AgentT = other if hasattr(other, "instruction") else other()
+    return found

@@ -1,13 +1,15 @@
-"""What an agent is set to do, and the policies that do it, in their order."""
+"""The flow of an agent's part of a run: its loop, its tools, and its policies in their order."""
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from ..core.context import RunContext
 from ..core.errors import DefinitionError
-from ..core.flow import Policy
+from ..core.flow import Flow, Policy, apply_policies
+from ..engine.loop import Answer, agent_loop
 from ..engine.model import Model
+from ..engine.partial_answer import PartialAnswerReader
 from ..policies.answer_checks import check_answers
 from ..policies.approval import approve
 from ..policies.calls_in_text import run_text_calls
@@ -28,6 +30,7 @@ from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from .handoffs import hand_over
+from .options import RunRequest
 from .run_state import Run
 from .settings import Settings
 
@@ -35,11 +38,36 @@ INSTRUCTION = """\
 Work through the task step by step with the tools, several calls at once where they do not depend on each other. \
 Rely on what the tools return; when one fails, try another way or say so. \
 When the task is done, or cannot be done, call final_answer; call it only then."""
-Choice: TypeAlias = Callable[[RunContext[Any]], Iterable[Any]]
+ToolSelector: TypeAlias = Callable[[RunContext[Any]], Iterable[Any]]
 """A function of the run that returns the tools for its next step."""
 
 
-def stack(
+class Configured(Protocol):
+    """What this file needs of an agent."""
+
+    deps: Any
+    _settings: Settings
+    _select: ToolSelector | None
+    _text_ends: bool
+
+    @property
+    def tools(self) -> ToolRegistry: ...
+
+    def fallbacks(self) -> Sequence[Model]: ...
+
+
+def build_flow(agent: Configured, run: Run, request: RunRequest, backend: Model) -> Flow[Answer]:
+    """Return the flow of one agent's part of a run; its requests go to `backend`."""
+    run.partial_answer = PartialAnswerReader(agent.tools.answer) if request.stream and agent.tools.answer else None
+    session, stream = request.session, request.stream
+    context = RunContext(agent.deps, run.state, lambda: run.usage, stream=stream, inbox=session.inbox)
+    tools = tools_of_step(agent.tools, agent._select, context)
+    loop = agent_loop(backend, tools, run.history, context, text_ends=agent._text_ends, stream=stream)
+    policies = policies_of_run(agent._settings, run, session, context, agent.tools, agent.fallbacks())
+    return apply_policies(loop, policies)
+
+
+def policies_of_run(
     settings: Settings,
     run: Run,
     session: Session,
@@ -47,19 +75,19 @@ def stack(
     tools: ToolRegistry,
     fallbacks: Sequence[Model] = (),
 ) -> tuple[Policy, ...]:
-    """The policies of a run, the innermost first: it sees what the loop asks for before the others do."""
+    """Return the policies of a run, the innermost first: it sees an effect of the loop before the others."""
     waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(settings.retries)]
     return (
         *settings.policies,
         truncate_results(session.cut, settings.max_result),
-        guard_untrusted(run.history, tools),  # outside of the excerpts: the fence is around what is shown
+        guard_untrusted(run.history, tools),  # after the truncation: the delimiters enclose what is shown
         limit_tool_time(settings.tool_timeout, sequential=settings.sequential),
         request_final_answer(context),
         detect_loops(),
-        approve(settings.approve, session.approvals),  # nobody is asked about a call that will not be run
-        # after the landing, for there an answer is taken as it is
+        approve(settings.approve, session.approvals),  # no question about a call that will not run
+        # after the final request, whose answer is not checked
         *([check_answers(settings.checks, run.history)] if settings.checks else []),
-        # outside of the checks, for a hand-off is no answer
+        # outside of the checks: a hand-off is not an answer
         *([hand_over(settings.handoffs, session)] if settings.handoffs else []),
         run_text_calls(context),
         *([use_text_mode()] if settings.tool_mode == "text" else []),
@@ -76,8 +104,12 @@ def stack(
     )
 
 
-def told_apart(tools: Iterable[Any] | Choice) -> tuple[Iterable[Any], Choice | None]:
-    """The tools that are given, and the function that chooses more for each step, if that is what was given."""
+def split_tools(tools: Iterable[Any] | ToolSelector) -> tuple[Iterable[Any], ToolSelector | None]:
+    """Return the tools in `tools=`, and the function that selects more for each step, if it is one.
+
+    Raises:
+        DefinitionError: `tools` is a function that cannot be called with a `RunContext`.
+    """
     if isinstance(tools, JsonTool):
         return (tools,), None
     if not callable(tools):
@@ -85,35 +117,35 @@ def told_apart(tools: Iterable[Any] | Choice) -> tuple[Iterable[Any], Choice | N
     try:
         inspect.signature(tools).bind(None)
     except TypeError as error:
-        raise _no_choice(tools, str(error)) from None
+        raise _selector_error(tools, str(error)) from None
     return (), tools
 
 
-def _no_choice(function: Choice, why: str) -> DefinitionError:
+def _selector_error(function: ToolSelector, why: str) -> DefinitionError:
     name = getattr(function, "__name__", "it")
     return DefinitionError(
-        f"tools={name}: a function is called with the run's RunContext before each step and returns a list of tools; "
-        f"this one does not: {why}. If it is a tool itself, write tools=[{name}]."
+        f"tools={name}: expected a function of the run's RunContext that returns a list of tools: {why}. "
+        f"If it is a tool itself, write tools=[{name}]."
     )
 
 
-def offered(
-    tools: ToolRegistry, choose: Choice | None, context: RunContext[Any]
+def tools_of_step(
+    tools: ToolRegistry, select: ToolSelector | None, context: RunContext[Any]
 ) -> ToolRegistry | Callable[[], ToolRegistry]:
-    """The tools of a run, or the function that tells them anew for each step."""
-    if choose is None:
+    """Return the tools of a run, or the function that returns them for each step."""
+    if select is None:
         return tools
     last: tuple[list[Any], ToolRegistry] = [], tools
 
-    def now() -> ToolRegistry:
+    def select_now() -> ToolRegistry:
         nonlocal last
-        given = choose(context)
+        given = select(context)
         if isinstance(given, str) or not isinstance(given, Iterable):
-            raise _no_choice(choose, f"it returned {given!r:.80}")
-        chosen = list(given)
-        if chosen != last[0]:  # the same tools are the same registry, with its schemas
-            last = chosen, tools.merged(chosen)
+            raise _selector_error(select, f"it returned {given!r:.80}")
+        selected = list(given)
+        if selected != last[0]:  # the same tools keep their registry and its schemas
+            last = selected, tools.merged(selected)
             last[1].check_injected(context)
         return last[1]
 
-    return now
+    return select_now

@@ -1,4 +1,4 @@
-"""One run: what it is asked, what it comes to, and the figures it gathers while its events pass by."""
+"""The state of one run: what its events add up to, and its result."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -26,10 +26,10 @@ T = TypeVar("T", default=str)
 
 @dataclass
 class Run:
-    """A run in progress: it is shown every event, keeps the figures, and passes the event on to the listeners.
+    """A run in progress: observe every event, add up usage, calls and notes, and pass the event to the listeners.
 
-    `budgets` are those of the agents that have had it, the last one's first; `spent` is what it had taken before it
-    continued here; `forming` tells of the answer as it forms, in runs that are streamed.
+    `budgets` are those of the agents that have had the run, the last one first.  `spent` is what the run had used
+    before it was resumed.  `partial_answer` reads the answer from the pieces of a streamed reply.
     """
 
     model: str
@@ -37,25 +37,25 @@ class Run:
     listeners: Sequence[Listener] = ()
     usage: Usage = field(default_factory=Usage)
     steps: int = 0
-    landed: str = ""
+    final_reason: str = ""
     calls: list[ToolResult] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     handed: list[str] = field(default_factory=list)
     state: dict[str, Any] = field(default_factory=dict)
     budgets: list[Budget] = field(default_factory=list)
     spent: Spent = field(default_factory=Spent)
-    forming: PartialAnswerReader | None = None
+    partial_answer: PartialAnswerReader | None = None
     trace: Trace = field(default_factory=Trace)
     run_id: str = ""
 
     def watch(self, event: Event) -> Iterator[Event]:
-        """Take note of `event` and tell the listeners; yields it, and what of the answer it brought."""
+        """Observe `event` and yield it, followed by the parts of the answer that it completes."""
         yield self.observe(event)
-        if self.forming is not None:
-            yield from map(self.observe, self.forming.read(event))
+        if self.partial_answer is not None:
+            yield from map(self.observe, self.partial_answer.read(event))
 
     def observe(self, event: Event) -> Event:
-        """Take note of `event` and tell the listeners."""
+        """Record `event`, pass it to the listeners and return it."""
         if event.is_piece:
             for listener in self.listeners:
                 listener(event)
@@ -68,7 +68,7 @@ class Run:
         elif isinstance(event, SubRun):
             self.usage += event.usage
         elif isinstance(event, FinalRequest):
-            self.landed = event.reason
+            self.final_reason = event.reason
         elif isinstance(event, AnswerDoubted):
             self.doubts.append(event.reason)
         elif isinstance(event, HandedOver):
@@ -79,11 +79,11 @@ class Run:
         return event
 
     def finish(self, answer: Answer) -> Result[Any]:
-        """The result of the run that ended with `answer`."""
-        return self._result(answer.value, self.landed or answer.stopped)
+        """Return the result of the run that ended with `answer`."""
+        return self._result(answer.value, self.final_reason or answer.stopped)
 
-    def failed(self, error: RunError) -> Result[None]:
-        """What the run came to when it ended with `error`."""
+    def fail(self, error: RunError) -> Result[None]:
+        """Return the result of the run that ended with `error`."""
         self.trace.close(error)
         reason = getattr(error, "reason", "error")
         return self._result(None, "paused" if isinstance(error, Paused) else reason, f"{type(error).__name__}: {error}")
@@ -110,7 +110,7 @@ class Run:
         while isinstance(event, SubRun):
             identity = event.call.id if event.call else ""
             outer, trace, event, place = trace, trace.within(identity), event.event, 0
-            if isinstance(event, RunFinished):  # the inner run has noted the same, and its places
+            if isinstance(event, RunFinished):  # the inner run has recorded its events and their places
                 outer.inner[identity] = event.result.trace
                 event.result.trace.messages = event.result.messages
                 return

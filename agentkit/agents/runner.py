@@ -1,4 +1,4 @@
-"""A run from what was asked to its result, blocking or on an event loop: the session is held, the events are shown."""
+"""One run from its request to its result, blocking or on an event loop; it locks the session and emits the events."""
 
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
@@ -12,13 +12,14 @@ from ..engine.loop import Answer
 from ..engine.model import Model
 from ..engine.result import Result, RunFinished, RunStarted
 from ..views.notebook import watched
-from .handoffs import with_handoffs
-from .options import Asked
-from .persistence import Keepable, kept
+from .handoffs import run_handoffs
+from .options import RunRequest
+from .persistence import Persistable, persist
+from .pipeline import Configured, build_flow
 from .run_state import Run
 
 
-class Runnable(Keepable, Protocol):
+class Runnable(Persistable, Configured, Protocol):
     """What this file needs of an agent."""
 
     @property
@@ -27,26 +28,22 @@ class Runnable(Keepable, Protocol):
     @property
     def listeners(self) -> Sequence[Listener]: ...
 
-    def chosen_model(self, model: str | Model | None = None) -> tuple[Model, str]:
-        """The backend to ask, and what the person should know about the choice."""
-        ...
-
-    def answering(self, run: Run, asked: Asked, backend: Model) -> Flow[Answer]:
-        """The agent's own part of a run."""
+    def choose_backend(self, model: str | Model | None = None) -> tuple[Model, str]:
+        """Return the backend for a run, and a notice about the choice."""
         ...
 
 
-def events(agent: Runnable, asked: Asked) -> Generator[Event, None, None]:
-    """Run an agent, blocking; yields the events, `RunFinished` last."""
-    with _begun(agent, asked) as (run, flow):
+def stream_run(agent: Runnable, request: RunRequest) -> Generator[Event, None, None]:
+    """Run an agent, blocking; yield the events, `RunFinished` last."""
+    with _begin_run(agent, request) as (run, flow):
         for event in drive(flow):
             yield from run.watch(event)
 
 
-async def aevents(agent: Runnable, asked: Asked) -> AsyncGenerator[Event, None]:
-    """Run an agent on the running event loop; yields the events, `RunFinished` last."""
-    await asked.session.freed()
-    with _begun(agent, asked) as (run, flow):
+async def astream_run(agent: Runnable, request: RunRequest) -> AsyncGenerator[Event, None]:
+    """Run an agent on the running event loop; yield the events, `RunFinished` last."""
+    await request.session.wait_until_free()
+    with _begin_run(agent, request) as (run, flow):
         async with aclosing(adrive(flow)) as happening:
             async for event in happening:
                 if isinstance(event, Event):
@@ -54,64 +51,64 @@ async def aevents(agent: Runnable, asked: Asked) -> AsyncGenerator[Event, None]:
                         yield shown
 
 
-def result(agent: Runnable, asked: Asked) -> Result[Any]:
-    """Run an agent, blocking, to its result."""
+def finish_run(agent: Runnable, request: RunRequest) -> Result[Any]:
+    """Run an agent, blocking, and return its result."""
     last: Event | None = None
     with watched() as show:
-        for event in events(agent, asked):
+        for event in stream_run(agent, request):
             show(last := event)
-    return _result(last)
+    return _result_of(last)
 
 
-async def aresult(agent: Runnable, asked: Asked) -> Result[Any]:
-    """Run an agent on the running event loop, to its result."""
+async def afinish_run(agent: Runnable, request: RunRequest) -> Result[Any]:
+    """Run an agent on the running event loop and return its result."""
     last: Event | None = None
     with watched() as show:
-        async with aclosing(aevents(agent, asked)) as happening:
+        async with aclosing(astream_run(agent, request)) as happening:
             async for event in happening:
                 show(last := event)
-    return _result(last)
+    return _result_of(last)
 
 
 @contextmanager
-def _begun(agent: Runnable, asked: Asked) -> Iterator[tuple[Run, Flow[None]]]:
-    """A run and its flow, with the session held; whatever ends the run carries its history and usage."""
-    query, session = asked.query, asked.session
+def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow[None]]]:
+    """Yield a run and its flow while the session is locked; add history and usage to the `RunError` that ends it."""
+    query, session = request.query, request.session
     if query is not None and not (isinstance(query, str) and query.strip()):
         raise RunError('the query is empty: say what you want to know, agent("What is 2 + 3?")')
-    asked = replace(asked, query=query.strip() if query else None)
-    backend, note = agent.chosen_model(asked.model)
-    with session.turn(agent.instruction, asked.query, asked.approvals) as history:
+    request = replace(request, query=query.strip() if query else None)
+    backend, note = agent.choose_backend(request.model)
+    with session.turn(agent.instruction, request.query, request.approvals) as history:
         run = Run(backend.name, history, agent.listeners, handed=[*session.handed])
-        with kept(agent, asked, run) as policies:
-            before = session.usage if session.kept is None else session.kept.base
-            begun = RunStarted(asked.query or "", backend.name, note, run.run_id)
+        with persist(agent, request, run) as policies:
+            before = session.usage if session.journaled is None else session.journaled.base
+            begun = RunStarted(request.query or "", backend.name, note, run.run_id)
             try:
-                yield run, _flow(agent, run, asked, backend, begun, policies)
+                yield run, _run_flow(agent, run, request, backend, begun, policies)
             except RunError as error:
-                error.history, error.usage, error.result = list(history), run.usage, run.failed(error)
+                error.history, error.usage, error.result = list(history), run.usage, run.fail(error)
                 raise
             finally:
                 session.usage = before + run.usage
 
 
-def _flow(
-    agent: Runnable, run: Run, asked: Asked, backend: Model, begun: RunStarted, policies: tuple[Policy, ...]
+def _run_flow(
+    agent: Runnable, run: Run, request: RunRequest, backend: Model, begun: RunStarted, policies: tuple[Policy, ...]
 ) -> Flow[None]:
     yield from ask(Emit(begun))
-    flow = with_handoffs(agent, asked.session, partial(_part, agent, run, asked, backend))
+    flow = run_handoffs(agent, request.session, partial(_agent_flow, agent, run, request, backend))
     answer = yield from apply_policies(flow, policies)
     yield from ask(Emit(RunFinished(run.finish(answer))))
 
 
-def _part(first: Runnable, run: Run, asked: Asked, backend: Model, agent: Runnable) -> Flow[Answer]:
-    """What `agent` does of the run that `first` began, whose model was chosen for it alone."""
+def _agent_flow(first: Runnable, run: Run, request: RunRequest, backend: Model, agent: Runnable) -> Flow[Answer]:
+    """Return the flow of `agent`; `backend` is the one that was chosen for the first agent."""
     if agent is not first:
-        backend, _ = agent.chosen_model()
+        backend, _ = agent.choose_backend()
     run.model = backend.name
-    return agent.answering(run, asked, backend)
+    return build_flow(agent, run, request, backend)
 
 
-def _result(event: Event | None) -> Result[Any]:
-    assert isinstance(event, RunFinished)  # every run that does not raise ends with it
+def _result_of(event: Event | None) -> Result[Any]:
+    assert isinstance(event, RunFinished)  # a run that does not raise ends with this event
     return event.result

@@ -1,4 +1,4 @@
-"""What an agent is set to do, and the policies that do it, in their order."""
+"""The settings of an agent, and which values they may have."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ from ..tools.settings import check_timeout
 ToolMode: TypeAlias = Literal["auto", "text"]
 
 
-def _counts_from(least: int, *, or_none: bool = False) -> tuple[Callable[[Any], bool], str]:
+def _integer_from(least: int, *, or_none: bool = False) -> tuple[Callable[[Any], bool], str]:
     def holds(value: Any) -> bool:
         return (isinstance(value, int) and value >= least) or (or_none and value is None)
 
-    return holds, f"a whole number from {least} on{', or None' if or_none else ''}"
+    return holds, f"an integer >= {least}{' or None' if or_none else ''}"
 
 
-_WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "max_steps": _counts_from(1),
-    "retries": _counts_from(0),
-    "max_result": _counts_from(1),
-    "max_concurrency": _counts_from(1, or_none=True),
-    "requests_per_minute": _counts_from(1, or_none=True),
+_VALID_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "max_steps": _integer_from(1),
+    "retries": _integer_from(0),
+    "max_result": _integer_from(1),
+    "max_concurrency": _integer_from(1, or_none=True),
+    "requests_per_minute": _integer_from(1, or_none=True),
     "limits": (lambda value: value is None or isinstance(value, Limits), "Limits(tokens=..., seconds=...) or None"),
     "approve": (lambda value: value in (None, "ask") or callable(value), 'a function of the call, "ask" or None'),
     "tool_mode": (lambda value: value in get_args(ToolMode), '"auto" or "text"'),
 }
-"""Which values a setting may have, and how that is said."""
+"""For each setting: a check of its value, and the description of valid values."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What `JsonAgent` was given that concerns its runs; its docstring says what they mean."""
+    """The settings of an agent's runs; the docstring of `JsonAgent` describes them."""
 
     max_steps: int
     limits: Limits | None
@@ -54,8 +54,8 @@ class Settings:
     handoffs: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        for name, (holds, wanted) in _WANTED.items():
+        for name, (holds, wanted) in _VALID_VALUES.items():
             if not holds(value := getattr(self, name)):
-                raise DefinitionError(f"{name} is {wanted}, not {value!r:.80}")
+                raise DefinitionError(f"{name} must be {wanted}, got {value!r:.80}")
         check_timeout(self.request_timeout, "request_timeout")
         check_timeout(self.tool_timeout, "tool_timeout")

@@ -82,7 +82,7 @@ def as_given() -> str:
 
 def resuming(session: "agentkit.Session") -> str:
     """The command that goes on with the run that was stopped in a kept conversation; "" if there is none."""
-    kept = session.kept
+    kept = session.journaled
     return f"agentkit resume {kept.run} --journal {kept.journal.path}{as_given()}" if kept and kept.run else ""
 
 

@@ -108,7 +108,7 @@ class Chat:
 
     def _model(self, name: str) -> None:
         self.model = name or self.model
-        backend, note = self.agent.chosen_model(self.model)
+        backend, note = self.agent.choose_backend(self.model)
         notes = [note, needs(missing(backend.name.partition("/")[0]))]
         click.echo(f"model: {backend.name}{''.join(f' ({told})' for told in notes if told)}")
 

@@ -12,7 +12,7 @@ import io
 import itertools
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from functools import partial
@@ -72,6 +72,28 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEvent
         except KeyboardInterrupt:
             cancel()
             raise
+
+
+def iterate_blocking(items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
+    """Yield the items of an async generator from blocking code; all of it runs on one background event loop.
+
+    Closing the iteration closes the generator and waits for that, except after an interrupt.
+    """
+    context, end = contextvars.copy_context(), object()
+    loop = _background_loop(_depth.get())
+    context.run(_depth.set, _depth.get() + 1)
+
+    async def advance() -> Any:
+        return await anext(items, end)
+
+    try:
+        while (item := context.run(run_coroutine, advance(), loop)) is not end:
+            yield item
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        context.run(run_coroutine, items.aclose(), loop)
+        raise
 
 
 def start_coroutine(

@@ -19,13 +19,13 @@ from ..engine.history import repair_history
 from ..engine.loop import CANCELLED, is_open
 from ..policies.approval import Approvals, Decision
 from ..policies.long_results import TruncatedResults
-from .journal.conversation import Changed, Conversation, Uncertain
-from .journal.reader import named, to_resume
+from .journal.conversation import Changed, JournaledConversation, Uncertain
+from .journal.reader import open_named, open_run
 from .journal.store import Journal
-from .session_file import FORMAT, REMEDY, VERSION, as_json, checked, write_whole
+from .session_file import FORMAT, REMEDY, VERSION, encode_session, validate_saved, write_atomically
 
 NOT_RUN = "Not run: the call waited for approval, and the conversation went on without it."
-MOMENTS = 50
+MAX_LOOP_ROUNDS = 50
 """Rounds of the event loop in which a stream that was left half-way can close itself."""
 
 
@@ -45,7 +45,7 @@ class Session:
     approvals: Approvals = field(default_factory=Approvals, repr=False)
     handed: list[str] = field(default_factory=list, repr=False)
     """The names under which the last run was handed on, from agent to agent."""
-    kept: Conversation | None = field(default=None, repr=False)
+    journaled: JournaledConversation | None = field(default=None, repr=False)
     """The conversation in a journal, if its runs are kept."""
     _busy: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _own: list[Message] = field(default_factory=list, repr=False)
@@ -102,12 +102,12 @@ class Session:
             self._own = list(self.messages)
             self._busy.release()
 
-    async def freed(self) -> None:
+    async def wait_until_free(self) -> None:
         """Let a stream on this session that was left in this moment close itself; the event loop does that in a while.
 
         It returns when no run holds the session, or after a few moments.
         """
-        for _ in range(MOMENTS):
+        for _ in range(MAX_LOOP_ROUNDS):
             if not self._busy.locked():
                 return
             await asyncio.sleep(0)
@@ -194,7 +194,7 @@ class Session:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Session":
         """The session that `as_dict` gave; raises `RunError` for anything else."""
-        data = checked(saved)
+        data = validate_saved(saved)
         session = cls(data["messages"], data["usage"], TruncatedResults(data["cut"]), deque(data["inbox"]))
         session.approvals = Approvals(data["waiting"], data["decisions"])
         session.approvals.nested = {identity: cls.from_dict(inner) for identity, inner in data["nested"].items()}
@@ -210,7 +210,7 @@ class Session:
         `RunError` when a message holds something that JSON does not have.
         """
         try:
-            write_whole(Path(path), as_json(mask_data(self.as_dict())))
+            write_atomically(Path(path), encode_session(mask_data(self.as_dict())))
         except (TypeError, ValueError, RecursionError) as error:
             raise RunError(f"the session cannot be saved: its messages must be JSON values only ({error})") from error
 
@@ -228,7 +228,7 @@ class Session:
     @classmethod
     def open(cls, name: str, store: "str | os.PathLike[str] | Journal") -> "Session":
         """The conversation `name` of a journal, to go on with; a new one if there is none.  Its runs are kept there."""
-        return cls._of(*named(Journal.of(store), name))
+        return cls._of(*open_named(Journal.of(store), name))
 
     @classmethod
     def resumed(
@@ -240,15 +240,15 @@ class Session:
         changed: Changed = "refuse",
     ) -> "Session":
         """The conversation of a run that was stopped: a run on it without a query goes on there, see `agent.resume`."""
-        session = cls._of(*to_resume(Journal.of(store), run_id))
-        assert session.kept is not None
-        session.kept.on_uncertain, session.kept.changed = on_uncertain, changed
+        session = cls._of(*open_run(Journal.of(store), run_id))
+        assert session.journaled is not None
+        session.journaled.on_uncertain, session.journaled.changed = on_uncertain, changed
         return session
 
     @classmethod
-    def _of(cls, kept: Conversation, state: Mapping[str, Any]) -> "Session":
+    def _of(cls, kept: JournaledConversation, state: Mapping[str, Any]) -> "Session":
         session = cls.from_dict({**cls().as_dict(), **state, "usage": kept.base.as_dict()})
-        session.messages, session._own, session.kept = [*kept.written], [*kept.written], kept
+        session.messages, session._own, session.journaled = [*kept.written], [*kept.written], kept
         return session
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:

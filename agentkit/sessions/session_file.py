@@ -21,7 +21,7 @@ FORMAT, VERSION = "agentkit session", 1
 REMEDY = "Session.save writes sessions; messages from elsewhere become one with Session(messages=[...])."
 
 
-class Saved(TypedDict):
+class SavedSession(TypedDict):
     """What stands in a saved session, beside the name and the version of its format."""
 
     messages: list[Message]
@@ -34,10 +34,10 @@ class Saved(TypedDict):
     handed: list[str]
 
 
-_ADAPTER = TypeAdapter(Saved)
+_ADAPTER = TypeAdapter(SavedSession)
 
 
-def checked(saved: Any) -> Saved:
+def validate_saved(saved: Any) -> SavedSession:
     """What a saved session holds; raises `RunError` for what is none."""
     if not isinstance(saved, Mapping) or saved.get("format") != FORMAT:
         raise RunError(f"this is no saved session. {REMEDY}")
@@ -58,7 +58,7 @@ def checked(saved: Any) -> Saved:
     return data
 
 
-def as_json(data: Mapping[str, Any]) -> bytes:
+def encode_session(data: Mapping[str, Any]) -> bytes:
     """`data` as a line of JSON; readable, unless a text in it is not valid Unicode."""
     try:
         return json.dumps(data, ensure_ascii=False).encode()
@@ -66,7 +66,7 @@ def as_json(data: Mapping[str, Any]) -> bytes:
         return json.dumps(data).encode()
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that at every moment, the death of the process included, it holds all of the old or of the new.
 
     A new file is for its owner only; one that is there keeps its permissions.

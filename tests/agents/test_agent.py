@@ -373,15 +373,18 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("setting", "told"),
         [
-            ({"retries": None}, "retries is a whole number from 0 on, not None"),
-            ({"max_result": 0}, "max_result is a whole number from 1 on, not 0"),
-            ({"max_concurrency": 0}, "max_concurrency is a whole number from 1 on, or None, not 0"),
-            ({"requests_per_minute": "5"}, "requests_per_minute is a whole number from 1 on, or None, not '5'"),
-            ({"limits": {"tokens": 1}}, r"limits is Limits\(tokens=\.\.\., seconds=\.\.\.\) or None, not {'tokens'"),
-            ({"approve": True}, 'approve is a function of the call, "ask" or None, not True'),
-            ({"tool_mode": "json"}, 'tool_mode is "auto" or "text", not \'json\''),
-            ({"handoffs": [1]}, r'handoffs are agents by the names .* handoffs=\{"clerk": clerk\}.*; not \[1\]'),
-            ({"handoffs": {"clerk": "agent"}}, r"handoffs are agents .*not \{'clerk': 'agent'\}"),
+            ({"retries": None}, "retries must be an integer >= 0, got None"),
+            ({"max_result": 0}, "max_result must be an integer >= 1, got 0"),
+            ({"max_concurrency": 0}, "max_concurrency must be an integer >= 1 or None, got 0"),
+            ({"requests_per_minute": "5"}, "requests_per_minute must be an integer >= 1 or None, got '5'"),
+            (
+                {"limits": {"tokens": 1}},
+                r"limits must be Limits\(tokens=\.\.\., seconds=\.\.\.\) or None, got {'tokens'",
+            ),
+            ({"approve": True}, 'approve must be a function of the call, "ask" or None, got True'),
+            ({"tool_mode": "json"}, 'tool_mode must be "auto" or "text", got \'json\''),
+            ({"handoffs": [1]}, r'handoffs must be agents by name.* handoffs=\{"clerk": clerk\}.*; got \[1\]'),
+            ({"handoffs": {"clerk": "agent"}}, r"handoffs must be agents .*got \{'clerk': 'agent'\}"),
             ({"tools": add}, r"tools=add: .*RunContext.*write tools=\[add\]"),
         ],
     )

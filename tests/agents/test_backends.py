@@ -6,7 +6,7 @@ import inspect
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, Limits, ModelError, tool
-from agentkit.agents.backends import Backends, spelt
+from agentkit.agents.backends import Backends, check_option_names
 from agentkit.models.litellm.model import _load_litellm
 from agentkit.models.offline import OfflineModel
 from agentkit.testing import ScriptedModel
@@ -50,8 +50,8 @@ def test_a_model_for_one_call_gets_no_key_of_another_provider():
         return 1
 
     agent = JsonAgent(one, model="openai/gpt-4o-mini", temperature=0, max_tokens=9, **ACCOUNT)
-    assert options_of(agent.chosen_model("groq/llama-3.1-8b-instant")[0]) == {"temperature": 0, "max_tokens": 9}
-    assert options_of(agent.chosen_model()[0]) == {"temperature": 0, "max_tokens": 9, **ACCOUNT}
+    assert options_of(agent.choose_backend("groq/llama-3.1-8b-instant")[0]) == {"temperature": 0, "max_tokens": 9}
+    assert options_of(agent.choose_backend()[0]) == {"temperature": 0, "max_tokens": 9, **ACCOUNT}
 
 
 def test_each_backend_is_made_once():
@@ -66,14 +66,14 @@ def test_each_backend_is_made_once():
     ("written", "meant"), [("max_setps", "max_steps"), ("listener", "listeners"), ("limit", "limits")]
 )
 def test_a_misspelt_parameter_is_told(written: str, meant: str) -> None:
-    with pytest.raises(DefinitionError, match=f"'{written}' is no parameter of an agent; did you mean '{meant}'"):
+    with pytest.raises(DefinitionError, match=f"unexpected parameter '{written}'. Did you mean '{meant}'"):
         JsonAgent(len, **{written: 3})
 
 
 def test_no_option_of_litellm_is_taken_for_a_misspelt_parameter() -> None:
     own = JsonAgent.__init__.__kwdefaults__
     known = dict.fromkeys(set(inspect.signature(_load_litellm().completion).parameters) - set(own))
-    assert spelt(known, own) is known
+    assert check_option_names(known, own) is known
 
 
 def test_a_model_object_is_told_how_long_a_reply_may_take_anew_with_each_try(world):

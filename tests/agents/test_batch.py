@@ -12,8 +12,7 @@ from types import SimpleNamespace
 import pytest
 from children import interrupted
 
-from agentkit import JsonAgent, ModelError, RunContext, RunError, Session
-from agentkit.agents.batch import afinished, finished
+from agentkit import JsonAgent, ModelError, RunContext, RunError
 from agentkit.core.context import Progress
 from agentkit.core.messages import assistant
 from agentkit.engine.model import Reply
@@ -127,13 +126,13 @@ def test_endless_queries_can_be_answered_one_after_the_other(world):
     settled = agent()
     endless = (f"q{number}" for number in iter(int, 1))
     if world.name == "sync":
-        outcomes = finished(lambda query: settled.stream(query, session=Session()), endless, 2)
+        outcomes = settled.imap(endless, concurrency=2)
         answers = [next(outcomes)[1].answer for _ in range(5)]
         outcomes.close()
     else:
 
         async def main():
-            outcomes = afinished(lambda query: settled.astream(query, session=Session()), endless, 2)
+            outcomes = settled.aimap(endless, concurrency=2)
             answers = [(await anext(outcomes))[1].answer for _ in range(5)]
             await outcomes.aclose()
             return answers
@@ -160,7 +159,7 @@ def test_outcomes_do_not_wait_for_queries_that_are_slow_to_come():
 
     async def main() -> str:
         settled = agent()
-        outcomes = afinished(lambda query: settled.astream(query, session=Session()), queries())
+        outcomes = settled.aimap(queries())
         _, result = await asyncio.wait_for(anext(outcomes), 5)
         await outcomes.aclose()
         return result.answer
@@ -177,7 +176,7 @@ def test_what_the_queries_raise_is_raised_and_the_runs_are_stopped(world):
         run_all(world, agent(), queries())
 
 
-@pytest.mark.parametrize(("queries", "concurrency", "reason"), [("abc", 8, r"one text.*agent\.map\(\['abc'\]\)"), (["a"], 0, "at least 1")])  # fmt: skip
+@pytest.mark.parametrize(("queries", "concurrency", "reason"), [("abc", 8, r"one text.*agent\.map\(\['abc'\]\)"), (["a"], 0, ">= 1, got 0")])  # fmt: skip
 def test_what_cannot_be_meant_is_refused(world, queries, concurrency, reason):
     with pytest.raises(RunError, match=reason):
         run_all(world, agent(), queries, concurrency=concurrency)
@@ -232,28 +231,43 @@ def test_a_cancelled_task_stops_all_and_waits_for_their_ends():
 
 def test_a_real_interrupt_stops_blocking_runs_at_once():
     code = (
-        "import os, time\nfrom agentkit import JsonAgent\n"
+        "import asyncio, os\nfrom agentkit import JsonAgent\n"
         "def add(a: int) -> int:\n    'Adds.'\n    return a\n"
-        "class Slow:\n    name = 'slow'\n    aask = None\n"
-        "    def ask(self, request):\n        os.write(1, b'asked\\n')\n        time.sleep(60)\n        yield None\n"
-        "try:\n    JsonAgent(add, model=Slow()).map(['a'] * 100, concurrency=3)\n"
+        "class Slow:\n    name = 'slow'\n    ask = None\n"
+        "    async def aask(self, request):\n        os.write(1, b'asked\\n')\n        await asyncio.sleep(60)\n"
+        "        yield None\n"
+        "try:\n    METHOD\n"
         "except KeyboardInterrupt:\n    print('stopped')\n"
     )
-    assert interrupted(code, after="asked", times=3) == "asked\n" * 3 + "stopped\n"
+    for method in ("JsonAgent(add, model=Slow()).map(['a'] * 100, concurrency=3)", "list(JsonAgent(add, model=Slow()).imap(['a'] * 100, concurrency=3))"):  # fmt: skip
+        assert interrupted(code.replace("METHOD", method), after="asked", times=3) == "asked\n" * 3 + "stopped\n"
 
 
-def test_runs_that_are_given_up_stop_at_their_next_event():
+def test_runs_end_when_the_iteration_is_closed():
     settled = agent()
-    outcomes = finished(lambda query: settled.stream(query, session=Session()), ["a 0.05", "b 0.05", "c"], 2)
+    outcomes = settled.imap(["a 0.05", "b 0.05", "c"], concurrency=2)
     outcomes.close()
-    assert settled.model.asked == [], "nothing begins before somebody waits"
-    outcomes = finished(lambda query: settled.stream(query, session=Session()), ["a", "b 0.05", "c 0.05"], 2)
+    assert settled.model.asked == [], "nothing starts before the first outcome is wanted"
+    outcomes = settled.imap(["a", "b 30", "c 30"], concurrency=2)
     next(outcomes)
     outcomes.close()
+    assert settled.model.now == 0
     seen: list[str] = []
     settled.listeners += (lambda event: seen.append(type(event).__name__),)
-    time.sleep(0.15)
-    assert "RunFinished" not in seen
+    time.sleep(0.05)
+    assert not seen
+
+
+def test_queries_that_are_slow_to_come_do_not_block_the_other_runs():
+    settled, free = agent(), threading.Event()
+
+    def queries():
+        yield "a 0.01"
+        assert free.wait(5)
+        yield "b"
+
+    settled.listeners += (lambda event: free.set() if type(event).__name__ == "RunFinished" else None,)
+    assert [result.answer for result in settled.map(queries(), progress=False)] == ["a 0.01", "b"]
 
 
 def test_a_map_inside_of_a_tool_that_is_given_up_ends():
@@ -306,8 +320,3 @@ class TestTheBar:
         assert "2/2 done, 1 failed" in capsys.readouterr().err
         run_all(world, agent(), ["a", "fail"], progress=None)
         assert capsys.readouterr().err == ""
-
-
-def test_a_wait_that_looks_up_waits_on(monkeypatch):
-    monkeypatch.setattr("agentkit.agents.batch.POLL_SECONDS", 0.01)
-    assert [result.answer for result in agent().map(["a 0.1", "b"], progress=False)] == ["a 0.1", "b"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, Limits, ModelError, Paused, RunError, Session, Usage, tool
-from agentkit.agents.handoffs import MOST_HANDOFFS
+from agentkit.agents.handoffs import MAX_HANDOFFS
 from agentkit.core.messages import ToolCall, assistant
 from agentkit.engine.history import check_history
 from agentkit.engine.model import ModelReplied, Reply, Request, TextDelta
@@ -346,8 +346,8 @@ class TestHandOff:
         billing = self.billing(*[back] * 6, handoffs={"triage": lambda: triage})
         result = world.run(triage, "pay")
         assert result.answer == "Mine, then."
-        assert len(result.handed) == MOST_HANDOFFS
-        assert f"handed over {MOST_HANDOFFS} times already" in result.calls[-2].content
+        assert len(result.handed) == MAX_HANDOFFS
+        assert f"handed over {MAX_HANDOFFS} times already" in result.calls[-2].content
 
     def test_other_calls_of_the_turn_are_run_and_one_hand_off_counts(self, world):
         turn = calls(

@@ -8,10 +8,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "agentkit"
 PENDING_CLASSES = {
-    "Conversation",
     "Overheard",
     "Reader",
-    "Recorder",
     "Span",
     "Tool",
     "Turn",

@@ -18,7 +18,7 @@ from agentkit.core.messages import ToolCall, assistant, pending_calls, system, t
 from agentkit.engine.history import check_history
 from agentkit.engine.loop import CANCELLED
 from agentkit.sessions.session import NOT_RUN
-from agentkit.sessions.session_file import write_whole
+from agentkit.sessions.session_file import write_atomically
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import ANSWER_RESULT
 from agentkit.tools.execution.call_tools import ToolStarted
@@ -273,14 +273,14 @@ class TestSaving:
 
     def test_a_disk_that_is_full_leaves_the_old_file(self, tmp_path, monkeypatch):
         path = tmp_path / "a.json"
-        write_whole(path, b"old")
+        write_atomically(path, b"old")
 
         def full(_: int) -> None:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space"):
-            write_whole(path, b"new")
+            write_atomically(path, b"new")
         assert path.read_bytes() == b"old"
         assert os.listdir(tmp_path) == ["a.json"]
 

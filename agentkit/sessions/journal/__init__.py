@@ -10,6 +10,6 @@ shows runs (`show`, `agentkit runs`) masks them, as recordings do.  Growth is li
 from .maintenance import delete, fork, prune, runs
 from .reader import RunInfo
 from .store import Journal, JournalError
-from .view import Shown, show
+from .view import JournaledRun, show
 
-__all__ = ["Journal", "JournalError", "RunInfo", "Shown", "delete", "fork", "prune", "runs", "show"]
+__all__ = ["Journal", "JournalError", "JournaledRun", "RunInfo", "delete", "fork", "prune", "runs", "show"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ...core.messages import Message, ToolCall, Usage
-from .store import Journal, Statement, digest, encoded
+from .store import Journal, Statement, digest, encode_json
 
 Uncertain: TypeAlias = Callable[[ToolCall], Any] | Literal["ask"] | None
 """Says about a call that was begun, and of which nobody knows whether it took effect: True to make it again, a value
@@ -17,12 +17,12 @@ INSERT_MESSAGE = "INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?)"
 
 def message_row(key: int, place: int, message: Message) -> tuple[int, int, str, int]:
     """What `INSERT_MESSAGE` writes: the conversation, the message's place and text, and their digest."""
-    body = encoded(message)
+    body = encode_json(message)
     return key, place, body, digest(place, body)
 
 
 @dataclass(eq=False)
-class Conversation:
+class JournaledConversation:
     """One conversation in a journal; `run` is the one in it that can go on, "" if none can.
 
     A message that was written is written again only if it became another object, and only the first one and those of
@@ -57,7 +57,7 @@ class Conversation:
             old is new or old == new for old, new in zip(self.written[1:kept], messages[1:kept], strict=True)
         )
 
-    def begin_anew(self) -> None:
+    def detach(self) -> None:
         """Take what is written for another conversation, which stays as it is."""
         self.key, self.run, self.state, self.total = secrets.randbits(60), "", {}, 0
         self.written, self.digests, self.cut, self.rows, self.replies = [], [], set(), 0, []
@@ -91,21 +91,21 @@ class Conversation:
         self.digests[place] = number
         return INSERT_MESSAGE, row
 
-    def shortened(self, messages: Sequence[Message]) -> Iterator[Statement]:
+    def truncation_statements(self, messages: Sequence[Message]) -> Iterator[Statement]:
         """What takes the end of the conversation away, if `messages` have become fewer."""
         if len(messages) < len(self.written):
             self.forget(len(messages))
             self.rows = len(messages)
             yield "DELETE FROM messages WHERE conversation = ? AND place >= ?", (self.key, len(messages))
 
-    def new_cut(self, texts: Mapping[str, str]) -> Iterator[Statement]:
+    def cut_statements(self, texts: Mapping[str, str]) -> Iterator[Statement]:
         """What writes the whole texts of results that were cut since."""
         if texts.keys() == self.cut:
             return
         for key in self.cut - texts.keys():
             yield "DELETE FROM cut WHERE conversation = ? AND key = ?", (self.key, key)
         for key in texts.keys() - self.cut:
-            yield "INSERT OR REPLACE INTO cut VALUES (?, ?, ?)", (self.key, key, encoded(texts[key]))
+            yield "INSERT OR REPLACE INTO cut VALUES (?, ?, ?)", (self.key, key, encode_json(texts[key]))
         self.cut = {*texts}
 
     @property

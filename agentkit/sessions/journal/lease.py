@@ -23,7 +23,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_held.clear)
 
 
-def lease(journal: Path, key: int) -> Callable[[], None] | None:
+def acquire_lease(journal: Path, key: int) -> Callable[[], None] | None:
     """Take the lease of the conversation `key`; gives what ends it, None if another run has it.
 
     Raises `OSError` where no file can be made beside the journal.
@@ -32,8 +32,8 @@ def lease(journal: Path, key: int) -> Callable[[], None] | None:
     with _guard:
         if (path, key) in _held:
             return None
-        file = _opened(path)
-        if not _locked(file, key):
+        file = _open_file(path)
+        if not _try_lock(file, key):
             return None
         _held.add((path, key))
 
@@ -49,7 +49,7 @@ def lease(journal: Path, key: int) -> Callable[[], None] | None:
 def is_leased(journal: Path, key: int) -> bool:
     """Whether a run goes on with the conversation just now, in any process."""
     try:
-        end = lease(journal, key) if os.path.exists(os.path.realpath(journal) + "-lease") else lambda: None
+        end = acquire_lease(journal, key) if os.path.exists(os.path.realpath(journal) + "-lease") else lambda: None
     except OSError:
         return False
     if end is None:
@@ -58,7 +58,7 @@ def is_leased(journal: Path, key: int) -> bool:
     return False
 
 
-def _opened(path: str) -> int:
+def _open_file(path: str) -> int:
     file = _files.get(path)
     with suppress(OSError):
         if file is not None and os.path.samestat(os.fstat(file), os.stat(path)):
@@ -67,7 +67,7 @@ def _opened(path: str) -> int:
     return _files[path]
 
 
-def _locked(file: int, key: int) -> bool:
+def _try_lock(file: int, key: int) -> bool:
     try:
         if sys.platform == "win32":
             os.lseek(file, key, os.SEEK_SET)

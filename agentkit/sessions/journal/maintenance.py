@@ -7,56 +7,56 @@ import time
 
 from .conversation import INSERT_MESSAGE, message_row
 from .lease import is_leased
-from .reader import RUN, RunInfo, found, info, messages
+from .reader import SELECT_RUNS, RunInfo, find_run, read_info, read_messages
 from .steps import inner_runs
-from .store import JournalError, Statement, Store, encoded, store_at
+from .store import JournalError, Statement, Store, encode_json, open_store
 
-DAY = 86_400.0
-DEFAULT = "runs.db"
+SECONDS_PER_DAY = 86_400.0
+DEFAULT_PATH = "runs.db"
 """The journal of those who name none."""
-HANDED = "The conversation is handed over to "
+HANDOFF_PREFIX = "The conversation is handed over to "
 """What the result of a hand-off begins with, by which those in a branch are counted."""
 
 
-def runs(store: str | os.PathLike[str] = DEFAULT, *, unfinished: bool = False) -> list[RunInfo]:
+def runs(store: str | os.PathLike[str] = DEFAULT_PATH, *, unfinished: bool = False) -> list[RunInfo]:
     """The runs in a journal, the newest first; only those that can be resumed with `unfinished`.
 
     A run that cannot be read has the state "damaged".
     """
-    with store_at(store, must_exist=True) as opened:
-        listed = _listed(opened)
+    with open_store(store, must_exist=True) as opened:
+        listed = _list_runs(opened)
     listed.sort(key=lambda run: run.begun, reverse=True)
     return [run for run in listed if run.is_unfinished or not unfinished]
 
 
-def _listed(store: Store) -> list[RunInfo]:
+def _list_runs(store: Store) -> list[RunInfo]:
     """All runs but those of agents inside of tools, which are part of others.
 
     Both queries are answered by an index alone, so a run is listed though its row be damaged.
     """
     inner = {run for (run,) in store.rows("SELECT id FROM runs WHERE origin GLOB '*/*' AND origin > ''")}
-    return [_info(store, run) for (run,) in store.rows("SELECT id FROM runs") if run not in inner]
+    return [_read_run(store, run) for (run,) in store.rows("SELECT id FROM runs") if run not in inner]
 
 
-def _info(store: Store, identity: str) -> RunInfo:
+def _read_run(store: Store, identity: str) -> RunInfo:
     try:
-        run = info(store, store.rows(f"{RUN} WHERE id = ?", identity)[0])
-        for _ in messages(store, run.conversation):
+        run = read_info(store, store.rows(f"{SELECT_RUNS} WHERE id = ?", identity)[0])
+        for _ in read_messages(store, run.conversation):
             pass
     except (JournalError, ValueError, LookupError, TypeError) as error:
         return RunInfo(identity, error=str(error))
     return run
 
 
-def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT) -> str:
+def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT_PATH) -> str:
     """Branch a run after its first `step` replies and what they called (0: after the query); gives the branch's id.
 
     The run itself stays as it is.  The branch is resumed like any run, by an agent with other tools or another
     instruction too.
     """
-    with store_at(store, must_exist=True) as opened:
-        run = found(opened, run_id)
-        listed = [message for message, _ in messages(opened, run.conversation)]
+    with open_store(store, must_exist=True) as opened:
+        run = find_run(opened, run_id)
+        listed = [message for message, _ in read_messages(opened, run.conversation)]
         replies = [place for place in range(run.first, len(listed)) if listed[place]["role"] == "assistant"]
         last = len(replies) - (run.state == "finished")
         if not 0 <= step <= last:
@@ -64,12 +64,12 @@ def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT) -> 
         end = replies[step] if step < len(replies) else len(listed)
         state = json.loads(opened.rows("SELECT state FROM conversations WHERE id = ?", run.conversation)[0][0])
         told = [message for message in listed[run.first : end] if message["role"] == "tool"]
-        handed = sum(str(message.get("content")).startswith(HANDED) for message in told)
+        handed = sum(str(message.get("content")).startswith(HANDOFF_PREFIX) for message in told)
         state |= {"waiting": [], "decisions": {}, "nested": {}, "handed": state.get("handed", [])[:handed]}
         branch, key = secrets.token_hex(6), secrets.randbits(60)
         opened.write(
             [
-                ("INSERT INTO conversations (id, state) VALUES (?, ?)", (key, encoded(state))),
+                ("INSERT INTO conversations (id, state) VALUES (?, ?)", (key, encode_json(state))),
                 *((INSERT_MESSAGE, message_row(key, place, listed[place])) for place in range(end)),
                 ("INSERT INTO cut SELECT ?, key, body FROM cut WHERE conversation = ?", (key, run.conversation)),
                 (
@@ -87,31 +87,35 @@ def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT) -> 
     return branch
 
 
-def delete(run_id: str, *, store: str | os.PathLike[str] = DEFAULT) -> None:
+def delete(run_id: str, *, store: str | os.PathLike[str] = DEFAULT_PATH) -> None:
     """Remove a run; with the last run of a conversation all that was said in it."""
-    with store_at(store, must_exist=True) as opened:
-        run = found(opened, run_id)
+    with open_store(store, must_exist=True) as opened:
+        run = find_run(opened, run_id)
         if is_leased(opened.path, run.conversation):
             raise JournalError(f"run {run.id} is under way: it can be deleted when it has ended")
-        opened.write(_removal(opened, run.id, run.conversation))
+        opened.write(_removal_statements(opened, run.id, run.conversation))
         opened.vacuum()
 
 
-def prune(days: float, *, store: str | os.PathLike[str] = DEFAULT) -> int:
+def prune(days: float, *, store: str | os.PathLike[str] = DEFAULT_PATH) -> int:
     """Remove the runs, finished or not, that have written nothing for so many days; gives how many."""
-    with store_at(store, must_exist=True) as opened:
-        old = [run for run in _listed(opened) if run.state not in ("running", "damaged") and run.age > days * DAY]
-        opened.write([statement for run in old for statement in _removal(opened, run.id, run.conversation)])
+    with open_store(store, must_exist=True) as opened:
+        old = [
+            run
+            for run in _list_runs(opened)
+            if run.state not in ("running", "damaged") and run.age > days * SECONDS_PER_DAY
+        ]
+        opened.write([statement for run in old for statement in _removal_statements(opened, run.id, run.conversation)])
         if old:
             opened.vacuum()
     return len(old)
 
 
-def _removal(store: Store, run: str, key: int) -> list[Statement]:
-    inner = [found(store, identity) for _, identity in inner_runs(store, run)]
+def _removal_statements(store: Store, run: str, key: int) -> list[Statement]:
+    inner = [find_run(store, identity) for _, identity in inner_runs(store, run)]
     empty = "NOT EXISTS (SELECT 1 FROM runs WHERE runs.conversation = ?)"
     return [
-        *(statement for part in inner for statement in _removal(store, part.id, part.conversation)),
+        *(statement for part in inner for statement in _removal_statements(store, part.id, part.conversation)),
         ("DELETE FROM steps WHERE run = ?", (run,)),
         ("DELETE FROM runs WHERE id = ?", (run,)),
         *((f"DELETE FROM {table} WHERE conversation = ? AND {empty}", (key, key)) for table in ("messages", "cut")),

@@ -3,20 +3,20 @@
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from .conversation import Conversation
+from .conversation import JournaledConversation
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class EnclosingRun:
     """A run that is kept, as its calls see it; `inner` are the runs of agents in calls that it had begun before."""
 
-    conversation: Conversation
+    conversation: JournaledConversation
     run: str
     inner: dict[str, str]
 
-    def within(self, call: str) -> Conversation:
+    def within(self, call: str) -> JournaledConversation:
         """The conversation, in the same journal, of an agent that begins inside of a call."""
-        return Conversation(self.conversation.journal, origin=f"{self.run}/{call}")
+        return JournaledConversation(self.conversation.journal, origin=f"{self.run}/{call}")
 
 
-AROUND: ContextVar[Around | None] = ContextVar("around", default=None)
+ENCLOSING_RUN: ContextVar[EnclosingRun | None] = ContextVar("around", default=None)

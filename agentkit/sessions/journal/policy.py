@@ -25,10 +25,10 @@ from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
 from ...tools.settings import REPEATABLE_EFFECTS
 from .conversation import Uncertain
-from .nesting import AROUND, Around
-from .steps import Begun, giving, value_of
+from .nesting import ENCLOSING_RUN, EnclosingRun
+from .steps import BegunCall, preset_result, value_of
 from .store import JournalError
-from .writer import Book
+from .writer import JournalWriter
 
 UNKNOWN = ExceptionInfo(
     "OutcomeUnknown",
@@ -49,33 +49,33 @@ class JournalFailed(WarningEvent):
         return f"the run is not kept: {self.error}"
 
 
-def journaled(book: Book, on_uncertain: Uncertain = None) -> Policy:
-    """Keep a run in the journal that `book` writes, and give it what is there already.
+def journal_policy(writer: JournalWriter, on_uncertain: Uncertain = None) -> Policy:
+    """Keep a run in the journal that `writer` writes, and give it what is there already.
 
     `on_uncertain` says what becomes of calls that were begun and have no outcome, see `Uncertain`.
     """
 
     def handle(effect: Effect[Any]) -> Flow[Any]:
         if isinstance(effect, AskModel):
-            if book.conversation.replies:
-                return Reply(book.conversation.replies.pop(0), Usage())
-            yield from ask(Keep(book, partial(book.asking, effect.model.name)))
+            if writer.conversation.replies:
+                return Reply(writer.conversation.replies.pop(0), Usage())
+            yield from ask(WriteJournal(writer, partial(writer.begin_request, effect.model.name)))
             reply: Reply = yield from ask(effect)
-            book.replied(reply.finish_reason)
+            writer.end_request(reply.finish_reason)
             return reply
         if not isinstance(effect, CallTools):
-            yield from ask(Keep(book))
+            yield from ask(WriteJournal(writer))
         else:  # the first call that begins is written together with the reply that asks for it
             if any(bound.tool is not None and bound.tool.fifo_lock is not None for bound in effect.calls):
-                yield from ask(Keep(book))
+                yield from ask(WriteJournal(writer))
             calls = []
-            around = Around(book.conversation, book.run, book.inner)
+            around = EnclosingRun(writer.conversation, writer.run, writer.inner)
             for bound in effect.calls:
-                begun = book.known.pop(bound.call.id, None)
-                if begun is not None and (begun.outcome is not None or bound.call.id not in book.inner):
-                    bound = yield from _recalled(bound, begun, on_uncertain)
-                calls.append(bound.with_variable(AROUND, around))
-            effect = JournaledCalls(tuple(calls), effect.finished, effect.sequential, book=book)
+                begun = writer.known.pop(bound.call.id, None)
+                if begun is not None and (begun.outcome is not None or bound.call.id not in writer.inner):
+                    bound = yield from _restore_call(bound, begun, on_uncertain)
+                calls.append(bound.with_variable(ENCLOSING_RUN, around))
+            effect = JournaledCalls(tuple(calls), effect.finished, effect.sequential, writer=writer)
         return (yield from ask(effect))
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
@@ -85,23 +85,23 @@ def journaled(book: Book, on_uncertain: Uncertain = None) -> Policy:
             status = "paused" if isinstance(error, Paused) else "failed"
             with suppress(JournalError):
                 told = {"error": f"{type(error).__name__}: {error}"}
-                yield from ask(Keep(book, partial(book.over, status, told)))
+                yield from ask(WriteJournal(writer, partial(writer.end_run, status, told)))
             raise
-        yield from ask(Keep(book, partial(book.over, "finished", _told(answer))))
+        yield from ask(WriteJournal(writer, partial(writer.end_run, "finished", _answer_data(answer))))
         return answer
 
     return policy
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class WriteJournal:
     """The effect that writes what is new into the journal, after `note` has noted what there is to note."""
 
-    book: Book
+    writer: JournalWriter
     note: Callable[[], None] | None = None
 
     def perform(self) -> Generator[Event, None, None]:
-        if error := self.book.write(self.note):
+        if error := self.writer.write(self.note):
             yield JournalFailed(error)
 
     async def aperform(self) -> AsyncGenerator[Event | Done[None], None]:
@@ -111,7 +111,7 @@ class Keep:
 
     async def events(self) -> list[Event]:
         """Write, where it may take long in a thread; gives what is to be seen of it."""
-        if self.book.conversation.journal.sync == "full":
+        if self.writer.conversation.journal.sync == "full":
             return await run_in_thread(lambda: [*self.perform()])
         return [*self.perform()]
 
@@ -123,56 +123,56 @@ class JournaledCalls(CallTools):
     A call that was finished when the turn was stopped is written although nobody sees its result any more.
     """
 
-    book: Book = field(kw_only=True)
+    writer: JournalWriter = field(kw_only=True)
 
     def perform(self) -> Generator[Event, None, list[ToolResult]]:
         try:
             return (yield from interpret(CallTools.perform(self), self._kept))
         finally:
-            self._keep_rest()
+            self._write_rest()
 
     async def aperform(self) -> AsyncGenerator[Event | Done[list[ToolResult]], None]:
         try:
             async with aclosing(CallTools.aperform(self)) as events:
                 async for event in events:
                     if note := self._note(event):
-                        for trouble in await Keep(self.book, note).events():
+                        for trouble in await WriteJournal(self.writer, note).events():
                             yield trouble
                     yield event
         finally:
-            self._keep_rest()
+            self._write_rest()
 
     def _kept(self, event: Event) -> Generator[Event, None, None]:
         if note := self._note(event):
-            yield from Keep(self.book, note).perform()
+            yield from WriteJournal(self.writer, note).perform()
         yield event
 
     def _note(self, event: Event | Done[Any]) -> Callable[[], None] | None:
         if isinstance(event, ToolStarted):
-            return partial(self.book.calling, event.call)
-        return partial(self.book.called, event.result) if isinstance(event, ToolFinished) else None
+            return partial(self.writer.begin_call, event.call)
+        return partial(self.writer.end_call, event.result) if isinstance(event, ToolFinished) else None
 
-    def _keep_rest(self) -> None:
+    def _write_rest(self) -> None:
         with suppress(JournalError):
             for result in [*self.finished.values()]:
-                self.book.called(result)
+                self.writer.end_call(result)
 
 
-def _recalled(bound: BoundCall, begun: Begun, on_uncertain: Uncertain) -> Flow[BoundCall]:
+def _restore_call(bound: BoundCall, begun: BegunCall, on_uncertain: Uncertain) -> Flow[BoundCall]:
     """The call that was begun before as it is to be made now: it gives what came of it, if that is known."""
     if begun.outcome is not None:
-        return giving(bound, value_of(begun.outcome))
+        return preset_result(bound, value_of(begun.outcome))
     if bound.tool is not None and bound.tool.effect in REPEATABLE_EFFECTS:
         return bound
     said: Any = None
     if on_uncertain is not None:
-        said = yield from ask(Consult(_person if on_uncertain == "ask" else on_uncertain, bound.call))
+        said = yield from ask(Consult(_ask_person if on_uncertain == "ask" else on_uncertain, bound.call))
     if said is True:
         return bound
-    return giving(bound, UNKNOWN if said is None or said is False else said)
+    return preset_result(bound, UNKNOWN if said is None or said is False else said)
 
 
-def _person(call: ToolCall) -> Any:
+def _ask_person(call: ToolCall) -> Any:
     """Ask the person at the terminal what became of a call; without one, nobody knows."""
     try:
         said = input(f"\n{describe_call(call)}\n{QUESTION}").strip()
@@ -181,5 +181,5 @@ def _person(call: ToolCall) -> Any:
     return {"y": True, "yes": True, "": None, "n": None, "no": None}.get(said.lower(), said)
 
 
-def _told(answer: Answer) -> dict[str, Any]:
+def _answer_data(answer: Answer) -> dict[str, Any]:
     return {"answer": to_jsonable_python(answer.value, fallback=str), "stopped": answer.stopped}

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.messages import Message, Usage, calls_of
-from .conversation import Conversation
+from .conversation import JournaledConversation
 from .lease import is_leased
 from .steps import usage_of
-from .store import Journal, JournalError, Store, digest, store_at
-from .writer import MOST
+from .store import Journal, JournalError, Store, digest, open_store
+from .writer import DIGEST_MODULUS
 
-RUN = "SELECT id, conversation, query, model, first, begun, ended, status, outcome, origin FROM runs"
+SELECT_RUNS = "SELECT id, conversation, query, model, first, begun, ended, status, outcome, origin FROM runs"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class RunInfo:
         return self.state in ("interrupted", "paused", "failed")
 
 
-def info(store: Store, row: tuple[Any, ...]) -> RunInfo:
+def read_info(store: Store, row: tuple[Any, ...]) -> RunInfo:
     """What a row of `RUN` and the run's steps tell."""
     identity, conversation, query, model, first, begun, ended, status, outcome, origin = row
     sql = "SELECT step, call, name, begun, ended FROM steps WHERE run = ? ORDER BY step DESC, begun DESC"
@@ -62,12 +62,13 @@ def info(store: Store, row: tuple[Any, ...]) -> RunInfo:
     state = status if status != "open" else "running" if is_leased(store.path, conversation) else "interrupted"
     seen = max([begun, ended or 0.0, *(time or start for _, _, _, start, time in steps)])
     return RunInfo(
-        identity, query, model, state, begun, seen, steps[0][0] if steps else 0, _last(steps), told.get("answer"),
-        told.get("error", ""), usage_of(store, identity), origin or "", told.get("stopped", ""), first, conversation,
+        identity, query, model, state, begun, seen, steps[0][0] if steps else 0, _describe_last(steps),
+        told.get("answer"), told.get("error", ""), usage_of(store, identity), origin or "", told.get("stopped", ""),
+        first, conversation,
     )  # fmt: skip
 
 
-def _last(steps: list[tuple[Any, ...]]) -> str:
+def _describe_last(steps: list[tuple[Any, ...]]) -> str:
     """What a run was doing last, in words."""
     if not steps:
         return "had not asked the model yet"
@@ -80,17 +81,17 @@ def _last(steps: list[tuple[Any, ...]]) -> str:
     return f"calling {', '.join(sorted(open_calls))}" if open_calls else f"{len(calls)} calls had ended"
 
 
-def found(store: Store, run: str) -> RunInfo:
+def find_run(store: Store, run: str) -> RunInfo:
     """The run with this id, or whose id begins so; raises `JournalError` unless there is exactly one."""
-    rows = store.rows(f"{RUN} WHERE id LIKE ? || '%' LIMIT 2", run.replace("%", "").replace("_", ""))
+    rows = store.rows(f"{SELECT_RUNS} WHERE id LIKE ? || '%' LIMIT 2", run.replace("%", "").replace("_", ""))
     exact = [row for row in rows if row[0] == run]
     if len(exact or rows) != 1 or not run:
         which = "several runs have ids that begin with" if rows else "no run has the id"
         raise JournalError(f"{which} {run!r} in {str(store.path)!r}; agentkit runs lists them")
-    return info(store, (exact or rows)[0])
+    return read_info(store, (exact or rows)[0])
 
 
-def messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
+def read_messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
     """The messages of a conversation with their digests; raises `JournalError` at the first that is damaged."""
     rows = store.rows("SELECT place, body, digest FROM messages WHERE conversation = ? ORDER BY place", key)
     for expected, (place, body, number) in enumerate(rows):
@@ -99,10 +100,12 @@ def messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
         yield json.loads(body), number
 
 
-def conversation(store: Store, journal: Journal, key: int, run: str = "") -> tuple[Conversation, dict[str, Any]]:
+def read_conversation(
+    store: Store, journal: Journal, key: int, run: str = ""
+) -> tuple[JournaledConversation, dict[str, Any]]:
     """A conversation to go on with `run`, and what its session holds beside the messages, as far as it was written."""
-    kept = Conversation(journal, key)
-    for message, number in messages(store, key):
+    kept = JournaledConversation(journal, key)
+    for message, number in read_messages(store, key):
         kept.note(message, number)
     state, kept.name = store.rows("SELECT state, name FROM conversations WHERE id = ?", key)[0]
     kept.state = json.loads(state)
@@ -116,26 +119,26 @@ def conversation(store: Store, journal: Journal, key: int, run: str = "") -> tup
     return kept, {**kept.state, "cut": cut}
 
 
-def named(journal: Journal, name: str) -> tuple[Conversation, dict[str, Any]]:
+def open_named(journal: Journal, name: str) -> tuple[JournaledConversation, dict[str, Any]]:
     """The conversation of that name, a new one if there is none."""
-    with store_at(journal.path, journal.sync) as store:
-        key = Conversation(journal).key
+    with open_store(journal.path, journal.sync) as store:
+        key = JournaledConversation(journal).key
         store.write([("INSERT OR IGNORE INTO conversations (id, name) VALUES (?, ?)", (key, name))])
-        return conversation(store, journal, store.rows("SELECT id FROM conversations WHERE name = ?", name)[0][0])
+        return read_conversation(store, journal, store.rows("SELECT id FROM conversations WHERE name = ?", name)[0][0])
 
 
-def to_resume(journal: Journal, run: str) -> tuple[Conversation, dict[str, Any]]:
+def open_run(journal: Journal, run: str) -> tuple[JournaledConversation, dict[str, Any]]:
     """The conversation of a run that goes on; of a finished one without the last turn, which gives the answer again."""
-    with store_at(journal.path, journal.sync, must_exist=True) as store:
-        wanted = found(store, run)
+    with open_store(journal.path, journal.sync, must_exist=True) as store:
+        wanted = find_run(store, run)
         if wanted.state == "superseded":
             raise JournalError(
                 f"run {wanted.id} cannot go on: its conversation went on with another run. Branch it: "
                 f"agent.fork({wanted.id!r}, step)"
             )
-        kept, state = conversation(store, journal, wanted.conversation, wanted.id)
+        kept, state = read_conversation(store, journal, wanted.conversation, wanted.id)
         if wanted.state == "finished":
-            _take_answer_back(kept, wanted)
+            _withdraw_answer(kept, wanted)
         step = sum(message["role"] == "assistant" for message in kept.written[wanted.first :])
         _check_requests(store, kept, wanted, step)
         sql = "SELECT call, arguments FROM steps WHERE run = ? AND step = ? AND call != ''"
@@ -143,7 +146,7 @@ def to_resume(journal: Journal, run: str) -> tuple[Conversation, dict[str, Any]]
         return kept, {**state, "decisions": {**state.get("decisions", {}), **begun}}
 
 
-def _take_answer_back(kept: Conversation, run: RunInfo) -> None:
+def _withdraw_answer(kept: JournaledConversation, run: RunInfo) -> None:
     """Let a finished conversation end before its answer: before the results of the last calls, or the last texts."""
     last = max(place for place, message in enumerate(kept.written) if message["role"] == "assistant")
     if last < run.first or any(message["role"] == "user" for message in kept.written[last:]):
@@ -155,11 +158,11 @@ def _take_answer_back(kept: Conversation, run: RunInfo) -> None:
     kept.forget(end)
 
 
-def _check_requests(store: Store, kept: Conversation, run: RunInfo, step: int) -> None:
+def _check_requests(store: Store, kept: JournaledConversation, run: RunInfo, step: int) -> None:
     """Raise `JournalError` if the last request was made on another conversation than the one that is there."""
     rows = store.rows("SELECT step, input FROM steps WHERE run = ? AND call = '' ORDER BY step DESC LIMIT 1", run.id)
     places = [place for place, message in enumerate(kept.written) if message["role"] == "assistant"]
     for last, number in rows:
         end = places[last - step - 1] if last <= step else len(kept.written)
-        if number != sum(kept.digests[1:end]) % MOST and not kept.replies:
+        if number != sum(kept.digests[1:end]) % DIGEST_MODULUS and not kept.replies:
             raise JournalError(f"the journal {str(store.path)!r} is damaged: messages of run {run.id} are missing")

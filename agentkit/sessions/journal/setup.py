@@ -7,7 +7,7 @@ from typing import Any
 from ...tools.lock import compare_locks, lock
 from ...tools.registry import ToolRegistry
 
-SHOWN = 60
+MAX_SHOWN_CHARS = 60
 """Characters of an instruction that are shown from the place on where it changed."""
 
 
@@ -31,7 +31,7 @@ class Setup:
             pairs = zip(self.instruction, now.instruction, strict=False)
             shorter = min(len(self.instruction), len(now.instruction))
             place = next((place for place, (old, new) in enumerate(pairs) if old != new), shorter)
-            old, new = (text[place : place + SHOWN] for text in (self.instruction, now.instruction))
+            old, new = (text[place : place + MAX_SHOWN_CHARS] for text in (self.instruction, now.instruction))
             told.append(f"instruction, from character {place} on: {old!r} became {new!r}")
         return told
 

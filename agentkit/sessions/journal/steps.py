@@ -13,7 +13,7 @@ from .store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BegunCall:
     """A call that a journal knows: the arguments it was made with if they were not the model's, and what came of it."""
 
     arguments: str | None
@@ -65,6 +65,6 @@ def value_of(outcome: Mapping[str, Any]) -> Any:
     return RenderedResult(outcome["text"], images) if images else outcome["text"]
 
 
-def giving(bound: BoundCall, value: Any) -> BoundCall:
+def preset_result(bound: BoundCall, value: Any) -> BoundCall:
     """The call that does nothing but give `value`."""
     return replace(bound, run=lambda: value, problem=value if isinstance(value, ExceptionInfo) else None)

@@ -20,11 +20,11 @@ from ...core.errors import DefinitionError, RunError
 from .tables import APPLICATION, TABLES, VERSION
 
 Sync: TypeAlias = Literal["normal", "full"]
-Errors: TypeAlias = Literal["warn", "raise"]
+JournalErrors: TypeAlias = Literal["warn", "raise"]
 Statement: TypeAlias = tuple[str, Sequence[Any]]
-PATIENCE = 10.0
+LOCK_TIMEOUT = 10.0
 """Seconds that a write waits for those of others."""
-CHECKPOINT = 4_000
+CHECKPOINT_PAGES = 4_000
 """Pages that are written before they are put in their places, for which the disk is waited for."""
 
 
@@ -43,7 +43,7 @@ class Journal:
 
     path: str | os.PathLike[str]
     sync: Sync = "normal"
-    errors: Errors = "warn"
+    errors: JournalErrors = "warn"
 
     def __post_init__(self) -> None:
         if self.sync not in ("normal", "full"):
@@ -57,11 +57,11 @@ class Journal:
         return place if isinstance(place, Journal) else Journal(place)
 
 
-Place: TypeAlias = str | os.PathLike[str] | Journal | None
+JournalLocation: TypeAlias = str | os.PathLike[str] | Journal | None
 """Where runs are kept: the path of a journal, or a `Journal`, which says how."""
 
 
-def placed(place: Place, errors: Errors | None) -> Place:
+def resolve_journal(place: JournalLocation, errors: JournalErrors | None) -> JournalLocation:
     """Where runs are kept, with what is to be done when nothing can be written, if that is said beside it."""
     if errors is None:
         return place
@@ -81,7 +81,7 @@ class Store:
         if must_exist and not self.path.exists():
             raise JournalError(f"there is no journal {os.fspath(path)!r}")
         with self._told():
-            self._file = sqlite3.connect(self.path, PATIENCE, isolation_level=None, check_same_thread=False)
+            self._file = sqlite3.connect(self.path, LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
         try:
             with self._told():
                 self._set_up(sync)
@@ -96,12 +96,12 @@ class Store:
             self._file.execute(f"PRAGMA synchronous={'off' if sync == 'normal' else sync}")  # nothing is in it to lose
             self._create()
         self._file.execute(f"PRAGMA synchronous={sync}")
-        self._file.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT}")
+        self._file.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
         if (version := self._number("user_version")) != VERSION:
             raise JournalError(f"{self._named} is of version {version}, and this agentkit reads {VERSION}: update it")
 
     def _create(self) -> None:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + LOCK_TIMEOUT
         while True:  # SQLite does not wait while another process turns the file to WAL
             try:
                 self._file.execute("PRAGMA journal_mode=WAL")
@@ -199,7 +199,7 @@ _inherited: list[Store] = []
 """What the parent process has open; SQLite's files must not be closed, nor used, by another process."""
 
 
-def store_at(path: str | os.PathLike[str], sync: Sync = "normal", *, must_exist: bool = False) -> Store:
+def open_store(path: str | os.PathLike[str], sync: Sync = "normal", *, must_exist: bool = False) -> Store:
     """The journal file, which all that use it at a time in this process share; each of them closes it once."""
     place = (os.path.realpath(path), sync)
     with _guard:
@@ -241,7 +241,7 @@ def digest(place: object, text: str) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest()) >> 1
 
 
-def encoded(value: Any) -> str:
+def encode_json(value: Any) -> str:
     """`value` as JSON; raises `JournalError` for what JSON does not have."""
     try:
         text = _write_json(value)

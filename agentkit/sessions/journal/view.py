@@ -9,16 +9,16 @@ from typing import Any
 from ...core.display import display_with
 from ...core.masking import mask
 from ...core.messages import Message
-from .maintenance import DEFAULT
-from .reader import RunInfo, found, messages
-from .store import JournalError, store_at
+from .maintenance import DEFAULT_PATH
+from .reader import RunInfo, find_run, read_messages
+from .store import JournalError, open_store
 
-LONGEST = 500
+MAX_TEXT_CHARS = 500
 """Characters of a text in the terminal."""
 
 
 @dataclass(frozen=True)
-class Shown:
+class JournaledRun:
     """A run, what was said in it, and where its time went (as data, see `Trace.as_dict`); secrets are not shown."""
 
     run: RunInfo
@@ -54,26 +54,28 @@ class Shown:
             if message["role"] != "system":
                 lines.append(f"{message.get('name') or message['role']}: {_text(message.get('content'))}".rstrip())
                 calls = message.get("tool_calls") or ()
-                lines += [f"  {call['function']['name']}({call['function']['arguments'][:LONGEST]})" for call in calls]
+                lines += [
+                    f"  {call['function']['name']}({call['function']['arguments'][:MAX_TEXT_CHARS]})" for call in calls
+                ]
         if run.error:
             lines.append(f"ended with {run.error}")
         return mask("\n".join(lines))
 
 
-def show(run_id: str, *, store: str | os.PathLike[str] = DEFAULT) -> Shown:
+def show(run_id: str, *, store: str | os.PathLike[str] = DEFAULT_PATH) -> JournaledRun:
     """A run with its conversation up to its end: print it, show it in a notebook, or write it with `to_html`.
 
     Of a damaged one it has what stands before the damage.
     """
-    with store_at(store, must_exist=True) as opened:
-        run = found(opened, run_id)
+    with open_store(store, must_exist=True) as opened:
+        run = find_run(opened, run_id)
         later = opened.rows(
             "SELECT min(first) FROM runs WHERE conversation = ? AND first > ?", run.conversation, run.first
         )[0][0]
         said: list[Message] = []
         error = ""
         try:
-            said.extend(message for message, _ in islice(messages(opened, run.conversation), later))
+            said.extend(message for message, _ in islice(read_messages(opened, run.conversation), later))
         except JournalError as damage:
             error = str(damage)
         sql = "SELECT call, name, begun, ended, outcome FROM steps WHERE run = ? ORDER BY begun"
@@ -81,7 +83,7 @@ def show(run_id: str, *, store: str | os.PathLike[str] = DEFAULT) -> Shown:
     if error:
         run = replace(run, state="damaged", error=error)
     spans = [_span(run, *step) for step in steps]
-    return Shown(run, said, {"spans": spans})
+    return JournaledRun(run, said, {"spans": spans})
 
 
 def _span(run: RunInfo, call: str, name: str, begun: float, ended: float | None, outcome: str | None) -> dict[str, Any]:
@@ -102,4 +104,8 @@ def _text(content: Any) -> str:
     if isinstance(content, list):
         content = " ".join(part.get("text") or f"[{part.get('type')}]" for part in content)
     text = str(content or "")
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text) - LONGEST:,} more characters)"
+    return (
+        text
+        if len(text) <= MAX_TEXT_CHARS
+        else f"{text[:MAX_TEXT_CHARS]}... ({len(text) - MAX_TEXT_CHARS:,} more characters)"
+    )

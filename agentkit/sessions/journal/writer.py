@@ -14,25 +14,25 @@ from ...core.errors import Paused
 from ...core.messages import Message, Usage, pending_calls
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.turn import NOT_STARTED
-from .conversation import Conversation
-from .lease import lease
+from .conversation import JournaledConversation
+from .lease import acquire_lease
 from .setup import Setup
-from .steps import Begun, inner_runs, outcome_of, time_and_calls, usage_of
-from .store import JournalError, Statement, Store, digest, encoded, store_at
+from .steps import BegunCall, inner_runs, outcome_of, time_and_calls, usage_of
+from .store import JournalError, Statement, Store, digest, encode_json, open_store
 
-MOST = 1 << 62
+DIGEST_MODULUS = 1 << 62
 """Numbers below this fit into a column."""
 
 
 @dataclass(eq=False)
-class Book:
+class JournalWriter:
     """The journal of one run.
 
     `messages` is the run's own list; `state` tells what else its session holds, `texts` the whole texts of cut results,
     `usage` what the run took.  What could not be written is written with what comes next.
     """
 
-    conversation: Conversation
+    conversation: JournaledConversation
     messages: Sequence[Message]
     state: Callable[[], Mapping[str, Any]]
     texts: Mapping[str, str]
@@ -47,7 +47,7 @@ class Book:
     """... and how many calls it made, without those that have no result yet."""
     step: int = 0
     """How many replies the run has by now."""
-    known: dict[str, Begun] = field(default_factory=dict)
+    known: dict[str, BegunCall] = field(default_factory=dict)
     """The calls of the last turn that a run which goes on had begun, ..."""
     inner: dict[str, str] = field(default_factory=dict)
     """... and the runs of agents inside of calls."""
@@ -69,10 +69,10 @@ class Book:
         try:
             self._take_lease()
             if not self.conversation.is_continued_by(self.messages):
-                self._begin_another()
-            self._check_place()
+                self._detach()
+            self._check_unchanged()
             if query is None and self.conversation.run:
-                self._go_on(self._opened())
+                self._go_on(self._open_store())
             else:
                 self._begin(query or "", model)
         except BaseException:
@@ -82,45 +82,45 @@ class Book:
     def _take_lease(self) -> None:
         conversation = self.conversation
         try:
-            self._release = lease(Path(conversation.journal.path), conversation.key)
+            self._release = acquire_lease(Path(conversation.journal.path), conversation.key)
         except OSError:
             return  # nothing can be written there, as the first write will tell
         if self._release is None:
             what = f"run {conversation.run}" if conversation.run else f"a run of {conversation.name!r}"
             raise JournalError(f"{what} is under way already, here or in another process: wait until it has ended")
 
-    def _begin_another(self) -> None:
+    def _detach(self) -> None:
         """The conversation stays in the journal as it was; what it is now is written beside it."""
         if name := self.conversation.name:
             self._pending.append(("UPDATE conversations SET name = NULL WHERE name = ?", (name,)))
         if self._release is not None:
             self._release()
-        self.conversation.begin_anew()
+        self.conversation.detach()
         self._take_lease()
 
-    def _opened(self) -> Store:
+    def _open_store(self) -> Store:
         if self._store is None:
-            self._store = store_at(self.conversation.journal.path, self.conversation.journal.sync)
+            self._store = open_store(self.conversation.journal.path, self.conversation.journal.sync)
         return self._store
 
-    def _check_place(self) -> None:
+    def _check_unchanged(self) -> None:
         conversation = self.conversation
         try:
-            store = self._opened()
+            store = self._open_store()
         except JournalError:
             if conversation.journal.errors == "raise":
                 raise
             return  # the first write will tell
         found = store.rows("SELECT count(*) FROM messages WHERE conversation = ?", conversation.key)[0][0]
         if not found and conversation.rows:  # it was deleted
-            self._begin_another()
+            self._detach()
         elif found != conversation.rows:
             name = f" {conversation.name!r}" if conversation.name else ""
             raise JournalError(f"the conversation{name} went on elsewhere since it was opened: open it again")
 
     def _begin(self, query: str, model: str) -> None:
         self.run = self.conversation.run = secrets.token_hex(6)
-        key, body = self.conversation.key, encoded([self.setup.instruction, self.setup.tools])
+        key, body = self.conversation.key, encode_json([self.setup.instruction, self.setup.tools])
         identity = f"{digest('', body):016x}"
         self._first = max(1, len(self.messages) - bool(query))
         sql = (
@@ -143,7 +143,7 @@ class Book:
         self.step = sum(message["role"] == "assistant" for message in self.conversation.written[self._first :])
         found = store.rows("SELECT call, arguments, outcome FROM steps WHERE run = ? AND step = ?", self.run, self.step)
         self.known = {
-            call: Begun(arguments, json.loads(outcome) if outcome else None)
+            call: BegunCall(arguments, json.loads(outcome) if outcome else None)
             for call, arguments, outcome in found
             if call
         }
@@ -161,15 +161,15 @@ class Book:
                 'agent.resume(run_id, changed="go on")'
             )
 
-    def asking(self, model: str) -> None:
+    def begin_request(self, model: str) -> None:
         """A request is about to be made."""
-        self._begin_step(self.step + 1, "", model, self.conversation.total % MOST, None)
+        self._begin_step(self.step + 1, "", model, self.conversation.total % DIGEST_MODULUS, None)
 
-    def replied(self, finish_reason: str | None) -> None:
+    def end_request(self, finish_reason: str | None) -> None:
         """The request has its reply; it is written as soon as the conversation holds it."""
         self._end_step(self.step + 1, "", {"usage": self.usage().as_dict(), "finish_reason": finish_reason})
 
-    def calling(self, bound: BoundCall) -> None:
+    def begin_call(self, bound: BoundCall) -> None:
         """A call is about to be made."""
         identity = bound.call.id
         if bound.problem is not None or bound.is_answer or identity in self._begun:
@@ -179,7 +179,7 @@ class Book:
         self._begun.add(identity)
         self._begin_step(self.step, identity, asked.name, digest(asked.name, asked.arguments), arguments)
 
-    def called(self, result: ToolResult) -> None:
+    def end_call(self, result: ToolResult) -> None:
         """A call has its result; one of an agent that paused has none yet, and one that was given up had not begun."""
         identity = result.call.id
         if identity not in self._begun or identity in self._ended:
@@ -191,11 +191,11 @@ class Book:
             self._ended.add(identity)
             self._end_step(self.step, identity, outcome_of(result))
 
-    def over(self, status: str, outcome: Mapping[str, Any]) -> None:
+    def end_run(self, status: str, outcome: Mapping[str, Any]) -> None:
         """The run has ended."""
         self.conversation.run = "" if status == "finished" else self.run
         sql = "UPDATE runs SET status = ?, ended = ?, outcome = ? WHERE id = ?"
-        self._pending.append((sql, (status, time.time(), encoded(outcome), self.run)))
+        self._pending.append((sql, (status, time.time(), encode_json(outcome), self.run)))
 
     def write(self, note: Callable[[], None] | None = None) -> JournalError | None:
         """Write what is new, and what `note` notes; what went wrong, if it is the first time and may be passed over."""
@@ -220,7 +220,7 @@ class Book:
                     self._flush()
             finally:
                 if self._pending or self._has_failed:
-                    self.conversation.begin_anew()
+                    self.conversation.detach()
                 if self._store is not None:
                     self._store.close()
                 if self._release is not None:
@@ -228,22 +228,22 @@ class Book:
 
     def _flush(self) -> None:
         if self._pending and self.run:
-            self._opened().write(self._pending)
+            self._open_store().write(self._pending)
             self._pending.clear()
 
     def _note_conversation(self) -> None:
         conversation = self.conversation
-        self._pending += conversation.shortened(self.messages)
+        self._pending += conversation.truncation_statements(self.messages)
         before = len(conversation.written)
         for place, message in conversation.new_messages(self.messages):
             self._pending.append(conversation.statement(place, message))
             self.step += place >= max(before, self._first) and message["role"] == "assistant"
-        self._pending += conversation.new_cut(self.texts)
+        self._pending += conversation.cut_statements(self.texts)
         state = self.state()
         if state != conversation.state:
             conversation.state = state
             sql = "UPDATE conversations SET state = ? WHERE id = ?"
-            self._pending.append((sql, (encoded(state), conversation.key)))
+            self._pending.append((sql, (encode_json(state), conversation.key)))
 
     def _begin_step(self, step: int, call: str, name: str, number: int, arguments: str | None) -> None:
         sql = "INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)"
@@ -251,4 +251,4 @@ class Book:
 
     def _end_step(self, step: int, call: str, outcome: Mapping[str, Any]) -> None:
         sql = "UPDATE steps SET ended = ?, outcome = ? WHERE run = ? AND step = ? AND call = ?"
-        self._pending.append((sql, (time.time(), encoded(outcome), self.run, step, call)))
+        self._pending.append((sql, (time.time(), encode_json(outcome), self.run, step, call)))

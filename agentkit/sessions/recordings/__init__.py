@@ -2,7 +2,7 @@
 
 from .differences import ReplayDiffers
 from .file import Recording
-from .recorder import Recorder
-from .replay import replaying
+from .recorder import RunRecorder
+from .replay import replay_policy
 
-__all__ = ["Recorder", "Recording", "ReplayDiffers", "replaying"]
+__all__ = ["Recording", "ReplayDiffers", "RunRecorder", "replay_policy"]

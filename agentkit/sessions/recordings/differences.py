@@ -7,7 +7,7 @@ from typing import Any
 from ...core.errors import RunError
 from ...tools.lock import compare_locks
 
-AROUND = 30
+CONTEXT_CHARS = 30
 """Characters that are shown before the place where two texts differ, and twice as many from there on."""
 
 
@@ -15,38 +15,38 @@ class ReplayDiffers(RunError):
     """A run that is replayed is not the recorded one; the message names the step, the place, and both sides."""
 
 
-def message_difference(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> str:
+def compare_messages(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> str:
     """The first difference of two conversations, in words; "" if there is none."""
     for place, (before, now) in enumerate(zip(old, new, strict=False)):
         if before != now:
-            return f"message {place} ({now.get('role')}), {value_difference('', before, now)}"
+            return f"message {place} ({now.get('role')}), {compare_values('', before, now)}"
     if len(old) == len(new):
         return ""
     longer, which = (old, "recorded only") if len(old) > len(new) else (new, "new")
     extra = longer[min(len(old), len(new))]
     shown = json.dumps(extra, ensure_ascii=False, default=str)
-    return f"message {min(len(old), len(new))} ({extra.get('role')}) is {which}: {shown[: 3 * AROUND]}"
+    return f"message {min(len(old), len(new))} ({extra.get('role')}) is {which}: {shown[: 3 * CONTEXT_CHARS]}"
 
 
-def tools_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+def compare_tools(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     """The differences of the tools' schemas, in words; "" if there is none."""
     changes = compare_locks({"tools": old}, {"tools": new})
     told = "; ".join(f"{change.tool}{'.' if change.path else ''}{change.path} {change.message}" for change in changes)
-    return f"the tools: {told}" if told else "" if old == new else f"the tools: {value_difference('', old, new)}"
+    return f"the tools: {told}" if told else "" if old == new else f"the tools: {compare_values('', old, new)}"
 
 
-def value_difference(path: str, old: Any, new: Any) -> str:
+def compare_values(path: str, old: Any, new: Any) -> str:
     """The first difference of two JSON values, with its path."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in {**old, **new}:
             if old.get(key) != new.get(key):
-                return value_difference(f"{path}.{key}".lstrip("."), old.get(key), new.get(key))
+                return compare_values(f"{path}.{key}".lstrip("."), old.get(key), new.get(key))
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for place, (before, now) in enumerate(zip(old, new, strict=True)):
             if before != now:
-                return value_difference(f"{path}[{place}]", before, now)
+                return compare_values(f"{path}[{place}]", before, now)
     texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in (old, new)]
     pairs = enumerate(zip(*texts, strict=False))
     same = next((place for place, (before, now) in pairs if before != now), min(map(len, texts)))
-    cut = [text[max(0, same - AROUND) : same + 2 * AROUND] for text in texts]
+    cut = [text[max(0, same - CONTEXT_CHARS) : same + 2 * CONTEXT_CHARS] for text in texts]
     return f"{path or 'the value'}: recorded {cut[0]!r}, now {cut[1]!r}"

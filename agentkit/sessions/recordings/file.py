@@ -50,12 +50,12 @@ class Recording:
             lines = [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines() if line.strip()]
             if lines[0]["kind"] != "recording" or lines[0]["version"] != FORMAT:
                 raise ValueError(f"its first line must be a recording of version {FORMAT}")
-            return _whole(cls(place, lines[0]), lines)
+            return _parse_lines(cls(place, lines[0]), lines)
         except (ValueError, LookupError, TypeError) as error:
             raise RunError(f"{os.fspath(path)!r} is no recorded run, or damaged: {error}") from error
 
 
-def _whole(recording: Recording, lines: list[dict[str, Any]]) -> Recording:
+def _parse_lines(recording: Recording, lines: list[dict[str, Any]]) -> Recording:
     messages: list[dict[str, Any]] = []
     tools: Mapping[str, Any] = {}
     for number, line in enumerate(lines, 1):

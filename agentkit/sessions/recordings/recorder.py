@@ -30,7 +30,7 @@ from .file import FORMAT
 PACKAGES = ("agentkit", "litellm")
 
 
-class Recorder:
+class RunRecorder:
     """Writes one run into a file, line by line; `policy` is what sees the run."""
 
     def __init__(self, path: str | os.PathLike[str], begin: Mapping[str, Any]) -> None:
@@ -49,20 +49,20 @@ class Recorder:
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, AskModel):
-                return (yield from ask(Overheard(effect, self._note, lambda: self._request(effect))))
+                return (yield from ask(ObservedEffect(effect, self._note, lambda: self._request(effect))))
             if isinstance(effect, CallTools):
-                return (yield from ask(Overheard(effect, self._note)))
+                return (yield from ask(ObservedEffect(effect, self._note)))
             if isinstance(effect, Emit) and isinstance(event := effect.event, ApprovalGiven):
                 told = partial(self._write, "decision", call=event.call.id, name=event.call.name)
-                yield from ask(Write(partial(told, decision=event.decision)))
+                yield from ask(WriteLine(partial(told, decision=event.decision)))
             return (yield from ask(effect))
 
         try:
             answer: Answer = yield from interpret(flow, handle)
         except Exception as error:
-            yield from ask(Write(partial(self._write, "end", error=f"{type(error).__name__}: {error}")))
+            yield from ask(WriteLine(partial(self._write, "end", error=f"{type(error).__name__}: {error}")))
             raise
-        yield from ask(Write(partial(self._write, "end", answer=answer.value, stopped=answer.stopped)))
+        yield from ask(WriteLine(partial(self._write, "end", answer=answer.value, stopped=answer.stopped)))
         return answer
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class Recorder:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteLine:
     """The effect that writes a line."""
 
     write: Callable[[], None]
@@ -138,7 +138,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Overheard:
+class ObservedEffect:
     """An effect whose events `note` is told, and the error of a model; `begin` is called before it is performed."""
 
     effect: Effect[Any]

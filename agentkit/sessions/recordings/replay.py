@@ -18,21 +18,22 @@ from ...policies.approval import Consult
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ..journal.setup import schemas_of
-from ..journal.steps import giving, value_of
-from .differences import ReplayDiffers, message_difference, tools_difference, value_difference
+from ..journal.steps import preset_result, value_of
+from .differences import ReplayDiffers, compare_messages, compare_tools, compare_values
 from .file import Exchange, Recording
 
 
-def replaying(recording: Recording, *, execute: bool = False, any_model: bool = False, timed: bool = False) -> Policy:
-    """Give a run what is recorded, and nothing else: no model is asked, nobody waits.
+def replay_policy(
+    recording: Recording, *, execute: bool = False, any_model: bool = False, timed: bool = False
+) -> Policy:
+    """Return the policy that gives a run its recorded replies and results, without waits.
 
-    Raises `ReplayDiffers` at the first request, call or answer that is not the recorded one.  `execute` runs the tools
-    for real; `any_model` lets another provider's name stand for the recorded one; `timed` streams as slowly as it was
-    recorded.
+    `execute` runs the tools, `any_model` accepts another provider's model, `timed` streams with the recorded delays.
+    Raises `ReplayDiffers` at the first request, call or answer that differs from the recorded one.
     """
     exchanges = iter(recording.exchanges)
     number = 0
-    found: list[ReplayDiffers] = []
+    differences: list[ReplayDiffers] = []
 
     def handle(effect: Effect[Any]) -> Flow[Any]:
         nonlocal number
@@ -49,26 +50,30 @@ def replaying(recording: Recording, *, execute: bool = False, any_model: bool = 
             effect = replace(effect, calls=tuple(_recorded(recording, number, bound) for bound in effect.calls))
         return None if isinstance(effect, Sleep) else (yield from ask(effect))
 
-    def noted(effect: Effect[Any]) -> Flow[Any]:
+    def collect(effect: Effect[Any]) -> Flow[Any]:
         try:
             return (yield from handle(effect))
         except ReplayDiffers as difference:
-            found.append(difference)
+            differences.append(difference)
             raise
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
         try:
-            answer: Answer = yield from interpret(flow, noted)
+            answer: Answer = yield from interpret(flow, collect)
         finally:
-            if found:  # whatever a policy has made of it
-                raise found[0]
-        now = mask_data(to_jsonable_python(answer.value, fallback=str))
-        if "answer" in recording.end and recording.end["answer"] != now:
-            told = value_difference("", recording.end["answer"], now)
-            raise ReplayDiffers(f"{recording.path}: the answer differs, {told}")
+            if differences:  # also if another policy has caught it
+                raise differences[0]
+        _check_answer(recording, answer)
         return answer
 
     return policy
+
+
+def _check_answer(recording: Recording, answer: Answer) -> None:
+    now = mask_data(to_jsonable_python(answer.value, fallback=str))
+    if "answer" in recording.end and recording.end["answer"] != now:
+        difference = compare_values("", recording.end["answer"], now)
+        raise ReplayDiffers(f"{recording.path}: the answer differs, {difference}")
 
 
 class RecordedModel:
@@ -117,10 +122,10 @@ def _check(recording: Recording, number: int, exchange: Exchange | None, effect:
     if exchange is None:
         raise ReplayDiffers(f"{recording.path}: {number - 1} requests are recorded, and one more is made")
     request, where = effect.request, f"{recording.path}:{exchange.line}: request {number} differs"
-    told = message_difference(exchange.messages, mask_data(to_jsonable_python([*request.messages], fallback=str)))
-    told = told or tools_difference(exchange.tools, mask_data(schemas_of(request.tools)))
+    told = compare_messages(exchange.messages, mask_data(to_jsonable_python([*request.messages], fallback=str)))
+    told = told or compare_tools(exchange.tools, mask_data(schemas_of(request.tools)))
     if not told and exchange.tool_choice != request.tool_choice:
-        told = value_difference("tool_choice", exchange.tool_choice, request.tool_choice)
+        told = compare_values("tool_choice", exchange.tool_choice, request.tool_choice)
     if told:
         raise ReplayDiffers(f"{where}: {told}")
     if not any_model and _provider(exchange.model) != _provider(effect.model.name):
@@ -139,7 +144,7 @@ def _recorded(recording: Recording, number: int, bound: BoundCall) -> BoundCall:
         raise ReplayDiffers(f"{where} has no recorded result")
     if (line["name"], line["arguments"]) != (bound.call.name, mask(bound.call.arguments)):
         raise ReplayDiffers(f"{where}, recorded was {line['name']}({line['arguments']})")
-    return giving(bound, value_of(line))
+    return preset_result(bound, value_of(line))
 
 
 def _provider(model: str) -> str:

@@ -15,7 +15,7 @@ from agentkit.engine.model import Reply
 from agentkit.policies.budget import Budget, Limits, Spent
 from agentkit.sessions.journal import Journal, JournalError, runs
 from agentkit.sessions.journal.steps import time_and_calls
-from agentkit.sessions.journal.store import _open, store_at
+from agentkit.sessions.journal.store import _open, open_store
 from agentkit.testing import ScriptedModel
 
 
@@ -67,7 +67,7 @@ class TestLimits:
         assert resumed(world, agent, run_id).stopped == reason
 
     def test_the_time_in_which_nobody_ran_it_does_not_count(self, path, run_id):
-        with store_at(path) as store:
+        with open_store(path) as store:
             before, calls = time_and_calls(store, run_id)
             store.write([("UPDATE steps SET begun = begun + 1000, ended = ended + 1000 WHERE step = 3", ())])
             after, _ = time_and_calls(store, run_id)
@@ -77,7 +77,7 @@ class TestLimits:
         assert 1 < budget.seconds_left(is_last=True) <= 2
 
     def test_a_run_whose_time_was_over_has_none_when_it_goes_on(self, world, path, run_id):
-        with store_at(path) as store:
+        with open_store(path) as store:
             store.write([("UPDATE steps SET ended = begun + 100 WHERE step = 1", ())])
         agent = JsonAgent(look, model=ScriptedModel(FINAL), journal=path, limits=Limits(seconds=50))
         with pytest.raises(LimitExceeded):
@@ -160,7 +160,9 @@ class TestNames:
 
     def test_a_slip_of_the_pen_is_told(self, world, path, run_id):
         agent = JsonAgent(look, model=ScriptedModel(FINAL))
-        with pytest.raises(TypeError, match="'journl' cannot be said of a run; what can: approvals, journal, "):
+        with pytest.raises(
+            TypeError, match=r"unexpected option 'journl'. Did you mean 'journal'\? Options: approvals, journal, "
+        ):
             world.run(agent, "Go", journl=path)
         with pytest.raises(TypeError, match="'uncertain'"):
             resumed(world, agent, run_id, journal=path, uncertain="ask")
@@ -168,13 +170,13 @@ class TestNames:
     @pytest.mark.parametrize("how", [{"tools": [look]}, {"instruction": "You are another."}])
     def test_a_run_that_goes_on_takes_nothing_that_is_for_a_branch(self, world, path, run_id, how):
         agent = JsonAgent(look, model=ScriptedModel(FINAL), journal=path)
-        with pytest.raises(TypeError, match=f"{next(iter(how))!r} cannot be said of a run; what can: approvals, "):
+        with pytest.raises(TypeError, match=f"unexpected option {next(iter(how))!r}.*Options: approvals, "):
             resumed(world, agent, run_id, **how)
         assert [run.state for run in runs(path)] == ["interrupted"]
 
     def test_a_slip_of_the_pen_leaves_no_branch(self, path, run_id):
         agent = JsonAgent(look, model=ScriptedModel(FINAL), journal=path)
-        with pytest.raises(TypeError, match=r"'tool' cannot be said of a run; what can: .*instruction.*tools"):
+        with pytest.raises(TypeError, match=r"'tool'. Did you mean 'tools'\? Options: .*instruction.*tools"):
             agent.fork(run_id, 1, tool=[look])
         assert [run.id for run in runs(path)] == [run_id]
 
@@ -205,22 +207,22 @@ class TestOneConnection:
         assert [run.state for run in runs(path)] == ["finished"] * 3
 
     def test_a_file_that_was_replaced_is_another_one(self, path):
-        with store_at(path) as old:
+        with open_store(path) as old:
             path.unlink()
-            with store_at(path) as new:
+            with open_store(path) as new:
                 assert new is not old
                 assert new.rows("SELECT count(*) FROM runs") == [(0,)]
 
     @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
     def test_a_forked_process_opens_the_file_for_itself(self, path):
-        with store_at(path) as ours:
+        with open_store(path) as ours:
             child = os.fork()
             if child == 0:
                 status = 1
                 try:
                     JsonAgent(look, model=ScriptedModel(FINAL), journal=path)("Go")
-                    with store_at(path) as theirs:
+                    with open_store(path) as theirs:
                         status = 0 if theirs is not ours else 2
                 finally:
                     os._exit(status)

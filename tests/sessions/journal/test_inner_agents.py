@@ -15,7 +15,7 @@ from agentkit.core.errors import Paused
 from agentkit.core.messages import ToolCall, Usage, assistant
 from agentkit.engine.model import Reply
 from agentkit.sessions.journal import delete, runs
-from agentkit.sessions.journal.store import Store, store_at
+from agentkit.sessions.journal.store import Store, open_store
 from agentkit.testing import ScriptedModel
 
 
@@ -81,7 +81,7 @@ def test_what_the_inner_agent_had_and_did_is_not_had_and_done_again(world, path)
     assert result.usage.input_tokens == 11_111
     assert [(run.state, run.usage) for run in runs(path)] == [("finished", result.usage)]
     delete(run.id, store=path)
-    with store_at(path) as store:
+    with open_store(path) as store:
         assert (
             store.rows("SELECT id FROM runs UNION SELECT conversation FROM messages UNION SELECT run FROM steps") == []
         )

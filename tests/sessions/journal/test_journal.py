@@ -18,9 +18,9 @@ from agentkit.core.messages import ToolCall, assistant, pending_calls
 from agentkit.engine.history import check_history
 from agentkit.engine.model import Reply
 from agentkit.sessions.journal import Journal, JournalError, delete, fork, prune, runs, show
-from agentkit.sessions.journal.lease import lease
+from agentkit.sessions.journal.lease import acquire_lease
 from agentkit.sessions.journal.policy import JournalFailed
-from agentkit.sessions.journal.store import Store, store_at
+from agentkit.sessions.journal.store import Store, open_store
 from agentkit.testing import ScriptedModel
 
 
@@ -412,22 +412,22 @@ class TestLeases:
 
     def test_it_ends_with_the_process_that_holds_it(self, path):
         code = (
-            "import sys, time\nfrom pathlib import Path\nfrom agentkit.sessions.journal.lease import lease\n"
-            "assert lease(Path(sys.argv[1]), 7)\nprint('held', flush=True)\ntime.sleep(60)"
+            "import sys, time\nfrom pathlib import Path\nfrom agentkit.sessions.journal.lease import acquire_lease\n"
+            "assert acquire_lease(Path(sys.argv[1]), 7)\nprint('held', flush=True)\ntime.sleep(60)"
         )
         child = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True)
         try:
             assert child.stdout.readline() == "held\n"
-            assert lease(path, 7) is None
-            other = lease(path, 8)
+            assert acquire_lease(path, 7) is None
+            other = acquire_lease(path, 8)
             assert other is not None
             other()
         finally:
             child.kill()
             child.communicate()
-        end = lease(path, 7)
+        end = acquire_lease(path, 7)
         assert end is not None
-        assert lease(path, 7) is None
+        assert acquire_lease(path, 7) is None
         end()
 
     def test_whoever_comes_too_late_is_told(self, world, path):
@@ -627,7 +627,7 @@ class TestLookingAfter:
         assert prune(3, store=path) == 0
         assert prune(2, store=path) == 1
         assert runs(path) == []
-        with store_at(path) as store:
+        with open_store(path) as store:
             assert store.rows("SELECT count(*) FROM messages") == [(0,)]
 
     def test_the_file_grows_with_what_was_said(self, path):

@@ -1,0 +1,91 @@
+"""From the arguments of `run`, `resume`, `fork` and `replay` to the request of a run."""
+
+import os
+from collections.abc import Mapping
+from copy import copy
+from difflib import get_close_matches
+from typing import Any, Protocol, TypeVar
+
+from ..core.errors import RunError
+from ..sessions.journal.maintenance import DEFAULT_PATH, fork
+from ..sessions.journal.store import Journal, JournalLocation, resolve_journal
+from ..sessions.recordings import Recording, replay_policy
+from ..sessions.session import Session
+from ..tools.registry import ToolRegistry
+from .options import ForkOptions, ReplayOptions, ResumeOptions, RunOptions, RunRequest
+
+
+class Resumable(Protocol):
+    """What this file needs of an agent."""
+
+    session: Session
+    journal: JournalLocation
+
+
+class Branchable(Resumable, Protocol):
+    """What this file needs of an agent whose copy continues a branch."""
+
+    tools: ToolRegistry
+    _select: Any
+    _instruction: str
+
+
+BranchT = TypeVar("BranchT", bound=Branchable)
+
+
+def make_request(session: Session, query: str | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
+    """Return the request for `run` and `stream`; `session` is the agent's own.
+
+    Raises:
+        TypeError: An option does not exist.
+    """
+    _check_names("run", how, RunOptions.__optional_keys__)
+    session, journal = how.get("session") or session, resolve_journal(how.get("journal"), how.get("journal_errors"))
+    return RunRequest(query, session, how.get("approvals"), stream, how.get("model"), journal, how.get("record"))
+
+
+def resume_request(agent: Resumable, run_id: str, how: ResumeOptions) -> RunRequest:
+    """Return the request that continues a run of the journal as the agent's own conversation."""
+    _check_names("resume", how, ResumeOptions.__optional_keys__)
+    return _continue_run(agent, run_id, how)
+
+
+def fork_request(agent: BranchT, run_id: str, step: int, how: ForkOptions) -> tuple[BranchT, RunRequest]:
+    """Branch a run of the journal; return the agent that continues the branch, and its request."""
+    _check_names("fork", how, ForkOptions.__optional_keys__)
+    twin = copy(agent)
+    twin._instruction = how.get("instruction") or agent._instruction
+    if (tools := how.get("tools")) is not None:
+        twin.tools, twin._select = agent.tools.filtered(lambda _: False).merged(tools), None
+    return twin, _continue_run(twin, fork(run_id, step, store=_journal_of(agent, how).path), how)
+
+
+def replay_request(path: str | os.PathLike[str], how: ReplayOptions) -> RunRequest:
+    """Return the request that repeats a recorded run, in a copy of the conversation that it began with."""
+    _check_names("replay", how, ReplayOptions.__optional_keys__)
+    recording = Recording.load(path)
+    begin = recording.begin
+    query = begin.get("query")
+    if not query:
+        raise RunError(f"{os.fspath(path)!r}: a run without a query of its own cannot be replayed")
+    decided = {} if how.get("execute") else recording.decisions  # calls that are executed are decided again
+    replay = replay_policy(recording, **how)
+    return RunRequest(query, Session(begin["history"]), stream=begin["stream"], replay=replay, decided=decided)
+
+
+def _check_names(method: str, how: Mapping[str, Any], names: frozenset[str]) -> None:
+    if unknown := how.keys() - names:
+        wrong = min(unknown)
+        close = get_close_matches(wrong, names, 1)
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        raise TypeError(f"{method}() got an unexpected option {wrong!r}. {hint}Options: {', '.join(sorted(names))}")
+
+
+def _continue_run(agent: Resumable, run_id: str, how: ResumeOptions) -> RunRequest:
+    changed, journal = how.get("changed", "refuse"), _journal_of(agent, how)
+    agent.session = Session.resumed(run_id, journal, on_uncertain=how.get("on_uncertain"), changed=changed)
+    return RunRequest(None, agent.session, how.get("approvals"), model=how.get("model"))
+
+
+def _journal_of(agent: Resumable, how: ResumeOptions) -> Journal:
+    return Journal.of(how.get("journal") or agent.journal or DEFAULT_PATH)
