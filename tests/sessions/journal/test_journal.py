@@ -502,7 +502,7 @@ class TestSessions:
 
     def test_it_is_in_one_journal(self, world, path):
         session = Session.open("kolkata", path)
-        with pytest.raises(RunError, match="leave journal= out"):
+        with pytest.raises(RunError, match="Leave journal= out"):
             world.run(agent_of(path.with_name("other.db"), final("3")), "Go", session=session)
 
     def test_hand_offs_are_remembered(self, world, path):
