@@ -391,7 +391,7 @@ class TestHandOff:
         assert other.model.requests[0].messages[0]["content"].startswith("You are billing.")
         assert DONE == ["a"]
         stranger = Session.from_dict({**session.as_dict(), "inbox": ["go on"], "handed": ["billing"]})
-        with pytest.raises(RunError, match="handed over to 'billing', which is not among the handoffs of this agent .none"):
+        with pytest.raises(RunError, match="handed over to 'billing', which is not among the handoffs of this agent"):
             world.run(JsonAgent(add, model=ScriptedModel(final())), None, session=stranger)
 
     def test_the_tool_says_whom_it_is_about(self):
