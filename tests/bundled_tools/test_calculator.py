@@ -99,10 +99,10 @@ def test_a_comma_separates_thousands_outside_functions_and_arguments_inside(expr
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("2 + * 3", "Cannot read the expression, at character 5: '* 3'"),
-        ("(1 + 2", "Cannot read the expression, at character 1"),
+        ("2 + * 3", "Cannot parse the expression, at character 5: '* 3'"),
+        ("(1 + 2", "Cannot parse the expression, at character 1"),
         ("1 × × 2", "at character 5"),
-        ("2pi", "Cannot read the expression, at character 2"),
+        ("2pi", "Cannot parse the expression, at character 2"),
         ("2 of 3", "at character 3"),
         ("1 / 0", "Division by zero, at character 5: '0'"),
         ("5 % (3 - 3)", "Division by zero"),
@@ -111,8 +111,8 @@ def test_a_comma_separates_thousands_outside_functions_and_arguments_inside(expr
         ("log(8, 1)", "Division by zero"),
         ("1,00", 'A comma belongs between thousands ("1,000")'),
         ("2(3)", "Write the multiplication sign"),
-        ("foo(2)", "no function 'foo', only abs"),
-        ("x + 1", "no constant 'x', only pi, e, at character 1"),
+        ("foo(2)", "Unknown function 'foo'; the functions are abs"),
+        ("x + 1", "Unknown constant 'x'; the constants are pi, e, at character 1"),
         ("sqrt(-1)", "no real number"),
         ("(-8) ^ (1/3)", "no real number"),
         ("factorial(2.5)", "no real number"),
@@ -121,7 +121,7 @@ def test_a_comma_separates_thousands_outside_functions_and_arguments_inside(expr
         ("  ", "empty"),
     ],
 )
-def test_a_mistake_is_said_with_its_place(expression, message):
+def test_a_mistake_is_reported_with_its_position(expression, message):
     with pytest.raises(ToolError) as error:
         calculate(expression)
     assert message in str(error.value)
@@ -153,7 +153,7 @@ def test_huge_numbers_are_refused_before_they_are_made(expression):
     "expression", ["-" * 900 + "1", "(" * 400 + "1" + ")" * 400, "+".join(["1"] * 300), "1" * 1001]
 )
 def test_depth_and_length_are_bounded(expression):
-    with pytest.raises(ToolError, match=r"nested too deeply|too long|Cannot read"):
+    with pytest.raises(ToolError, match=r"nested too deeply|too long|Cannot parse"):
         calculate(expression)
 
 

@@ -7,14 +7,14 @@ from agentkit_tools import clock, current_time, days_between, shift_date
 
 
 @pytest.fixture(autouse=True)
-def _frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+def _freeze_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Now is late in the evening of December 31, 2024, UTC; this computer is in UTC."""
     now = datetime.datetime(2024, 12, 31, 22, 30, 15, 999, tzinfo=datetime.UTC)
-    monkeypatch.setattr(clock, "_now", lambda zone=datetime.UTC: now.astimezone(zone))
+    monkeypatch.setattr(clock, "_read_clock", lambda zone=datetime.UTC: now.astimezone(zone))
 
 
 @pytest.mark.parametrize(
-    ("timezone", "said"),
+    ("timezone", "expected"),
     [
         ("UTC", "2024-12-31T22:30:15+00:00 (Tuesday, UTC)"),
         ("Asia/Kolkata", "2025-01-01T04:00:15+05:30 (Wednesday, Asia/Kolkata)"),
@@ -25,8 +25,8 @@ def _frozen(monkeypatch: pytest.MonkeyPatch) -> None:
         ("Istanbul", "2025-01-01T01:30:15+03:00 (Wednesday, Europe/Istanbul)"),
     ],
 )
-def test_the_time_in_a_zone_or_a_city(timezone, said):
-    assert str(current_time(timezone)) == said
+def test_the_time_in_a_zone_or_a_city(timezone, expected):
+    assert str(current_time(timezone)) == expected
 
 
 def test_without_a_zone_it_is_utc():
@@ -51,15 +51,15 @@ def test_an_unknown_zone_is_answered_with_those_that_come_close(timezone, messag
     assert message in str(error.value)
 
 
-def test_without_zone_data_utc_works_and_the_rest_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(clock, "_zones", dict)
+def test_without_zone_data_utc_works_and_other_zones_name_what_to_install(monkeypatch):
+    monkeypatch.setattr(clock, "_index_zones", dict)
     assert current_time("utc").timezone == "UTC"
     with pytest.raises(ToolError, match="pip install tzdata"):
         current_time("Tokyo")
 
 
 @pytest.mark.parametrize(
-    ("span", "said"),
+    ("span", "expected"),
     [
         ({}, "2024-01-31 (Wednesday)"),
         ({"days": 1}, "2024-02-01 (Thursday)"),
@@ -71,8 +71,8 @@ def test_without_zone_data_utc_works_and_the_rest_says_what_to_install(monkeypat
         ({"years": 1}, "2025-01-31 (Friday)"),
     ],
 )
-def test_shifting_clamps_to_the_end_of_the_month(span, said):
-    assert str(shift_date("2024-01-31", **span)) == said
+def test_shifting_clamps_to_the_end_of_the_month(span, expected):
+    assert str(shift_date("2024-01-31", **span)) == expected
 
 
 def test_a_leap_day_a_year_later_is_the_last_of_february():
@@ -96,7 +96,7 @@ def test_days_between_counts_in_both_directions():
 
 
 @pytest.mark.parametrize("date", ["", "31.01.2024", "2024-02-30", "2024-01-31T10:00", "tomorrow"])
-def test_what_is_no_date_is_said_with_the_right_form(date):
+def test_an_invalid_date_is_answered_with_the_right_form(date):
     for attempt in (lambda: shift_date(date), lambda: days_between(date, "today"), lambda: days_between("today", date)):
         with pytest.raises(ToolError, match=r"is not a date\. Write YYYY-MM-DD"):
             attempt()

@@ -5,7 +5,8 @@ import time
 import pytest
 
 from agentkit import ToolError
-from agentkit_tools.guard import endpoints, is_public, read_url
+from agentkit_tools import settings
+from agentkit_tools.addresses import find_endpoints, is_public, parse_url
 
 PRIVATE = [
     "0.0.0.0",
@@ -70,7 +71,7 @@ def test_addresses_that_are_public(address):
 
 
 @pytest.mark.parametrize(
-    ("url", "tidied"),
+    ("url", "normalized"),
     [
         ("http://example.com", "http://example.com/"),
         ("  HTTPS://Example.COM:443/a?b=c#d ", "https://example.com/a?b=c"),
@@ -81,8 +82,8 @@ def test_addresses_that_are_public(address):
         ("http://１２７.0.0.1/", "http://127.0.0.1/"),
     ],
 )
-def test_a_url_is_tidied(url, tidied):
-    assert read_url(url).url == tidied
+def test_a_url_is_normalized(url, normalized):
+    assert parse_url(url).url == normalized
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_a_url_is_tidied(url, tidied):
 )
 def test_a_url_that_is_not_one_is_refused(url, message, internet):
     with pytest.raises(ToolError, match=message) as error:
-        read_url(url)
+        parse_url(url)
     assert "secret" not in str(error.value)
 
 
@@ -143,26 +144,26 @@ def test_a_url_that_is_not_one_is_refused(url, message, internet):
 )
 def test_every_spelling_of_loopback_is_refused(host, internet):
     with pytest.raises(ToolError, match="is not on the public internet"):
-        endpoints(read_url(f"http://{host}/"), timeout=5)
+        find_endpoints(parse_url(f"http://{host}/"), timeout=5)
 
 
 @pytest.mark.parametrize("name", ["localhost", "LOCALHOST.", "127.0.0.1.", "metadata.google.internal", "1.0.0.127.nip.example"])  # fmt: skip
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "169.254.169.254", "10.0.0.1", "fe80::1", "224.0.0.1", "fd00::1"])  # fmt: skip
-def test_a_name_is_what_it_resolves_to(name, address, internet):
+def test_a_name_is_checked_by_its_addresses(name, address, internet):
     internet.names[name.lower()] = [[address]]
     with pytest.raises(ToolError, match="is not on the public internet"):
-        endpoints(read_url(f"http://{name}/"), timeout=5)
+        find_endpoints(parse_url(f"http://{name}/"), timeout=5)
 
 
 def test_a_name_with_one_private_address_among_public_ones_is_refused(internet):
     internet.names["mixed.example"] = [["93.184.216.34", "2606:4700::1111", "10.0.0.1"]]
-    with pytest.raises(ToolError, match=r"mixed\.example \(10\.0\.0\.1\) is not on the public internet"):
-        endpoints(read_url("http://mixed.example/"), timeout=5)
+    with pytest.raises(ToolError, match=r"^mixed\.example is not on the public internet"):
+        find_endpoints(parse_url("http://mixed.example/"), timeout=5)
 
 
 def test_a_public_name_gives_all_its_addresses(internet):
     internet.names["public.example"] = [["93.184.216.34", "2606:4700::1111"]]
-    found = endpoints(read_url("https://public.example/"), timeout=5)
+    found = find_endpoints(parse_url("https://public.example/"), timeout=5)
     assert [(endpoint.family, endpoint.address[:2]) for endpoint in found] == [
         (socket.AF_INET, ("93.184.216.34", 443)),
         (socket.AF_INET6, ("2606:4700::1111", 443)),
@@ -174,7 +175,6 @@ def test_a_public_name_gives_all_its_addresses(internet):
     [
         ("127.0.0.1:8000", "http://127.0.0.1:8000/", True),
         ("127.0.0.1:8000", "http://127.0.0.1:8001/", False),
-        ("127.0.0.1", "http://127.0.0.1/", False),
         ("Intranet:443 , 127.0.0.1:80", "http://127.0.0.1/", True),
         ("[::1]:8000", "http://[::1]:8000/", True),
         ("127.0.0.1:8000", "http://127.1:8000/", False),
@@ -183,20 +183,30 @@ def test_a_public_name_gives_all_its_addresses(internet):
 )
 def test_the_operator_lets_a_host_and_port_through(allowance, url, is_allowed, monkeypatch):
     monkeypatch.setenv("AGENTKIT_FETCH_ALLOW", allowance)
+    hosts = settings().hosts
     if is_allowed:
-        assert endpoints(read_url(url), timeout=5)
+        assert find_endpoints(parse_url(url), timeout=5, hosts=hosts)
     else:
         with pytest.raises(ToolError, match="not allowed in AGENTKIT_FETCH_ALLOW"):
-            endpoints(read_url(url), timeout=5)
+            find_endpoints(parse_url(url), timeout=5, hosts=hosts)
 
 
-def test_an_unknown_name_is_said(internet):
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.7.7.7", "fd00::7"])
+def test_a_refusal_does_not_reveal_the_address_of_an_internal_name(address, internet):
+    internet.names["wiki.corp.example"] = [[address]]
+    with pytest.raises(ToolError) as error:
+        find_endpoints(parse_url("http://wiki.corp.example/"), timeout=5)
+    assert "wiki.corp.example is not on the public internet" in str(error.value)
+    assert address not in repr(error.value) + repr(error.value.__cause__) + repr(error.value.__context__)
+
+
+def test_an_unknown_name_is_reported(internet):
     internet.names["nowhere.example"] = [[]]
     with pytest.raises(ToolError, match=r"The host nowhere\.example could not be found\."):
-        endpoints(read_url("http://nowhere.example/"), timeout=5)
+        find_endpoints(parse_url("http://nowhere.example/"), timeout=5)
 
 
-def test_a_lookup_that_hangs_is_not_waited_for(monkeypatch):
+def test_a_lookup_that_hangs_is_abandoned(monkeypatch):
     release = threading.Event()
 
     def look_up(*args, **kwargs):
@@ -206,6 +216,6 @@ def test_a_lookup_that_hangs_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     began = time.monotonic()
     with pytest.raises(TimeoutError):
-        endpoints(read_url("http://slow.example/"), timeout=0.1)
+        find_endpoints(parse_url("http://slow.example/"), timeout=0.1)
     assert time.monotonic() - began < 8
     release.set()

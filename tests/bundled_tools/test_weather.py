@@ -59,14 +59,14 @@ def parameters(server, number):
     return {name: value for name, [value] in parse_qs(server.requests[number][0].partition("?")[2]).items()}
 
 
-def test_the_weather_says_itself_in_one_line(open_meteo):
+def test_the_weather_is_one_line_of_text(open_meteo):
     assert str(get_weather("Kolkata")) == (
         "Kolkata, West Bengal, India, 2025-11-21 06:45 (Asia/Kolkata): partly cloudy, 25.9 °C (feels like 27 °C), "
         "humidity 60 %, precipitation 0 mm, wind 8.9 km/h from NW (310°)"
     )
 
 
-def test_imperial_units_are_asked_for_and_said(open_meteo):
+def test_imperial_units_are_requested_and_shown(open_meteo):
     found = get_weather("Kolkata", "imperial")
     asked = parameters(open_meteo, 1)
     assert (asked["temperature_unit"], asked["wind_speed_unit"], asked["precipitation_unit"]) == (
@@ -180,7 +180,7 @@ def test_a_refusal_is_passed_on_with_its_reason(open_meteo, status, body, messag
 
 def test_a_hung_server_is_a_timeout(open_meteo, monkeypatch):
     open_meteo.hang("/search")
-    monkeypatch.setattr(weather, "TIMEOUT", 0.1)
+    monkeypatch.setattr(weather, "MAX_REQUEST_SECONDS", 0.1)
     with pytest.raises(ToolError) as error:
         get_weather("Kolkata")
     assert str(error.value) == "127.0.0.1 did not answer within 0.1 seconds."
@@ -188,7 +188,7 @@ def test_a_hung_server_is_a_timeout(open_meteo, monkeypatch):
 
 def test_a_reply_that_drips_is_a_timeout(open_meteo, monkeypatch):
     open_meteo.hang("/search", first=b"HTTP/1.0 200 OK\r\n\r\n", then=b" ")
-    monkeypatch.setattr(weather, "TIMEOUT", 0.3)
+    monkeypatch.setattr(weather, "MAX_REQUEST_SECONDS", 0.3)
     began = time.monotonic()
     with pytest.raises(ToolError, match=r"did not answer within 0\.3 seconds"):
         get_weather("Kolkata")

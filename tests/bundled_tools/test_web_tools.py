@@ -9,7 +9,6 @@ from ddgs.http_client import HttpClient
 
 import agentkit_tools.web as web
 from agentkit import ToolError
-from agentkit_tools import download as download_module
 from agentkit_tools import fetch_page, search_text
 
 
@@ -64,7 +63,7 @@ def test_no_results_are_an_empty_list(engines):
 
 
 @pytest.mark.parametrize(
-    ("failure", "said"),
+    ("failure", "message"),
     [
         (TimeoutException("operation timed out"), "The search engines did not answer in time."),
         (
@@ -74,27 +73,27 @@ def test_no_results_are_an_empty_list(engines):
         (DDGSException("Document is empty"), "The search engines gave no usable answer."),
     ],
 )
-def test_a_search_that_fails_says_so_briefly(engines, failure, said):
+def test_a_search_that_fails_says_so_briefly(engines, failure, message):
     engines.reply = failure
     with pytest.raises(ToolError) as error:
         search_text("cats")
-    assert str(error.value) == said
+    assert str(error.value) == message
 
 
-def test_a_rate_limit_is_said(engines, monkeypatch):
+def test_a_rate_limit_is_reported(engines, monkeypatch):
     monkeypatch.setattr("ddgs.DDGS.text", lambda *args, **settings: (_ for _ in ()).throw(RatelimitException("202")))
     with pytest.raises(ToolError, match="no more requests for now"):
         search_text("cats")
 
 
 @pytest.mark.parametrize("query", ["", " \n"])
-def test_an_empty_query_asks_nobody(engines, query):
+def test_an_empty_query_is_not_sent(engines, query):
     with pytest.raises(ToolError, match="The query is empty"):
         search_text(query)
     assert engines.asked == []
 
 
-def test_a_long_query_asks_nobody(engines):
+def test_a_long_query_is_not_sent(engines):
     with pytest.raises(ToolError, match="The query is too long: 600 characters, at most 500"):
         search_text("x" * 600)
     assert engines.asked == []
@@ -102,7 +101,7 @@ def test_a_long_query_asks_nobody(engines):
 
 def test_a_search_has_one_time_limit(monkeypatch):
     release = threading.Event()
-    monkeypatch.setattr(web, "SEARCH_LIMIT", 0.1)
+    monkeypatch.setattr(web, "MAX_SEARCH_SECONDS", 0.1)
     monkeypatch.setattr("ddgs.DDGS.text", lambda *args, **settings: release.wait(10))
     began = time.monotonic()
     with pytest.raises(ToolError, match="did not answer in time"):
@@ -173,7 +172,7 @@ def test_the_charset_is_found(allowed, body, content_type):
 
 
 @pytest.mark.parametrize("charset", ["punycode", "idna", "unicode_escape", "undefined", "rot13", "zlib", "x" * 500])
-def test_a_charset_that_is_none_is_taken_for_utf_8_at_once(allowed, charset):
+def test_an_unknown_charset_is_read_as_utf_8_at_once(allowed, charset):
     allowed.answer("/", "é" * 200_000 + "-" + "a" * 200_000, Content_Type=f"text/plain; charset={charset}")
     began = time.monotonic()
     assert fetch_page(allowed.url).startswith("ééé")
@@ -192,9 +191,8 @@ def test_a_long_page_is_cut_and_says_so(allowed):
     assert fetch_page(allowed.url, max_characters=30_000) == "x" * 30_000
 
 
-def test_a_page_longer_than_what_is_read_says_so(allowed, monkeypatch):
-    monkeypatch.setattr(download_module, "SIZE_LIMIT", 1000)
-    monkeypatch.setattr(web, "SIZE_LIMIT", 1000)
+def test_a_page_longer_than_the_size_limit_has_a_note(allowed, monkeypatch):
+    monkeypatch.setenv("AGENTKIT_FETCH_MAX_BYTES", "1000")
     allowed.answer("/", "x" * 5000, Content_Type="text/plain")
     assert fetch_page(allowed.url) == "x" * 1000 + "\n\n[1,000 of 1,000 characters of the first 1,000 bytes]"
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from .calculator import calculate
 from .clock import current_time, days_between, shift_date
+from .fetch_settings import FetchSettings, settings
 from .weather import get_weather
 from .web import fetch_page, search_text
 
@@ -24,11 +25,13 @@ ALL_TOOLS: tuple[Callable[..., Any], ...] = (
 
 __all__ = [
     "ALL_TOOLS",
+    "FetchSettings",
     "calculate",
     "current_time",
     "days_between",
     "fetch_page",
     "get_weather",
     "search_text",
+    "settings",
     "shift_date",
 ]

@@ -1,7 +1,7 @@
 """Arithmetic for a model: mathematics, never Python.
 
-The tree that Python's parser makes of the expression is walked with a list of what is allowed; nothing is evaluated by
-Python itself, and the size of every number on the way is bounded.
+Python's parser makes a tree from the expression, and only listed kinds of nodes are accepted. Python itself evaluates
+nothing, and the size of every intermediate number is limited.
 """
 
 import ast
@@ -13,20 +13,19 @@ from typing import TypeAlias
 
 from agentkit import ToolError
 
-from .expression import Token, python_tokens
-from .marks import marked
+from .declarations import declare
+from .expression import Token, parse_tokens
 
 Number: TypeAlias = int | float
 
-MAX_LENGTH = 1000
-"""Characters of an expression."""
+MAX_EXPRESSION_CHARS = 1000
 MAX_DEPTH = 200
-"""Operations within operations."""
+"""Nesting of operations."""
 MAX_DIGITS = 1000
-"""Digits of a whole number, also on the way to the result."""
+"""Digits of an integer, intermediate results included."""
 
 
-@marked(effect="read")
+@declare(effect="read")
 def calculate(expression: str) -> float | int:
     """Calculate an arithmetic expression.
 
@@ -38,18 +37,19 @@ def calculate(expression: str) -> float | int:
         expression: For example "(1,250 - 17.5) * 3^2". Inside a function's parentheses commas separate arguments.
 
     Returns:
-        An int where all steps are whole numbers, otherwise a float, rounded to 15 significant digits.
+        An int if all intermediate results are integers, otherwise a float, rounded to 15 significant digits.
 
     Raises:
-        ToolError: The expression cannot be read, divides by zero, has no real result or is too large; says where.
+        ToolError: The expression cannot be parsed, divides by zero, has no real result or is too large. The message
+            contains the position.
     """
-    if len(expression) > MAX_LENGTH:
-        raise ToolError(f"The expression is too long: {len(expression)} characters, at most {MAX_LENGTH}.")
-    tokens = python_tokens(expression)
+    if len(expression) > MAX_EXPRESSION_CHARS:
+        raise ToolError(f"The expression is too long: {len(expression)} characters, at most {MAX_EXPRESSION_CHARS}.")
+    tokens = parse_tokens(expression)
     if not tokens:
         raise ToolError('The expression is empty. Write for example "2 * (3 + 4)".')
     try:
-        result = _Calculation(expression, tokens).result()
+        result = _Calculation(expression, tokens).evaluate()
     except (MemoryError, RecursionError):
         raise ToolError("The expression is nested too deeply.") from None
     return float(f"{result:.15g}") if isinstance(result, float) else result
@@ -70,7 +70,7 @@ def _factorial(number: Number) -> int:
 
 
 def _power(base: Number, exponent: Number) -> Number:
-    """`base ** exponent`, refused before it is computed when the result would be too large."""
+    """Return `base ** exponent`; raise OverflowError before a computation whose result would be too large."""
     whole = isinstance(base, int) and isinstance(exponent, int)
     if whole and abs(base) > 1 and exponent > 0 and exponent * math.log10(abs(base)) > MAX_DIGITS:
         raise OverflowError
@@ -119,7 +119,7 @@ FUNCTIONS: Mapping[str, Callable[..., Number]] = {
 
 
 class _Calculation:
-    """The walk over one expression; it knows where each of its tokens stands in the model's own text."""
+    """The evaluation of one expression, with the position of each token in the model's text."""
 
     def __init__(self, expression: str, tokens: Sequence[Token]) -> None:
         self.expression = expression
@@ -128,36 +128,38 @@ class _Calculation:
         for token in tokens:
             self.columns.append(self.columns[-1] + len(token.text) + 1)
 
-    def result(self) -> Number:
+    def evaluate(self) -> Number:
         try:
             tree = ast.parse(" ".join(token.text for token in self.tokens), mode="eval")
         except SyntaxError as error:
-            raise self.fault("Cannot read the expression", (error.offset or 1) - 1) from None
-        return self.value(tree.body, 0)
+            raise self.make_error("Cannot parse the expression", (error.offset or 1) - 1) from None
+        return self.evaluate_node(tree.body, 0)
 
-    def fault(self, message: str, column: int) -> ToolError:
-        """An error with its place in the model's own text; `column` counts in the text for the parser."""
+    def make_error(self, message: str, column: int) -> ToolError:
+        """Return an error with its position in the model's text; `column` is the position in the parsed text."""
         index = min(bisect_right(self.columns, column), len(self.tokens)) - 1
         place = self.tokens[index].place
         return ToolError(f"{message}, at character {place + 1}: {self.expression[place : place + 20]!r}.")
 
-    def value(self, node: ast.expr, depth: int) -> Number:
-        """The value of one node, checked to be a real number of bounded size."""
+    def evaluate_node(self, node: ast.expr, depth: int) -> Number:
+        """Return the value of one node, a real number of limited size."""
         if depth > MAX_DEPTH:
             raise RecursionError
         try:
             value = self.compute(node, depth + 1)
             if isinstance(value, complex):
                 raise ValueError
-            if not (math.isfinite(value) if isinstance(value, float) else _digits(value) <= MAX_DIGITS):
+            if not (math.isfinite(value) if isinstance(value, float) else _count_digits(value) <= MAX_DIGITS):
                 raise OverflowError
         except ZeroDivisionError:
             divisor = node.right if isinstance(node, ast.BinOp) else node
-            raise self.fault("Division by zero", divisor.col_offset) from None
+            raise self.make_error("Division by zero", divisor.col_offset) from None
         except OverflowError:
-            raise self.fault(f"Too large (over {MAX_DIGITS} digits, or a float over 1e308)", node.col_offset) from None
+            raise self.make_error(
+                f"Too large (over {MAX_DIGITS} digits, or a float over 1e308)", node.col_offset
+            ) from None
         except (ValueError, TypeError):
-            raise self.fault("This has no real number as its result", node.col_offset) from None
+            raise self.make_error("This has no real number as its result", node.col_offset) from None
         return value
 
     def compute(self, node: ast.expr, depth: int) -> Number:
@@ -167,33 +169,33 @@ class _Calculation:
             case ast.Name(id=name) if name.lower() in CONSTANTS:
                 return CONSTANTS[name.lower()]
             case ast.UnaryOp(op=op, operand=operand) if type(op) in OPERATORS:
-                return OPERATORS[type(op)](self.value(operand, depth))
+                return OPERATORS[type(op)](self.evaluate_node(operand, depth))
             case ast.Subscript(value=percentage):  # a percentage, see expression.py
-                return self.value(percentage, depth) / 100
+                return self.evaluate_node(percentage, depth) / 100
             case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=ast.Subscript() as right):
-                whole = self.value(left, depth)
-                return OPERATORS[type(op)](whole, whole * self.value(right, depth))
+                whole = self.evaluate_node(left, depth)
+                return OPERATORS[type(op)](whole, whole * self.evaluate_node(right, depth))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
-                return OPERATORS[type(op)](self.value(left, depth), self.value(right, depth))
+                return OPERATORS[type(op)](self.evaluate_node(left, depth), self.evaluate_node(right, depth))
             case ast.Call(func=ast.Name(id=name), args=arguments) if name.lower() in FUNCTIONS:
-                return FUNCTIONS[name.lower()](*[self.value(argument, depth) for argument in arguments])
-        raise self.fault(_refusal(node), node.col_offset)
+                return FUNCTIONS[name.lower()](*[self.evaluate_node(argument, depth) for argument in arguments])
+        raise self.make_error(_explain_refusal(node), node.col_offset)
 
 
-def _refusal(node: ast.expr) -> str:
-    """Why a node is not arithmetic, and what to write."""
+def _explain_refusal(node: ast.expr) -> str:
+    """Return why a node is not arithmetic, and what to write instead."""
     match node:
         case ast.Call(func=ast.Name(id=name)):
-            return f"There is no function {name!r}, only {', '.join(FUNCTIONS)}"
+            return f"Unknown function {name!r}; the functions are {', '.join(FUNCTIONS)}"
         case ast.Call():
             return 'Write the multiplication sign, as in "2 * (3 + 4)"'
         case ast.Name(id=name):
-            return f"There is no constant {name!r}, only {', '.join(CONSTANTS)}"
+            return f"Unknown constant {name!r}; the constants are {', '.join(CONSTANTS)}"
         case ast.Tuple():
             return 'A comma belongs between thousands ("1,000") or between arguments'
-    return "Only arithmetic is possible"
+    return "Only arithmetic is supported"
 
 
-def _digits(number: int) -> int:
-    """How many decimal digits a whole number has, give or take one, without writing it out."""
+def _count_digits(number: int) -> int:
+    """Return the number of decimal digits of an integer, off by one at most, without formatting the integer."""
     return int(number.bit_length() * math.log10(2)) + 1

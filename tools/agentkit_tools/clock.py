@@ -1,4 +1,4 @@
-"""What time it is somewhere, and arithmetic with calendar dates, which models do badly by themselves."""
+"""The time in a zone, and arithmetic with calendar dates, which models do badly by themselves."""
 
 import calendar
 import datetime
@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from agentkit import ToolError
 
-from .marks import marked
+from .declarations import declare
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +35,26 @@ class Day:
         return f"{self.date} ({self.weekday})"
 
 
-@marked(effect="read")
+@declare(effect="read")
 def current_time(timezone: str = "UTC") -> LocalTime:
-    """Tell the current date, time and weekday in a time zone.
+    """Get the current date, time and weekday in a time zone.
 
     Args:
-        timezone: An IANA name such as "Europe/Paris", or a city that has a zone of its own, such as "Tokyo".
+        timezone: An IANA name such as "Europe/Paris", or a city with its own zone, such as "Tokyo".
 
     Returns:
         The local time with its offset from UTC, the weekday and the zone's name.
 
     Raises:
-        ToolError: No zone has this name, or several do; the names that come close are given.
+        ToolError: No zone has this name, or several have it. The message lists similar names.
     """
-    name = _zone_name(timezone)
+    name = _find_zone(timezone)
     zone = datetime.UTC if name == "UTC" else ZoneInfo(name)
-    moment = _now(zone)
-    return LocalTime(moment.isoformat(timespec="seconds"), _weekday(moment), name)
+    moment = _read_clock(zone)
+    return LocalTime(moment.isoformat(timespec="seconds"), _name_weekday(moment), name)
 
 
-@marked(effect="read")
+@declare(effect="read")
 def shift_date(date: str, days: int = 0, weeks: int = 0, months: int = 0, years: int = 0) -> Day:
     """Add a span of time to a date, or subtract it with negative numbers.
 
@@ -72,20 +72,20 @@ def shift_date(date: str, days: int = 0, weeks: int = 0, months: int = 0, years:
         The new date and its weekday.
 
     Raises:
-        ToolError: The date cannot be read, or the result lies outside the years 1 to 9999.
+        ToolError: The date is invalid, or the result is outside the years 1 to 9999.
     """
-    start = _date(date)
+    start = _parse_date(date)
     month = start.year * 12 + start.month - 1 + years * 12 + months
     try:
         first = start.replace(year=month // 12, month=month % 12 + 1, day=1)
         last_day = calendar.monthrange(first.year, first.month)[1]
         result = first.replace(day=min(start.day, last_day)) + datetime.timedelta(days=days, weeks=weeks)
     except (ValueError, OverflowError):
-        raise ToolError("The result lies outside the years 1 to 9999.") from None
-    return Day(result.isoformat(), _weekday(result))
+        raise ToolError("The result is outside the years 1 to 9999.") from None
+    return Day(result.isoformat(), _name_weekday(result))
 
 
-@marked(effect="read")
+@declare(effect="read")
 def days_between(start: str, end: str) -> int:
     """Count the days from one date to another.
 
@@ -97,25 +97,25 @@ def days_between(start: str, end: str) -> int:
         The number of days: 1 from a day to the next, negative when the end comes before the start.
 
     Raises:
-        ToolError: A date cannot be read.
+        ToolError: A date is invalid.
     """
-    return (_date(end) - _date(start)).days
+    return (_parse_date(end) - _parse_date(start)).days
 
 
-def _now(zone: datetime.tzinfo | None = None) -> datetime.datetime:
-    """The time in `zone`, or in the zone of this computer."""
+def _read_clock(zone: datetime.tzinfo | None = None) -> datetime.datetime:
+    """Return the time in `zone`, or in the zone of this computer."""
     return datetime.datetime.now(zone)
 
 
-def _weekday(day: datetime.date) -> str:
+def _name_weekday(day: datetime.date) -> str:
     names = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-    return names[day.weekday()]  # not strftime, which speaks the language of the machine
+    return names[day.weekday()]  # strftime would use the language of the machine
 
 
-def _date(text: str) -> datetime.date:
-    """An ISO date; "today" is today on this computer."""
+def _parse_date(text: str) -> datetime.date:
+    """Parse an ISO date; "today" is today on this computer."""
     if text.strip().lower() == "today":
-        return _now().date()
+        return _read_clock().date()
     try:
         return datetime.date.fromisoformat(text.strip())
     except ValueError:
@@ -123,35 +123,37 @@ def _date(text: str) -> datetime.date:
 
 
 @cache
-def _zones() -> dict[str, list[str]]:
-    """What people call a zone (its full name, its city; lower case, with spaces) -> the IANA names that fit, the
-    preferred one last: of two links to one zone, the longer name is nearly always the one in use."""
+def _index_zones() -> dict[str, list[str]]:
+    """Map the names of zones (full name and city; lower case, with spaces) to the matching IANA names.
+
+    The preferred name is last: of two links to one zone, the longer name is nearly always the one in use.
+    """
     zones: dict[str, list[str]] = {}
     for name in sorted(available_timezones(), key=lambda name: (len(name), name)):
-        for called in {_plain(name), _plain(name.rpartition("/")[2])}:
+        for called in {_normalize(name), _normalize(name.rpartition("/")[2])}:
             zones.setdefault(called, []).append(name)
     return zones
 
 
-def _plain(name: str) -> str:
+def _normalize(name: str) -> str:
     return " ".join(name.replace("_", " ").lower().split())
 
 
-def _zone_name(timezone: str) -> str:
-    """The IANA name of the one zone that is called `timezone`."""
-    wanted = _plain(timezone)
+def _find_zone(timezone: str) -> str:
+    """Return the IANA name of the one zone that is called `timezone`."""
+    wanted = _normalize(timezone)
     if wanted in ("utc", "etc/utc", "z"):
         return "UTC"
     if not wanted:
         raise ToolError('The time zone is empty. Write an IANA name such as "Europe/Paris", or a city such as "Tokyo".')
-    zones = _zones()
+    zones = _index_zones()
     if not zones:
-        raise ToolError("This computer has no time zone data, only UTC is known (pip install tzdata).")
+        raise ToolError("This computer has no time zone data, only UTC is available (pip install tzdata).")
     names = zones.get(wanted, [])
     for name in names:
-        if _plain(name) == wanted:
+        if _normalize(name) == wanted:
             return name
-    if len({_now(ZoneInfo(name)).utcoffset() for name in names}) == 1:
+    if len({_read_clock(ZoneInfo(name)).utcoffset() for name in names}) == 1:
         return names[-1]
     if names:
         raise ToolError(f"Several time zones are called {timezone!r}: {', '.join(sorted(names))}.")

@@ -1,9 +1,9 @@
-"""A guarded GET request: public addresses only, redirects followed by hand, bounded in time and size.
+"""A guarded GET request: public addresses only, redirects checked one by one, limited in time and size.
 
-It is made with `http.client` over a socket of our own, because three things must hold that no HTTP library offers
-together: the connection goes to the address that was checked, while the certificate and the `Host` header keep the
-name; one time limit covers everything from the lookup to the last byte; and a proxy from the environment is *not* used,
-since it would look the name up by itself.
+It uses `http.client` over its own socket, because no HTTP library offers these three properties together. The
+connection goes to the checked address, while the certificate and the `Host` header use the name. One time limit covers
+everything from the lookup to the last byte. A proxy from the environment is *not* used, because it would resolve the
+name itself.
 """
 
 import io
@@ -20,51 +20,56 @@ from urllib.parse import urljoin
 
 from agentkit import ToolError
 
-from .guard import Target, clipped, endpoints, read_url
+from .addresses import Target, find_endpoints, parse_url, truncate
+from .fetch_settings import FetchSettings
 
-TIME_LIMIT = 20.0
-"""Seconds for one download: lookups, redirects and body together."""
-CONNECT_LIMIT = 5.0
-"""Seconds for one of a host's several addresses."""
-SIZE_LIMIT = 5_000_000
-"""Bytes of a body, as it is sent and after decompression; the rest is not read."""
+MAX_CONNECT_SECONDS = 5.0
+"""Time for one of a host's several addresses."""
 MAX_REDIRECTS = 5
-
-_PIECE = 65_536
+CHUNK_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """What a URL was answered with: the media type in lower case, the charset if one was named, the decoded body."""
+    """The content of a URL: the media type in lower case, the charset if one was named, the decoded body."""
 
     url: str
     media_type: str
     charset: str | None
     body: bytes
     is_cut: bool
-    """Whether the body was longer than `SIZE_LIMIT`."""
+    """Whether the body was longer than the limit."""
 
 
 class Deadline:
-    """The moment at which a download must be over."""
+    """The time limit of a download, and the shorter one for a single answer of the server."""
 
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
+    def __init__(self, limits: FetchSettings) -> None:
+        self.limits = limits
+        self._end = time.monotonic() + limits.seconds
 
-    def left(self) -> float:
-        """The seconds that are left.
+    @property
+    def is_over(self) -> bool:
+        """Whether the download has used its time."""
+        return time.monotonic() >= self._end
+
+    def wait_seconds(self, max_seconds: float | None = None) -> float:
+        """Return how long the next operation may wait.
+
+        Args:
+            max_seconds: The limit of the operation itself; `idle_seconds` of the settings if None.
 
         Raises:
-            TimeoutError: There are none.
+            TimeoutError: The download has used its time.
         """
         seconds = self._end - time.monotonic()
         if seconds <= 0:
             raise TimeoutError
-        return seconds
+        return min(seconds, self.limits.idle_seconds, max_seconds or seconds)
 
 
-class _Wire(io.RawIOBase):
-    """What `HTTPResponse` needs of a socket: reading, with a deadline that holds however slowly the bytes drip."""
+class _TimedSocket(io.RawIOBase):
+    """The part of a socket that `HTTPResponse` needs, with a deadline for each read."""
 
     def __init__(self, connection: socket.socket, deadline: Deadline) -> None:
         self._connection = connection
@@ -77,19 +82,23 @@ class _Wire(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        self._connection.settimeout(self._deadline.left())
+        self._connection.settimeout(self._deadline.wait_seconds())
         return self._connection.recv_into(buffer)
 
 
-def download(url: str) -> Download:
-    """Fetch `url`, following at most five redirects.
+def download(url: str, limits: FetchSettings | None = None) -> Download:
+    """Fetch a URL, following at most five redirects.
+
+    Args:
+        url: An http or https URL.
+        limits: Time, size and allowed hosts; the defaults if None.
 
     Raises:
-        ToolError: The URL or one it leads to is not allowed, cannot be reached, or is answered with an error; too many
-            redirects; longer than `TIME_LIMIT` seconds.
+        ToolError: The URL, or one that it redirects to, is not allowed, cannot be reached, or is answered with an
+            error. Also: too many redirects, too slow, or no byte for `idle_seconds`.
     """
-    deadline = Deadline(TIME_LIMIT)
-    target = read_url(url)
+    limits = limits or FetchSettings()
+    deadline, target = Deadline(limits), parse_url(url)
     try:
         for _ in range(MAX_REDIRECTS + 1):
             answer = _get(target, deadline)
@@ -97,62 +106,67 @@ def download(url: str) -> Download:
                 return answer
             target = answer
     except TimeoutError:
-        raise ToolError(f"{target.host} took longer than {TIME_LIMIT:g} seconds.") from None
+        if deadline.is_over:
+            raise ToolError(f"{target.host} took longer than {limits.seconds:g} seconds.") from None
+        raise ToolError(f"{target.host} sent nothing for {limits.idle_seconds:g} seconds.") from None
     except (OSError, HTTPException, zlib.error) as error:
-        raise ToolError(f"{target.host} could not be read: {_reason(error)}.") from error
-    raise ToolError(f"{clipped(url)} leads through more than {MAX_REDIRECTS} redirects.")
+        raise ToolError(f"{target.host} could not be read: {_describe_error(error)}.") from error
+    raise ToolError(f"{truncate(url)} leads through more than {MAX_REDIRECTS} redirects.")
 
 
 def _get(target: Target, deadline: Deadline) -> Download | Target:
-    """One request: the download, or where it is redirected to."""
+    """Make one request, and return the download or the target of a redirect."""
     with closing(_connect(target, deadline)) as connection:
-        connection.settimeout(deadline.left())
-        connection.sendall(_request(target))
-        with closing(HTTPResponse(cast(socket.socket, _Wire(connection, deadline)), method="GET")) as response:
+        connection.settimeout(deadline.wait_seconds())
+        connection.sendall(_build_request(target))
+        with closing(HTTPResponse(cast(socket.socket, _TimedSocket(connection, deadline)), method="GET")) as response:
             response.begin()
             location = response.getheader("Location")
             if response.status in (301, 302, 303, 307, 308) and location:
-                return _redirection(target, location)
+                return _parse_location(target, location)
             if not 200 <= response.status < 300:
-                raise ToolError(f"{clipped(target.url)} answered {_words(response.status)}.")
-            body, is_cut = _body(response)
+                raise ToolError(f"{truncate(target.url)} answered {_describe_status(response.status)}.")
+            body, is_cut = _read_body(response, deadline.limits.max_bytes)
             media_type, charset = response.headers.get_content_type(), response.headers.get_content_charset()
-            named = "Content-Type" in response.headers
-            return Download(target.url, media_type if named else "", charset, body, is_cut)
+            has_type = "Content-Type" in response.headers
+            return Download(target.url, media_type if has_type else "", charset, body, is_cut)
 
 
 def _connect(target: Target, deadline: Deadline) -> socket.socket:
-    """A connection to the first of the checked addresses that takes one."""
+    """Connect to the first checked address that accepts."""
     failure: OSError = OSError("the host has no address")
-    for endpoint in endpoints(target, deadline.left()):
+    for endpoint in find_endpoints(target, deadline.wait_seconds(), deadline.limits.hosts):
         connection = socket.socket(endpoint.family, socket.SOCK_STREAM)
-        connection.settimeout(min(CONNECT_LIMIT, deadline.left()))
+        connection.settimeout(deadline.wait_seconds(MAX_CONNECT_SECONDS))
         try:
             connection.connect(endpoint.address)
         except OSError as error:
             connection.close()
             failure = error
             continue
-        return _encrypted(connection, target.host) if target.scheme == "https" else connection
-    deadline.left()
-    raise ConnectionError(_reason(failure)) from failure
+        return _encrypt(connection, target.host, deadline) if target.scheme == "https" else connection
+    deadline.wait_seconds()
+    raise ConnectionError(_describe_error(failure)) from failure
 
 
-def _encrypted(connection: socket.socket, host: str) -> socket.socket:
-    """The same connection under TLS, its certificate checked against the system's authorities and certifi's."""
+def _encrypt(connection: socket.socket, host: str, deadline: Deadline) -> socket.socket:
+    """Start TLS, and check the certificate against the authorities of the system and of certifi."""
     context = ssl.create_default_context()
-    with suppress(ImportError):  # comes with requests; some systems have no authorities that Python finds
+    with suppress(ImportError):  # a dependency of requests; Python finds no authorities on some systems
         import certifi
 
         context.load_verify_locations(certifi.where())
     try:
+        connection.settimeout(deadline.wait_seconds())
         return context.wrap_socket(connection, server_hostname=host)
-    except OSError:
+    except OSError as error:
         connection.close()
+        if isinstance(error, TimeoutError) and not deadline.is_over:
+            raise ConnectionError("the TLS handshake took too long") from None
         raise
 
 
-def _request(target: Target) -> bytes:
+def _build_request(target: Target) -> bytes:
     lines = (
         f"GET {target.path} HTTP/1.1",
         f"Host: {target.authority}",
@@ -164,39 +178,39 @@ def _request(target: Target) -> bytes:
     return "\r\n".join((*lines, "", "")).encode("ascii")
 
 
-def _redirection(target: Target, location: str) -> Target:
-    """The target of a `Location` header: relative to the one before, and often raw UTF-8 whatever RFC 9110 says."""
+def _parse_location(target: Target, location: str) -> Target:
+    """Return the target of a `Location` header, which is relative, and often raw UTF-8 contrary to RFC 9110."""
     try:
-        return read_url(urljoin(target.url, location.encode("latin-1").decode("utf-8", "replace")))
+        return parse_url(urljoin(target.url, location.encode("latin-1").decode("utf-8", "replace")))
     except ValueError:
-        raise ToolError(f"{clipped(target.url)} redirects to an invalid URL.") from None
+        raise ToolError(f"{truncate(target.url)} redirects to an invalid URL.") from None
 
 
-def _body(response: HTTPResponse) -> tuple[bytes, bool]:
-    """The decompressed body, read until it is over or longer than `SIZE_LIMIT`, and whether that cut it."""
+def _read_body(response: HTTPResponse, max_bytes: int) -> tuple[bytes, bool]:
+    """Return the decompressed body up to `max_bytes`, and whether it was longer."""
     encoding = response.getheader("Content-Encoding", "identity").lower()
     if encoding not in ("identity", "gzip", "x-gzip"):
-        raise ToolError(f"The page is compressed in a way that was not asked for: {clipped(encoding, 20)}.")
+        raise ToolError(f"The page is compressed in a way that was not requested: {truncate(encoding, 20)}.")
     gzip = None if encoding == "identity" else zlib.decompressobj(wbits=31)
     body, received = bytearray(), 0
-    while max(len(body), received) <= SIZE_LIMIT and (piece := response.read(_PIECE)):
-        received += len(piece)
-        body += gzip.decompress(piece, SIZE_LIMIT + 1) if gzip else piece
-        if gzip and gzip.eof:  # whatever follows would only be collected
+    while max(len(body), received) <= max_bytes and (chunk := response.read(CHUNK_BYTES)):
+        received += len(chunk)
+        body += gzip.decompress(chunk, max_bytes + 1) if gzip else chunk
+        if gzip and gzip.eof:  # later bytes are not part of the body
             break
-    return bytes(body[:SIZE_LIMIT]), max(len(body), received) > SIZE_LIMIT
+    return bytes(body[:max_bytes]), max(len(body), received) > max_bytes
 
 
-def _words(status: int) -> str:
-    """A status with the name that it has in RFC 9110, not with what the server calls it."""
+def _describe_status(status: int) -> str:
+    """Return a status with its name from RFC 9110, not with the server's reason phrase."""
     try:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
         return str(status)
 
 
-def _reason(error: Exception) -> str:
-    """What went wrong, in words for a reader: no class, no address of an object, no text that the server chose."""
+def _describe_error(error: Exception) -> str:
+    """Return the reason of a failure without class names, object addresses or text that the server chose."""
     match error:
         case ssl.SSLCertVerificationError():
             return f"its certificate is not valid: {error.verify_message}"

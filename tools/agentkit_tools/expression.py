@@ -1,4 +1,4 @@
-"""An expression as people write it -> the same in the notation of Python's parser."""
+"""Translate an expression from everyday notation to the notation of Python's parser."""
 
 import re
 from collections.abc import Sequence
@@ -17,35 +17,35 @@ TOKEN = re.compile(
 NUMBER = re.compile(rf"(?:[0-9]+\.?[0-9]*|\.[0-9]+){_EXPONENT}")
 IN_PYTHON = {"^": "**", "×": "*", "·": "*", "÷": "/", "−": "-"}
 PERCENT = "[0]"
-"""A percentage is written as a subscript: it follows its operand, binds tightest, and means nothing else here."""
+"""A percentage becomes a subscript, which follows its operand, binds tightest, and has no other meaning here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token, its kind in `TOKEN`, and at which character of the expression it begins (from 0)."""
+    """One token, its kind in `TOKEN`, and its position in the expression, from 0."""
 
     kind: str
     text: str
     place: int
 
 
-def python_tokens(expression: str) -> list[Token]:
-    """The tokens of `expression` in Python's notation: joined by spaces they can be parsed, once known to be harmless.
+def parse_tokens(expression: str) -> list[Token]:
+    """Return the tokens of `expression` in Python's notation; joined by spaces, Python can parse them.
 
     A comma between thousands is dropped, except inside a function's parentheses, where every comma separates arguments.
     `%` is a remainder when an operand follows (a number, a name, an opening parenthesis), and otherwise a percentage;
     "of" after a percentage multiplies.
 
     Raises:
-        ToolError: A character that no expression has, with its place.
+        ToolError: A character is not part of an expression; the message contains its position.
     """
     tokens = _split(expression)
-    return [Token(token.kind, _in_python(tokens, index), token.place) for index, token in enumerate(tokens)]
+    return [Token(token.kind, _translate(tokens, index), token.place) for index, token in enumerate(tokens)]
 
 
 def _split(expression: str) -> list[Token]:
     tokens: list[Token] = []
-    calls: list[bool] = []  # for each open parenthesis: does it, or one around it, hold a function's arguments
+    calls: list[bool] = []  # for each open parenthesis: whether it, or an outer one, encloses a function's arguments
     place = 0
     while place < len(expression):
         if expression[place].isspace():
@@ -55,7 +55,7 @@ def _split(expression: str) -> list[Token]:
         if match and match.lastgroup == "thousands" and calls and calls[-1]:
             match = NUMBER.match(expression, place)
         if match is None:
-            raise ToolError(f"{expression[place]!r} has no place in an expression, at character {place + 1}.")
+            raise ToolError(f"{expression[place]!r} is not part of an expression, at character {place + 1}.")
         token = Token(match.lastgroup or "number", match.group(), place)
         if token.text == "(":
             calls.append(bool(calls and calls[-1]) or bool(tokens and tokens[-1].kind == "name"))
@@ -66,7 +66,7 @@ def _split(expression: str) -> list[Token]:
     return tokens
 
 
-def _in_python(tokens: Sequence[Token], index: int) -> str:
+def _translate(tokens: Sequence[Token], index: int) -> str:
     token = tokens[index]
     if token.kind in ("number", "thousands"):
         return re.sub(r"^0+(?=[0-9])", "", token.text.replace(",", ""))

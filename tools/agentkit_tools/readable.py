@@ -1,10 +1,10 @@
-"""HTML -> the text that a reader sees: title, headings, paragraphs, lists and tables, without the page's machinery."""
+"""Extract the visible text of HTML: title, headings, paragraphs, lists and tables."""
 
 import re
 from html.parser import HTMLParser
 
 DROPPED = {"script", "style", "template", "noscript", "nav", "footer", "svg", "iframe", "object", "button", "select"}
-"""Elements that are left out with all they contain."""
+"""Elements that are skipped with their content."""
 LINES = {"br", "div", "dd", "dt", "figcaption", "hr", "li", "summary", "tr"}
 """Elements that begin and end a line."""
 BLOCKS = {
@@ -14,36 +14,44 @@ BLOCKS = {
 """Elements that have an empty line before and after them."""
 MARKS = {"li": "- ", **{f"h{level}": "#" * level + " " for level in range(1, 7)}}
 
-_PIECE = 65_536
-_LONGEST_TAG = 1_000_000
-"""Characters. The parser looks at an unfinished tag again with each piece: a page that ends none would take minutes."""
+CHUNK_CHARS = 65_536
+MAX_TAG_CHARS = 1_000_000
+"""The parser scans an unfinished tag again with each chunk; a page that never closes a tag would take minutes."""
 
 
-def readable_text(html: str) -> str:
-    """The text of an HTML page: the title first, headings marked with `#`, list items with `-`, cells parted by `|`."""
+def extract_text(html: str, max_tag_chars: int = MAX_TAG_CHARS) -> str:
+    """Return the text of an HTML page.
+
+    Args:
+        html: The page.
+        max_tag_chars: The length of an unfinished tag at which the parsing ends.
+
+    Returns:
+        The title first; headings begin with `#`, list items with `-`, and table cells are separated by `|`.
+    """
     html = html.replace("<![", "<!")  # html.parser raises AssertionError on an unknown marked section
     reader = _Reader()
-    for start in range(0, len(html), _PIECE):
-        reader.feed(html[start : start + _PIECE])
-        if len(reader.rawdata) > _LONGEST_TAG:
+    for start in range(0, len(html), CHUNK_CHARS):
+        reader.feed(html[start : start + CHUNK_CHARS])
+        if len(reader.rawdata) > max_tag_chars:
             break
-    if len(reader.rawdata) < _PIECE // 8:  # in a longer rest, `close` would look for the end of each tag at length
+    if len(reader.rawdata) < CHUNK_CHARS // 8:  # `close` would take long to find the end of each tag in a longer rest
         reader.close()
     return reader.text()
 
 
 class _Reader(HTMLParser):
-    """Collects the lines of a page."""
+    """Collect the lines of a page."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self._title: list[str] = []
         self._lines: list[str] = []
-        self._line: list[str] = []  # the pieces of the line that is being read
-        self._mark = ""  # what the next line begins with
-        self._dropped = ""  # the element that is being left out, and how many of its kind are open
+        self._line: list[str] = []  # the parts of the current line
+        self._mark = ""  # the prefix of the next line
+        self._dropped = ""  # the skipped element; `_depth` counts the open ones of its kind
         self._depth = 0
-        self._cells = 0  # of this row
+        self._cells = 0  # of the current row
         self._in_cell = self._in_pre = self._in_title = False
 
     def text(self) -> str:
@@ -63,12 +71,12 @@ class _Reader(HTMLParser):
             self._line.append(" | " if self._cells > 1 else " ")
             self._in_cell = True
         else:
-            self._part(tag)
+            self._separate(tag)
             self._mark = MARKS.get(tag, self._mark)
             self._in_pre = self._in_pre or tag == "pre"
 
     def handle_startendtag(self, tag: str, _attrs: object) -> None:
-        if tag not in DROPPED:  # <svg/> holds nothing; on HTML's own elements the slash means nothing
+        if tag not in DROPPED:  # <svg/> is empty; on HTML's own elements the slash has no meaning
             self.handle_starttag(tag, _attrs)
 
     def handle_endtag(self, tag: str) -> None:
@@ -80,7 +88,7 @@ class _Reader(HTMLParser):
         elif tag in ("td", "th"):
             self._in_cell = False
         else:
-            self._part(tag)
+            self._separate(tag)
             self._mark = "" if tag in MARKS else self._mark
             self._in_pre = self._in_pre and tag != "pre"
 
@@ -98,8 +106,8 @@ class _Reader(HTMLParser):
         else:
             self._line.append(data)
 
-    def _part(self, tag: str) -> None:
-        """Part what comes before a tag from what comes after it: an inline tag does not, and in a cell only some do."""
+    def _separate(self, tag: str) -> None:
+        """Separate the text before a tag from the text after it, unless the tag is inline or in a table cell."""
         if self._in_cell and tag in ("p", "div", "br"):
             self._line.append(" ")
         elif tag in LINES or tag in BLOCKS:

@@ -1,5 +1,8 @@
-"""The current weather, from Open-Meteo (https://open-meteo.com): no key; free for non-commercial use, 10,000 requests a
-day; the data is licensed CC BY 4.0 and must be attributed to Open-Meteo.com."""
+"""The current weather from Open-Meteo (https://open-meteo.com), without a key.
+
+The service is free for non-commercial use, 10,000 requests a day. The data is licensed CC BY 4.0 and must be attributed
+to Open-Meteo.com.
+"""
 
 import json
 import unicodedata
@@ -10,18 +13,18 @@ from urllib.parse import urlsplit
 
 from agentkit import ToolError
 
-from .marks import marked
-from .patience import within
+from .declarations import declare
+from .time_limit import run_within
 
 GEOCODING_URL = "https://geocoding-api.open-meteo.com/v1/search"
 FORECAST_URL = "https://api.open-meteo.com/v1/forecast"
-TIMEOUT = 10.0
-"""Seconds for one request, from the lookup of the name to the last byte of the reply."""
-MAX_REPLY = 200_000
-"""Bytes of a reply; some 10,000 are usual."""
-MAX_PLACE = 200
-MAX_SHOWN = 100
-"""Characters of a name or a reason that Open-Meteo gives."""
+MAX_REQUEST_SECONDS = 10.0
+"""Time for one request, from the lookup of the name to the last byte of the reply."""
+MAX_REPLY_BYTES = 200_000
+"""A reply has usually some 10,000 bytes."""
+MAX_PLACE_CHARS = 200
+MAX_SHOWN_CHARS = 100
+"""Length of a name or a reason from Open-Meteo."""
 
 Units = Literal["metric", "imperial"]
 
@@ -35,7 +38,7 @@ _PARAMETERS: Mapping[Units, dict[str, str]] = {
 }
 _SYMBOLS: Mapping[Units, tuple[str, str, str]] = {"metric": ("°C", "km/h", "mm"), "imperial": ("°F", "mph", "in")}
 _COUNTRIES = {"usa": "us", "u.s.": "us", "u.s.a.": "us", "uk": "gb", "u.k.": "gb", "great britain": "gb", "uae": "ae"}
-"""What people write for a country, where Open-Meteo knows only its name and its ISO 3166 code."""
+"""Common names of countries, for which Open-Meteo has only the full name and the ISO 3166 code."""
 
 WMO_CODES: Mapping[int, str] = {
     0: "clear sky",
@@ -67,7 +70,7 @@ WMO_CODES: Mapping[int, str] = {
     96: "thunderstorm with slight hail",
     99: "thunderstorm with heavy hail",
 }
-"""WMO weather interpretation codes, in the words of https://open-meteo.com/en/docs."""
+"""WMO weather interpretation codes, as documented at https://open-meteo.com/en/docs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,26 +99,26 @@ class Weather:
             f"{self.place}, {self.time.replace('T', ' ')} ({self.timezone}): {self.description}, "
             f"{self.temperature:g} {degrees} (feels like {self.apparent_temperature:g} {degrees}), "
             f"humidity {self.humidity:g} %, precipitation {self.precipitation:g} {depth}, "
-            f"wind {self.wind_speed:g} {speed} from {_compass(self.wind_direction)} ({self.wind_direction:g}°)"
+            f"wind {self.wind_speed:g} {speed} from {_name_direction(self.wind_direction)} ({self.wind_direction:g}°)"
         )
 
 
-@marked(effect="read")
+@declare(effect="read")
 def get_weather(place: str, units: Literal["metric", "imperial"] = "metric") -> Weather:
     """Get the current weather at a place.
 
     Args:
-        place: A city; after a comma its region or country, where several have this name: "Paris", "Paris, Texas".
+        place: A city, optionally with its region or country after a comma: "Paris", "Paris, Texas".
         units: "metric" (°C, km/h, mm) or "imperial" (°F, mph, inch).
 
     Returns:
-        The weather now, with the full name of the place that was found.
+        The current weather, with the full name of the place.
 
     Raises:
-        ToolError: No such place, or Open-Meteo cannot be reached or refuses.
+        ToolError: The place is unknown, or Open-Meteo cannot be reached or refuses the request.
     """
     found = _locate(place)
-    name = _full_name(found)
+    name = _format_name(found)
     where = {"latitude": found["latitude"], "longitude": found["longitude"], "timezone": "auto"}
     reply = _get_json(FORECAST_URL, where | {"current": ",".join(_CURRENT)} | _PARAMETERS[units])
     current = reply.get("current", {})
@@ -133,29 +136,29 @@ def get_weather(place: str, units: Literal["metric", "imperial"] = "metric") -> 
             wind_direction=float(current["wind_direction_10m"]),
             units=units,
         )
-    except (KeyError, TypeError, ValueError):  # a value is missing, null or no number
+    except (KeyError, TypeError, ValueError):  # a value is missing, null or not a number
         raise ToolError(f"Open-Meteo has no complete current weather for {name}.") from None
 
 
 def _locate(place: str) -> Mapping[str, Any]:
-    """The first (best known) place with this name that lies where the words after the comma say.
+    """Return the first (best known) place with this name whose region matches the words after the comma.
 
-    A qualifier in the name itself finds nothing at Open-Meteo ("Portland Oregon"), so they are compared here.
+    Open-Meteo finds nothing for a name with a qualifier ("Portland Oregon"), so the qualifiers are compared here.
     """
     name, *qualifiers = (part.strip() for part in place.split(","))
     if not name:
         raise ToolError('The place is empty. Write a city, for example "Kolkata" or "Paris, Texas".')
-    if len(place) > MAX_PLACE:
-        raise ToolError(f"The place is too long: {len(place):,} characters, at most {MAX_PLACE}.")
+    if len(place) > MAX_PLACE_CHARS:
+        raise ToolError(f"The place is too long: {len(place):,} characters, at most {MAX_PLACE_CHARS}.")
     parameters = {"name": name, "count": 10, "language": "en", "format": "json"}
     found = _get_json(GEOCODING_URL, parameters).get("results")
     results: list[dict[str, Any]] = [entry for entry in found if _is_place(entry)] if isinstance(found, list) else []
     if not results:
         raise ToolError(f"No place is called {name!r}. Write a city's name alone or with its region or country.")
     for result in results:
-        if all(_lies_in(result, qualifier) for qualifier in qualifiers if qualifier):
+        if all(_is_in(result, qualifier) for qualifier in qualifiers if qualifier):
             return result
-    known = dict.fromkeys(_full_name(result) for result in results)
+    known = dict.fromkeys(_format_name(result) for result in results)
     raise ToolError(f"No {name!r} is in {', '.join(qualifiers)!r}. Known are: {'; '.join(known)}.")
 
 
@@ -163,30 +166,34 @@ def _is_place(entry: Any) -> bool:
     return isinstance(entry, dict) and {"name", "latitude", "longitude"} <= entry.keys()
 
 
-def _full_name(result: Mapping[str, Any]) -> str:
-    """Name, region, country, as far as Open-Meteo gives them; a city state is named once."""
-    names = (str(result.get(key) or "")[:MAX_SHOWN] for key in ("name", "admin1", "country"))
+def _format_name(result: Mapping[str, Any]) -> str:
+    """Return name, region and country, as far as Open-Meteo has them, without repetition."""
+    names = (str(result.get(key) or "")[:MAX_SHOWN_CHARS] for key in ("name", "admin1", "country"))
     return ", ".join(dict.fromkeys(filter(None, names)))
 
 
-def _lies_in(result: Mapping[str, Any], qualifier: str) -> bool:
-    wanted = _plain(qualifier)
+def _is_in(result: Mapping[str, Any], qualifier: str) -> bool:
+    wanted = _normalize(qualifier)
     keys = ("country", "country_code", "admin1", "admin2", "admin3", "admin4")
-    return _COUNTRIES.get(wanted, wanted) in {_plain(str(result.get(key) or "")) for key in keys}
+    return _COUNTRIES.get(wanted, wanted) in {_normalize(str(result.get(key) or "")) for key in keys}
 
 
-def _plain(name: str) -> str:
-    """Without accents and case: "Île-de-France" -> "ile-de-france"."""
+def _normalize(name: str) -> str:
+    """Remove accents and case: "Île-de-France" -> "ile-de-france"."""
     letters = unicodedata.normalize("NFKD", name)
     return "".join(letter for letter in letters if not unicodedata.combining(letter)).strip().casefold()
 
 
-def _compass(degrees: float) -> str:
+def _name_direction(degrees: float) -> str:
     return ("N", "NE", "E", "SE", "S", "SW", "W", "NW")[round(degrees / 45) % 8]
 
 
 def _get_json(url: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """One GET request; the JSON object it is answered with, or an error with Open-Meteo's own reason."""
+    """Make one GET request and return its JSON object.
+
+    Raises:
+        ToolError: The request failed; the message contains Open-Meteo's reason, if it gave one.
+    """
     try:
         import requests
     except ImportError:
@@ -195,17 +202,19 @@ def _get_json(url: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
 
     def get() -> tuple[requests.Response, bytes]:
         body = bytearray()
-        with requests.get(url, params=parameters, timeout=TIMEOUT, stream=True, allow_redirects=False) as response:
-            for piece in response.iter_content(65_536):
-                body += piece
-                if len(body) > MAX_REPLY:
+        with requests.get(
+            url, params=parameters, timeout=MAX_REQUEST_SECONDS, stream=True, allow_redirects=False
+        ) as response:
+            for chunk in response.iter_content(65_536):
+                body += chunk
+                if len(body) > MAX_REPLY_BYTES:
                     return response, b""
         return response, bytes(body)
 
     try:
-        response, body = within(TIMEOUT, get)
+        response, body = run_within(MAX_REQUEST_SECONDS, get)
     except (requests.Timeout, TimeoutError) as error:
-        raise ToolError(f"{host} did not answer within {TIMEOUT:g} seconds.") from error
+        raise ToolError(f"{host} did not answer within {MAX_REQUEST_SECONDS:g} seconds.") from error
     except requests.RequestException as error:
         raise ToolError(f"{host} could not be reached.") from error
     try:
@@ -214,7 +223,7 @@ def _get_json(url: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         reply = None
     if not response.ok:
         reason = reply.get("reason") if isinstance(reply, dict) else None
-        shown = str(reason or response.reason)[:MAX_SHOWN]
+        shown = str(reason or response.reason)[:MAX_SHOWN_CHARS]
         raise ToolError(f"{host} refused the request ({response.status_code}): {shown}.")
     if not isinstance(reply, dict):
         raise ToolError(f"{host} did not answer with JSON.")

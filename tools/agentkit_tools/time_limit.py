@@ -1,4 +1,4 @@
-"""One time limit for work that cannot be interrupted."""
+"""A time limit for work that cannot be interrupted."""
 
 from collections.abc import Callable
 from contextvars import copy_context
@@ -9,11 +9,15 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def within(seconds: float, work: Callable[[], T]) -> T:
-    """What `work` returns or raises, in a thread of its own; the thread is left behind when it takes too long.
+def run_within(seconds: float, work: Callable[[], T]) -> T:
+    """Run `work` in a daemon thread, and return or raise its outcome.
+
+    Args:
+        seconds: The time limit. When it is over, the thread is abandoned.
+        work: A callable without arguments; it runs in a copy of the caller's context.
 
     Raises:
-        TimeoutError: `work` was not done in time.
+        TimeoutError: `work` did not finish in time.
     """
     outcome: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
     context = copy_context()
