@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from agentkit import ToolRegistry
@@ -30,7 +31,9 @@ class Ran:
         return [event.request for event in self.events if isinstance(event, ModelAsked)]
 
 
-def flow_of(model, *tools, answer=str, limits=None, max_steps=50, stream=False, history=None, inner=()) -> Flow[Any]:
+def flow_of(
+    model, *tools, answer=str, limits=None, max_steps=50, stream=False, history=None, inner=(), clock=monotonic
+) -> Flow[Any]:
     """The loop under its policies, those of `inner` the nearest to it."""
     policies = (
         *inner,
@@ -38,7 +41,7 @@ def flow_of(model, *tools, answer=str, limits=None, max_steps=50, stream=False, 
         detect_loops(),
         retry_incomplete_replies(),
         raise_refusals(),
-        limit(limits, max_steps),
+        limit(limits, max_steps, clock=clock),
     )
     registry = ToolRegistry(*tools, answer=make_answer_tool(answer))
     history = [user("go")] if history is None else history

@@ -1,8 +1,9 @@
-"""What a run may spend, and what it has spent; a run inside a tool of another one draws from both budgets."""
+"""The budget of a run: its limits and what it has used.  A run inside a tool draws from the enclosing budgets too."""
 
 import math
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -12,27 +13,30 @@ from ..core.messages import Usage
 from ..engine.model import Model, Request
 
 FINAL_REQUEST_SHARE = 0.2
-"""The part of `Limits.seconds` that is kept for the last request."""
+"""The share of `Limits.seconds` that is reserved for the final request."""
 
 FINAL_REQUEST_GROWTH = 1.5
-"""How much more than this request the last one may cost: it finds a longer conversation."""
+"""The cost of the final request as a multiple of the current one's: the conversation is longer then."""
 _LIMIT_TYPES = {"steps": int, "tokens": int, "seconds": int | float, "dollars": int | float, "tool_calls": int}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a run may take before it is asked for its answer; None is no limit.
-
-    Args:
-        steps: Model requests; without it, the agent's `max_steps`.
-        tokens: Tokens, in and out.
-        seconds: Time, the last request included: a fifth is kept for it.
-        dollars: Money, the last request included.  The most that a request can cost is set aside before it is made.
-        tool_calls: Calls of tools that are run.
-        unknown_price: What to do with `dollars` about a model whose price is not known: "refuse" to ask it, or "allow"
-            it and count only what its replies say that they cost.
+    """What a run may use before its final request; None is no limit.
 
     Tokens, dollars and tool calls of agents that run inside of tools count as well.
+
+    Args:
+        steps: Model requests; by default, the agent's `max_steps`.
+        tokens: Input and output tokens.
+        seconds: Time, the final request included: a fifth is reserved for it.
+        dollars: Cost, the final request included.  The most that a request can cost is set aside before it is sent.
+        tool_calls: Calls of tools that are run.
+        unknown_price: With `dollars`, what to do about a model whose price is unknown: "refuse" to ask it, or "allow"
+            it and count only the costs that its replies report.
+
+    Raises:
+        DefinitionError: A limit is not a positive number, or `unknown_price` is neither of the two.
     """
 
     steps: int | None = None
@@ -47,15 +51,15 @@ class Limits:
             value = getattr(self, name)
             is_number = isinstance(value, wanted) and not isinstance(value, bool)
             if value is not None and not (is_number and 0 < value < math.inf):
-                kind = "a whole number" if wanted is int else "a number"
-                raise DefinitionError(f"Limits({name}={value!r}): give {kind} above 0, or None for no limit")
+                kind = "an integer" if wanted is int else "a number"
+                raise DefinitionError(f"Limits: {name} must be {kind} > 0, or None for no limit, got {value!r}")
         if self.unknown_price not in ("refuse", "allow"):
-            raise DefinitionError(f'Limits(unknown_price={self.unknown_price!r}): give "refuse" or "allow"')
+            raise DefinitionError(f'Limits: unknown_price must be "refuse" or "allow", got {self.unknown_price!r}')
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run that goes on had taken before."""
+    """What a resumed run had used before."""
 
     steps: int = 0
     calls: int = 0
@@ -65,9 +69,9 @@ class Spent:
 
 @dataclass(eq=False)
 class Budget:
-    """What one run has spent, `before` included; `outer` are the budgets of the runs around it, the nearest first.
+    """What one run has used, `before` included; `outer` are the budgets of the enclosing runs, the nearest first.
 
-    Runs may be side by side in several threads, so what is read and then changed is done under one lock.
+    Runs share budgets across threads, so each read-and-change happens under one lock.
     """
 
     limits: Limits
@@ -77,36 +81,37 @@ class Budget:
     calls: int = field(init=False)
     dollars: float = field(init=False)
     held: float = 0.0
-    """Dollars set aside for requests that are under way, ..."""
-    kept: float = 0.0
-    """... and for the last request, which nobody else may spend."""
+    """Dollars set aside for requests in progress."""
+    reserved: float = 0.0
+    """Dollars set aside for the final request."""
     deadlines: tuple[float, float] = field(init=False)
-    """When the work must end, and when the run must (of `time.monotonic`)."""
+    """When the work must end, and when the run must end, in the time of `clock`."""
+    clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
 
     def __post_init__(self) -> None:
         taken = self.before.usage
         self.tokens, self.calls = taken.input_tokens + taken.output_tokens, self.before.calls
         self.dollars = taken.cost or 0.0
-        now = time.monotonic()
+        now = self.clock()
         left = math.inf if self.limits.seconds is None else self.limits.seconds - self.before.seconds
         end = min([now + left, *(budget.deadlines[0] for budget in self.outer)])
         self.deadlines = (math.inf, math.inf) if end == math.inf else (end - FINAL_REQUEST_SHARE * (end - now), end)
 
     @property
     def all(self) -> tuple["Budget", ...]:
-        """This budget and those around it."""
+        """This budget and the enclosing ones."""
         return (self, *self.outer)
 
     def seconds_left(self, *, is_last: bool) -> float:
-        """Until the work must end, or, for the last request, the run."""
-        return self.deadlines[is_last] - time.monotonic()
+        """Return the seconds until the work must end; for the final request, until the run must."""
+        return self.deadlines[is_last] - self.clock()
 
-    def spent_tokens(self) -> int | None:
-        """The limit on tokens that is reached, if one is."""
+    def find_token_limit(self) -> int | None:
+        """Return the limit on tokens that is reached, if one is."""
         return next((most for budget in self.all if (most := budget.limits.tokens) and budget.tokens >= most), None)
 
     def take_call(self) -> int | None:
-        """Count one tool call; without counting it, the limit that it would go beyond, if there is one."""
+        """Count one tool call and return None; if it would exceed a limit, return that limit without counting."""
         with _lock:
             for budget in self.all:
                 if budget.limits.tool_calls is not None and budget.calls >= budget.limits.tool_calls:
@@ -116,24 +121,24 @@ class Budget:
         return None
 
     def hold(self, least: float, wanted: float, *, is_last: bool) -> float | None:
-        """Set dollars aside: `wanted`, or what is there of it; None if that is less than `least`."""
+        """Set aside `wanted` dollars, or what is available; return None if that is less than `least`."""
         with _lock:
             if not is_last:
-                self.kept = FINAL_REQUEST_GROWTH * least
-            room = min(wanted, *(budget._room(kept=budget is not self or not is_last) for budget in self.all))
+                self.reserved = FINAL_REQUEST_GROWTH * least
+            room = min(wanted, *(budget._available(reserved=budget is not self or not is_last) for budget in self.all))
             if room < least:
                 return None
             for budget in self.all:
                 budget.held += room
         return room
 
-    def _room(self, *, kept: bool) -> float:
+    def _available(self, *, reserved: bool) -> float:
         if self.limits.dollars is None:
             return math.inf
-        return self.limits.dollars - self.dollars - self.held - (self.kept if kept else 0.0)
+        return self.limits.dollars - self.dollars - self.held - (self.reserved if reserved else 0.0)
 
     def settle(self, held: float, usage: Usage) -> None:
-        """Count what a request took; without a known cost, all that was set aside for it."""
+        """Count the usage of a request; where its cost is unknown, count all that was set aside."""
         cost = held if usage.cost is None else usage.cost
         with _lock:
             for budget in self.all:
@@ -146,32 +151,32 @@ _lock = threading.Lock()
 
 
 MIN_REPLY_TOKENS = 256
-"""Tokens of a reply.  Where dollars do not pay for that many, a request is not worth making, ..."""
+"""Tokens of a reply; a request is only sent if the dollars pay for as many."""
 MIN_FINAL_REPLY_TOKENS = 64
-"""... but for the last one, where an answer in a few words is better than none."""
+"""The same for the final request: an answer in a few words is better than no answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class PriceUnknown(WarningEvent):
-    """The limit in dollars cannot be kept to for this model, since nobody knows its price."""
+    """The limit in dollars does not cover this model, because its price is unknown."""
 
     model: str
 
     @property
     def notice(self) -> str:
-        return f"nobody knows the price of {self.model}: its dollars are not counted"
+        return f"the price of {self.model} is unknown: its dollars are not counted"
 
 
 def make_price_error(model: Model) -> RunError:
-    """The error for a model that a limit in dollars cannot be kept to for."""
+    """Return the error for a model without a known price under a limit in dollars."""
     return RunError(
-        f"the price of {model.name} is not known, so no limit in dollars can be kept. Limit the tokens, "
-        'Limits(tokens=...), or go on and count only what is known, Limits(dollars=..., unknown_price="allow").'
+        f"{model.name}: its price is unknown, so Limits(dollars=...) cannot hold. Set Limits(tokens=...), "
+        'or count only the known costs, Limits(dollars=..., unknown_price="allow").'
     )
 
 
 def estimate_price(model: Model, request: Request, max_tokens: int | None = None) -> float | None:
-    """The dollars that the request can cost at most, with a reply of at most `max_tokens`; None if nobody knows."""
+    """Return the most dollars that the request can cost, with at most `max_tokens` of reply; None if unknown."""
     worst_case = getattr(model, "worst_case", None)
     if worst_case is None:
         return None
@@ -180,7 +185,7 @@ def estimate_price(model: Model, request: Request, max_tokens: int | None = None
 
 
 def fit_reply(model: Model, request: Request, dollars: float, least: int) -> Request:
-    """The request with as many `max_tokens` as `dollars` pay for; they are known to pay for `least`."""
+    """Return the request with as many `max_tokens` as `dollars` pay for, which is at least `least`."""
 
     def cost(tokens: int) -> float:
         return estimate_price(model, request, tokens) or 0.0
@@ -189,7 +194,7 @@ def fit_reply(model: Model, request: Request, dollars: float, least: int) -> Req
     step = cost(2 * least) - low
     most = least + int(least * (dollars - low) / step) if step > 0 else least
     while most > least and cost(most) > dollars:
-        most = max(least, most * 3 // 4)  # a model's own limit can make the first step look cheap
+        most = max(least, most * 3 // 4)  # a model's own token limit can make the first step look cheap
     return _cap_tokens(request, most)
 
 

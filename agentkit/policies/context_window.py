@@ -1,13 +1,13 @@
-"""What providers say about a model's context window when they refuse a conversation that is longer."""
+"""The context windows that providers name when they refuse a conversation as too long."""
 
 import re
 from dataclasses import dataclass
 
 _NUMBER = r"(?P<{}>\d+)"
 _ROOM, _USED, _REPLY = map(_NUMBER.format, ("room", "used", "reply"))
-_SAYINGS = [
-    re.compile(saying, re.IGNORECASE | re.DOTALL)
-    for saying in (
+_MESSAGES = [
+    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    for pattern in (
         # OpenAI, Azure, DeepSeek, OpenRouter, vLLM
         rf"maximum context length (?:is|of) {_ROOM}.*?(?:resulted in|requested) (?:about )?{_USED} tokens"
         rf"(?:[^)]*?{_REPLY} (?:in|for) the (?:completion|output))?",
@@ -30,7 +30,7 @@ _SAYINGS = [
         rf"cannot exceed {_ROOM} - received {_USED}",
         rf"too long: {_USED}, model maximum context length: {_ROOM}",
         rf"(?:less than|must be <=) {_ROOM}(?: tokens)?\. Given: {_USED}(?:.*?{_REPLY} `max_new_tokens`)?",
-        # whoever tells the window alone
+        # messages with the window alone
         rf"(?:context (?:length|window|size)|maximum number of tokens)(?:[ :=(]|is|of|only|limit|this model)*{_ROOM}\b",
     )
 ]
@@ -39,21 +39,21 @@ _SEPARATORS = re.compile(r"(?<=\d)[,_](?=\d{3})")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a refusal tells: the tokens that a conversation may have (beside its reply), and those that it had."""
+    """The tokens that a conversation may have (without the reply), and those that it had, if the message names them."""
 
     room: int
     used: int | None = None
 
 
 def parse_window(text: str) -> Window | None:
-    """The window that an error message tells, if it tells one."""
+    """Return the window that an error message names, if it names one."""
     text = _SEPARATORS.sub("", text)
-    for saying in _SAYINGS:
-        if found := saying.search(text):
-            told = {name: int(number) for name, number in found.groupdict().items() if number}
-            reply = told.get("reply", 0)
-            used = told.get("used")
+    for pattern in _MESSAGES:
+        if found := pattern.search(text):
+            numbers = {name: int(number) for name, number in found.groupdict().items() if number}
+            reply = numbers.get("reply", 0)
+            used = numbers.get("used")
             if used is not None and "requested" in found[0].lower():
-                used -= reply  # there, the reply is part of the sum
-            return Window(told["room"] - reply, used) if told["room"] > reply else None
+                used -= reply  # this form counts the reply in
+            return Window(numbers["room"] - reply, used) if numbers["room"] > reply else None
     return None

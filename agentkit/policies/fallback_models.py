@@ -1,4 +1,4 @@
-"""Other models to go on with when one cannot be had."""
+"""Fallback to other models when one fails."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from ..core.flow import Emit, Flow, Policy, WarningEvent, ask, interpret
 from ..engine.model import AskModel, Model
 
 FALLBACK_KINDS: frozenset[ModelErrorKind] = frozenset(get_args(ModelErrorKind)) - {"refused"}
-"""Whatever may be the model's, its provider's or the account's fault: another one may know the model name, accept the
-request or have a larger window.  A refusal stays one: to ask around until somebody complies is for the caller to want.
+"""The errors for which another model may work: it may exist, accept the request or have a larger window.
+
+Refusals are left out: asking other models until one complies is the caller's decision.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class FallenBack(WarningEvent):
-    """A model could not be had; the run goes on with another one, under its name.
+    """A model failed; the run continues with the one that `model` names.
 
-    What was streamed of the failed reply (the deltas since the last `ModelAsked`) is withdrawn.
+    The deltas since the last `ModelAsked` belong to the failed reply and are void.
     """
 
     error: ModelError
@@ -32,14 +33,21 @@ class FallenBack(WarningEvent):
 
     @property
     def notice(self) -> str:
-        return f"{self.error}; going on with {self.model}"
+        return f"{self.error}; continuing with {self.model}"
 
 
 def fallback(models: Sequence[Model], *, kinds: Collection[ModelErrorKind] = FALLBACK_KINDS) -> Policy:
-    """Ask the next of `models` on the same conversation when one fails with an error of one of `kinds`.
+    """Ask the next of `models` with the same conversation when one fails.
 
-    The run stays with the model that worked; when that one fails later, the others are asked again in turn, the run's
-    own model included, each once.  When all fail, the last error is raised, with the others in its notes.
+    The run stays with the model that worked.  When that one fails later, the others are asked again in turn, the run's
+    own model included, each once.
+
+    Args:
+        models: The models to fall back to, in this order.
+        kinds: The kinds of `ModelError` that lead to the next model.
+
+    Raises:
+        ModelError: All models failed; the last error, with the others in its notes.
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:

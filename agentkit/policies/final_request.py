@@ -1,7 +1,7 @@
-"""A run that cannot go on *lands*: one last request offers only the answer tool, forced; what it brings is validated.
+"""The final request: a run that cannot continue is asked for its answer once, with the answer tool alone, forced.
 
-Whoever wants a run ended raises `LimitExceeded` or `NoAnswer` where the loop asks the model; this policy, nearer to the
-loop, catches it, and raises it in the end if the last request brings no valid answer.
+A policy that ends a run raises `LimitExceeded` or `NoAnswer` in place of a request.  This policy, nearer to the loop,
+catches the error, and raises it again if the final request brings no valid answer.
 """
 
 from __future__ import annotations
@@ -28,26 +28,31 @@ NOT_RUN = "Not run: the run is at its end, and only final_answer is left."
 
 @dataclass(frozen=True, slots=True)
 class FinalRequest(WarningEvent):
-    """A run cannot go on; the model is asked for its final answer once."""
+    """A run cannot continue; the model is asked for its answer in one final request."""
 
     reason: StopReason
 
     @property
     def notice(self) -> str:
-        return f"the run cannot go on ({self.reason}); asking for the final answer"
+        return f"the run cannot continue ({self.reason}); asking for the final answer"
 
 
 def request_final_answer(context: RunContext[Any] | None = None) -> Policy:
-    """Ask for the final answer once when a policy further out raises `LimitExceeded` or `NoAnswer`.
+    """Make one final request when a policy further out raises `LimitExceeded` or `NoAnswer`.
 
-    A plain text is made the call that it should have been, if it is a valid answer.  Without a valid answer the error
-    is raised, with what the model said last as `partial`.  `context` is what the answer tool gets injected.
+    A plain text becomes the call of the answer tool, if it is a valid answer.
+
+    Args:
+        context: What the answer tool gets injected.
+
+    Raises:
+        LimitExceeded | NoAnswer: The final request brought no valid answer; `partial` is the model's last text.
     """
     return lambda flow: interpret(flow, _FinalRequestPolicy(context).handle, (AskModel, CallTools))
 
 
 class _FinalRequestPolicy:
-    """One run: what ended it, and what the model said last."""
+    """The state of one run: the error that ends it, and the model's last text."""
 
     def __init__(self, context: RunContext[Any] | None) -> None:
         self.context = context
@@ -57,7 +62,7 @@ class _FinalRequestPolicy:
 
     def handle(self, effect: Effect[Any]) -> Flow[Any]:
         if isinstance(effect, CallTools) and self.ending is not None:
-            effect = replace(effect, calls=tuple(map(self._left, effect.calls)))
+            effect = replace(effect, calls=tuple(map(self._allow_answer, effect.calls)))
         if not isinstance(effect, AskModel):
             return (yield from ask(effect))
         if self.ending is not None:
@@ -69,9 +74,9 @@ class _FinalRequestPolicy:
         else:
             self.partial = text_of(reply.message) or self.partial
             return reply
-        return (yield from self._land(effect, self.ending))
+        return (yield from self._ask_finally(effect, self.ending))
 
-    def _land(self, effect: AskModel, ending: LimitExceeded | NoAnswer) -> Flow[Reply]:
+    def _ask_finally(self, effect: AskModel, ending: LimitExceeded | NoAnswer) -> Flow[Reply]:
         request = effect.request
         if request.tools.answer is None:
             raise self._failed(ending)
@@ -87,25 +92,25 @@ class _FinalRequestPolicy:
         self.partial = text or self.partial
         if reply.message.get("tool_calls"):
             return reply
-        if (call := self._meant(text)) is None:
+        if (call := self._read_answer(text)) is None:
             raise self._failed(ending)
         return replace(reply, message={**reply.message, **assistant(None, [call])})
 
-    def _meant(self, text: str) -> ToolCall | None:
-        """The call of the answer tool that a text stands for, if that is a valid one."""
+    def _read_answer(self, text: str) -> ToolCall | None:
+        """Return the call of the answer tool that a text stands for, if its arguments are valid."""
         answer = self.tools.answer
         if answer is None or not text:
             return None
         call = make_answer_call(text, answer)
         return call if self.tools.bind(call, self.context).problem is None else None
 
-    def _left(self, bound: BoundCall) -> BoundCall:
-        """The call, if it is one of the answer tool, which may be the answer; no other is run."""
+    def _allow_answer(self, bound: BoundCall) -> BoundCall:
+        """Return a call of the answer tool as it is; any other call fails."""
         if bound.tool is not None and bound.tool is self.tools.answer:
             self.partial = bound.call.arguments
             return bound
         return bound.refuse(NOT_RUN)
 
-    def _failed(self, ending: LimitExceeded | NoAnswer, said: str = "") -> RunError:
-        ending.partial = said or self.partial or ending.partial
+    def _failed(self, ending: LimitExceeded | NoAnswer, text: str = "") -> RunError:
+        ending.partial = text or self.partial or ending.partial
         return ending

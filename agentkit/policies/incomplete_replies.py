@@ -1,7 +1,8 @@
-"""Replies that are none: empty ones, ones that were cut off, ones that the provider refused to write.
+"""Incomplete replies: empty ones, truncated ones, ones that the provider refused to write.
 
-The model is asked again, a bounded number of times; what is said to it then stands in the request only, and what is not
-used of its replies never reaches the history.  Outside of whatever reads calls in texts, which then sees whole ones.
+The request is repeated a limited number of times.  The note to the model stands in the repeated request only, and an
+unused reply never reaches the history.  The policy stands outside of those that read calls in texts, so they see whole
+replies.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from ..engine.model import AskModel, Reply
 from .final_request import FinalRequest
 
 MAX_EMPTY_RETRIES = 2
-"""How often the model is asked again after an empty reply."""
+"""Repetitions of a request after an empty reply."""
 MAX_CUT_RETRIES = 2
-"""How often, after one that the token limit cut before it was of use: in the middle of a call, or of its thoughts."""
+"""Repetitions after a reply that the token limit truncated in a call or in its thinking."""
 MAX_CONTINUATIONS = 3
-"""How often a text that the token limit cut is continued."""
+"""Continuations of a text that the token limit truncated."""
 EMPTY_PROMPT = f"The last reply was empty. {REMINDER}"
 SHORTER_PROMPT = (
     "The last reply was cut off by the limit on tokens, so nothing of it was run. Send it again, shorter: "
@@ -35,7 +36,7 @@ _REFUSAL_REASONS = ("content_filter", "refusal")
 
 @dataclass(frozen=True, slots=True)
 class ReplyDropped(WarningEvent):
-    """A reply is of no use ("empty", "cut") and the model is asked again; what was streamed of it does not count."""
+    """A reply was "empty" or "cut" and the request is repeated; the deltas of the reply are void."""
 
     why: str
 
@@ -45,11 +46,14 @@ class ReplyDropped(WarningEvent):
 
 
 def retry_incomplete_replies() -> Policy:
-    """Let only whole replies through: ask again after an empty or a cut one, and put the pieces of a text together.
+    """Repeat a request after an empty or truncated reply, and join the pieces of a continued text.
 
-    A call of a reply that was cut is never run, for its arguments may be half of what was meant.  Raises `NoAnswer`
-    when the model keeps saying nothing, `ModelError` of the kind "length" when its replies keep being cut.  In the last
-    request of a run nothing is asked again.
+    A call of a truncated reply is never run, because its arguments may be incomplete.  The final request of a run is
+    not repeated.
+
+    Raises:
+        NoAnswer: The model's replies stay empty.
+        ModelError: The model's replies stay truncated (kind "length").
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
@@ -58,7 +62,7 @@ def retry_incomplete_replies() -> Policy:
         def handle(effect: Effect[Any]) -> Flow[Any]:
             nonlocal is_last
             if isinstance(effect, AskModel):
-                return (yield from _ReplyRequest(effect, is_last).whole())
+                return (yield from _ReplyRequest(effect, is_last).ask())
             if isinstance(effect, Emit) and isinstance(effect.event, FinalRequest):
                 is_last = True
             return (yield from ask(effect))
@@ -69,29 +73,29 @@ def retry_incomplete_replies() -> Policy:
 
 
 class _ReplyRequest:
-    """One request and those made in its place: what is said so far, and what may still be asked."""
+    """One request with its repetitions: the text so far, and the repetitions that are left."""
 
     def __init__(self, effect: AskModel, is_last: bool) -> None:
         self.effect = effect
-        self.said = ""
+        self.text = ""
         self.left = (
             {"empty": 0, "cut": 0, "text": 0}
             if is_last
             else {"empty": MAX_EMPTY_RETRIES, "cut": MAX_CUT_RETRIES, "text": MAX_CONTINUATIONS}
         )
 
-    def whole(self) -> Flow[Reply]:
+    def ask(self) -> Flow[Reply]:
         effect = self.effect
         while True:
             reply: Reply = yield from ask(effect)
             text, calls = _raw_text(reply), reply.message.get("tool_calls")
             if reply.finish_reason != "length":
-                if text.strip() or calls or self.said:
-                    return self._joined(reply, text)
+                if text.strip() or calls or self.text:
+                    return self._join(reply, text)
                 why, note = "empty", EMPTY_PROMPT
             elif text.strip() and not calls:
                 why, note = "text", CONTINUE_PROMPT
-                self.said += text
+                self.text += text
             else:
                 why, note = "cut", SHORTER_PROMPT
             self._spend(why)
@@ -105,32 +109,32 @@ class _ReplyRequest:
             return
         name = self.effect.model.name
         if why == "empty":
-            raise NoAnswer(f"{name} keeps giving empty replies")
+            raise NoAnswer(f"{name}: its replies stay empty")
         error = ModelError(
-            f"{name}: its replies keep being cut off by the limit on tokens; allow longer ones (max_tokens=...)",
+            f"{name}: its replies are truncated by the limit on tokens. Allow longer ones, max_tokens=...",
             kind="length",
             status=200,
         )
-        error.partial = self.said
+        error.partial = self.text
         raise error
 
     def _again(self, note: str) -> AskModel:
-        so_far = [assistant(self.said)] if self.said else []
+        so_far = [assistant(self.text)] if self.text else []
         messages = [*self.effect.request.messages, *so_far, user(note)]
         return replace(self.effect, request=replace(self.effect.request, messages=messages))
 
-    def _joined(self, reply: Reply, text: str) -> Reply:
-        return replace(reply, message={**reply.message, "content": self.said + text}) if self.said else reply
+    def _join(self, reply: Reply, text: str) -> Reply:
+        return replace(reply, message={**reply.message, "content": self.text + text}) if self.text else reply
 
 
 def _raw_text(reply: Reply) -> str:
-    """The text of a reply as it came, so that its pieces can be put together."""
+    """Return the text of a reply unchanged, so that pieces can be joined."""
     content = reply.message.get("content")
     return content if isinstance(content, str) else text_of(reply.message)
 
 
 def raise_refusals() -> Policy:
-    """Raise `ModelError` of the kind "refused", in the provider's words, for a reply that it did not want to write."""
+    """Raise `ModelError` of the kind "refused", with the provider's text, for a refused reply."""
 
     def handle(effect: AskModel) -> Flow[Reply]:
         reply: Reply = yield from ask(effect)
@@ -142,11 +146,11 @@ def raise_refusals() -> Policy:
 
 def _raise_if_refused(effect: AskModel, reply: Reply) -> None:
     message = reply.message
-    words = message.get("refusal") or (message.get("provider_specific_fields") or {}).get("refusal")
-    if not words and reply.finish_reason not in _REFUSAL_REASONS:
+    reason = message.get("refusal") or (message.get("provider_specific_fields") or {}).get("refusal")
+    if not reason and reply.finish_reason not in _REFUSAL_REASONS:
         return
     text = text_of(message)
-    words = words or text or "the provider's content filter stopped the reply"
-    error = ModelError(f"{effect.model.name}: {words}", kind="refused", status=200)
+    reason = reason or text or "the provider's content filter stopped the reply"
+    error = ModelError(f"{effect.model.name}: {reason}", kind="refused", status=200)
     error.partial = text
     raise error

@@ -1,12 +1,14 @@
-"""Caps on steps, tokens, seconds, dollars and tool calls: at one of them `LimitExceeded` is raised, so the run lands.
+"""Limits on steps, tokens, seconds, dollars and tool calls; a run that reaches one makes its final request.
 
-The outermost policy, next to the model, so that it sees each request that is really made, retries and fallbacks too.
-Dollars and seconds are hard: the last request is paid from them.  At the others it comes on top.
+The policy is the outermost one, next to the model, so it sees each request that is sent, also retries and fallbacks.
+Dollars and seconds are hard limits: the final request is paid from them.  At the other limits it comes on top.
 """
 
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -32,7 +34,7 @@ from .final_request import FinalRequest
 from .rate_limit import WaitForTicket
 
 BUDGETS: ContextVar[tuple[Budget, ...]] = ContextVar("budgets", default=())
-"""The budgets of the runs that this code runs inside of, the nearest first."""
+"""The budgets of the enclosing runs, the nearest first."""
 _UNITS = {"max_steps": "steps", "tool_calls": "tool calls"}
 Timed = TypeVar("Timed", Request, WaitForTicket, BoundCall)
 
@@ -42,13 +44,21 @@ def limit(
     max_steps: int = 50,
     before: list[Budget] | None = None,
     spent: Spent | None = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Policy:
-    """Let a run take what `limits` say; `max_steps` counts where they name no steps.
+    """Limit what a run may use; at a limit, `LimitExceeded` is raised in place of a request.
 
-    Requests are given the time that is left as their timeout, and fewer `max_tokens` where the dollars that are left do
-    not pay for more.  A model that knows its prices has a method `worst_case(request)`.  `before` are the budgets of
-    the agents that had the run before this one: what is left in them is all there is.  This one comes first.
-    `spent` is what a run that goes on had taken before.
+    A request gets the remaining time as its timeout.  It gets fewer `max_tokens` where the remaining dollars do not pay
+    for more; for that, a model that knows its prices has a method `worst_case(request)`.
+
+    Args:
+        limits: The limits; by default, `max_steps` alone.
+        max_steps: Model requests, where `limits` names no steps.
+        before: The budgets of the agents that had the run before a hand-off.  This run draws from them too, and its own
+            budget is inserted at the front.
+        spent: What a resumed run had used before.
+        clock: Returns the time in seconds.
     """
     limits = limits or Limits()
     own = replace(limits, steps=limits.steps or max_steps)
@@ -56,7 +66,7 @@ def limit(
     def policy(flow: Flow[Any]) -> Flow[Any]:
         earlier = [] if before is None else before
         taken = spent if spent is not None and not earlier else Spent()
-        budget = Budget(own, (*earlier, *BUDGETS.get()), taken)
+        budget = Budget(own, (*earlier, *BUDGETS.get()), taken, clock=clock)
         earlier.insert(0, budget)
         return interpret(flow, LimitPolicy(budget).handle)
 
@@ -64,7 +74,7 @@ def limit(
 
 
 class LimitPolicy:
-    """One run under its limits."""
+    """The limits of one run."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -77,9 +87,9 @@ class LimitPolicy:
         if isinstance(effect, AskModel):
             return (yield from self._ask(effect))
         if isinstance(effect, WaitForTicket):
-            return (yield from self._in_time(cap_timeout(effect, self._seconds_left())))
+            return (yield from self._ask_in_time(cap_timeout(effect, self._seconds_left())))
         if isinstance(effect, CallTools):
-            effect = replace(effect, calls=tuple(map(self._allowed, effect.calls)))
+            effect = replace(effect, calls=tuple(map(self._limit_call, effect.calls)))
         elif isinstance(effect, Sleep):
             effect = Sleep(max(0.0, min(effect.seconds, self._seconds_left())))
         elif isinstance(effect, Emit) and isinstance(effect.event, FinalRequest):
@@ -89,18 +99,18 @@ class LimitPolicy:
     def _ask(self, effect: AskModel) -> Flow[Reply]:
         self._check()
         request = cap_timeout(effect.request, self._seconds_left())
-        request, held = yield from self._afforded(effect.model, request)
+        request, held = yield from self._hold_dollars(effect.model, request)
         usage = Usage()
         try:
-            reply: Reply = yield from self._in_time(replace(effect, request=request))
+            reply: Reply = yield from self._ask_in_time(replace(effect, request=request))
             usage = reply.usage
         finally:
             self.budget.settle(held, usage)
         self.steps += 1
         return reply
 
-    def _in_time(self, effect: Effect[Any]) -> Flow[Any]:
-        """What comes of the effect; its failure when the time is up is the limit's affair."""
+    def _ask_in_time(self, effect: Effect[Any]) -> Flow[Any]:
+        """Pass the effect on; a failure after the deadline is raised as the limit on seconds."""
         try:
             return (yield from ask(effect))
         except ModelError as error:
@@ -115,7 +125,7 @@ class LimitPolicy:
             return
         if self.steps >= (self.budget.limits.steps or 0):
             raise self._exceeded("max_steps", self.steps)
-        if tokens := self.budget.spent_tokens():
+        if tokens := self.budget.find_token_limit():
             raise self._exceeded("tokens", tokens)
         if self.refused:
             raise self._exceeded("tool_calls", self.refused)
@@ -128,16 +138,15 @@ class LimitPolicy:
     def _seconds_left(self) -> float:
         return self.budget.seconds_left(is_last=self.is_last)
 
-    def _allowed(self, bound: BoundCall) -> BoundCall:
-        """The call, within this budget and the time that is left; beyond the limit, one that tells so."""
+    def _limit_call(self, bound: BoundCall) -> BoundCall:
+        """Return the call with this budget and the remaining time; beyond the limit, a call that fails and says why."""
         if bound.problem is None and not bound.is_answer and (most := self.budget.take_call()):
             self.refused = most
-            text = f"Not run: the run's limit of {most} tool calls is reached."
-            return bound.refuse(text)
+            return bound.refuse(f"Not run: the run's limit of {most} tool calls is reached.")
         return cap_timeout(bound.with_variable(BUDGETS, self.budget.all), self._seconds_left())
 
-    def _afforded(self, model: Model, request: Request) -> Flow[tuple[Request, float]]:
-        """The request as there is money for it, and the dollars that are set aside for it."""
+    def _hold_dollars(self, model: Model, request: Request) -> Flow[tuple[Request, float]]:
+        """Return the request, shortened to what the dollars pay for, and the dollars that are set aside for it."""
         limiting = [budget.limits for budget in self.budget.all if budget.limits.dollars is not None]
         if not limiting:
             return request, 0.0
@@ -156,8 +165,8 @@ class LimitPolicy:
         return (request if held >= wanted else fit_reply(model, request, held, tokens)), held
 
 
-def cap_timeout(asked: Timed, seconds: float) -> Timed:
-    """The same with at most so many seconds as its timeout; its own stays if that is less."""
+def cap_timeout(timed: Timed, seconds: float) -> Timed:
+    """Return a copy with at most `seconds` as its timeout; a shorter one stays."""
     if seconds == math.inf:
-        return asked
-    return replace(asked, timeout=max(0.0, seconds if asked.timeout is None else min(seconds, asked.timeout)))
+        return timed
+    return replace(timed, timeout=max(0.0, seconds if timed.timeout is None else min(seconds, timed.timeout)))

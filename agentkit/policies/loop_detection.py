@@ -1,13 +1,13 @@
-"""A run that does not get on: the model is told, then the tools in question are withdrawn, then the run lands.
+"""Detection of runs without progress: the model is warned, then tools are withdrawn, then the run ends.
 
 A turn is *useless* when it is a plain text, or when each of its calls
 
 - could not be made (there is no such tool, the arguments are wrong), or
-- was made within the last `TURNS` turns, with the same arguments and the same result, or
-- fails as one of the same tool did within the last `TURNS` turns.
+- was made within the last `COMPARED_TURNS` turns, with the same arguments and the same result, or
+- fails like a call of the same tool within the last `COMPARED_TURNS` turns.
 
-So one call, or two or three by turns, made over and over are found; whatever brings something new is not, however often
-it is called.  Only useless turns in a row count.
+This finds one call, or a cycle of two or three calls, that is repeated.  A call that returns something new is never
+useless, however often it is made.  Only consecutive useless turns count.
 """
 
 from __future__ import annotations
@@ -27,45 +27,50 @@ from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 
 COMPARED_TURNS = 3
+"""Turns with which a turn is compared."""
 NOTE_AFTER_TURNS = 2
-"""Useless turns in a row after which the model is told, ..."""
+"""Consecutive useless turns after which results carry a note."""
 WITHDRAW_AFTER_TURNS = 4
-"""... the tools that it called last are withdrawn for the rest of the run, ..."""
+"""Consecutive useless turns after which the tools of the last one are withdrawn for the rest of the run."""
 END_AFTER_TURNS = 5
-"""... and the run is asked for its answer."""
+"""Consecutive useless turns after which the run makes its final request."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolsWithdrawn(WarningEvent):
-    """Tools that the model called in vain are not offered any longer in this run."""
+    """Tools that only repeated or failed are not offered any more in this run."""
 
     names: tuple[str, ...]
 
     @property
     def notice(self) -> str:
-        return f"nothing new comes of {', '.join(self.names)}: withdrawn for the rest of the run"
+        return f"no new results from {', '.join(self.names)}: withdrawn for the rest of the run"
 
 
 def detect_loops() -> Policy:
-    """Tell a model that it gets nowhere; then take the tools away; then raise `LimitExceeded` (`NoAnswer` after texts).
+    """Warn a model that makes no progress, then withdraw tools, then end the run.
 
-    What the model is told stands at the end of the results that it reads; the results' values stay as they are.
+    The warning is appended to the results that the model reads; the results' values are unchanged.
+
+    Raises:
+        LimitExceeded: Calls made no progress (reason "stuck").
+        NoAnswer: The model only wrote texts.
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
-        watch = _LoopDetector()
+        detector = _LoopDetector()
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, AskModel):
-                reply: Reply = yield from ask(watch.offering(effect))
-                watch.hear(reply)
+                reply: Reply = yield from ask(detector.limit_tools(effect))
+                detector.count_text(reply)
                 return reply
             if isinstance(effect, CallTools):
-                effect = replace(effect, calls=tuple(map(watch.allowed, effect.calls)))
+                effect = replace(effect, calls=tuple(map(detector.refuse_withdrawn, effect.calls)))
                 results: list[ToolResult] = yield from ask(effect)
-                known = frozenset(watch.withdrawn)
-                judged = watch.judged(effect.calls, results)
-                if withdrawn := watch.withdrawn - known:
+                known = frozenset(detector.withdrawn)
+                judged = detector.judge(effect.calls, results)
+                if withdrawn := detector.withdrawn - known:
                     yield from ask(Emit(ToolsWithdrawn(tuple(sorted(withdrawn)))))
                 return judged
             return (yield from ask(effect))
@@ -76,7 +81,7 @@ def detect_loops() -> Policy:
 
 
 class _LoopDetector:
-    """What the last turns of one run brought."""
+    """The last turns of one run."""
 
     def __init__(self) -> None:
         self.useless = 0
@@ -84,10 +89,10 @@ class _LoopDetector:
         self.recent: deque[set[int]] = deque(maxlen=COMPARED_TURNS)
         self.withdrawn: set[str] = set()
         self.answer: JsonTool[..., Any] | None = None
-        self.offered: tuple[ToolRegistry, ToolRegistry] | None = None
+        self.filtered: tuple[ToolRegistry, ToolRegistry] | None = None
 
-    def offering(self, effect: AskModel) -> AskModel:
-        """The request without the withdrawn tools; raises when the run is to end."""
+    def limit_tools(self, effect: AskModel) -> AskModel:
+        """Return the request without the withdrawn tools; raise the error that ends the run."""
         tools = effect.request.tools
         self.answer = tools.answer
         if self.useless >= END_AFTER_TURNS:
@@ -95,9 +100,9 @@ class _LoopDetector:
             raise self._ending(effect.model, turns)
         if not self.withdrawn:
             return effect
-        if self.offered is None or self.offered[0] is not tools:
-            self.offered = tools, tools.filtered(lambda tool: tool.name not in self.withdrawn)
-        return replace(effect, request=replace(effect.request, tools=self.offered[1]))
+        if self.filtered is None or self.filtered[0] is not tools:
+            self.filtered = tools, tools.filtered(lambda tool: tool.name not in self.withdrawn)
+        return replace(effect, request=replace(effect.request, tools=self.filtered[1]))
 
     def _ending(self, model: Model, turns: int) -> LimitExceeded | NoAnswer:
         if self.is_talk:
@@ -105,20 +110,20 @@ class _LoopDetector:
         text = f"the run is stuck: {turns} turns in a row brought nothing new, nor did one last request an answer"
         return LimitExceeded(text, reason="stuck")
 
-    def hear(self, reply: Reply) -> None:
+    def count_text(self, reply: Reply) -> None:
         """Count a reply without calls."""
         self.is_talk = not reply.message.get("tool_calls")
         self.useless += self.is_talk
 
-    def allowed(self, bound: BoundCall) -> BoundCall:
-        """The call, unless its tool is withdrawn."""
+    def refuse_withdrawn(self, bound: BoundCall) -> BoundCall:
+        """Return the call; one of a withdrawn tool fails."""
         if bound.tool is None or bound.tool.name not in self.withdrawn:
             return bound
         text = f"Not run: {bound.tool.name} is withdrawn, for its calls brought nothing new. {_INSTEAD}"
         return bound.refuse(text)
 
-    def judged(self, calls: tuple[BoundCall, ...], results: list[ToolResult]) -> list[ToolResult]:
-        """The results of a turn, with what the model should be told of it."""
+    def judge(self, calls: tuple[BoundCall, ...], results: list[ToolResult]) -> list[ToolResult]:
+        """Count the turn if it was useless, and return its results, with a warning if there is one."""
         turn: set[int] = set()
         is_useless = True
         for bound, result in zip(calls, results, strict=True):
@@ -136,12 +141,12 @@ class _LoopDetector:
         return [replace(result, content=f"{result.content}\n{note}]") for result in results]
 
     def _withdraw(self, tools: Iterable[JsonTool[..., Any] | None]) -> str:
-        """Take these tools away, but never the answer; returns what to tell the model of it."""
+        """Withdraw these tools, never the answer tool; return a sentence for the model."""
         names = {tool.name for tool in tools if tool is not None and tool is not self.answer} - self.withdrawn
         if not names:
             return ""
         self.withdrawn |= names
-        self.offered = None
+        self.filtered = None
         return f" Withdrawn for the rest of this run: {', '.join(sorted(names))}."
 
 
@@ -149,7 +154,7 @@ _INSTEAD = "Do something else, or call final_answer with what is known."
 
 
 def _fingerprint(result: ToolResult) -> set[int]:
-    """What tells a call with its result from others; of a failure also the tool with the error alone."""
+    """Return hashes of a call with its result; for a failure, also of the tool with the error alone."""
     name, content = result.call.name, (result.content, repr(result.images) if result.images else "")
     marks = {hash((name, _canonical(result.call.arguments), content))}
     if result.error is not None:

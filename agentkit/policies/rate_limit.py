@@ -1,7 +1,7 @@
-"""Not more requests to a model at a time, or in a minute, than it takes: whoever asks it waits in line.
+"""Limits on the requests to a model at a time and per minute; requests beyond them wait in line.
 
-There is one gate for a model's name in the process, and all agents pass it, whether they named a limit or not.  Where
-two name different limits for one model, the smaller one holds, from then on.
+There is one gate for a model's name in the process, and the requests of all agents pass it.  Where two agents set
+different limits for one model, the smaller one holds from then on.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -19,13 +19,12 @@ from ..core.errors import DefinitionError, ModelError
 from ..core.flow import Done, Emit, Event, Flow, Policy, around, ask
 from ..engine.model import AskModel
 
-WINDOW_SECONDS = 60.0
 Ticket: TypeAlias = "Future[None]"
 
 
 @dataclass(frozen=True, slots=True)
 class Throttled(Event):
-    """A request waits in line: as many as allowed are under way, or were made in the last minute."""
+    """A request waits in line: the limit on concurrent requests, or on requests per minute, is reached."""
 
     model: str
 
@@ -39,29 +38,37 @@ class Throttled(Event):
 
 
 class Gate:
-    """Admits requests in the order in which they came, from any thread and any event loop.
+    """Admits requests in order of arrival, from any thread and any event loop.
 
-    `max_concurrency` of them may be under way at a time, `requests_per_minute` may begin in any 60 seconds; None is no
-    limit.
+    `max_concurrency` of them may be in progress at a time, and `requests_per_minute` may begin in any `window` of 60
+    seconds; None is no limit.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        window: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+        timer: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer,
+    ) -> None:
         self.max_concurrency: int | None = None
         self.requests_per_minute: int | None = None
-        self._lock = threading.RLock()  # for a flow that is collected while its thread is in here, and leaves
+        self._window, self._clock, self._start_timer = window, clock, timer
+        # reentrant: a flow that is garbage collected while its thread is in here calls `leave`
+        self._lock = threading.RLock()
         self._line: deque[Ticket] = deque()
         self._under_way: set[Ticket] = set()
         self._begun: deque[float] = deque()
         self._timer: threading.Timer | None = None
 
     def narrow(self, max_concurrency: int | None, requests_per_minute: int | None) -> None:
-        """Take the smaller of the limits so far and these."""
+        """Set each limit to the smaller of its value and this one."""
         with self._lock:
             self.max_concurrency = _take_smaller(self.max_concurrency, max_concurrency)
             self.requests_per_minute = _take_smaller(self.requests_per_minute, requests_per_minute)
 
     def enter(self) -> Ticket:
-        """Stand in line; the ticket is done when the request may go out.  `leave` must follow, whatever happens."""
+        """Queue a request; the returned ticket is done when it may be sent.  Every ticket must be passed to `leave`."""
         ticket: Ticket = Future()
         with self._lock:
             self._line.append(ticket)
@@ -69,19 +76,19 @@ class Gate:
         return ticket
 
     def leave(self, ticket: Ticket) -> None:
-        """Make way: the request is over, or nobody waits for its turn any more."""
+        """Remove a ticket: its request has ended, or is no longer wanted."""
         ticket.cancel()
         with self._lock:
             self._under_way.discard(ticket)
             self._admit()
 
     def _admit(self) -> None:
-        """Let in who may go now; where time alone holds up the next one, come back when it is up."""
+        """Admit the requests that may be sent now; where only time is missing, start a timer for the next."""
         while self._line and (self.max_concurrency is None or len(self._under_way) < self.max_concurrency):
-            ticket, now = self._line.popleft(), time.monotonic()
+            ticket, now = self._line.popleft(), self._clock()
             if not ticket.cancelled() and (seconds := self._wait(now)) > 0:
                 self._line.appendleft(ticket)
-                self._come_back(seconds)
+                self._admit_later(seconds)
                 return
             if ticket.set_running_or_notify_cancel():
                 self._under_way.add(ticket)
@@ -89,40 +96,59 @@ class Gate:
                 ticket.set_result(None)
 
     def _wait(self, now: float) -> float:
-        """Seconds until one more request may begin."""
-        while self._begun and self._begun[0] <= now - WINDOW_SECONDS:
+        """Return the seconds until one more request may begin."""
+        while self._begun and self._begun[0] <= now - self._window:
             self._begun.popleft()
         most = self.requests_per_minute
-        return 0.0 if most is None or len(self._begun) < most else self._begun[-most] + WINDOW_SECONDS - now
+        return 0.0 if most is None or len(self._begun) < most else self._begun[-most] + self._window - now
 
-    def _come_back(self, seconds: float) -> None:
+    def _admit_later(self, seconds: float) -> None:
         if self._timer is None:
-            self._timer = threading.Timer(seconds, self._time_is_up)
+            self._timer = self._start_timer(seconds, self._on_timer)
             self._timer.daemon = True
             self._timer.start()
 
-    def _time_is_up(self) -> None:
+    def _on_timer(self) -> None:
         with self._lock:
             self._timer = None
             self._admit()
 
 
-_gates: dict[str, Gate] = {}
-_opening = threading.Lock()
+class GateRegistry:
+    """The gates of a process, by the names of the models.
+
+    Args:
+        make_gate: Returns a new gate.
+    """
+
+    def __init__(self, make_gate: Callable[[], Gate] = Gate) -> None:
+        self._make_gate = make_gate
+        self._gates: dict[str, Gate] = {}
+        self._lock = threading.Lock()
+
+    def find(self, model: str) -> Gate | None:
+        """Return the gate of a model, or None if no limit was ever set for it."""
+        return self._gates.get(model)
+
+    def open(self, model: str, max_concurrency: int | None = None, requests_per_minute: int | None = None) -> Gate:
+        """Return the gate of a model, narrowed to these limits.
+
+        Raises:
+            DefinitionError: A limit is below 1.
+        """
+        _check(max_concurrency, requests_per_minute)
+        with self._lock:
+            gate = self._gates.setdefault(model, self._make_gate())
+        gate.narrow(max_concurrency, requests_per_minute)
+        return gate
 
 
-def open_gate(model: str, max_concurrency: int | None = None, requests_per_minute: int | None = None) -> Gate:
-    """The gate of the model with this name, after these limits are taken in; raises `DefinitionError` below 1."""
-    _check(max_concurrency, requests_per_minute)
-    with _opening:
-        gate = _gates.setdefault(model, Gate())
-    gate.narrow(max_concurrency, requests_per_minute)
-    return gate
+PROCESS_GATES = GateRegistry()
 
 
 @dataclass(frozen=True, slots=True)
 class WaitForTicket:
-    """The effect that waits for a ticket; raises `ModelError` (a timeout) after `timeout` seconds, if that is given."""
+    """The effect that waits for a ticket; raises `ModelError` of the kind "timeout" after `timeout` seconds."""
 
     ticket: Ticket
     model: str
@@ -144,22 +170,32 @@ class WaitForTicket:
         yield Done(None)
 
     def _late(self) -> ModelError:
-        text = f"{self.model}: not sent: its turn did not come within {self.timeout:g} s"
+        text = f"{self.model}: the request was not sent: it waited {self.timeout:g} s for the rate limit"
         return ModelError(text, kind="timeout", transient=True)
 
 
-def throttle(max_concurrency: int | None = None, requests_per_minute: int | None = None) -> Policy:
-    """Let a request wait until the gate of its model admits it, and make way when its reply is there.
+def throttle(
+    max_concurrency: int | None = None, requests_per_minute: int | None = None, *, gates: GateRegistry = PROCESS_GATES
+) -> Policy:
+    """Hold each request until the gate of its model admits it.
 
-    The limits hold for each model that the run asks, by its name, in the whole process.  Without any, the requests
-    still pass the gates that others have set up.  Waiting counts towards the request's own `timeout`.
+    The limits hold for each model of the run, by its name, in the whole process.  Without limits, requests still pass
+    the gates that other agents opened.  The wait counts towards the request's own `timeout`.
+
+    Args:
+        max_concurrency: Requests in progress at a time.
+        requests_per_minute: Requests that may begin in any 60 seconds.
+        gates: The registry of the gates.
+
+    Raises:
+        DefinitionError: A limit is below 1.
     """
     limits = (max_concurrency, requests_per_minute)
     _check(*limits)
 
     def handle(effect: AskModel) -> Flow[Any]:
         name = effect.model.name
-        gate = _gates.get(name) if limits == (None, None) else open_gate(name, *limits)
+        gate = gates.find(name) if limits == (None, None) else gates.open(name, *limits)
         if gate is None:
             return (yield from ask(effect))
         start = time.monotonic()
@@ -182,7 +218,7 @@ def throttle(max_concurrency: int | None = None, requests_per_minute: int | None
 def _check(max_concurrency: int | None, requests_per_minute: int | None) -> None:
     for name, limit in (("max_concurrency", max_concurrency), ("requests_per_minute", requests_per_minute)):
         if limit is not None and limit < 1:
-            raise DefinitionError(f"{name} must be at least 1, not {limit}")
+            raise DefinitionError(f"{name} must be an integer >= 1, got {limit}")
 
 
 def _take_smaller(old: int | None, new: int | None) -> int | None:

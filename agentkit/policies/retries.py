@@ -1,13 +1,13 @@
-"""Asking again when a provider failed in a way that passes.
+"""Retries of requests after transient errors.
 
-Only the request to the model is made again: the conversation is what it was, and no tool runs a second time.
+Only the request to the model is repeated: the conversation is unchanged, and no tool runs a second time.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,17 +16,18 @@ from ..core.flow import Emit, Flow, Policy, Sleep, WarningEvent, around, ask
 from ..engine.model import AskModel
 
 WAITS = (0.5, 1.0, 2.0, 4.0)
+"""Seconds before each retry."""
 MAX_WAIT_SECONDS = 10.0
-"""Seconds.  A provider that asks for more than this has its error raised: the caller knows better what to do."""
+"""The error is raised when the provider asks for a longer wait: the caller decides then."""
 MAX_RETRY_SECONDS = 180.0
-"""Seconds from the first try on; after that, no further one begins."""
+"""Seconds after the first attempt in which another one may begin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retrying(WarningEvent):
-    """A request failed and is made again after some seconds.
+    """A request failed and is repeated after `seconds`.
 
-    What was streamed of its reply (the deltas since the last `ModelAsked`) is withdrawn: take it back where shown.
+    The deltas since the last `ModelAsked` belong to the failed reply: remove them where they were displayed.
     """
 
     error: ModelError
@@ -46,33 +47,43 @@ class Retrying(WarningEvent):
 
 
 def retry(
-    waits: Sequence[float] = WAITS, *, max_wait: float = MAX_WAIT_SECONDS, max_seconds: float = MAX_RETRY_SECONDS
+    waits: Sequence[float] = WAITS,
+    *,
+    max_wait: float = MAX_WAIT_SECONDS,
+    max_seconds: float = MAX_RETRY_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Policy:
-    """Ask the model again after a transient error, once for each of `waits` (seconds, spread by chance).
+    """Repeat a request after a transient error, once for each of `waits`.
 
-    A `Retry-After` of the provider is kept to.  One above `max_wait`, or a wait that would go beyond `max_seconds`
-    (seconds since the first try) or the request's own `timeout` (which holds for all its tries together), has the error
-    raised instead.
+    The provider's `Retry-After` replaces the wait.  The request's own `timeout` holds for all attempts together.
+
+    Args:
+        waits: Seconds before each retry, varied randomly by 20 %.
+        max_wait: The longest `Retry-After`, in seconds; beyond it the error is raised.
+        max_seconds: Seconds after the first attempt in which another one may begin.
+        clock: Returns the time in seconds.
     """
 
     def handle(effect: AskModel) -> Flow[Any]:
-        begun, timeout = time.monotonic(), effect.request.timeout
+        begun, timeout = clock(), effect.request.timeout
         end = None if timeout is None else begun + timeout
         latest = begun + (max_seconds if timeout is None else min(max_seconds, timeout))
         for tries, wait in enumerate(waits, 1):
             try:
-                return (yield from ask(_cap_request(effect, end)))
+                return (yield from ask(_cap_request(effect, end, clock)))
             except ModelError as caught:
                 error = caught
             seconds = wait * random.uniform(0.8, 1.2) if error.retry_after is None else error.retry_after
-            if not error.transient or seconds > max_wait or time.monotonic() + seconds >= latest:
+            if not error.transient or seconds > max_wait or clock() + seconds >= latest:
                 if seconds > max_wait:
-                    error.add_note(f"The provider asks to wait {seconds:g} seconds, and {max_wait:g} is the most.")
+                    error.add_note(
+                        f"The provider asks to wait {seconds:g} seconds, more than the maximum of {max_wait:g}."
+                    )
                 raise _note_tries(error, tries)
             yield from ask(Emit(Retrying(error, seconds)))
             yield from ask(Sleep(seconds))
         try:
-            return (yield from ask(_cap_request(effect, end)))
+            return (yield from ask(_cap_request(effect, end, clock)))
         except ModelError as caught:
             error = caught
         raise _note_tries(error, len(waits) + 1)
@@ -80,11 +91,11 @@ def retry(
     return around(handle, AskModel)
 
 
-def _cap_request(effect: AskModel, end: float | None) -> AskModel:
-    """The effect with what is left of its time."""
+def _cap_request(effect: AskModel, end: float | None, clock: Callable[[], float]) -> AskModel:
+    """Return the effect with the time until `end` as its timeout."""
     if end is None:
         return effect
-    return replace(effect, request=replace(effect.request, timeout=max(0.0, end - time.monotonic())))
+    return replace(effect, request=replace(effect.request, timeout=max(0.0, end - clock())))
 
 
 def _note_tries(error: ModelError, tries: int) -> ModelError:

@@ -1,4 +1,4 @@
-"""A conversation made shorter for one reader: old results shrunk, old parts left out, valid all the same."""
+"""A valid conversation that is shortened for one model: old results are shrunk, old parts are left out."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from ..core.messages import Message, text_of
 from ..engine.history.size import RunningSize, count_characters
 
 HEAD_CHARS = 500
-"""Characters that stay of a result that is shrunk."""
+"""Characters that a shrunk result keeps."""
 _CUT = "\n[... {:,} more characters of this result are left out: the conversation is too long ...]"
 _FRAME = 2 * len(_CUT)
-"""Characters that a result has beside its head when it is shrunk."""
+"""Characters that a shrunk result has in addition to its head."""
 _NOTE = (
     "[{} earlier messages of this conversation are left out here, because it is too long. "
     "What was done in them is done.]\n\n"
@@ -21,14 +21,14 @@ _NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class PinnedMessages:
-    """What always stays: the `head`, so many system messages in front, and the place of the `query`."""
+    """The messages that are always sent: `head` system messages at the front, and the range of the `query`."""
 
     head: int
     query: range
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> "PinnedMessages":
-        """For a run that begins with `messages`: the query is what they end with, else what the person said last."""
+        """Return those of a run that begins with `messages`: the query is their last user messages."""
         head = next((place for place, message in enumerate(messages) if message["role"] != "system"), len(messages))
         end = len(messages)
         while end > head and messages[end - 1]["role"] != "user":
@@ -40,21 +40,21 @@ class PinnedMessages:
 
 
 class ShortenedHistory:
-    """What is sent of a conversation that grows at its end.
+    """The part of a growing conversation that is sent.
 
-    What stands before one place is left out, but for what is `kept`; of some results only so many characters are sent.
-    Both change when the rest is too long again, and stay meanwhile, so that providers' prompt caches keep their use.
+    Messages before one index are left out, except the `pinned` ones; some results are cut to a number of characters.
+    Both only change when the rest is too long again, so that providers' prompt caches stay valid meanwhile.
     """
 
-    def __init__(self, kept: PinnedMessages) -> None:
-        self._head, self._query = kept.head, kept.query
+    def __init__(self, pinned: PinnedMessages) -> None:
+        self._head, self._query = pinned.head, pinned.query
         self._from = self._head
-        self._kept: dict[int, int] = {}
+        self._heads: dict[int, int] = {}
         self._size = RunningSize(count_characters)
 
     def of(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """What is sent of `messages`; themselves, as long as nothing had to be shortened."""
-        if self._from == self._head and not self._kept:
+        """Return the messages to send: `messages` itself as long as nothing was shortened."""
+        if self._from == self._head and not self._heads:
             return messages
         sent = [self._sent(messages, place) for place in self._places(len(messages))]
         left_out = len(messages) - len(sent)
@@ -63,18 +63,18 @@ class ShortenedHistory:
         return sent
 
     def length(self, messages: Sequence[Message]) -> int:
-        """About how many characters are sent; as long as nothing is shortened, only what is new is counted."""
+        """Return about how many characters are sent; as long as nothing is shortened, only new messages are counted."""
         sent = self.of(messages)
         return self._size.of(messages) if sent is messages else sum(map(count_characters, sent))
 
-    def shrunk(self, messages: Sequence[Message]) -> int:
-        """How many of the results that are sent are shrunk."""
-        return sum(place in self._kept for place in self._places(len(messages)))
+    def count_shrunk(self, messages: Sequence[Message]) -> int:
+        """Return how many of the results that are sent are shrunk."""
+        return sum(place in self._heads for place in self._places(len(messages)))
 
     def fit(self, messages: Sequence[Message], room: float) -> None:
-        """`shorten` to a room that is known: of a last step that exceeds it by itself, as much is sent as fits in.
+        """Shorten to a known number of characters; a last step that exceeds it by itself has its results shrunk.
 
-        That is what the heads of the older results leave of the room, and a third of it at least.
+        They share the characters that the heads of the older results leave, and at least a third of `room`.
         """
         excess, last = self._shrink_old(messages, room)
         always = [*range(self._head), *self._query, *range(max(last, self._query.stop), len(messages))]
@@ -85,7 +85,7 @@ class ShortenedHistory:
         self.shorten(messages, room)
 
     def shorten(self, messages: Sequence[Message], goal: float) -> None:
-        """Send `goal` characters of `messages`, or as near to that as it goes."""
+        """Shorten to `goal` characters, or as close to it as possible."""
         excess, _ = self._shrink_old(messages, goal)
         for start in [*self._starts(messages)]:
             if excess <= 0:
@@ -95,28 +95,28 @@ class ShortenedHistory:
         self._shrink(messages, range(self._from, len(messages)), excess)
 
     def _shrink_old(self, messages: Sequence[Message], goal: float) -> tuple[float, int]:
-        """Shrink results before the last step; returns what still is too much, and where that step begins."""
+        """Shrink results before the last step; return the excess that remains, and where that step begins."""
         last = max(self._starts(messages), default=self._from)
         return self._shrink(messages, range(self._from, last), self.length(messages) - goal), last
 
     def _shrink(
-        self, messages: Sequence[Message], places: Iterable[int], excess: float, kept: int = HEAD_CHARS
+        self, messages: Sequence[Message], places: Iterable[int], excess: float, head: int = HEAD_CHARS
     ) -> float:
-        """Shrink results at these places until nothing is too much; returns what still is."""
+        """Shrink results at these places until there is no excess; return the excess that remains."""
         for place in places:
             if excess <= 0:
                 break
             before, after = (
                 count_characters(self._sent(messages, place)),
-                count_characters(_shrink_result(messages[place], kept)),
+                count_characters(_shrink_result(messages[place], head)),
             )
             if after < before:
-                self._kept[place] = kept
+                self._heads[place] = head
                 excess -= before - after
         return excess
 
     def _starts(self, messages: Sequence[Message]) -> Iterator[int]:
-        """Where what is sent may begin next: a turn of the person, up to the query; after it, a step of the model."""
+        """Yield where the sent part may begin next: at a user turn up to the query, at a step of the model after it."""
         for place in range(self._from + 1, len(messages)):
             role = messages[place]["role"]
             is_turn = role == "user" and messages[place - 1]["role"] != "user" and place < self._query.stop
@@ -127,25 +127,25 @@ class ShortenedHistory:
         return sum(count_characters(self._sent(messages, place)) for place in places)
 
     def _places(self, end: int) -> Iterator[int]:
-        """Where what is sent stands among the first `end` messages."""
+        """Yield the indices, below `end`, of the messages that are sent."""
         yield from range(min(self._head, end))
         yield from range(self._query.start, min(self._query.stop, self._from, end))
         yield from range(self._from, end)
 
     def _sent(self, messages: Sequence[Message], place: int) -> Message:
-        kept = self._kept.get(place)
-        return messages[place] if kept is None else _shrink_result(messages[place], kept)
+        head = self._heads.get(place)
+        return messages[place] if head is None else _shrink_result(messages[place], head)
 
 
-def _shrink_result(message: Message, kept: int) -> Message:
-    """The message; a tool's long result with so many characters of its head, and without its images."""
-    if message["role"] != "tool" or count_characters(message) < kept + _FRAME:
+def _shrink_result(message: Message, head: int) -> Message:
+    """Return the message; a long tool result is cut to `head` characters and loses its images."""
+    if message["role"] != "tool" or count_characters(message) < head + _FRAME:
         return message
-    return {**message, "content": change_delimited(text_of(message), partial(_cut_to_head, kept))}
+    return {**message, "content": change_delimited(text_of(message), partial(_cut_to_head, head))}
 
 
-def _cut_to_head(kept: int, text: str) -> str:
-    return text[:kept] + _CUT.format(len(text) - kept) if len(text) > kept else text
+def _cut_to_head(head: int, text: str) -> str:
+    return text[:head] + _CUT.format(len(text) - head) if len(text) > head else text
 
 
 def _add_note(message: Message, note: str) -> Message:

@@ -10,9 +10,8 @@ from agentkit.core.messages import ToolCall, Usage, assistant, system, tool_mess
 from agentkit.engine.history import check_history
 from agentkit.engine.history.size import RunningSize, count_characters
 from agentkit.engine.model import Reply
-from agentkit.policies import compaction as policy
 from agentkit.policies import shortening
-from agentkit.policies.compaction import Compacted, compact
+from agentkit.policies.compaction import KNOWN_WINDOWS, Compacted, compact
 from agentkit.policies.shortening import PinnedMessages, ShortenedHistory
 from agentkit.testing import ScriptedModel
 
@@ -21,8 +20,8 @@ TOLD = "This model's maximum context length is {} tokens. However, your messages
 
 
 @pytest.fixture(autouse=True)
-def _nothing_known(monkeypatch):
-    monkeypatch.setattr(policy, "_models", {})
+def _nothing_known():
+    KNOWN_WINDOWS.clear()
 
 
 def overflow(text="the input is too long") -> ModelError:
@@ -227,7 +226,7 @@ def test_images_of_old_results_are_left_out():
     sent = text.of(history)
     assert [message["content"] for message in sent if message["role"] == "tool"][:2] == ["seen", "seen"]
     assert sent[-1]["content"][1] == image
-    assert text.shrunk(history) == 2
+    assert text.count_shrunk(history) == 2
 
 
 def test_a_query_in_parts_keeps_them():

@@ -61,7 +61,7 @@ class TestEmptyReplies:
 
     def test_for_ever_ends_in_a_last_request_and_then_typed(self, world):
         model = Endless("")
-        with pytest.raises(NoAnswer, match="endless keeps giving empty replies"):
+        with pytest.raises(NoAnswer, match="endless: its replies stay empty"):
             run(world, model, look)
         assert model.asked == 1 + MAX_EMPTY_RETRIES + 1
 

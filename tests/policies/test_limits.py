@@ -19,7 +19,6 @@ from agentkit import DefinitionError, LimitExceeded, ModelError, RunError
 from agentkit.core.flow import Emit, Sleep, apply_policies, around, ask
 from agentkit.core.messages import ToolCall, Usage, assistant, user
 from agentkit.engine.model import AskModel, Reply, Request
-from agentkit.policies import rate_limit as throttle
 from agentkit.policies.budget import (
     FINAL_REQUEST_GROWTH,
     FINAL_REQUEST_SHARE,
@@ -30,6 +29,7 @@ from agentkit.policies.budget import (
 )
 from agentkit.policies.final_request import FinalRequest
 from agentkit.policies.limits import BUDGETS, limit
+from agentkit.policies.rate_limit import GateRegistry, Throttled, throttle
 from agentkit.testing import ScriptedModel
 from agentkit.tools.registry import ToolRegistry
 
@@ -62,7 +62,7 @@ def priced(entry, tokens=0, cost=0.0) -> Reply:
     ],
 )  # fmt: skip
 def test_a_senseless_limit_is_refused_by_name(name, value):
-    with pytest.raises(DefinitionError, match=rf"Limits\({name}="):
+    with pytest.raises(DefinitionError, match=rf"Limits: {name} must be"):
         Limits(**{name: value})
 
 
@@ -139,16 +139,15 @@ class TestToolCalls:
 
 class TestSeconds:
     @pytest.fixture
-    def clock(self, monkeypatch):
-        monkeypatch.setattr("agentkit.policies.budget.time", clock := Clock())
-        return clock
+    def clock(self):
+        return Clock()
 
     def test_a_run_out_of_time_lands_in_what_is_kept_for_that(self, world, clock):
         def work() -> None:
             """Works."""
             clock.ahead += 85
 
-        ran = run(world, ScriptedModel(call("work"), DONE), work, limits=Limits(seconds=100))
+        ran = run(world, ScriptedModel(call("work"), DONE), work, limits=Limits(seconds=100), clock=clock.monotonic)
         assert (ran.answer, ran.stopped) == ("done", "seconds")
         assert 0 < ran.requests[1].timeout <= 100 * FINAL_REQUEST_SHARE - 5
 
@@ -169,7 +168,7 @@ class TestSeconds:
                     raise ModelError("no answer in time", kind="timeout", transient=True)
                 yield from super().ask(request)
 
-        ran = run(world, Slow(DONE), counter(), limits=Limits(seconds=100))
+        ran = run(world, Slow(DONE), counter(), limits=Limits(seconds=100), clock=clock.monotonic)
         assert ran.stopped == "seconds"
 
     def test_a_tool_is_waited_for_as_long_as_there_is_time(self, world, clock):
@@ -184,7 +183,7 @@ class TestSeconds:
             hung.wait(20)
 
         begun = time.monotonic()
-        ran = run(world, ScriptedModel(late, DONE), hang, limits=Limits(seconds=100))
+        ran = run(world, ScriptedModel(late, DONE), hang, limits=Limits(seconds=100), clock=clock.monotonic)
         assert (ran.answer, ran.stopped) == ("done", "seconds")
         assert time.monotonic() - begun < 15
         hung.set()
@@ -197,21 +196,23 @@ class TestSeconds:
         assert next(limit()(sleeping())).seconds == 99
 
     @pytest.mark.parametrize("leaves", [True, False])
-    def test_a_line_is_stood_in_as_long_as_there_is_time(self, world, leaves, monkeypatch, clock):
-        monkeypatch.setattr(throttle, "_gates", {})
-        gate = throttle.open_gate("scripted", 1)
+    def test_a_line_is_stood_in_as_long_as_there_is_time(self, world, leaves, clock):
+        gates = GateRegistry()
+        gate = gates.open("scripted", 1)
         holder, model = gate.enter(), ScriptedModel(DONE)
         flow = flow_of(model, counter(), limits=None)  # the gate stands within the limit
 
         def handle(effect):
             told = effect.event if isinstance(effect, Emit) else None
-            if isinstance(told, throttle.Throttled):
+            if isinstance(told, Throttled):
                 clock.ahead += 79.8
             elif isinstance(told, FinalRequest) and leaves:  # in the time that is kept for the last request
                 gate.leave(holder)
             return (yield from ask(effect))
 
-        waiting = apply_policies(flow, (throttle.throttle(), limit(Limits(seconds=100)), around(handle)))
+        waiting = apply_policies(
+            flow, (throttle(gates=gates), limit(Limits(seconds=100), clock=clock.monotonic), around(handle))
+        )
         if leaves:
             assert world.drive(waiting)[0].value == "done"
             assert model.requests[0].tool_choice == "final_answer"
@@ -353,7 +354,7 @@ class TestDollars:
 
     def test_a_model_without_a_price_is_refused_before_anything_is_asked(self, world):
         model = ScriptedModel(DONE)
-        with pytest.raises(RunError, match=r'price of scripted is not known.*unknown_price="allow"'):
+        with pytest.raises(RunError, match=r'scripted: its price is unknown.*unknown_price="allow"'):
             run(world, model, counter(), limits=Limits(dollars=1))
         assert model.requests == []
 

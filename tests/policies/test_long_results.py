@@ -120,7 +120,7 @@ def test_the_model_reads_on_to_the_end(world):
 
 def test_a_model_that_writes_its_calls_as_text_can_read_on_too(world):
     kept = TruncatedResults()
-    identity = kept.keep(LONG)
+    identity = kept.store(LONG)
     for written in (
         f'read_more(result_id="{identity}", offset=15000)',
         f'{{"name": "read_more", "arguments": {{"result_id": "{identity}", "offset": 15000}}}}',
@@ -197,20 +197,20 @@ def test_an_endless_iterator_is_taken_up_to_a_limit(world, name):
 
 def test_the_oldest_text_is_forgotten_first():
     kept = TruncatedResults()
-    ids = [kept.keep(f"text {number}") for number in range(MAX_STORED_RESULTS + 1)]
+    ids = [kept.store(f"text {number}") for number in range(MAX_STORED_RESULTS + 1)]
     assert kept.read(ids[-1], 0, 100).startswith(f"text {MAX_STORED_RESULTS}")
     with pytest.raises(ToolError, match="There is no cut result"):
         kept.read(ids[0], 0, 100)
     with pytest.raises(ToolError, match="offset must be below"):
         kept.read(ids[-1], 10_000, 100)
-    assert kept.keep("text 1") == ids[1], "cut again, it is the newest"
-    kept.keep("one more")
+    assert kept.store("text 1") == ids[1], "cut again, it is the newest"
+    kept.store("one more")
     assert kept.read(ids[1], 0, 100).startswith("text 1")
 
 
 @given(st.text(min_size=1, max_size=300), st.integers(1, 50))
 def test_pages_join_to_the_whole(text, length):
     kept = TruncatedResults()
-    read = partial(kept.read, kept.keep(text))
+    read = partial(kept.read, kept.store(text))
     pages = [read(offset, length).rpartition("\n[characters ")[0] for offset in range(0, len(text), length)]
     assert "".join(pages) == text

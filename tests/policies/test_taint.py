@@ -282,7 +282,7 @@ def test_a_complaint_that_quotes_the_model_does_not_make_its_words_trusted(world
 
 def test_a_page_of_a_trusted_result_is_trusted(world, held):
     kept = TruncatedResults()
-    identity = kept.keep("x" * 900 + " bob@home.example")
+    identity = kept.store("x" * 900 + " bob@home.example")
     listed = f'xxx [... read on with read_more: result_id="{identity}", offset=800 ...]'
     history = [assistant(calls=[ToolCall("c1", "long_list")]), tool_message(ToolCall("c1", "long_list"), listed)]
     run(world, held, PAGE_READ, call("read_more", result_id=identity, offset=800),

@@ -161,7 +161,7 @@ def whole() -> Session:
     spent = Usage(requests=2, input_tokens=10, output_tokens=5, cost=0.25)
     reply = {**assistant("Grüße, 世界", [CALL]), "provider": "anthropic", "thinking_blocks": [{"signature": "s"}]}
     session = Session([system("s"), user("q"), reply], spent)
-    session.cut.keep("a long text")
+    session.cut.store("a long text")
     session.say("more")
     session.approvals.waiting.append("c")
     session.approvals.decisions["c"] = {"a": 1}

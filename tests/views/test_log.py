@@ -267,7 +267,7 @@ INFO = ExceptionInfo("Busy", "no time")
         (HandedOver("billing", "money"), "INFO", "handed over to billing: money"),
         (Progress(CALL, {"done": 3}), "INFO", 'send: {"done":3}'),
         (Progress(None, "half"), "INFO", "a tool: half"),
-        (FallenBack(ModelError("down"), "other"), "WARNING", "down; going on with other"),
+        (FallenBack(ModelError("down"), "other"), "WARNING", "down; continuing with other"),
         (Throttled("m"), "INFO", "waiting until m may be asked"),
         (Compacted("m", 3, 2, (100, 50)), "WARNING", "too long for m: 3 messages left out, 2 results shrunk"),
         (PriceUnknown("m"), "WARNING", "price of m"),

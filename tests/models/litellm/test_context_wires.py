@@ -11,8 +11,7 @@ from wire_providers import Provider
 from agentkit import JsonAgent
 from agentkit.core.flow import Event
 from agentkit.engine.model import ModelAsked
-from agentkit.policies import compaction as compact
-from agentkit.policies.compaction import Compacted
+from agentkit.policies.compaction import KNOWN_WINDOWS, Compacted
 from agentkit.testing.server import ModelServer
 
 WINDOW = 2_000
@@ -31,8 +30,8 @@ def look(number: int) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compact, "_models", {})
+def _nothing_known() -> None:
+    KNOWN_WINDOWS.clear()
 
 
 def run(agent: JsonAgent, world: str, *, stream: bool) -> list[Event]:
