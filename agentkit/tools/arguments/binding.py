@@ -1,4 +1,4 @@
-"""What the model wrote as arguments -> a call that is ready to be made, or what is wrong with them, for the model."""
+"""Arguments of a tool call: parse, validate, repair, and bind them to the function."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from .validation_errors import ArgumentProblem, list_problems
 
 
 class ArgumentsSchema(Protocol):
-    """The arguments of one tool: their plain JSON Schema, and what turns a model's text into a call."""
+    """The schema of one tool's arguments, and the validation that binds them to the function."""
 
     injected: Mapping[str, Any]
 
@@ -28,16 +28,23 @@ class ArgumentsSchema(Protocol):
     def parameters(self) -> JsonSchema: ...
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> Callable[[], Any]:
-        """The call that is ready to be made; raises `pydantic.ValidationError` or `ValueError`."""
+        """Validate `arguments` and return the prepared call.
+
+        Raises:
+            ValueError: the arguments are invalid; mostly a `pydantic.ValidationError`.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BoundArguments:
-    """What came of arguments: the call that is ready to be made, or what is wrong with them in words for the model.
+    """The outcome of binding: the prepared call, or the error that the model reads.
 
-    `arguments` is the JSON object that a history can hold for them (repaired; `{}` for what is no object at all, which
-    providers refuse ever after), and `repairs` are the repairs.
+    Attributes:
+        ready: The prepared call, or the error.
+        arguments: The arguments as a JSON object for the history, repaired.  It is `{}` where the model wrote no
+            object, because providers refuse a history with anything else.
+        repairs: What was repaired.
     """
 
     ready: Callable[[], Any] | ExceptionInfo
@@ -53,11 +60,18 @@ def bind_arguments(
     name: str = "",
     repair: RepairMode = "safe",
 ) -> BoundArguments:
-    """The call of the tool `name` that `arguments` (JSON text or a mapping) ask for, or what is wrong with them.
+    """Validate arguments, repair them where the repair is certain, and return the prepared call or the error.
 
-    Valid arguments are taken as they are.  `""` and `"null"` stand for no arguments at all, and null for a parameter
-    that does not take it but has a default stands for the default (strict schemas make models write it), with
-    `repair="off"` too.  The call never holds a part of a mapping that was given.
+    Valid arguments are not changed.  `""` and `"null"` mean no arguments.  A null for a parameter that has a default
+    and does not accept null means the default, because strict schemas make models write it; this holds for
+    `repair="off"` too.
+
+    Args:
+        schema: The schema of the arguments.
+        arguments: JSON text or a mapping.  The call never shares objects with a mapping.
+        injected: Values for the parameters that the model does not see.
+        name: The tool's name, which models put around the arguments at times.
+        repair: "off" reports mistakes instead of repairing them.
     """
     if isinstance(arguments, str) and arguments.strip() in ("", "null"):
         arguments = "{}"
@@ -72,16 +86,20 @@ def bind_arguments(
     try:
         return _bind_with_repairs(arguments, RepairTarget(name, schema.parameters, attempt), repair)
     except InvalidJson as error:
-        return BoundArguments(_validation_error(explain_invalid_json(str(error), schema.parameters, attempt)), "{}")
+        reason = str(error)
     except RecursionError:
-        return BoundArguments(
-            _validation_error(explain_invalid_json("nested too deeply", schema.parameters, attempt)), "{}"
-        )
+        reason = "nested too deeply"
+    return _refuse(explain_invalid_json(reason, schema.parameters, attempt))
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """Validates arguments as the model's text would be; raises `ValueError`, `Unreadable` for numbers out of reach."""
+    """Validates arguments in the form that the model used: JSON text or Python values.
+
+    Raises:
+        InvalidJson: a number exceeds the range of a float.
+        ValueError: the arguments are invalid.
+    """
 
     schema: ArgumentsSchema
     injected: Mapping[str, Any] | None
@@ -94,43 +112,38 @@ class _Attempt:
 
 
 def _bind_with_repairs(arguments: str | Mapping[str, Any], target: RepairTarget, repair: RepairMode) -> BoundArguments:
-    """What comes of arguments that are not valid as they stand; raises `Unreadable`."""
-    reading = _parse(arguments, repair) if isinstance(arguments, str) else ParsedJson(copy_value(dict(arguments)))
-    given, parameters = reading.value, target.parameters
+    """Bind arguments that are invalid as written; raises `InvalidJson`."""
+    parsed = _parse(arguments, repair) if isinstance(arguments, str) else ParsedJson(copy_value(dict(arguments)))
+    given, parameters = parsed.value, target.parameters
     if not isinstance(given, dict):
-        return BoundArguments(_validation_error(explain_wrong_type(given, parameters, target.validate)), "{}")
-    text = arguments if isinstance(arguments, str) and not reading.syntax_errors else _dump(given)
+        return _refuse(explain_wrong_type(given, parameters, target.validate))
+    text = arguments if isinstance(arguments, str) and not parsed.syntax_errors else _dump(given)
     repairs: tuple[Repair, ...] = ()
-    if reading.syntax_errors:
-        repairs = (
-            Repair("", ", ".join(dict.fromkeys(reading.syntax_errors)), truncate(str(arguments)), truncate(text)),
-        )
+    if parsed.syntax_errors:
+        kinds = ", ".join(dict.fromkeys(parsed.syntax_errors))
+        repairs = (Repair("", kinds, truncate(str(arguments)), truncate(text)),)
     if found := _find_out_of_range(given, parameters):
-        return BoundArguments(
-            _validation_error(explain_problems(found, given, parameters, target.validate)), "{}", repairs
-        )
+        return _refuse(explain_problems(found, given, parameters, target.validate), repairs=repairs)
     try:
         return BoundArguments(target.validate(given), text, repairs)
     except ValueError as error:
         found = list_problems(error, given, parameters)
     done = repair_arguments(given, target) if repair == "safe" else repair_in_place(given, target, fix_nulls)
     if done is None:
-        return BoundArguments(
-            _validation_error(explain_problems(found, given, parameters, target.validate)), text, repairs
-        )
+        return _refuse(explain_problems(found, given, parameters, target.validate), text, repairs)
     return BoundArguments(done.call, _dump(done.value), (*repairs, *done.repairs))
 
 
 def _parse(text: str, repair: RepairMode) -> ParsedJson:
-    reading = parse_lenient(text)  # even if nothing is repaired: it knows best what is wrong
-    if repair == "off" and reading.syntax_errors:
+    parsed = parse_lenient(text)  # also for repair='off', because its errors are the most precise
+    if repair == "off" and parsed.syntax_errors:
         parse_strict(text)
-        raise InvalidJson(", ".join(reading.syntax_errors))
-    return reading
+        raise InvalidJson(", ".join(parsed.syntax_errors))
+    return parsed
 
 
 def _find_out_of_range(given: Any, parameters: JsonSchema) -> list[ArgumentProblem]:
-    """The numbers that are none in JSON (NaN, infinity) or that the float they would become cannot hold."""
+    """Return the numbers that JSON does not have (NaN, infinity) or that exceed the range of a float."""
     found = []
     for path, value in iter_not_finite(given):
         wanted = list_types(find_schemas(parameters, path))
@@ -142,8 +155,8 @@ def _find_out_of_range(given: Any, parameters: JsonSchema) -> list[ArgumentProbl
     return found
 
 
-def _validation_error(message: str) -> ExceptionInfo:
-    return ExceptionInfo("ValidationError", message)
+def _refuse(message: str, arguments: str = "{}", repairs: tuple[Repair, ...] = ()) -> BoundArguments:
+    return BoundArguments(ExceptionInfo("ValidationError", message), arguments, repairs)
 
 
 def _dump(given: Mapping[str, Any]) -> str:
@@ -151,11 +164,12 @@ def _dump(given: Mapping[str, Any]) -> str:
 
 
 def extract_arguments(call: Any, parameters: JsonSchema) -> str | Mapping[str, Any]:
-    """The arguments in whatever a call is given as: JSON text or a mapping, of the arguments or of the whole call.
+    """Return the arguments in a tool call of any form, as JSON text or as a mapping.
 
-    Known wholes: an OpenAI tool call (`function.arguments`), a Responses function call (`arguments`), an Anthropic
-    `tool_use` block (`input`), a Gemini `functionCall` (`args`), and `{"arguments": ...}`; each may be an SDK's object,
-    and the inside may be JSON text once more.  A parameter of such a name is a parameter, not a wrapping.
+    Supported: an OpenAI tool call (`function.arguments`), a Responses function call (`arguments`), an Anthropic
+        `tool_use`
+    block (`input`), a Gemini `functionCall` (`args`), `{"arguments": ...}`, and the arguments themselves.  Each may be
+    an SDK's object, and the inner value may be JSON text.  A key that is a parameter of the tool is not a wrapper.
     """
     if isinstance(call, str):
         try:

@@ -1,4 +1,4 @@
-"""A small value that is valid by a JSON Schema, to show a model what is wanted."""
+"""Build a small value that is valid by a JSON Schema, as an example for the model."""
 
 import math
 import re
@@ -9,7 +9,7 @@ from ...schemas import JsonSchema
 from .schema_places import follow_reference
 
 MAX_EXAMPLE_DEPTH = 6
-"""How deep an example goes before it leaves out what it can."""
+"""Levels below which an example omits optional content."""
 _BY_FORMAT = {
     "date": "2024-01-31",
     "date-time": "2024-01-31T12:00:00Z",
@@ -30,7 +30,7 @@ _GUESSES = (
 
 
 def build_examples(parameters: JsonSchema, wanted: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Arguments that show the `wanted` parameters beside the required ones; then those with the required ones only."""
+    """Yield arguments with the `wanted` and the required parameters, then with the required ones only."""
     whole = _resolve_schema(parameters, parameters)
     required = list(whole.get("required", ()))
     known = [name for name in whole.get("properties", {}) if name in required or name in set(wanted)]
@@ -39,7 +39,7 @@ def build_examples(parameters: JsonSchema, wanted: Iterable[str]) -> Iterator[di
 
 
 def build_value(schema: Any, root: JsonSchema, depth: int = 0) -> Any:
-    """A value for `schema`; not checked: patterns and rules that no schema holds are beyond it."""
+    """Return a value for `schema`.  Patterns are guessed, and rules outside the schema are not known: validate it."""
     if not isinstance(schema, dict):
         return "text"
     node = _resolve_schema(schema, root)
@@ -64,7 +64,7 @@ def build_value(schema: Any, root: JsonSchema, depth: int = 0) -> Any:
 
 
 def _resolve_schema(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
-    """The schema with its reference followed, the first alternative chosen (not null, where there is another)."""
+    """Return the schema with its reference followed and the first alternative that is not null chosen."""
     node = schema
     for _ in range(MAX_EXAMPLE_DEPTH):
         if isinstance(reference := node.get("$ref"), str):

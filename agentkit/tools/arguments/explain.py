@@ -1,4 +1,4 @@
-"""What a model is told of its mistakes in arguments: enough to make the next attempt right, in few characters."""
+"""Error messages about arguments for the model: enough to correct the next attempt, in few characters."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -12,9 +12,9 @@ from .schema_places import find_schemas, iter_child_schemas, list_properties
 from .validation_errors import ArgumentProblem, find_value
 
 MAX_MESSAGE_CHARS = 380
-"""How many characters a message has at most (the name of the exception comes before it)."""
+"""Characters of a message, without the name of the exception before it."""
 MAX_PROBLEMS_SHOWN = 5
-"""How many mistakes the model is told at once."""
+"""Problems that one message lists."""
 _MAX_EXAMPLE_CHARS = 160
 _MAX_REASON_CHARS = 100
 _MAX_SCHEMA_CHARS = 90
@@ -28,9 +28,13 @@ def explain_problems(
     parameters: JsonSchema,
     validate: Callable[[Any], object] | None = None,
 ) -> str:
-    """The mistakes, each with its path, what was received and what is wanted, and an example of valid arguments.
+    """Return a message with each problem's path, the received value, its schema, and an example of valid arguments.
 
-    `validate` tells by a `ValueError` that an example is not valid after all: it is not shown then.
+    Args:
+        found: The problems.
+        given: The arguments.
+        parameters: The JSON Schema of the arguments.
+        validate: Raises `ValueError` for invalid arguments; an example that it refuses is not shown.
     """
     wanted = [str(finding.path[0]) for finding in found if finding.path]
     example = _format_example(parameters, wanted, validate)
@@ -55,13 +59,13 @@ def explain_problems(
 
 
 def explain_invalid_json(reason: str, parameters: JsonSchema, validate: Callable[[Any], object] | None = None) -> str:
-    """That the arguments are no JSON, for the reason given, and an example of valid ones."""
+    """Return the message for arguments that are not JSON, with the reason and an example."""
     example = _format_example(parameters, (), validate)
     return truncate(f"the arguments are not valid JSON: {reason}", MAX_MESSAGE_CHARS - len(example) - 3) + example
 
 
 def explain_wrong_type(given: Any, parameters: JsonSchema, validate: Callable[[Any], object] | None = None) -> str:
-    """That the arguments are JSON, but no object."""
+    """Return the message for arguments that are JSON, but not an object."""
     names = truncate(", ".join(list_properties(find_schemas(parameters, ()))) or "none", 100)
     example = _format_example(parameters, (), validate)
     received = format_value(given, _MAX_VALUE_CHARS)
@@ -94,7 +98,7 @@ def _format_line(
 
 
 def _find_fragment(path: Path, parameters: JsonSchema) -> str:
-    """The part of the schema that `path` leads to, as JSON, without what says nothing about validity."""
+    """Return the part of the schema at `path` as JSON, without keywords that do not constrain values."""
     if not path:
         return ""
     around = (place for node in find_schemas(parameters, path[:-1]) for place in iter_child_schemas(node, path[-1]))
@@ -102,16 +106,16 @@ def _find_fragment(path: Path, parameters: JsonSchema) -> str:
 
 
 def _dump_without_notes(schema: Any) -> str:
-    def kept(node: Any) -> Any:
+    def strip(node: Any) -> Any:
         if isinstance(node, dict):
-            return {key: kept(item) for key, item in node.items() if key not in _NOTE_KEYWORDS or not _is_note(item)}
-        return [kept(item) for item in node] if isinstance(node, list) else node
+            return {key: strip(item) for key, item in node.items() if key not in _NOTE_KEYWORDS or not _is_note(item)}
+        return [strip(item) for item in node] if isinstance(node, list) else node
 
-    return json.dumps(kept(schema), ensure_ascii=False, separators=(",", ":"), default=str) if schema else ""
+    return json.dumps(strip(schema), ensure_ascii=False, separators=(",", ":"), default=str) if schema else ""
 
 
 def _is_note(item: Any) -> bool:
-    """Whether the value under a key like `title` is a note: under properties it is the schema of a parameter."""
+    """Return whether the value of a key like `title` is a note; under `properties` it is a parameter's schema."""
     return not (isinstance(item, dict) and ("type" in item or "$ref" in item or "anyOf" in item))
 
 

@@ -1,4 +1,4 @@
-"""The fixes that are certain, at one place of the arguments where validation failed."""
+"""Repairs of arguments that are certain: at the place of a validation error, or of the shape of the whole object."""
 
 import json
 import re
@@ -14,13 +14,13 @@ from .schema_places import Nodes, find_schemas, json_type, list_options, list_pr
 from .validation_errors import ArgumentProblem, find_value, list_problems
 
 Fixer: TypeAlias = Callable[[Any, Iterable[ArgumentProblem], JsonSchema], list[Repair]]
-"""Changes the arguments where the findings say and returns the repairs; an empty list when nothing is certain."""
+"""Changes the arguments at the problems' places and returns the repairs; an empty list when none is certain."""
 
 NULL_TEXTS = ("null", "None", "")
 
 
 def apply_fixes(given: Any, found: Iterable[ArgumentProblem], parameters: JsonSchema) -> list[Repair]:
-    """Fix keys first; where all keys are right, nulls and values."""
+    """Fix the names of keys first; where all keys are correct, nulls and values."""
     found = list(found)
     return _fix_keys(given, found, parameters) or [
         *fix_nulls(given, found, parameters),
@@ -29,7 +29,7 @@ def apply_fixes(given: Any, found: Iterable[ArgumentProblem], parameters: JsonSc
 
 
 def fix_nulls(given: Any, found: Iterable[ArgumentProblem], parameters: JsonSchema) -> list[Repair]:
-    """Take away each null that is no valid value of a key that may be left out: its default is meant."""
+    """Remove each invalid null of an optional key, because it means the default."""
     repairs = []
     for path in _list_value_paths(found):
         holder = find_value(given, path[:-1])
@@ -60,7 +60,7 @@ def _list_value_paths(found: Iterable[ArgumentProblem]) -> list[Path]:
 
 
 def _iter_candidates(value: Any, nodes: Nodes) -> Iterator[tuple[str, Any]]:
-    """What `value` may have been meant for, by the schemas of its place."""
+    """Yield the values that `value` may stand for by the schemas of its place, each with the kind of repair."""
     wanted = list_types(nodes)
     if isinstance(value, str):
         if value in NULL_TEXTS and "null" in wanted:
@@ -79,7 +79,7 @@ def _fold_case(value: Any) -> str:
 
 
 def _decode(text: str, wanted: set[str]) -> Iterator[tuple[str, Any]]:
-    """The value that the text is the JSON of, if that is of a type that is wanted; scalars only where no text is."""
+    """Yield the JSON value in `text` if its type is allowed; a scalar only where a string is not allowed."""
     try:
         value = parse_lenient(text).value
     except InvalidJson:
@@ -91,7 +91,7 @@ def _decode(text: str, wanted: set[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _fix_keys(given: Any, found: Iterable[ArgumentProblem], parameters: JsonSchema) -> list[Repair]:
-    """Rename unknown keys that are a declared one but for case, hyphens and underscores."""
+    """Rename each unknown key that differs from one declared key only in case, hyphens or underscores."""
     repairs = []
     for path in dict.fromkeys(finding.path[:-1] for finding in found if finding.kind != "value"):
         holder = find_value(given, path)
@@ -106,7 +106,7 @@ def _fix_keys(given: Any, found: Iterable[ArgumentProblem], parameters: JsonSche
 
 def _iter_renamings(holder: dict[str, Any], nodes: Nodes) -> Iterator[tuple[str, str]]:
     if any(node.get("patternProperties") or node.get("additionalProperties") for node in nodes):
-        return  # any key may be meant as it is
+        return  # every key is allowed
     declared = list_properties(nodes)
     for key in holder:
         if key not in declared:
@@ -117,7 +117,10 @@ def _iter_renamings(holder: dict[str, Any], nodes: Nodes) -> Iterator[tuple[str,
 
 
 def is_same_name(one: str, other: str) -> bool:
-    """Whether two names differ in nothing but case, hyphens, underscores and spaces (camelCase and snake_case do)."""
+    """Return whether two names differ only in case, hyphens, underscores and spaces.
+
+    camelCase and snake_case spellings of one name are the same name.
+    """
     return _normalize_name(one) == _normalize_name(other) != ""
 
 
@@ -126,14 +129,14 @@ def _normalize_name(name: str) -> str:
 
 
 MAX_FIX_ROUNDS = 10
-"""How often the fixes are made and the result is validated: what was decoded may hold the next slip."""
+"""Rounds of fixing and validating; decoded JSON text may need fixes of its own."""
 MAX_WRAPPER_LAYERS = 3
-"""How many wrappings may lie around the arguments."""
+"""Wrappers around the arguments that are removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepairedArguments:
-    """Valid arguments, what validation made of them, and the repairs."""
+    """Valid arguments, the prepared call and the repairs."""
 
     value: Any
     call: Callable[[], Any]
@@ -142,7 +145,7 @@ class RepairedArguments:
 
 @dataclass(frozen=True, slots=True)
 class RepairTarget:
-    """What arguments are wanted for: the tool's name, their schema, and what validates them (raises `ValueError`)."""
+    """The tool that the arguments are for: its name, their schema, and the validation (raises `ValueError`)."""
 
     name: str
     parameters: JsonSchema
@@ -152,7 +155,7 @@ class RepairTarget:
 def repair_arguments(
     given: dict[str, Any], target: RepairTarget, layers: int = MAX_WRAPPER_LAYERS
 ) -> RepairedArguments | None:
-    """The arguments with their slips put right, in place or in another shape; None when that is not certain."""
+    """Return the arguments repaired in place or reshaped; None when the repair is not certain."""
     if done := repair_in_place(given, target, apply_fixes):
         return done
     found: dict[str, RepairedArguments] = {}
@@ -164,7 +167,7 @@ def repair_arguments(
 
 
 def repair_in_place(given: dict[str, Any], target: RepairTarget, fixer: Fixer) -> RepairedArguments | None:
-    """The arguments with what `fixer` does, in as many rounds as it takes; None when they do not become valid."""
+    """Apply `fixer` until the arguments are valid; None when they do not become valid."""
     value = copy_value(given)
     repairs: list[Repair] = []
     for _ in range(MAX_FIX_ROUNDS):
@@ -181,18 +184,18 @@ def repair_in_place(given: dict[str, Any], target: RepairTarget, fixer: Fixer) -
 
 
 def copy_value(value: Any) -> Any:
-    """The value in objects and arrays of its own; what is neither is shared."""
+    """Return the value with new objects and arrays; other values are shared."""
     if isinstance(value, dict):
         return {key: copy_value(item) for key, item in value.items()}
     return [copy_value(item) for item in value] if isinstance(value, list) else value
 
 
 WRAPPER_KEYS = ("arguments", "args", "input", "parameters")
-"""Under which key call objects and models put the arguments."""
+"""Keys under which models and tool call objects put the arguments."""
 
 
 def iter_reshaped(given: dict[str, Any], parameters: JsonSchema, name: str) -> Iterator[tuple[dict[str, Any], Repair]]:
-    """Other shapes that `given` may have been meant in, for the tool `name`; which of them is valid is to be seen."""
+    """Yield other shapes that may be meant by `given`, each with its repair; they still need validation."""
     yield from _iter_unwrapped(given, parameters, name)
     yield from _iter_wrapped(given, parameters)
 
@@ -200,7 +203,10 @@ def iter_reshaped(given: dict[str, Any], parameters: JsonSchema, name: str) -> I
 def _iter_unwrapped(
     given: dict[str, Any], parameters: JsonSchema, name: str
 ) -> Iterator[tuple[dict[str, Any], Repair]]:
-    """What stands under a key that is no parameter (the tool's name or last word, say), alone or beside the name."""
+    """Yield the object under a key that is not a parameter, alone or beside the tool's name.
+
+    The key may also be the tool's name or its last word.
+    """
     known = list_properties(find_schemas(parameters, ()))
     for key in (*WRAPPER_KEYS, name, name.rpartition("_")[2]):
         rest = {other: value for other, value in given.items() if other != key}
@@ -216,7 +222,7 @@ def _iter_unwrapped(
 
 
 def _iter_wrapped(given: dict[str, Any], parameters: JsonSchema) -> Iterator[tuple[dict[str, Any], Repair]]:
-    """The keys that are no parameters, put under the one parameter that is an object with such keys."""
+    """Yield the object with its unknown keys moved under the one parameter that is an object with such keys."""
     known = list_properties(find_schemas(parameters, ()))
     inside = {name: list_properties(find_schemas(parameters, (name,))) for name in known}
     models = [name for name in known if inside[name]]

@@ -1,8 +1,8 @@
-"""Reading JSON as models write it: slips of the syntax that leave no doubt about any value are read over, and named.
+"""Parse JSON as models write it: accept syntax errors that leave no doubt about any value, and record them.
 
-The slips: single quotes, unquoted keys, trailing commas, Python's True, False and None, line breaks within strings, an
-escaped single quote.  Everything else is refused; nothing is ever added, so a text that ends in the middle is refused
-as cut off.  Strings come out exactly as they were written.
+Accepted: single quotes, unquoted keys, trailing commas, Python's True, False and None, line breaks within strings, and
+escaped single quotes.  Everything else is refused.  Nothing is ever added, so truncated text is refused as truncated.
+Strings keep exactly the characters that were written.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 MAX_DEPTH = 100
-"""How many objects and arrays may stand in each other."""
+"""Levels of nested objects and arrays."""
 _SPACE = re.compile(r"[\s\ufeff]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![\w.+-])")
 _WORD = re.compile(r"[^\W\d][\w$-]*")
@@ -26,7 +26,7 @@ _CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf")}
 
 
 class InvalidJson(ValueError):
-    """The text is no JSON, and it is not certain what was meant."""
+    """The text is not JSON, and its meaning is not certain."""
 
 
 class TruncatedJson(InvalidJson):
@@ -34,7 +34,7 @@ class TruncatedJson(InvalidJson):
 
 
 class JsonReader:
-    """Reads one value after the other; `at` is the place it has come to, `slips` what it has read over."""
+    """Reads one value after another; `at` is the current position, `syntax_errors` the errors accepted so far."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -42,7 +42,7 @@ class JsonReader:
         self.syntax_errors: dict[str, None] = {}
 
     def read_value(self, depth: int = 0) -> Any:
-        """The next value; raises `Unreadable`."""
+        """Read the next value; raises `InvalidJson`."""
         if depth > MAX_DEPTH:
             raise InvalidJson("nested too deeply")
         match self.peek():
@@ -58,13 +58,13 @@ class JsonReader:
         return self._read_literal()
 
     def peek(self) -> str:
-        """The next character that is no white space; "" at the end."""
+        """Return the next character that is not white space, or "" at the end."""
         if space := _SPACE.match(self.text, self.at):
             self.at = space.end()
         return self.text[self.at : self.at + 1]
 
     def make_error(self, wanted: str) -> InvalidJson:
-        """What to raise here, where `wanted` should stand."""
+        """Return the exception to raise at the current position, where `wanted` is expected."""
         if _UNFINISHED.match(self.text, self.at):
             return TruncatedJson(
                 f"cut off after {len(self.text)} characters, or a bracket or quote is not closed. Nothing was done. "
@@ -87,7 +87,7 @@ class JsonReader:
         return [self.read_value(depth + 1) for _ in self._iter_items("]")]
 
     def _iter_items(self, end: str) -> Iterator[None]:
-        """Step to each item between the brackets, past the commas, and past the closing bracket."""
+        """Advance to each item between brackets, and past the commas and the closing bracket."""
         self.at += 1
         is_first = True
         while self.peek() != end:
@@ -158,7 +158,7 @@ class JsonReader:
 
 
 def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of the pairs; raises `Unreadable` when a key stands there twice (with different values)."""
+    """Return the pairs as a dict; raises `InvalidJson` for a key with two different values."""
     found = dict(pairs)
     if len(found) != len(pairs):
         for key, value in pairs:
@@ -168,7 +168,7 @@ def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_int(digits: str) -> int:
-    """The integer; raises `Unreadable` for one that Python takes too long to read (more than 4,300 digits)."""
+    """Return the integer; raises `InvalidJson` above 4,300 digits, Python's limit."""
     try:
         return int(digits)
     except ValueError as error:
@@ -176,7 +176,7 @@ def parse_int(digits: str) -> int:
 
 
 def join_surrogates(text: str) -> str:
-    """The text with the halves of surrogate pairs joined; a lone half stays."""
+    """Return the text with surrogate pairs joined; a lone surrogate remains."""
     if not SURROGATE.search(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")

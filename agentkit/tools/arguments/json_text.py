@@ -1,4 +1,4 @@
-"""The text of arguments -> the JSON value it holds: read strictly and, where that fails, past slips of the syntax."""
+"""Parse the JSON text of arguments: strictly, and with accepted syntax errors where that fails."""
 
 import json
 import re
@@ -25,16 +25,16 @@ _DOUBTS = (
     re.compile(r'"\s*[+-]?(?:nan|inf(?:inity)?|[\d._]+e\+?\d{3,})\s*"', re.IGNORECASE),
     re.compile(r"\d{309}"),
 )
-"""Numbers that pydantic would read as infinite: in a string, or as an integer where a float is wanted."""
+"""Numbers that pydantic would read as infinite: in a string, or as an integer where a float is expected."""
 _INFINITY = float("inf")
 _MAX_FLOAT = sys.float_info.max
 _MAX_ENCODINGS = 3
-"""How often a JSON text may stand as a string in a JSON text."""
+"""Times that JSON text may be encoded as a JSON string."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedJson:
-    """The value of a text, and the slips that were read over."""
+    """The value of a text, and the syntax errors that were accepted."""
 
     value: Any
     syntax_errors: tuple[str, ...] = ()
@@ -44,9 +44,9 @@ _EXPONENT = re.compile(r"e\+?\d{3}")
 
 
 def is_strict_object(text: str) -> bool:
-    """Whether `text` is strictly the JSON of one object, without anything that is read differently here and there.
+    """Return whether `text` is one JSON object that every parser reads in the same way.
 
-    That would be NaN and infinity, a key that stands there twice, numbers too large for a float, half a surrogate pair.
+    That excludes NaN and infinity, a repeated key, numbers above the range of a float, and lone surrogates.
     """
     if _is_certainly_strict(text):
         return True
@@ -64,7 +64,7 @@ def is_strict_object(text: str) -> bool:
 
 
 def _is_certainly_strict(text: str) -> bool:
-    """A quick yes for most texts: nothing in them looks like any of that, and there are as many keys as colons."""
+    """Quick check that accepts most texts: nothing in them is suspicious, and colons equal keys."""
     low = text.lower()
     if "nan" in low or "inf" in low or "\\u" in low or len(low) >= 309 or _EXPONENT.search(low):
         return False
@@ -76,7 +76,7 @@ def _is_certainly_strict(text: str) -> bool:
 
 
 def _count_keys(value: Any) -> int:
-    """How many keys stand in a value, at any depth."""
+    """Return the number of keys in a value, at any depth."""
     found = 0
     if isinstance(value, dict):
         found, value = len(value), value.values()
@@ -84,7 +84,7 @@ def _count_keys(value: Any) -> int:
 
 
 def parse_strict(text: str) -> Any:
-    """The value of a text that is JSON as the standard has it (and NaN and infinity); raises `Unreadable`."""
+    """Parse standard JSON (and NaN and infinity); raises `InvalidJson`."""
     try:
         return json.loads(text, object_pairs_hook=build_object)
     except InvalidJson:
@@ -96,18 +96,18 @@ def parse_strict(text: str) -> Any:
 
 
 def parse_lenient(text: str, depth: int = 0) -> ParsedJson:
-    """The value of a text with slips of the syntax; raises `Unreadable`."""
+    """Parse JSON with syntax errors that leave no doubt about any value; raises `InvalidJson`."""
     try:
-        reading = ParsedJson(parse_strict(text))
+        parsed = ParsedJson(parse_strict(text))
     except InvalidJson:
-        reading = _parse_with_errors(text)
-    if isinstance(reading.value, str) and depth < _MAX_ENCODINGS:
-        inner = parse_lenient(reading.value, depth + 1)
-        return ParsedJson(inner.value, (*reading.syntax_errors, "double encoding", *inner.syntax_errors))
-    value = replace_lone_surrogates(reading.value)
-    if value is not reading.value:
-        return ParsedJson(value, (*reading.syntax_errors, "half a surrogate pair"))
-    return reading
+        parsed = _parse_with_errors(text)
+    if isinstance(parsed.value, str) and depth < _MAX_ENCODINGS:
+        inner = parse_lenient(parsed.value, depth + 1)
+        return ParsedJson(inner.value, (*parsed.syntax_errors, "double encoding", *inner.syntax_errors))
+    value = replace_lone_surrogates(parsed.value)
+    if value is not parsed.value:
+        return ParsedJson(value, (*parsed.syntax_errors, "half a surrogate pair"))
+    return parsed
 
 
 def _parse_with_errors(text: str) -> ParsedJson:
@@ -136,7 +136,7 @@ def _parse_with_errors(text: str) -> ParsedJson:
 
 
 def _skip_noise(reader: JsonReader) -> None:
-    """Step over code fences and special tokens, which may stand around a value."""
+    """Skip code fences and special tokens, which may surround a value."""
     while found := [(kind, match) for kind, form in _NOISE.items() if (match := form.match(reader.text, reader.at))]:
         kind, match = found[0]
         reader.syntax_errors[kind] = None
@@ -144,7 +144,7 @@ def _skip_noise(reader: JsonReader) -> None:
 
 
 def _choose_object(values: list[Any]) -> Any:
-    """The one object that the objects of a text are; empty ones and repetitions say nothing."""
+    """Return the only distinct object of a text, without empty objects and repetitions."""
     distinct = {repr(value): value for value in values if value != {}} or {"": values[0]}
     if len(distinct) > 1:
         raise InvalidJson("several objects: make one call for each")
@@ -152,7 +152,7 @@ def _choose_object(values: list[Any]) -> Any:
 
 
 def replace_lone_surrogates(value: Any) -> Any:
-    """The value with each lone half of a surrogate pair, which is no character, as U+FFFD; the same object if none."""
+    """Return the value with each lone surrogate as U+FFFD; the same object if there is no change."""
     if isinstance(value, str):
         return SURROGATE.sub("\ufffd", join_surrogates(value)) if SURROGATE.search(value) else value
     if isinstance(value, list):
@@ -166,7 +166,7 @@ def replace_lone_surrogates(value: Any) -> Any:
 
 
 def iter_not_finite(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Where in a value there is a number that no float can hold, or a string that is read as one."""
+    """Yield path and value of each number above the range of a float, and of each string that reads as one."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from iter_not_finite(item, (*path, key))
@@ -178,7 +178,7 @@ def iter_not_finite(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def _reject_constant(literal: str) -> None:
-    raise InvalidJson(f"{literal} is no JSON")
+    raise InvalidJson(f"{literal} is not JSON")
 
 
 def _parse_finite(number: str) -> float:

@@ -1,4 +1,4 @@
-"""The receipt of a repair."""
+"""The record of a repair."""
 
 import json
 from dataclasses import dataclass
@@ -7,15 +7,18 @@ from typing import Any
 from .json_reader import SURROGATE
 
 MAX_VALUE_CHARS = 200
-"""How many characters of a value a receipt holds."""
+"""Characters of a value in a repair record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One slip of the model that was put right.
+    """One mistake of the model that was repaired.
 
-    `path` leads to the place in the arguments ("order.items.0"; "" for the whole of them or the tool's name), `kind`
-    says what was wrong there, `before` and `after` are what stood there and what stands there now, as text, cut.
+    Attributes:
+        path: The place in the arguments ("order.items.0"; "" for all of them or for the tool's name).
+        kind: What was wrong.
+        before: The text before the repair, truncated.
+        after: The text after the repair, truncated.
     """
 
     path: str
@@ -29,15 +32,15 @@ class Repair:
 
 
 def make_repair(path: tuple[int | str, ...], kind: str, before: Any, after: Any) -> Repair:
-    """The receipt for values, which are shown as JSON."""
+    """Return the record for values, which are written as JSON."""
     return Repair(".".join(map(str, path)), kind, format_value(before), format_value(after))
 
 
 def format_value(value: Any, width: int = MAX_VALUE_CHARS) -> str:
-    """A value as JSON, in at most `width` characters and three dots."""
+    """Return the value as JSON, truncated to `width` characters and "..."."""
     return truncate(json.dumps(value, ensure_ascii=False, default=str), width)
 
 
 def truncate(text: str, width: int = MAX_VALUE_CHARS) -> str:
-    """The head of a text, in at most `width` characters and three dots; what is no character becomes U+FFFD."""
+    """Return the text truncated to `width` characters and "...", with lone surrogates as U+FFFD."""
     return SURROGATE.sub("\ufffd", text if len(text) <= width else f"{text[:width]}...")

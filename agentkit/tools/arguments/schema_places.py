@@ -1,4 +1,4 @@
-"""Where a path in the arguments leads to in their JSON Schema."""
+"""Find the part of a JSON Schema that a path in the arguments leads to."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -8,11 +8,11 @@ from ...schemas import JsonSchema
 from .json_text import Path
 
 Nodes = list[JsonSchema]
-"""Schemas of one place: the schema itself, and what its references and alternatives (anyOf, oneOf, allOf) hold."""
+"""Schemas of one place: the schema itself, its references, and its alternatives (anyOf, oneOf, allOf)."""
 
 
 def find_schemas(root: JsonSchema, path: Path) -> Nodes:
-    """The schemas that `path` leads to, their alternatives included; an empty list where nothing is said."""
+    """Return the schemas at `path`, alternatives included; an empty list where the schema does not constrain it."""
     nodes = expand_schemas([root], root)
     for step in path:
         nodes = expand_schemas((inner for node in nodes for inner in iter_child_schemas(node, step)), root)
@@ -20,7 +20,7 @@ def find_schemas(root: JsonSchema, path: Path) -> Nodes:
 
 
 def expand_schemas(schemas: Iterable[Any], root: JsonSchema) -> Nodes:
-    """The schemas, and those that their references and alternatives lead to, each once."""
+    """Return the schemas with the schemas behind their references and alternatives, each once."""
     found: dict[int, JsonSchema] = {}
     waiting = list(schemas)
     while waiting:
@@ -34,7 +34,7 @@ def expand_schemas(schemas: Iterable[Any], root: JsonSchema) -> Nodes:
 
 
 def iter_child_schemas(node: JsonSchema, step: int | str) -> Iterator[Any]:
-    """The schema of a key or of a place in an array, as one node has it."""
+    """Yield the schemas of a key or of an array index in one node."""
     if isinstance(step, int):
         first = node.get("prefixItems", ())
         yield first[step] if step < len(first) else node.get("items")
@@ -47,7 +47,7 @@ def iter_child_schemas(node: JsonSchema, step: int | str) -> Iterator[Any]:
 
 
 def follow_reference(reference: str, root: JsonSchema) -> Any:
-    """What a local reference (`#/$defs/Name`) leads to; None if nothing."""
+    """Return the target of a local reference (`#/$defs/Name`), or None."""
     node: Any = root
     for step in reference.split("/")[1:]:
         node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
@@ -55,12 +55,12 @@ def follow_reference(reference: str, root: JsonSchema) -> Any:
 
 
 def list_properties(nodes: Nodes) -> list[str]:
-    """The names of the keys that are declared."""
+    """Return the names of the declared keys."""
     return list(dict.fromkeys(name for node in nodes for name in node.get("properties", {})))
 
 
 def list_options(nodes: Nodes) -> list[Any]:
-    """The values of `enum` and `const`, each once."""
+    """Return the distinct values of `enum` and `const`."""
     values = [
         value for node in nodes for value in (*node.get("enum", ()), *([node["const"]] if "const" in node else ()))
     ]
@@ -68,7 +68,7 @@ def list_options(nodes: Nodes) -> list[Any]:
 
 
 def list_types(nodes: Nodes) -> set[str]:
-    """The JSON types of the values that are taken, as far as the schemas name them."""
+    """Return the JSON types that the schemas allow, as far as they name them."""
     named: set[str] = {json_type(value) for value in list_options(nodes)}
     for node in nodes:
         kind = node.get("type", [])
@@ -77,7 +77,7 @@ def list_types(nodes: Nodes) -> set[str]:
 
 
 def json_type(value: Any) -> str:
-    """What JSON Schema calls the type of a value."""
+    """Return JSON Schema's name for the type of a value."""
     match value:
         case None:
             return "null"

@@ -1,4 +1,4 @@
-"""Which tool a name that is no tool's name certainly means."""
+"""Match a misspelled tool name with the one tool that it certainly means."""
 
 import re
 from collections.abc import Collection
@@ -7,16 +7,16 @@ from .fixes import is_same_name
 
 _PREFIX = re.compile(r"(?:functions?|tools?|default_api)[.:/]", re.IGNORECASE)
 _NUMBER = re.compile(r":\d+\Z")
-"""Kimi K2 writes `functions.get_weather:0`: its call ids, where other models write names."""
+"""Kimi K2 uses its call ids (`functions.get_weather:0`) as names."""
 _TOKEN = re.compile(r"<[|｜]")
 _PARALLEL_TOOL = "multi_tool_use"
 PARALLEL_MESSAGE = f"{_PARALLEL_TOOL}.parallel does not exist here: call the tools directly, several in one message."
 
 
 def match_tool_name(name: str, tools: Collection[str]) -> str | None:
-    """The one tool that `name` is the name of, but for a known prefix, special tokens, case, hyphens or underscores.
+    """Return the one tool that `name` means, or None if there is none or more than one.
 
-    None when there is none, or more than one.
+    A known prefix, special tokens, case, hyphens and underscores may differ.
     """
     if name in tools:
         return name
@@ -29,5 +29,5 @@ def match_tool_name(name: str, tools: Collection[str]) -> str | None:
 
 
 def is_parallel_wrapper(name: str) -> bool:
-    """Whether it is the tool that OpenAI's models make up to call several tools at once."""
+    """Return whether it is the tool that OpenAI's models invent to call several tools at once."""
     return _TOKEN.split(name)[0].strip().removeprefix("functions.").partition(".")[0] == _PARALLEL_TOOL
