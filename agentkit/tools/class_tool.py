@@ -13,9 +13,9 @@ A = TypeVar("A")
 class ToolExecutor(ABC, Generic[A]):
     """A tool as a class: `class WeatherTool(ToolExecutor[WeatherArgs])` with `execute(self, args)`.
 
-    `name` defaults to the class's name without `Tool`, in snake case; `description` to the docstring.  The fields of
-    the arguments' class (a pydantic model, a dataclass, a TypedDict or a NamedTuple) are the parameters.  An instance,
-    or the class itself if it needs no arguments, is a tool wherever tools are taken.
+    `name` defaults to the class's name without `Tool`, in snake case; `description` to the docstring.  The parameters
+    are the fields of the arguments' class: a pydantic model, a dataclass, a TypedDict or a NamedTuple.  An instance is
+    accepted wherever tools are, and so is the class itself if its constructor needs no arguments.
     """
 
     name: str = ""
@@ -28,16 +28,16 @@ class ToolExecutor(ABC, Generic[A]):
 
     @abstractmethod
     def execute(self, args: A) -> Any:
-        """Do the work for validated arguments; may be a coroutine function."""
+        """Do the work with validated arguments; may be a coroutine function."""
 
     @classmethod
     def arguments_model(cls) -> type:
-        """The class of the arguments; `DefinitionError` if it was not said."""
+        """Return the class of the arguments; raises `DefinitionError` if the class names none."""
         for base in cls.__mro__:
             for parent in getattr(base, "__orig_bases__", ()):
                 if get_origin(parent) is ToolExecutor and is_arguments_model(model := get_args(parent)[0]):
                     found: type = model
                     return found
         raise DefinitionError(
-            f"{cls.__name__}: say which class holds the arguments: class {cls.__name__}(ToolExecutor[MyArgs])"
+            f"{cls.__name__}: the class of its arguments is missing. Write class {cls.__name__}(ToolExecutor[MyArgs])"
         )

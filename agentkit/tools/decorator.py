@@ -1,4 +1,4 @@
-"""`@tool`: a function becomes a tool where it stands."""
+"""`@tool` makes a function a tool."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -25,5 +25,5 @@ def tool(
     **settings: Unpack[ToolSettings],
 ) -> Callable[[Callable[P, R]], JsonTool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
-    """Make a function a tool: `@tool`, or `@tool(name=..., ...)` with the settings of `JsonTool`; it stays callable."""
+    """Make a function a tool that stays callable: `@tool`, or `@tool(name=..., ...)` with keywords of `JsonTool`."""
     return partial(JsonTool, **settings) if function is None else JsonTool(function, **settings)

@@ -1,4 +1,4 @@
-"""The tool that ends a run: its arguments are the answer, so the answer's type is validated like any arguments."""
+"""The tool that ends a run: its arguments are the answer, validated like any arguments."""
 
 import inspect
 import json
@@ -19,15 +19,16 @@ from .json_tool import JsonTool
 FINAL_ANSWER = "final_answer"
 DESCRIPTION = "Give the final answer and end the task: when it is done, or to say why it cannot be done."
 ANSWER_KEY = "answer"
-"""The key under which models put an answer that has fields of its own; also the parameter of one that has none."""
+"""The parameter of an answer without fields; models also put an answer with fields under this key."""
 
 
 def make_answer_tool(answer: Any = str) -> JsonTool[..., Any]:
-    """The tool `final_answer` for answers of type `answer`, which is any type that pydantic can validate.
+    """Return the tool `final_answer` for answers of type `answer`, any type that pydantic can validate.
 
-    The fields of a pydantic model, a dataclass, a TypedDict or a NamedTuple are the parameters (`{"answer": {...}}` is
-    taken as well).  Of a function, what the model fills are its parameters, the answer is what it returns, and what it
-    raises goes back to the model.  Any other type is that of the one parameter `answer`; a `str` is called `text`.
+    The fields of a pydantic model, a dataclass, a TypedDict or a NamedTuple are the parameters; `{"answer": {...}}` is
+    accepted as well.  The parameters of a function are the parameters, its return value is the answer, and its
+    exceptions are errors for the model.  Any other type is the type of the one parameter `answer`; for `str` it is
+    called `text`.
     """
     if answer is str:
         return copy(_make_text_tool())
@@ -42,18 +43,18 @@ def make_answer_tool(answer: Any = str) -> JsonTool[..., Any]:
 
 
 def takes_text(tool: JsonTool[..., Any]) -> bool:
-    """Whether an answer tool's answer is a plain text."""
+    """Return whether the answer of an answer tool is plain text."""
     return list(tool.parameters["properties"]) == ["text"]
 
 
 def make_answer_call(text: str, tool: JsonTool[..., Any]) -> ToolCall:
-    """The call of an answer tool that a reply stands for: its text is the answer, or the arguments of one."""
+    """Return the call of the answer tool for a reply: its text is the answer, or the arguments of the call."""
     return ToolCall("", tool.name, json.dumps({"text": text}, ensure_ascii=False) if takes_text(tool) else text)
 
 
 @cache
 def _make_text_tool() -> JsonTool[..., Any]:
-    """The usual answer tool, made once: almost every agent has a copy."""
+    """Return the tool for plain text; made once, because almost every agent has a copy."""
     return JsonTool(_check_text, name=FINAL_ANSWER, description=DESCRIPTION)
 
 
@@ -62,7 +63,7 @@ def _describe(text: str) -> str:
 
 
 def _make_identity(type_: Any) -> Callable[..., Any]:
-    """The function that has one parameter of that type and returns it."""
+    """Return a function that has one parameter of that type and returns it."""
 
     def typed(answer: Any) -> Any:
         return answer
@@ -75,7 +76,7 @@ def _make_identity(type_: Any) -> Callable[..., Any]:
 
 
 def _return_answer(answer: Any) -> Any:
-    """The answer."""
+    """Return the answer."""
     return answer
 
 

@@ -48,7 +48,7 @@ class JsonTool(Generic[P, R]):
         parameters: For each parameter a description, or a mapping with `description` and `enum`.  They take precedence
             over the function's own.
         duplicates: "dedupe" drops repeated enum values, "error" refuses them.
-        overload: Which of several signatures: its index, its types, or a predicate of it; default: all of them.
+        overload: Which of several signatures: its index, its types, or a predicate; default: all of them.
         **settings: See `ToolSettings`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The tools of an agent: a mapping from name to tool, and what turns a model's call into a result."""
+"""The tools of an agent: a mapping from name to tool, which binds a model's calls to them."""
 
 import inspect
 import os
@@ -24,16 +24,16 @@ from .settings import RepairMode
 F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_NAMES_SHOWN = 20
-"""How many tools a model is told of when it asked for one that does not exist."""
+"""Tool names in the error for an unknown tool."""
 
 
 class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
-    """Tools by name, in the order they were registered (providers' prompt caches depend on a stable order).
+    """Tools by name, in the order of registration (providers' prompt caches depend on a stable order).
 
     Args:
-        tools: Functions, tools, or iterables of them (a registry gives its tools).
+        tools: Functions, tools, or iterables of them; a registry adds its tools.
         answer: The tool whose result ends a run.
-        repair: "off" to repair no name and no arguments, whatever the tools' own settings are.
+        repair: "off" repairs no name and no arguments, whatever the tools' own settings are.
     """
 
     def __init__(self, *tools: Any, answer: JsonTool[..., Any] | None = None, repair: RepairMode = "safe") -> None:
@@ -47,14 +47,15 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
             self.register(entry)
 
     def register(self, function: F) -> F:
-        """Add a function or a tool, as a method or as a decorator; returns what it was given.
+        """Add a function or a tool, as a method or as a decorator, and return it.
 
-        Raises `DefinitionError` when the name is taken.
+        Raises:
+            DefinitionError: the name is taken, or the object cannot be a tool.
         """
         tool = make_tool(function)
         if self.answer is not None and tool.name == self.answer.name:
             raise DefinitionError(
-                f"the tool name {tool.name!r} is taken: an agent has a tool of that name to end its run with. Rename "
+                f"the tool name {tool.name!r} is taken: the agent's own tool with that name ends its run. Rename "
                 'yours, @tool(name="..."), or give the type of the answer: JsonAgent(..., answer=Report).'
             )
         if tool.name in self._tools:
@@ -82,7 +83,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
     _repr_markdown_ = display_with("agentkit.views.html:tools_markdown")
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The tools, with every provider's schemas, as a page that needs nothing else; written into `path` if given."""
+        """Return the tools, with every provider's schemas, as a self-contained page; written to `path` if given."""
         return str(
             display_with("agentkit.views.html:write_page")(
                 display_with("agentkit.views.html:catalogue_page")(self), path
@@ -90,22 +91,27 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         )
 
     def schemas(self, format: str = "openai") -> list[dict[str, Any]]:
-        """All tools in a provider's dialect; the list is built once and shared, so copy it before changing it."""
+        """Return all tools in a provider's dialect; the list is shared, so copy it before changing it."""
         if format not in self._schemas:
             self._schemas[format] = [tool.schema(format) for tool in self._tools.values()]
         return self._schemas[format]
 
     def bind(self, call: ToolCall, context: RunContext[Any] | None = None) -> BoundCall:
-        """The call with its tool and validated arguments; never fails: what is wrong becomes the call's result.
+        """Return the call with its tool and validated arguments.  Never fails: an error becomes the call's result.
 
-        `context` fills the parameters that the model does not see.  The call of the result has the tool's own name and
-        arguments that are a JSON object, as the history should hold it; it is `call` itself where nothing was repaired.
+        Args:
+            call: The call as the model wrote it.
+            context: Fills the parameters that the model does not see.
+
+        Returns:
+            A call with the tool's own name and a JSON object as arguments, as the history should hold it.  Its `call`
+            is the given one if nothing was repaired.
         """
-        tool = self._meant(call.name)
+        tool = self._find_tool(call.name)
         if tool is None:
             raw = "" if is_strict_object(call.arguments) else call.arguments
             refused = replace(call, name=to_portable_name(call.name), arguments="{}" if raw else call.arguments)
-            return BoundCall.impossible(refused, self._unknown(call.name), raw=raw)
+            return BoundCall.impossible(refused, self._explain_unknown(call.name), raw=raw)
         bound = tool.bind(call.arguments, context, repair="off" if self.repair == "off" else None)
         renamed = () if tool.name == call.name else (Repair("", "name of the tool", truncate(call.name), tool.name),)
         raw = call.arguments
@@ -117,23 +123,23 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
             return BoundCall.impossible(call, bound.ready, tool, repairs, raw if lost else "")
         return BoundCall(call, bound.ready, tool, is_answer=tool is self.answer, repairs=repairs, context=context)
 
-    def _meant(self, name: str) -> JsonTool[..., Any] | None:
-        """The tool of that name; where names are repaired, the one that it certainly means."""
+    def _find_tool(self, name: str) -> JsonTool[..., Any] | None:
+        """Return the tool of that name or, where names are repaired, the one that it certainly means."""
         if name in self._tools or self.repair == "off":
             return self._tools.get(name)
         tool = self._tools.get(match_tool_name(name, self._tools) or "")
         return tool if tool is not None and tool.repair != "off" else None
 
     def execute(self, name: str, arguments: str = "{}") -> ToolResult:
-        """Call the tool `name` with arguments as JSON text; an unknown name or bad arguments are a result as well."""
+        """Call the tool `name` with JSON text; an unknown name or invalid arguments give a result as well."""
         return self.bind(ToolCall("call_1", name, arguments)).invoke()
 
     async def aexecute(self, name: str, arguments: str = "{}") -> ToolResult:
-        """`execute`, awaiting: coroutine functions run on this event loop, others in a thread."""
+        """Like `execute`, awaiting: coroutine functions run on this event loop, others in a thread."""
         return await self.bind(ToolCall("call_1", name, arguments)).ainvoke()
 
     def check_injected(self, context: RunContext[Any]) -> None:
-        """Raise `DefinitionError` for a tool that wants something of `context` that is not there."""
+        """Raise `DefinitionError` for a tool that needs a value which `context` does not have."""
         for tool in self._tools.values():
             for hint in tool.arguments.injected.values():
                 find_injected(hint, context)
@@ -142,10 +148,15 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
     def from_object(
         cls, instance: Any, *, include: Iterable[str] | None = None, exclude: Iterable[str] = ()
     ) -> "ToolRegistry":
-        """A registry of the public methods of an object (or of a class: its class and static methods).
+        """Return a registry of the public methods of an object, or of the class and static methods of a class.
 
-        `include` names the only ones to take, `exclude` those to leave out.  Raises `DefinitionError` for a name that
-        is no public method.
+        Args:
+            instance: The object or class.
+            include: Names of the only methods to take.
+            exclude: Names of methods to omit.
+
+        Raises:
+            DefinitionError: a name is not a public method.
         """
         names = [name for name in dir(instance) if not name.startswith("_") and _is_method(instance, name)]
         for name in (*(include or ()), *exclude):
@@ -155,20 +166,20 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         return cls(getattr(instance, name) for name in chosen if name not in set(exclude))
 
     def prefixed(self, prefix: str) -> "ToolRegistry":
-        """A registry of the same tools with `prefix` before their names."""
+        """Return a registry of the same tools with `prefix` before their names."""
         return ToolRegistry((tool.renamed(prefix + tool.name) for tool in self._tools.values()), repair=self.repair)
 
     def filtered(self, keep: Callable[[JsonTool[..., Any]], bool]) -> "ToolRegistry":
-        """A registry of the tools for which `keep(tool)` is true; the answer tool always stays."""
+        """Return a registry of the tools for which `keep(tool)` is true; the answer tool always stays."""
         kept = [tool for tool in self._tools.values() if tool is not self.answer and keep(tool)]
         return ToolRegistry(kept, answer=self.answer, repair=self.repair)
 
     def merged(self, *others: Any) -> "ToolRegistry":
-        """A registry of these tools and the others' (functions, tools or registries)."""
+        """Return a registry of these tools and the others' (functions, tools or registries)."""
         own = [tool for tool in self._tools.values() if tool is not self.answer]
         return ToolRegistry(own, *others, answer=self.answer, repair=self.repair)
 
-    def _unknown(self, name: str) -> ExceptionInfo:
+    def _explain_unknown(self, name: str) -> ExceptionInfo:
         if is_parallel_wrapper(name):
             return ExceptionInfo("UnknownTool", PARALLEL_MESSAGE)
         close = get_close_matches(name, self._tools, 1)
@@ -182,7 +193,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
 
 
 def make_tool(entry: Any) -> JsonTool[..., Any]:
-    """`entry` itself if it is a tool, else the tool made of it; `DefinitionError` if it cannot be one."""
+    """Return `entry` if it is a tool, else a tool made from it; raises `DefinitionError` if it cannot be one."""
     if isinstance(entry, JsonTool):
         return entry
     if isinstance(entry, type) and issubclass(entry, ToolExecutor):
@@ -192,7 +203,7 @@ def make_tool(entry: Any) -> JsonTool[..., Any]:
         name = entry.name or to_snake_case(type(entry).__name__)
         return JsonTool.from_model(model, entry.execute, name=name, description=entry.description or None)
     if not callable(entry):
-        raise DefinitionError(f"a tool must be a function or a JsonTool, not {type(entry).__name__}: {entry!r:.80}")
+        raise DefinitionError(f"a tool must be a function or a JsonTool, got {type(entry).__name__}: {entry!r:.80}")
     return JsonTool(entry)
 
 
@@ -200,11 +211,13 @@ def _instantiate(cls: type[ToolExecutor[Any]]) -> ToolExecutor[Any]:
     try:
         return cls()
     except TypeError as error:
-        raise DefinitionError(f"{cls.__name__} cannot be made without arguments: give an instance ({error})") from error
+        raise DefinitionError(
+            f"{cls.__name__}: its constructor needs arguments ({error}). Pass an instance."
+        ) from error
 
 
 def _is_method(instance: Any, name: str) -> bool:
-    """Whether a name is a method that can be called on `instance` (a class has only its class and static methods)."""
+    """Return whether a name is a method callable on `instance`; of a class, its class and static methods."""
     static = inspect.getattr_static(instance, name)
     if inspect.isclass(instance):
         return isinstance(static, classmethod | staticmethod)

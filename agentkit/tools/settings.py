@@ -1,4 +1,4 @@
-"""How a tool's calls are treated, beyond what its function says."""
+"""Settings of a tool."""
 
 import math
 from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
@@ -6,17 +6,17 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
 from ..core.errors import DefinitionError
 
 RepairMode: TypeAlias = Literal["safe", "off"]
-"""Whether slips of the model are put right where it is certain what was meant, or told to it like any mistake."""
+"""Whether mistakes of the model are repaired where the repair is certain, or all reported to it."""
 OnError: TypeAlias = Literal["tell", "raise"]
-"""Who gets what a tool raises: the model, as a message, or the caller of the run, as the exception."""
+"""Who receives an exception of a tool: the model, as a message, or the caller of the run."""
 ToolEffect: TypeAlias = Literal["read", "idempotent", "write", "danger"]
-"""What a call does outside: it only looks; twice does the same as once; each time counts; and a person should know."""
+"""Side effects of a call: none; running twice equals running once; each run counts; a person should know."""
 Timeout: TypeAlias = float | Literal["agent"] | None
-"""Seconds; None is for ever, "agent" is as long as the agent says."""
+"""Seconds; None is no timeout, "agent" is the agent's setting."""
 Isolation: TypeAlias = Literal["process"]
-"""Where a tool runs that must be stopped for certain: in a process of its own."""
+"""Where a tool runs that must be stoppable: in a process of its own."""
 Trust: TypeAlias = Literal["trusted", "untrusted"]
-"""Whether what a tool returns is from us, or from outside: from pages, mails and files that anyone may have written."""
+"""Whether a tool's result is from a trusted source, or from pages, mails and files that anyone may have written."""
 
 
 class ToolSettings(TypedDict, total=False):
@@ -60,9 +60,9 @@ DEFAULTS: Final[ToolSettings] = {
     "trust": None,
 }
 REPEATABLE_EFFECTS: Final = ("read", "idempotent")
-"""The effects of calls that may be made again when they failed."""
+"""Effects of calls that may be retried."""
 ORDERED_EFFECTS: Final = ("idempotent", "write", "danger")
-"""The effects of calls that run alone, in the order in which the model wrote them."""
+"""Effects of calls that run alone, in the order of the model."""
 _CHOICES: Final[dict[str, tuple[Any, ...]]] = {
     "repair": get_args(RepairMode),
     "on_error": get_args(OnError),
@@ -73,27 +73,34 @@ _CHOICES: Final[dict[str, tuple[Any, ...]]] = {
 
 
 def read_declared_settings(function: Any) -> ToolSettings:
-    """The settings that a function has of its own, in its attribute `__agentkit__`; those of the tool count more."""
+    """Return the settings in a function's attribute `__agentkit__`; those of the tool take precedence."""
     found = getattr(function, "__agentkit__", None)
     return cast("ToolSettings", found) if isinstance(found, dict) else {}
 
 
 def complete_settings(tool: str, handling: ToolSettings) -> ToolSettings:
-    """The settings of `tool`, with the defaults for those not given; `DefinitionError` says which cannot be meant."""
+    """Return the settings with defaults for those not given.
+
+    Raises:
+        TypeError: a setting is unknown.
+        DefinitionError: a value is not allowed.
+    """
     if unknown := set(handling) - set(DEFAULTS):
         raise TypeError(f"the tool {tool!r} has no setting {min(unknown)!r}; the settings are: {', '.join(DEFAULTS)}")
     whole: dict[str, Any] = {**DEFAULTS, **handling}
     for name, choices in _CHOICES.items():
         if (value := whole[name]) not in choices:
-            raise DefinitionError(f"the tool {tool!r}: {name} is one of {', '.join(map(repr, choices))}, not {value!r}")
+            raise DefinitionError(
+                f"the tool {tool!r}: {name} must be one of {', '.join(map(repr, choices))}, got {value!r}"
+            )
     check_timeout(whole["timeout"], f"the tool {tool!r}: timeout")
     retries = whole["retries"]
     if not isinstance(retries, int) or retries < 0:
-        raise DefinitionError(f"the tool {tool!r}: retries is how often a failed call is made again, not {retries!r}")
+        raise DefinitionError(f"the tool {tool!r}: retries must be an integer >= 0, got {retries!r}")
     if retries and whole["effect"] not in REPEATABLE_EFFECTS:
         raise DefinitionError(
-            f"the tool {tool!r}: only a call that may be made twice can be retried. Say that it may, "
-            "effect='read' or effect='idempotent', or leave retries out."
+            f"the tool {tool!r}: only a call that may run twice can be retried. Add "
+            "effect='read' or effect='idempotent', or remove retries."
         )
     return cast("ToolSettings", whole)
 
@@ -103,4 +110,4 @@ def check_timeout(timeout: Any, what: str) -> None:
     if timeout is None or timeout == "agent":
         return
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0 or math.isinf(timeout):
-        raise DefinitionError(f"{what} is a number of seconds above 0, or None for no timeout; not {timeout!r}")
+        raise DefinitionError(f"{what} must be a number of seconds above 0, or None for no timeout; got {timeout!r}")

@@ -1,4 +1,4 @@
-"""Short ways for those who want one thing: the schema of a callable or a type, or one call made."""
+"""Functions for a single task: the schema of a callable or a type, or one call."""
 
 from collections.abc import Callable
 from typing import Any, NewType, TypeVar, get_origin
@@ -22,13 +22,13 @@ R = TypeVar("R")
 
 
 def schema(of: Any, *, format: str = "json", references: References = "inline") -> dict[str, Any]:
-    """The schema of a callable, a tool or a type, in a provider's dialect.
+    """Return the schema of a callable, a tool or a type, in a provider's dialect.
 
     Args:
         of: A callable (a docstring is not required here), a tool, or any type that pydantic can validate.  A class with
-            fields is described by them; any other type stands under `answer`, except in plain JSON Schema.
+            fields is described by them.  Any other type is under `answer`, except in plain JSON Schema.
         format: json, openai, openai_strict, responses, response_format, anthropic, gemini or mcp.
-        references: "inline", or "keep" for `$defs` where the dialect has them.
+        references: "inline", or "keep" for `$defs` where the dialect supports them.
 
     Raises:
         DefinitionError: the callable or the type cannot be described.
@@ -37,14 +37,16 @@ def schema(of: Any, *, format: str = "json", references: References = "inline") 
 
 
 def function_to_json(function: Callable[..., Any]) -> dict[str, Any]:
-    """The OpenAI tool dict of a function: `{"type": "function", "function": {"name", "description", "parameters"}}`."""
+    """Return OpenAI's tool dict: `{"type": "function", "function": {"name", "description", "parameters"}}`."""
     return schema(function, format="openai")
 
 
 def call_function(function: Callable[..., R], call: Any) -> R:
     """Call `function` with the arguments of `call`: a mapping, JSON text, or a call as any provider writes it.
 
-    Raises `ValueError` with what is wrong about the arguments, and whatever the function raises.
+    Raises:
+        ValueError: the arguments are invalid.
+        Exception: anything that the function raises.
     """
     tool: JsonTool[..., R] = function if isinstance(function, JsonTool) else _make_bare_tool(function)
     return tool.call(call)

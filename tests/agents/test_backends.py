@@ -86,7 +86,7 @@ def test_a_model_object_is_told_how_long_a_reply_may_take_anew_with_each_try(wor
     within = JsonAgent(len, model=ScriptedModel("no", "yes"), request_timeout=7, limits=Limits(seconds=8))
     world.run(within, "?")
     assert all(request.timeout < 7 for request in within.model.requests), "the run's own end comes first"
-    with pytest.raises(DefinitionError, match="request_timeout is a number of seconds above 0"):
+    with pytest.raises(DefinitionError, match="request_timeout must be a number of seconds above 0"):
         JsonAgent(len, model=model, request_timeout=0)
 
 

@@ -258,16 +258,16 @@ def test_retries_end_with_the_timeout(world, is_async, monkeypatch):
 
 @pytest.mark.parametrize("effect", [None, "write", "danger"])
 def test_what_may_not_be_repeated_cannot_be_retried(effect):
-    with pytest.raises(DefinitionError, match=r"the tool 'plain': only a call that may be made twice.*effect='read'"):
+    with pytest.raises(DefinitionError, match=r"the tool 'plain': only a call that may run twice.*effect='read'"):
         JsonTool(plain, effect=effect, retries=1)
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"effect": "reads"}, "effect is one of 'read', 'idempotent', 'write', 'danger', None, not 'reads'"),
-        ({"retries": -1}, "retries is how often a failed call is made again, not -1"),
-        ({"isolate": "thread"}, "isolate is one of 'process', None, not 'thread'"),
+        ({"effect": "reads"}, "effect must be one of 'read', 'idempotent', 'write', 'danger', None, got 'reads'"),
+        ({"retries": -1}, "retries must be an integer >= 0, got -1"),
+        ({"isolate": "thread"}, "isolate must be one of 'process', None, got 'thread'"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(settings, said):

@@ -159,7 +159,7 @@ def test_a_forgotten_coroutine_is_told_and_closed():
     async def later() -> int:
         return 1
 
-    assert render_text([later()]) == '["(a coroutine that nobody awaited)"]'
+    assert render_text([later()]) == '["(a coroutine that was not awaited)"]'
 
 
 def test_an_iterator_that_raises_is_told():

@@ -267,7 +267,9 @@ def test_an_agent_inside_a_tool_that_is_given_up_stops_at_its_next_call(world):
 
 @pytest.mark.parametrize("timeout", [0, -1, True, "soon", float("inf"), float("nan")])
 def test_a_timeout_that_cannot_be_meant_is_refused(timeout):
-    with pytest.raises(DefinitionError, match=r"the tool 'quick': timeout is a number of seconds above 0, or None"):
+    with pytest.raises(
+        DefinitionError, match=r"the tool 'quick': timeout must be a number of seconds above 0, or None"
+    ):
         tool(timeout=timeout)(quick)
 
 

@@ -272,12 +272,12 @@ INFO = ExceptionInfo("Busy", "no time")
         (Compacted("m", 3, 2, (100, 50)), "WARNING", "too long for m: 3 messages left out, 2 results shrunk"),
         (PriceUnknown("m"), "WARNING", "price of m"),
         (ReplyDropped("empty"), "WARNING", "the reply was empty; asking again"),
-        (ToolRetried(CALL, INFO, 1), "WARNING", "send: Busy: no time; calling it again"),
+        (ToolRetried(CALL, INFO, 1), "WARNING", "send: Busy: no time; retrying"),
         (FinalRequest("max_steps"), "WARNING", "(max_steps); asking for the final answer"),
         (ToolsWithdrawn(("find", "search")), "WARNING", "find, search: withdrawn for the rest of the run"),
         (TextCallFound((CALL,)), "WARNING", "written as text, run as a call: send"),
         (AnswerDoubted("no source"), "WARNING", "in spite of this: no source"),
-        (ToolAbandoned(BoundCall.impossible(CALL, INFO), 2), "WARNING", "send goes on in vain; 2 such threads"),
+        (ToolAbandoned(BoundCall.impossible(CALL, INFO), 2), "WARNING", "send still runs after its timeout; 2 such threads"),
     ],
 )  # fmt: skip
 def test_each_event_has_its_line(event, level, text):

@@ -1,4 +1,4 @@
-"""One call of a tool: bound to its tool and arguments, run, and its result."""
+"""One tool call: bound to its tool and arguments, executed, and its result."""
 
 import asyncio
 import random
@@ -24,12 +24,12 @@ from ..results.result_text import Part, render_result
 T = TypeVar("T")
 
 MAX_ERROR_CHARS = 2_000
-"""Characters of an exception's text that the model reads; what a `ToolError` says is meant for it, however long."""
+"""Characters of an exception's text that the model reads.  A `ToolError` is meant for it and is never truncated."""
 FIRST_RETRY_SECONDS = 0.1
-"""Seconds before a call that failed is made again; each pause is twice the one before."""
+"""Pause before the first retry of a failed call; each further pause is twice as long."""
 MAX_RETRY_SECONDS = 5.0
 ANSWER_RESULT = "The answer was given."
-"""What the answer's own call is answered with: the answer stands in its arguments already."""
+"""The result of the answer's own call, whose arguments already hold the answer."""
 _EFFECT_UNKNOWN = "it is not known whether it had an effect. Find that out before it is called again."
 _EFFECT_OF_LATE_CALL: dict[str | None, str] = {
     "read": "it only reads, so nothing has changed.",
@@ -39,9 +39,17 @@ _EFFECT_OF_LATE_CALL: dict[str | None, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of one call: the value, or an `ExceptionInfo`; `content` is the text that the model reads.
+    """The result of one tool call.
 
-    `images` are the content parts of the images in the value, which the model sees after the text.
+    Attributes:
+        call: The call.
+        value: The returned value, or an `ExceptionInfo`.
+        content: The text that the model reads.
+        seconds: The duration.
+        is_answer: Whether the value is the answer of the run.
+        exception: The exception of the tool, with its traceback, for logs.
+        images: Content parts of the images in the value, which the model sees after the text.
+        repairs: What was repaired in the call before it ran.
     """
 
     call: ToolCall
@@ -50,14 +58,12 @@ class ToolResult:
     seconds: float = 0.0
     is_answer: bool = False
     exception: BaseException | None = field(default=None, repr=False, compare=False)
-    """What the tool raised, with its traceback; for logs."""
     images: Sequence[Part] = field(default=(), repr=False)
     repairs: tuple[Repair, ...] = ()
-    """What was put right in the call before it was made."""
 
     @property
     def error(self) -> ExceptionInfo | None:
-        """What went wrong, if something did."""
+        """The error, if the call failed."""
         return self.value if isinstance(self.value, ExceptionInfo) else None
 
     @property
@@ -68,11 +74,20 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class BoundCall:
-    """A call with its tool and validated arguments; one that cannot be made (`problem`) tells so when invoked.
+    """A call with its tool and validated arguments.
 
-    `shorten` makes a long text for the model a shorter one; without it, the model reads all of it.  `timeout` is how
-    many seconds a turn waits for it (None: for ever), and `context` the run that makes it.  `needs_approval` says why a
-    person must decide about the call first; "" if nobody need.
+    Attributes:
+        call: The call as the history holds it.
+        run: Calls the function.
+        tool: The tool; None for an unknown name.
+        problem: The error that the call results in, if it cannot run.
+        is_answer: Whether the value is the answer of the run.
+        shorten: Truncates long text for the model; default: no limit.
+        repairs: What was repaired in the call.
+        timeout: Seconds that a turn waits for the call; None: no limit.
+        context: The run that makes the call.
+        needs_approval: Why a person must decide about the call first; "" if no decision is needed.
+        raw: The text that the model wrote, where the call has `{}` because that text is not a JSON object.
     """
 
     call: ToolCall
@@ -86,11 +101,10 @@ class BoundCall:
     context: RunContext[Any] | None = field(default=None, repr=False, compare=False)
     needs_approval: str = ""
     raw: str = ""
-    """What the model wrote where the call has `{}`, since it is no JSON object."""
 
     @property
     def as_written(self) -> ToolCall:
-        """The call with the arguments that the model wrote, for whoever watches."""
+        """The call with the arguments that the model wrote, for display."""
         return replace(self.call, arguments=self.raw) if self.raw else self.call
 
     @classmethod
@@ -102,27 +116,30 @@ class BoundCall:
         repairs: tuple[Repair, ...] = (),
         raw: str = "",
     ) -> "BoundCall":
-        """The call that cannot be made; invoking it results in `problem`."""
+        """Return a call that cannot run; invoking it results in `problem`."""
         return cls(call, lambda: problem, tool, problem, repairs=repairs, raw=raw)
 
     def refuse(self, text: str) -> "BoundCall":
-        """The same call, not made; the model is told `text`."""
+        """Return the same call as one that does not run; the model reads `text`."""
         problem = ExceptionInfo(ToolError.__name__, text)
         return BoundCall.impossible(self.call, problem, self.tool, self.repairs, self.raw)
 
     def with_variable(self, variable: ContextVar[T], value: T) -> "BoundCall":
-        """The same call, run with a context variable set."""
+        """Return the same call, which runs with a context variable set."""
 
         def run() -> Any:
-            variable.set(value)  # each call of a run has a context of its own
+            variable.set(value)  # each call runs in a context of its own
             return self.run()
 
         return replace(self, run=run)
 
     def invoke(self, loop: asyncio.AbstractEventLoop | None = None) -> ToolResult:
-        """Run the tool here, blocking; what it raises becomes the result, but for an interrupt and an exit.
+        """Run the tool in this thread, blocking, and return its result.
 
-        A coroutine that a plain function returns is awaited on `loop`, if given (the running one of another thread).
+        An exception of the tool becomes the result, except an interrupt and an exit.
+
+        Args:
+            loop: The running loop of another thread, on which a coroutine that a plain function returns is awaited.
         """
         start, failures = time.perf_counter(), 0
         while True:
@@ -137,7 +154,7 @@ class BoundCall:
             time.sleep(_choose_pause(failures))
 
     async def ainvoke(self) -> ToolResult:
-        """Run the tool: a coroutine function on this event loop, any other in a thread."""
+        """Run the tool: a coroutine function on this event loop, any other function in a thread."""
         if self.tool is not None and not self.tool.is_async:
             return await run_in_thread(partial(self.invoke, asyncio.get_running_loop()))
         start, failures = time.perf_counter(), 0
@@ -147,7 +164,7 @@ class BoundCall:
             except (KeyboardInterrupt, SystemExit):
                 raise
             except BaseException as error:
-                if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                if isinstance(error, asyncio.CancelledError) and _is_task_cancelled():
                     raise
                 failures += 1
                 if not self._is_retried(failures, error):
@@ -155,7 +172,7 @@ class BoundCall:
             await asyncio.sleep(_choose_pause(failures))
 
     def fail(self, info: ExceptionInfo, start: float | None = None, error: BaseException | None = None) -> ToolResult:
-        """The result of a call that came to nothing, for the reason that the model is to read."""
+        """Return the result of a failed call, with the error for the model."""
         text = to_valid_text(str(info))
         if len(text) > MAX_ERROR_CHARS and not isinstance(error, ToolError):
             text = f"{text[:MAX_ERROR_CHARS]}... ({len(text) - MAX_ERROR_CHARS:,} more characters)"
@@ -163,7 +180,7 @@ class BoundCall:
         return ToolResult(self.call, info, self.shorten(text), seconds, exception=error, repairs=self.repairs)
 
     def describe_timeout(self, *, has_begun: bool) -> ExceptionInfo:
-        """What the model reads when the call has taken longer than `timeout`, or could not begin within it."""
+        """Return the error for a call that exceeded `timeout`, or that could not start within it."""
         effect, isolate = (self.tool.effect, self.tool.isolate) if self.tool is not None else (None, None)
         if has_begun:
             ended = "stopped" if isolate else "abandoned"
@@ -185,7 +202,7 @@ class BoundCall:
         return ToolResult(self.call, value, text, seconds, images=shown.images, repairs=self.repairs)
 
     def _is_retried(self, failures: int, error: BaseException) -> bool:
-        """Whether the call is made again after so many failures; if so, whoever watches the run is told."""
+        """Return whether the call runs again after `failures` failures, and emit an event if so."""
         retries = self.tool.retries if self.tool is not None else 0
         if failures > retries or isinstance(error, ToolError | GeneratorExit) or is_cancelled():
             return False
@@ -196,7 +213,7 @@ class BoundCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolRetried(WarningEvent):
-    """A call failed so many times by now, and is made again."""
+    """A call failed and runs again; `failures` counts its failures."""
 
     call: ToolCall
     error: ExceptionInfo
@@ -204,11 +221,11 @@ class ToolRetried(WarningEvent):
 
     @property
     def notice(self) -> str:
-        return f"{self.call.name}: {self.error}; calling it again"
+        return f"{self.call.name}: {self.error}; retrying"
 
 
 def _describe_error(error: BaseException) -> ExceptionInfo:
-    """What the model reads of an exception, without secrets; of a group, what it reads of each in it."""
+    """Return the error for the model, with secrets masked; of an exception group, each of its members."""
     info = ExceptionInfo.of(error)
     info = replace(info, message=mask(info.message))
     if isinstance(error, BaseExceptionGroup):
@@ -219,12 +236,12 @@ def _describe_error(error: BaseException) -> ExceptionInfo:
 
 
 def _choose_pause(failures: int) -> float:
-    """Seconds before a call is made again, spread by chance."""
+    """Return the seconds before a retry, with random jitter."""
     longest: float = min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (failures - 1))
     return longest * random.uniform(0.5, 1.0)
 
 
-def _is_cancelled() -> bool:
-    """Whether it is the running task that was cancelled, and not something that it awaited."""
+def _is_task_cancelled() -> bool:
+    """Return whether the running task was cancelled, and not something that it awaited."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

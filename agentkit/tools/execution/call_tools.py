@@ -1,8 +1,8 @@
-"""Running the calls of one turn: the effect, its two drivers, and what runs beside what.
+"""Run the tool calls of one turn: the effect, its two drivers, and the order of the calls.
 
-Calls overlap.  One whose tool is declared to change something runs alone, after all before it and before all after it;
-equal calls of a tool that only reads, with no such call between them, are one call with several results.  A call that
-takes longer than it may is answered with that, and what it still does is lost.
+Calls overlap.  A call whose tool has side effects runs alone, after all calls before it and before all calls after it.
+Equal calls of a tool that only reads run once and have the same result, unless such a call stands between them.
+A call that exceeds its timeout results in an error, and its later result is discarded.
 """
 
 import asyncio
@@ -30,12 +30,16 @@ __all__ = ["CallTools", "ToolAbandoned", "ToolFinished", "ToolStarted"]
 
 @dataclass(frozen=True, slots=True)
 class CallTools:
-    """The effect that runs the calls of one turn; its outcome is their results, in call order.
+    """The effect that runs the calls of one turn; its outcome is their results, in the order of the calls.
 
-    `finished` is filled while they run (call id -> result), so that an interrupted turn keeps what was done; when the
-    turn is stopped, it says of the calls that had not begun that they did not.  What a tool with `on_error="raise"`
-    raised is raised when all calls are done; an interrupt or an exit that a tool raised, at once.  `sequential` runs
-    the calls one after the other.
+    The exception of a tool with `on_error="raise"` is raised when all calls have ended; an interrupt or an exit in a
+    tool, at once.
+
+    Attributes:
+        calls: The calls.
+        finished: Filled with results by call id while the calls run, so that a cancelled turn keeps them.  A cancelled
+            turn also adds a result for each call that had not started.
+        sequential: Runs the calls one after another.
     """
 
     calls: tuple[BoundCall, ...]
@@ -77,7 +81,7 @@ class BlockingToolTurn(ToolTurn):
     """A turn that is waited for by blocking."""
 
     def wait(self) -> Item:
-        """The next thing that happens; the end of a call's time comes before what it tells without a pause."""
+        """Return the next item; None at the next timeout, also while progress events keep arriving."""
         while (left := self.seconds_left) > 0:
             with suppress(Empty):
                 return self.inbox.get(timeout=min(left, POLL_SECONDS))
@@ -102,7 +106,7 @@ class AsyncToolTurn(ToolTurn):
         self._wake = asyncio.Event()
 
     async def wait(self) -> Item:
-        """The next thing that happens; whatever else is on the loop gets its turn, too."""
+        """Return the next item, or None at the next timeout; other tasks of the loop run in between."""
         if not self.inbox.empty():
             await asyncio.sleep(0)
         while (left := self.seconds_left) > 0:
@@ -122,22 +126,22 @@ class AsyncToolTurn(ToolTurn):
         if threading.get_ident() == self._thread:
             self._wake.set()
         else:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any longer
+            with suppress(RuntimeError):  # the loop is closed, so there is no waiter
                 self._loop.call_soon_threadsafe(self._wake.set)
 
     def launch(self, job: Job) -> CancelCallback:
         if not job.is_async:
             return start_thread(partial(self.work, job, self._loop)).cancel
         task = self._loop.create_task(self.attend(job))
-        return partial(self._cancel, task)
+        return partial(self._cancel_task, task)
 
-    def _cancel(self, task: "asyncio.Task[None]") -> None:
+    def _cancel_task(self, task: "asyncio.Task[None]") -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon(task.cancel)  # not before it has begun, so that it always comes to its end
+            self._loop.call_soon(task.cancel)  # only after it has started, so that it always ends
 
 
 def plan_stages(calls: Sequence[BoundCall], *, sequential: bool = False) -> Iterator[list[CallGroup]]:
-    """What is run side by side, stage after stage: groups of calls, each of which is run once for all in it."""
+    """Yield the stages of a turn: groups of calls that run side by side, each group once for all its calls."""
     stage: dict[object, CallGroup] = {}
     for bound in calls:
         if sequential or is_ordered(bound):
@@ -153,12 +157,12 @@ def plan_stages(calls: Sequence[BoundCall], *, sequential: bool = False) -> Iter
 
 
 def is_ordered(bound: BoundCall) -> bool:
-    """Whether the call has its place among the others: it changes something, as far as its tool says."""
+    """Return whether the call keeps its place among the others, because its tool declares side effects."""
     return bound.tool is not None and bound.problem is None and bound.tool.effect in ORDERED_EFFECTS
 
 
 def read_key(bound: BoundCall) -> tuple[int, str] | None:
-    """What calls have in common that read the same; None for a call that may do more than read."""
+    """Return a key that equal reads share; None for a call that may do more than read."""
     if bound.tool is None or bound.problem is not None or bound.tool.effect != "read":
         return None
     return id(bound.tool), json.dumps(json.loads(bound.call.arguments), sort_keys=True)

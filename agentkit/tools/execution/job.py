@@ -1,4 +1,4 @@
-"""A call, or equal calls that are one, on its way: in line, under way, late."""
+"""One call, or several equal calls that run once: waiting for its lock, running or late."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,24 +8,32 @@ from ...core.threads import CancelCallback, FifoLock
 from .call import BoundCall
 
 CallGroup: TypeAlias = tuple[BoundCall, ...]
-"""Calls that are run once for all of them."""
+"""Equal calls, which run once for all of them."""
 
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """A group of calls that waits to begin, or is under way."""
+    """A group of calls that waits for its start or runs.
+
+    Attributes:
+        group: The calls.
+        started: `time.perf_counter()` at the start, or at the start of waiting.
+        deadline: The time of the timeout.
+        fifo_lock: The lock of a sequential tool.
+        granted: Called when the lock is granted.
+        stop: Cancels the job; None before the start.
+    """
 
     group: CallGroup
     started: float = 0.0
     deadline: float | None = None
     fifo_lock: FifoLock | None = None
-    admitted: Callable[[], object] | None = None
+    granted: Callable[[], object] | None = None
     stop: CancelCallback | None = None
-    """Gives it up; there is none before it has begun."""
 
     @property
     def bound(self) -> BoundCall:
-        """The call that is run for all."""
+        """The call that runs for all of the group."""
         return self.group[0]
 
     @property
@@ -39,17 +47,17 @@ class Job:
         return not self.is_async and (self.bound.tool is None or self.bound.tool.isolate is None)
 
     def is_late(self, now: float) -> bool:
-        """Whether its time is over; a call that stands in line has time as long as the line moves on."""
+        """Return whether the timeout has passed; while waiting, the time counts from the lock's last grant."""
         if self.stop is None and self.fifo_lock is not None and self.bound.timeout is not None:
             self.deadline = max(self.started, self.fifo_lock.granted_at) + self.bound.timeout
         return self.deadline is not None and self.deadline <= now
 
-    def line_up(self, fifo_lock: FifoLock, admitted: Callable[[], object]) -> None:
-        """Stand in line; `admitted` is called when the job may begin."""
-        self.fifo_lock, self.admitted = fifo_lock, admitted
-        fifo_lock.acquire(admitted)
+    def acquire(self, fifo_lock: FifoLock, granted: Callable[[], object]) -> None:
+        """Wait for the lock; `granted` is called when the job may start."""
+        self.fifo_lock, self.granted = fifo_lock, granted
+        fifo_lock.acquire(granted)
 
-    def make_way(self) -> None:
-        """Leave the line, if it stands in one or has come out of it."""
-        if self.fifo_lock is not None and self.admitted is not None:
-            self.fifo_lock.release(self.admitted)
+    def release(self) -> None:
+        """Release the lock, or stop waiting for it."""
+        if self.fifo_lock is not None and self.granted is not None:
+            self.fifo_lock.release(self.granted)

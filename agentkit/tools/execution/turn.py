@@ -1,8 +1,8 @@
-"""A turn in progress: its calls are begun, waited for and given up, blocking or on an event loop.
+"""A turn in progress: starts its calls, waits for them and cancels them, blocking or on an event loop.
 
-Tools run in threads, and coroutine functions on an event loop: in a blocking run on the one in the background.  All
-that happens comes to one queue, from whatever thread: results, progress, and that a call may begin which had to wait
-for another run's.  A result is noted by the thread that has it, so none is lost when the turn is stopped just then.
+Tools run in threads, and coroutine functions on an event loop: in a blocking run on the background loop.  All threads
+put what happens into one queue: results, progress, and that the lock of a sequential tool was granted.  A thread
+records its result itself, so that none is lost when the turn is cancelled at that moment.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from .call import BoundCall, ToolResult
 from .job import CallGroup, Job
 
 MAX_PENDING_EVENTS = 10_000
-"""How many events may wait to be seen; progress beyond that is dropped."""
+"""Events that may wait in the queue; further progress events are dropped."""
 NOT_STARTED = ExceptionInfo("Cancelled", "the run was stopped before this call began; it had no effect.")
 OUT_OF_TIME = ExceptionInfo("TimedOut", "the run's time is over, so this call was not run.")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted(Event):
-    """A call begins; its notice is what was put right in it."""
+    """A call starts; its notice names the repairs."""
 
     call: BoundCall
 
@@ -53,22 +53,22 @@ class ToolFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class ToolAbandoned(WarningEvent):
-    """A call took longer than it may, and its thread cannot be stopped; by now, `threads` such threads still run."""
+    """A call exceeded its timeout, and its thread cannot be stopped; `threads` such threads still run."""
 
     call: BoundCall
     threads: int
 
     @property
     def notice(self) -> str:
-        return f"{self.call.call.name} goes on in vain; {self.threads} such threads are left"
+        return f"{self.call.call.name} still runs after its timeout; {self.threads} such threads"
 
 
 Item: TypeAlias = Event | BaseException | tuple[Job, ToolResult | BaseException | None] | None
-"""An event; what ends the turn; a job with its outcome, or with None when it may begin; None when time has passed."""
+"""An event; what ends the turn; a job with its outcome, or with None when it may start; None at a timeout."""
 
 
 class ToolTurn(ABC):
-    """What the calls of one turn have come to by now; `finished` is filled with their results, by their ids."""
+    """The calls of one turn while they run; `finished` is filled with their results by call id."""
 
     def __init__(self, calls: Sequence[BoundCall], finished: dict[str, ToolResult]) -> None:
         self.finished = finished
@@ -79,15 +79,15 @@ class ToolTurn(ABC):
         self.alarm: float | None = None
         for bound in calls:
             if bound.context is not None:
-                bound.context.channel.send = self._show
+                bound.context.channel.send = self._send
 
     @property
     def is_open(self) -> bool:
-        """Whether there are calls to wait for."""
+        """Whether calls are running or waiting."""
         return bool(self._jobs)
 
     def begin(self, stage: Sequence[CallGroup]) -> Iterator[Event]:
-        """Begin with these calls, or stand in line for them; yields what happens meanwhile."""
+        """Start these calls, or wait for their locks; yields the events."""
         jobs = [Job(group) for group in stage]
         self._jobs.update(dict.fromkeys(jobs))
         for job in jobs:
@@ -96,36 +96,36 @@ class ToolTurn(ABC):
                 yield from self._start(job)
             else:
                 self._set_deadline(job)
-                job.line_up(tool.fifo_lock, partial(self.put, (job, None)))
+                job.acquire(tool.fifo_lock, partial(self.put, (job, None)))
 
     def take(self, item: Item) -> Iterator[Event]:
-        """Act on what `wait` gave; yields what is to be seen of it.  Raises what ends the turn."""
+        """Handle an item of `wait` and yield its events; raises an item that ends the turn."""
         if item is None:
             yield from self._expire()
         elif isinstance(item, BaseException):
             raise item
         elif isinstance(item, Event):
             yield item
-        elif item[0] in self._jobs:  # else it was given up
+        elif item[0] in self._jobs:  # else it was cancelled
             job, outcome = item
             if outcome is None:
                 yield from self._start(job)
             elif isinstance(outcome, BaseException):
                 raise outcome
             else:
-                yield from self._over(job)
+                yield from self._finish(job)
 
     @property
     def seconds_left(self) -> float:
-        """Until the next call is late."""
+        """Seconds until the next timeout."""
         return math.inf if self.alarm is None else self.alarm - time.perf_counter()
 
     def stop(self) -> None:
-        """End the turn, from any thread: whoever waits for the run of which it is a part has given it up."""
-        self.put(RunError("the run was given up by the tool call that it was part of"))
+        """Cancel the turn, from any thread, because the enclosing run was cancelled."""
+        self.put(RunError("cancelled: the enclosing run was stopped"))
 
     def close(self) -> None:
-        """Wait for nothing any longer."""
+        """Stop waiting: cancel the running calls and record which calls did not start."""
         jobs, self._jobs = self._jobs, {}
         for bound in self._calls:
             if bound.context is not None:
@@ -133,15 +133,15 @@ class ToolTurn(ABC):
             if bound.call.id not in self._begun:
                 self.finished.setdefault(bound.call.id, bound.fail(bound.problem or NOT_STARTED))
         for job in jobs:
-            self._give_up(job)
+            self._cancel(job)
 
     @abstractmethod
     def put(self, item: Item) -> None:
-        """Let `wait` give `item`; from any thread."""
+        """Add an item to the queue that `wait` reads; from any thread."""
 
     @abstractmethod
     def launch(self, job: Job) -> CancelCallback:
-        """Have the job done; gives what gives it up."""
+        """Start the job; return a function that cancels it."""
 
     def _start(self, job: Job) -> Iterator[Event]:
         for bound in job.group:
@@ -171,19 +171,19 @@ class ToolTurn(ABC):
 
     def _end(self, job: Job, outcome: ToolResult | BaseException) -> None:
         if isinstance(outcome, ToolResult) and job in self._jobs:
-            self._note(job, outcome)
+            self._record(job, outcome)
         self.put((job, outcome))
-        job.make_way()
+        job.release()
 
-    def _note(self, job: Job, result: ToolResult) -> bool:
-        """Note the result of a job; false if it has one already."""
+    def _record(self, job: Job, result: ToolResult) -> bool:
+        """Record the result of a job; return False if it already has one."""
         is_first = True
         for bound in job.group:
             own = result if bound is job.bound else replace(result, call=bound.call, repairs=bound.repairs)
             is_first &= self.finished.setdefault(bound.call.id, own) is own
         return is_first
 
-    def _over(self, job: Job) -> Iterator[Event]:
+    def _finish(self, job: Job) -> Iterator[Event]:
         del self._jobs[job]
         for bound in job.group:
             yield ToolFinished(self.finished[bound.call.id])
@@ -195,25 +195,25 @@ class ToolTurn(ABC):
             self.alarm = job.deadline if self.alarm is None else min(self.alarm, job.deadline)
 
     def _expire(self) -> Iterator[Event]:
-        """Answer the calls whose time is over."""
+        """End the calls whose timeout has passed."""
         now = time.perf_counter()
         for job in [job for job in self._jobs if job.is_late(now)]:
             late = job.bound.describe_timeout(has_begun=job.stop is not None)
-            if self._note(job, job.bound.fail(late, job.started)):  # else its result came at the last moment
-                self._give_up(job)
+            if self._record(job, job.bound.fail(late, job.started)):  # else its result arrived at the last moment
+                self._cancel(job)
                 if job.is_threaded and job.stop is not None:
                     yield ToolAbandoned(job.bound, count_abandoned())
-            yield from self._over(job)
+            yield from self._finish(job)
         self.alarm = min((job.deadline for job in self._jobs if job.deadline is not None), default=None)
 
-    def _give_up(self, job: Job) -> None:
+    def _cancel(self, job: Job) -> None:
         if job.stop is not None:
             job.stop()
         else:
-            job.make_way()
+            job.release()
 
-    def _show(self, event: Event) -> None:
-        """Put in what a tool tells of its work; not of a call that has its result, and not more than can be seen."""
+    def _send(self, event: Event) -> None:
+        """Queue an event that a tool emits; drops progress of a call that has its result, and above the limit."""
         if isinstance(event, Progress):
             identity = event.call.id if event.call is not None else ""
             is_late = identity in self.finished or (identity and identity not in self._begun)

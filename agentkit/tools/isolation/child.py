@@ -1,6 +1,6 @@
-"""What runs in the process of an isolated call: read the call, make it, write what came of it.
+"""The process of an isolated call: read the call, run it, write its outcome.
 
-It imports nothing of agentkit before it must, for that costs more than the rest; so it is run by its path.
+It imports agentkit only where it must, because that import costs more than the rest; therefore it is run by its path.
 """
 
 import importlib
@@ -25,7 +25,7 @@ _is_importing = False
 
 
 def check_main() -> None:
-    """Raise `RuntimeError` when an agent is started by a script that is only imported, to find a function in it."""
+    """Raise `RuntimeError` when a script starts an agent while it is imported to find a function in it."""
     if _is_importing:
         raise RuntimeError(
             "the script starts an agent when it is imported, and a process that is to run one of its tools must import "
@@ -34,7 +34,7 @@ def check_main() -> None:
 
 
 def find_function(module: str, qualname: str) -> Any:
-    """The function of that name, as it was defined: without what a decorator like `@tool` made of it."""
+    """Return the function of that name as it was defined, without decorators like `@tool`."""
     found: Any = importlib.import_module(module)
     for name in qualname.split("."):
         found = inspect.getattr_static(found, name) if inspect.isclass(found) else getattr(found, name)
@@ -44,22 +44,22 @@ def find_function(module: str, qualname: str) -> Any:
 
 
 class CallUnpickler(pickle.Unpickler):
-    """Reads what the other process wrote; a script's own classes are called `__main__` here and there."""
+    """Reads what the other process wrote; classes of a script are in `__main__` on both sides."""
 
     def persistent_load(self, name: Any) -> Any:
-        """The function that stands there by its name."""
+        """Return the function that was pickled by its name."""
         return find_function(*name)
 
     def find_class(self, module: str, name: str) -> Any:
-        """The class or function of that name."""
+        """Return the class or function of that name."""
         return super().find_class("__main__" if module == "__mp_main__" else module, name)
 
 
 def serve() -> None:
-    """Make the one call that stands on standard input, and write its outcome to standard output."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's, which then kills this process
+    """Read one call from standard input, run it, and write its outcome to standard output."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles an interrupt and kills this process
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what the tool prints is no answer
+    os.dup2(2, 1)  # the output of the tool is not the outcome
     calls = sys.stdin.buffer
     length = LENGTH_PREFIX.unpack(calls.read(LENGTH_PREFIX.size))[0]
     main, call = pickle.loads(calls.read(length))
@@ -69,17 +69,17 @@ def serve() -> None:
     answers.close()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # without waiting for what the tool may have left running
+    os._exit(0)  # without waiting for threads of the tool
 
 
 def _watch(calls: BinaryIO) -> None:
-    """End this process when the other one has gone: nobody waits for the answer."""
+    """End this process when the parent has ended, because there is no reader for the outcome."""
     calls.read()
     os._exit(1)
 
 
 def _run_call(main: tuple[str, str] | None, call: bytes) -> tuple[str, Any]:
-    """What came of a call: "value", "error" or (it could not be made) "problem", and the data."""
+    """Return the outcome: "value", "error" or "problem" (the call could not run), and the data."""
     try:
         _import_main(main)
         ready = CallUnpickler(io.BytesIO(call)).load()
@@ -102,7 +102,7 @@ def _resolve(value: Any) -> Any:
 
 
 def _describe_failure(error: BaseException) -> tuple[bytes | None, str, str]:
-    """The exception, if it can be handed over, its class and its text."""
+    """Return the pickled exception (None if it cannot be pickled), its class name and its text."""
     try:
         text = str(error)
     except Exception:
@@ -117,7 +117,7 @@ def _describe_failure(error: BaseException) -> tuple[bytes | None, str, str]:
 
 
 def _import_main(main: tuple[str, str] | None) -> None:
-    """Have the parent's script as `__main__`, as `multiprocessing` has it: under the name `__mp_main__`."""
+    """Import the parent's script as `__main__`, under the name `__mp_main__` as `multiprocessing` does."""
     global _is_importing
     if main is None:
         return

@@ -1,12 +1,12 @@
-"""Calls in a process of their own (`isolate="process"`), for tools that must be stopped for certain or may crash.
+"""Run calls in a process of their own (`isolate="process"`), for tools that must be stoppable or may crash.
 
-The child is a new Python that finds the function by import: it must stand at the top level of a module, or of the
-script that is run (then what starts the agent belongs under `if __name__ == "__main__":`, for the child runs the rest).
-Arguments and results are pickled, and so is the object of a method; a result that cannot be comes as the text that the
-model reads, an exception as one of its name and text.  What the child prints goes to standard error.  It is killed,
-with the processes that it began, when the call is given up, and ends when this process does; a crash is told to the
-model.  A call takes as long as a new Python needs to start and to import the function's module: some 40 ms, and 200 ms
-where that imports agentkit.
+The child is a new Python that imports the function, so it must be at the top level of a module or of the script.  In a
+script, the code that starts the agent belongs under `if __name__ == "__main__":`, because the child runs the rest.
+Arguments, results and the object of a method are pickled.  A result that cannot be pickled arrives as the text that the
+model reads, an exception as one with its name and text.  The child's output goes to standard error.  The child is
+killed, with its process group, when the call is cancelled, and ends when this process does; the model reads of a crash.
+A call takes as long as a new Python needs to start and to import the function's module: about 40 ms, and 200 ms if the
+module imports agentkit.
 """
 
 import io
@@ -38,7 +38,7 @@ child.serve()
 
 
 class NotIsolable(DefinitionError):
-    """A function, or what goes to it or comes from it, cannot be had in another process."""
+    """A function, its arguments or its result cannot be transferred to another process."""
 
 
 class ProcessEnded(Exception):
@@ -46,17 +46,19 @@ class ProcessEnded(Exception):
 
 
 class _CallPickler(pickle.Pickler):
-    """Writes functions by their names, also those that a decorator has hidden."""
+    """Pickles functions by name, also functions that a decorator replaced in their module."""
 
     def persistent_id(self, value: Any) -> Any:
-        """The name of a function; None for anything else."""
+        """Return the name of a function; None for any other object."""
         return (value.__module__, value.__qualname__) if isinstance(value, types.FunctionType) else None
 
 
 def run_isolated(tool: str, ready: Callable[[], Any]) -> Any:
-    """Make the call `ready` of `tool` in a child process; gives its value, or raises what it raised there.
+    """Run the call `ready` of `tool` in a child process, and return its value or raise its exception.
 
-    Raises `ProcessEnded` when the child ended without either, and `NotIsolable`.
+    Raises:
+        ProcessEnded: the child ended without an outcome.
+        NotIsolable: the call or its outcome cannot be transferred.
     """
     request = _pickle_request(tool, ready)
     code = _CODE.format(path=sys.path, child=child.__file__)
@@ -75,7 +77,7 @@ def run_isolated(tool: str, ready: Callable[[], Any]) -> Any:
 
 
 def check_isolable(tool: str, function: Callable[..., Any], injected: Mapping[str, Any]) -> None:
-    """Raise `DefinitionError` if it is certain that `function` cannot be had in another process."""
+    """Raise `DefinitionError` if `function` certainly cannot be imported in another process."""
     while isinstance(function, partial):
         function = function.func
     name, module = getattr(function, "__qualname__", ""), getattr(function, "__module__", "")
@@ -91,7 +93,7 @@ def check_isolable(tool: str, function: Callable[..., Any], injected: Mapping[st
 
 
 def _pickle_request(tool: str, ready: Callable[[], Any]) -> bytes:
-    """The call and, if it needs it, the script that was started; raises `NotIsolable`."""
+    """Return the call and, if it needs it, the started script; raises `NotIsolable`."""
     data = io.BytesIO()
     try:
         _CallPickler(data).dump(ready)
@@ -104,7 +106,7 @@ def _pickle_request(tool: str, ready: Callable[[], Any]) -> bytes:
 
 
 def _find_main() -> tuple[str, str] | None:
-    """How the program that is running can be imported: by the name of its module or its path, or not at all."""
+    """Return how the running program can be imported, by module name or by path; None if it cannot."""
     main = sys.modules["__main__"]
     if spec := getattr(main, "__spec__", None):
         return "module", spec.name
@@ -121,11 +123,11 @@ def _read_outcome(tool: str, kind: str, data: Any) -> Any:
         error = child.CallUnpickler(io.BytesIO(data[0])).load() if data[0] else None
     except Exception as problem:
         raise NotIsolable(f"the tool {tool!r}, isolate='process': what it gave cannot be read ({problem})") from problem
-    raise error or type(data[1], (Exception,), {})(data[2])  # one of its name, if it cannot be handed over itself
+    raise error or type(data[1], (Exception,), {})(data[2])  # one with its name, if it cannot be transferred
 
 
 def _exchange(process: "subprocess.Popen[bytes]", request: bytes) -> bytes | None:
-    """Hand over the request and wait for the answer; None if none comes."""
+    """Send the request and return the answer; None if the child ends without one."""
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(BrokenPipeError), process.stdin as requests:
@@ -138,7 +140,7 @@ def _exchange(process: "subprocess.Popen[bytes]", request: bytes) -> bytes | Non
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    with suppress(OSError):  # it has just ended
+    with suppress(OSError):  # it has already ended
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
         else:

@@ -1,7 +1,7 @@
-"""Any Python value -> plain JSON data: dicts with text keys, lists, text, numbers, booleans and null.
+"""Convert any Python value to JSON data: dicts with text keys, lists, text, numbers, booleans and null.
 
-Nothing raises and nothing runs away: cycles are marked, depth and size are bounded, an object that cannot say itself is
-told by its class, never by an address.
+Nothing raises: cycles are marked, depth and size are limited, and an object without text of its own is described by its
+class, never by an address.
 """
 
 import dataclasses
@@ -25,32 +25,37 @@ from ...core.errors import ExceptionInfo
 from ...core.portable import to_valid_text
 
 MAX_NESTING = 60
-"""How many levels of nesting are shown."""
+"""Levels of nesting."""
 MAX_ENTRIES = 500_000
-"""How many entries of lists and dicts are shown in all; also what keeps shared structures from growing without end."""
+"""Entries of all lists and dicts together, which also bounds structures with shared parts."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
 _SEQUENCES = (list, tuple, Set, range, deque, KeysView, ValuesView)
 
 
 def to_json_data(value: Any, show_bytes: "Callable[[bytes], str] | None" = None) -> Any:
-    """`value` as JSON data that `json.dumps` takes; `show_bytes` says what stands in the place of bytes.
+    """Return `value` as data that `json.dumps` accepts.
 
-    Dataclasses, pydantic models, mappings, sequences, sets and iterators are data, numpy arrays and pandas frames too;
-    dates are ISO text, decimals and paths text, enums their values, NaN and infinity text; other objects are text.
+    Dataclasses, pydantic models, mappings, sequences, sets, iterators, numpy arrays and pandas frames become data.
+    Dates become ISO text, decimals and paths text, enums their values, NaN and infinity text; other objects become
+    text.
+
+    Args:
+        value: Any value.
+        show_bytes: Returns the replacement for bytes; default: their size.
     """
     return _Conversion(show_bytes or (lambda content: f"[{len(content)} bytes]")).plain(value, ())
 
 
 def describe_object(value: Any) -> str:
-    """An object in its own words; by its class where it has none, or fails to say them."""
+    """Return an object's own text; its class if it has none or its `__str__` raises."""
     if isinstance(value, type | ModuleType) or inspect.isroutine(value):
         return value.__name__
     if isinstance(value, BaseException):
         return str(ExceptionInfo.of(value))
     if inspect.iscoroutine(value):
         value.close()
-        return "(a coroutine that nobody awaited)"
+        return "(a coroutine that was not awaited)"
     cls = type(value)
     own = any("__str__" in vars(base) or "__repr__" in vars(base) for base in cls.__mro__ if base is not object)
     try:
@@ -60,14 +65,14 @@ def describe_object(value: Any) -> str:
 
 
 class _Conversion:
-    """One walk over a value: what it may still show, and what it is inside of."""
+    """One conversion: the entries that it may still show, and the objects that enclose the current one."""
 
     def __init__(self, show_bytes: Callable[[bytes], str]) -> None:
         self._show_bytes = show_bytes
         self._left = MAX_ENTRIES
 
     def plain(self, value: Any, inside: tuple[int, ...]) -> Any:
-        """`value`, which stands inside of the objects with these ids, as JSON data."""
+        """Return `value` as JSON data; `inside` holds the ids of the enclosing objects."""
         if value is None or value is True or value is False:
             return value
         if type(value) is str:
@@ -76,7 +81,7 @@ class _Conversion:
             return self._number(value) if isinstance(value, int | float) else self._other(value, inside)
         except RecursionError:
             return f"<{type(value).__name__}: nested too deeply>"
-        except Exception:  # a property, a serializer or an iterator of somebody's class raised
+        except Exception:  # a property, a serializer or an iterator raised
             return describe_object(value)
 
     def _number(self, value: int | float) -> Any:
@@ -113,7 +118,7 @@ class _Conversion:
         return self.plain(parts, inside)
 
     def _affordable(self, entries: Iterable[Any], size: int) -> tuple[Iterator[Any], int]:
-        """The entries that can still be shown, and how many cannot."""
+        """Return the entries within the limit, and the number of the others."""
         shown = min(size, self._left)
         self._left -= shown
         return itertools.islice(entries, shown), size - shown
@@ -124,7 +129,7 @@ class _Conversion:
 
 
 def _split(value: Any) -> Any:
-    """What a value consists of, one level deep: a mapping, a sequence, or a simpler value; None for any other."""
+    """Return the content of a value one level deep: a mapping, a sequence or a simpler value; None if it has none."""
     if isinstance(value, BaseModel):
         return _split_model(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -145,12 +150,12 @@ def _split(value: Any) -> Any:
 def _split_model(value: BaseModel) -> Any:
     try:
         return value.model_dump(mode="json", by_alias=True, warnings=False)
-    except Exception:  # bytes that are no text, a cycle, an object that JSON has no word for
+    except Exception:  # binary data, a cycle, or an object without a JSON form
         return dict(value)
 
 
 def _split_array_or_frame(value: Any) -> Any:
-    """What numpy and pandas hold, if they are there at all: a value of theirs cannot be without them."""
+    """Return the content of numpy and pandas values; they exist only where the library is imported."""
     if (numpy := sys.modules.get("numpy")) is not None:
         if isinstance(value, numpy.datetime64 | numpy.timedelta64):
             return str(value)
@@ -190,5 +195,5 @@ def _convert_series(series: Any, *, plain: bool) -> Any:
 
 
 def _replace_missing(frame: Any) -> Any:
-    """A frame or series with None for what is missing, which pandas says as NaN, NaT or NA."""
+    """Return a frame or series with None for missing values, which pandas writes as NaN, NaT or NA."""
     return frame.astype(object).where(frame.notna(), None)

@@ -1,4 +1,4 @@
-"""What a tool returned -> what the model reads: text, and images as content parts."""
+"""Convert a tool's return value to what the model reads: text, and images as content parts."""
 
 import json
 from base64 import b64encode
@@ -13,10 +13,10 @@ from ...core.portable import to_valid_text
 from .jsonable import describe_object, to_json_data
 
 Part: TypeAlias = dict[str, Any]
-"""A piece of a message's content, as OpenAI's chat completions take it (`{"type": "text" | "image_url", ...}`)."""
+"""A content part as OpenAI's chat completions accept it (`{"type": "text" | "image_url", ...}`)."""
 
 MAX_IMAGE_BYTES = 3_750_000
-"""Bytes; 5 MB of base64, which is what Anthropic takes ("Vision", limits); a larger one is only told of."""
+"""5 MB of base64, Anthropic's limit ("Vision", limits); a larger image is only described."""
 MAX_IMAGES = 10
 
 _MAGIC = (
@@ -30,24 +30,24 @@ _MAGIC = (
 
 @dataclass(frozen=True, slots=True)
 class RenderedResult:
-    """What the model reads of a value: the text, which has a note in each image's place, and the images' parts."""
+    """The text of a value, with a note in the place of each image, and the content parts of the images."""
 
     text: str
     images: Sequence[Part] = ()
 
 
 def render_text(value: Any) -> str:
-    """`value` as text for the model: a string as it is, data as compact JSON, other objects by their own `__str__`.
+    """Return `value` as text for the model.  Never raises.
 
-    A class that was given its own `__str__` (a `Weather` that can say itself) is shown by it; dataclasses, pydantic
-    models, sets and the like are data.  None is said as `null`, a date or a number in words as the bare text, bytes by
-    their type and size.  Never raises.
+    A string is unchanged.  Data (dataclasses, pydantic models, sets and the like) is compact JSON.  Other objects, and
+    data classes that define `__str__`, are shown by their `__str__`.  None is `null`, bytes are described by type and
+    size.
     """
     return render_result(value).text
 
 
 def render_result(value: Any) -> RenderedResult:
-    """`value` as `render` says it, with the PNG, JPEG, GIF and WebP images in it as parts of their own."""
+    """Return the text of `value`, and its PNG, JPEG, GIF and WebP images as content parts."""
     if type(value) is str:
         return RenderedResult(to_valid_text(value))
     if isinstance(value, RenderedResult):
@@ -68,14 +68,14 @@ def render_result(value: Any) -> RenderedResult:
 
 
 def detect_media_type(content: bytes) -> str:
-    """The type of a file by its first bytes: PNG, JPEG, GIF, WebP or PDF; `""` for any other."""
+    """Return the type of a file by its first bytes: PNG, JPEG, GIF, WebP or PDF; `""` for any other."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for magic, kind in _MAGIC if content.startswith(magic)), "")
 
 
 def make_image_part(content: bytes, kind: str) -> Part:
-    """An image as a content part: a data URL, which every wire has a form for."""
+    """Return an image as a content part with a data URL, which every provider's format supports."""
     return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{b64encode(content).decode()}"}}
 
 
@@ -91,7 +91,7 @@ def _describe_bytes(content: bytes, kind: str) -> str:
 
 
 def _has_own_text(value: Any) -> bool:
-    """Whether a class of data was given words of its own, by somebody else than pydantic, Python or the enum."""
+    """Return whether a data class defines its own `__str__`, other than those of pydantic, Python and enums."""
     cls = type(value)
     if isinstance(value, Enum) or not (isinstance(value, BaseModel) or is_dataclass(cls) or hasattr(cls, "_fields")):
         return False

@@ -1,4 +1,4 @@
-"""One call as it was written, with what it takes to tell that it is one: a known name, and arguments that fit it."""
+"""A tool call in text: it needs the name of a known tool, and arguments that fit that tool."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from ..registry import ToolRegistry
 
 @dataclass(frozen=True, slots=True)
 class TextCall:
-    """A call of a known tool: its name, the arguments as JSON text, and the words it was written in."""
+    """A call of a known tool: its name, the arguments as JSON text, and the source text."""
 
     name: str
     arguments: str
@@ -21,9 +21,13 @@ class TextCall:
 
 
 def make_call(name: Any, given: Any, source: str, tools: ToolRegistry) -> TextCall | None:
-    """The call of the tool that `name` certainly means; None if there is none, or `given` can be no arguments.
+    """Return the call of the tool that `name` certainly means; None if there is no such tool.
 
-    `given` is an object, its JSON text, nothing, or the bare value for a tool that has only one parameter.
+    Args:
+        name: The written name.
+        given: An object, its JSON text, nothing, or the bare value for a tool with only one parameter.
+        source: The text of the call.
+        tools: The known tools.
     """
     if not isinstance(name, str) or (known := match_tool_name(name.strip(), tools)) is None:
         return None
@@ -45,7 +49,7 @@ def make_call(name: Any, given: Any, source: str, tools: ToolRegistry) -> TextCa
 def make_call_from_texts(
     name: str, texts: Sequence[tuple[str, str]], source: str, tools: ToolRegistry
 ) -> TextCall | None:
-    """The call whose parameters were written as texts of their own: JSON where the parameter is no string."""
+    """Return the call whose parameters are separate texts: JSON where the parameter is not a string."""
     if (known := match_tool_name(name.strip(), tools)) is None:
         return None
     parameters = tools[known].parameters
@@ -58,7 +62,7 @@ def make_call_from_texts(
 def make_call_from_python(
     name: str, positional: Sequence[Any], named: Mapping[str, Any], source: str, tools: ToolRegistry
 ) -> TextCall | None:
-    """The call whose arguments were written as in Python; positional ones go by the order of the parameters."""
+    """Return the call with arguments as in Python; positional ones follow the order of the parameters."""
     if (known := match_tool_name(name.strip(), tools)) is None:
         return None
     parameters = list(tools[known].parameters.get("properties", {}))
@@ -71,7 +75,7 @@ def make_call_from_python(
 
 
 def parse_value(text: str, otherwise: Any = None) -> Any:
-    """The JSON value that `text` is, the slips of its syntax read over; `otherwise` if it is none."""
+    """Return the JSON value of a text, syntax errors accepted; `otherwise` without one."""
     reader = JsonReader(text)
     try:
         value = reader.read_value()

@@ -1,4 +1,4 @@
-"""Calls written as JSON: an object or a list of objects, with the name and the arguments under the keys models use."""
+"""Tool calls written as JSON: one object or a list, with name and arguments under the keys that models use."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +10,11 @@ _NAME_KEYS = ("name", "tool_name", "tool", "function_name", "function", "action"
 _ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "params", "tool_input", "action_input", "kwargs")
 _LIST_KEYS = ("tool_calls", "tool_uses", "calls", "function_calls")
 _OTHER_KEYS = frozenset(["id", "type", "index", "call_id", "tool_call_id", "thought", "thoughts", "reasoning"])
-"""What may stand beside the name and the arguments; any other key says that this is no call."""
+"""Keys that may stand beside the name and the arguments; with any other key the object is not a call."""
 
 
 def read_json_calls(value: Any, source: str, tools: ToolRegistry) -> list[TextCall] | None:
-    """The calls that a JSON value is; None if any part of it is none."""
+    """Return the calls in a JSON value; None if any part of the value is not a call."""
     if isinstance(value, list):
         return _read_list(value, source, tools)
     if not isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Calls written as Python: `get_weather(city="Rome")`, several in lines or in a list; literals only, nothing is run."""
+"""Tool calls written as Python, like `get_weather(city="Rome")`, alone, in lines or in a list; literals only."""
 
 import ast
 import re
@@ -9,12 +9,12 @@ from .call import TextCall, make_call_from_python
 
 _LOOKS_LIKE = re.compile(r"\s*(?:#.*\n\s*)*(?:\w+\s*=\s*)?\[?\s*(?:await\s+)?[A-Za-z_][\w.]*\s*\(")
 MAX_CODE_CHARS = 20_000
-"""Characters; no call is longer, and parsing would not be free."""
+"""Limit on the text, because parsing takes time."""
 _JSON_NAMES = {"true": True, "false": False, "null": None}
 
 
 def read_python_calls(text: str, tools: ToolRegistry) -> list[TextCall] | None:
-    """The calls that a piece of Python is; None if there is anything else in it."""
+    """Return the calls in a piece of Python; None if it holds anything else."""
     if len(text) > MAX_CODE_CHARS or not _LOOKS_LIKE.match(text):
         return None
     try:
@@ -50,7 +50,7 @@ def _read_call(expression: ast.expr, text: str, tools: ToolRegistry) -> TextCall
 
 
 def _read_literal(node: ast.expr) -> Any:
-    """The value of a literal; raises `ValueError` for anything that would have to be computed."""
+    """Return the value of a literal; raises `ValueError` for an expression."""
     if isinstance(node, ast.Name) and node.id in _JSON_NAMES:
         return _JSON_NAMES[node.id]
     if isinstance(node, ast.List):

@@ -1,4 +1,4 @@
-"""Whether a reply is nothing but calls: a sentence that leads to them may stand before, nothing may stand after."""
+"""Decide whether a reply consists of tool calls: a leading sentence is allowed, text after the calls is not."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from .call import TextCall
 from .scanner import read_calls
 
 MAX_LEAD_CHARS = 200
-"""Characters of the sentence before a call."""
+"""Characters of the text before a call."""
 _THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _OPENING = re.compile(r"<tool_calls?>|<function_calls?>|<function[=(]|<[|｜]|\[TOOL_CALLS?\]|```|<(?:antml:)?invoke\b")
 _MAX_STARTS = 4
@@ -20,21 +20,21 @@ _QUOTING = re.compile(
     r"|cannot|won't|don't|shows?|showed)\b",
     re.IGNORECASE,
 )
-"""Signs of a quotation rather than a call.  To leave a call alone costs a turn; to run a quotation may do harm."""
+"""Signs of a quotation.  To miss a call costs a turn; to run a quoted call may do harm."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextCalls:
-    """The calls that a text consists of, and the sentence before them."""
+    """The calls of a text, and the sentence before them."""
 
     lead: str
     calls: list[TextCall]
 
 
 def find_text_calls(text: str, tools: ToolRegistry) -> TextCalls | None:
-    """The calls of known tools that `text` is, as a whole; None if it is anything else.
+    """Return the calls of known tools that make up `text`; None if it holds anything else.
 
-    Thoughts in `<think>` tags do not count.  Whether the arguments are valid is not looked at here.
+    Thoughts in `<think>` tags are ignored.  Arguments are not validated.
     """
     text = strip_thoughts(text)
     if not text:
@@ -47,13 +47,13 @@ def find_text_calls(text: str, tools: ToolRegistry) -> TextCalls | None:
 
 
 def strip_thoughts(text: str) -> str:
-    """The text without the `<think>` block that it opens with."""
+    """Return the text without the `<think>` block at its start."""
     thought = _THOUGHT.match(text)
     return text[thought.end() if thought else 0 :].strip()
 
 
 def _iter_starts(text: str) -> Iterator[int]:
-    """Where the first call may begin: at the very start, at one of the first lines, at the first opening mark."""
+    """Yield the places where the first call may start: the text, its first lines, the first opening mark."""
     yield 0
     places = {match.end() for match in re.finditer(r"\n\s*", text[: MAX_LEAD_CHARS + 20])}
     if opening := _OPENING.search(text, 0, MAX_LEAD_CHARS + 20):
@@ -62,7 +62,7 @@ def _iter_starts(text: str) -> Iterator[int]:
 
 
 def _is_lead(lead: str) -> bool:
-    """Whether a text leads to a call: one or two short sentences, with no sign that they lead to a quotation."""
+    """Return whether a text leads to a call: at most two short sentences, without signs of a quotation."""
     if len(lead) > MAX_LEAD_CHARS or lead[-1] not in ".:!…。：！" or _QUOTING.search(lead):
         return False
     return len(re.findall(r"[.!:](?=\s|\Z)", lead)) <= 2

@@ -1,6 +1,6 @@
-"""Reads the calls of a text one after the other, in all forms but Python's.
+"""Read the tool calls of a text one after another, in all forms except Python.
 
-The forms: JSON (plain, fenced, in `<tool_call>` tags, after `[TOOL_CALLS]`), `<function=name>{...}</function>`
+The forms: JSON (plain, in a code block, in `<tool_call>` tags, after `[TOOL_CALLS]`), `<function=name>{...}</function>`
 (Llama), `<function=name><parameter=x>...</parameter></function>` (Qwen3-Coder), `<invoke name="...">` (Claude), the
 name and then the JSON (Mistral, Kimi, DeepSeek, gpt-oss: between special tokens), and `Action:` with `Action Input:`
 (ReAct).
@@ -18,7 +18,7 @@ _BETWEEN = re.compile(
     r"(?:[\s,;]|</?(?:tool_calls?|toolcalls?|function_calls?|tool_use|tools?|calls?|antml:function_calls)>"
     r"|<[|｜][^<>\n]{1,60}[|｜]>|</?s>|\[/?TOOL_CALLS?\]|\[/TOOL_CALL\])*"
 )
-_CODE_BLOCKS = tuple(  # the fence may close at the next mark, or at the last: the code may hold such marks itself
+_CODE_BLOCKS = tuple(  # the block may end at the next mark or at the last, as the code may hold such marks
     re.compile(rf"```[ \t]*[\w+-]*(?P<inside>[\s{{\[<].{many})(?:```|\Z)", re.DOTALL) for many in ("*?", "*")
 )
 _CODE_BLOCK_END = re.compile(r"\s*```")
@@ -44,7 +44,7 @@ _REACT = re.compile(
 
 
 class Scanner:
-    """A text, the tools it may call, and the place it was read up to."""
+    """A text, the tools that it may call, and the current position."""
 
     def __init__(self, text: str, tools: ToolRegistry) -> None:
         self.text = text
@@ -52,7 +52,7 @@ class Scanner:
         self.at = 0
 
     def calls(self) -> list[TextCall] | None:
-        """The calls that the text consists of; None if there is anything else in it."""
+        """Return the calls of the text; None if it holds anything else."""
         found: list[TextCall] = []
         while not self.at_end():
             calls = self.unit()
@@ -62,13 +62,13 @@ class Scanner:
         return found or None
 
     def at_end(self) -> bool:
-        """Whether nothing follows but white space and what stands around calls."""
+        """Return whether only white space and marks around calls remain."""
         if between := _BETWEEN.match(self.text, self.at):
             self.at = between.end()
         return self.at >= len(self.text)
 
     def unit(self) -> list[TextCall] | None:
-        """The calls of the next unit: a block, a tag, a JSON value; None if that is no call."""
+        """Return the calls of the next unit (a block, a tag or a JSON value); None if that is not a call."""
         start = self.at
         for form in (self._fenced, self._react, self._function, self._json, self._named):
             self.at = start
@@ -129,7 +129,7 @@ class Scanner:
         return [call] if call else None
 
     def _value(self) -> object:
-        """The JSON value that stands here; None, and nothing is read, if there is none."""
+        """Return the JSON value at the current position; None, without advancing, if there is no value."""
         reader = JsonReader(self.text)
         reader.at = self.at
         try:
@@ -141,5 +141,5 @@ class Scanner:
 
 
 def read_calls(text: str, tools: ToolRegistry) -> list[TextCall] | None:
-    """The calls that a text consists of, in whatever form; None if there is anything else in it."""
+    """Return the calls of a text in any form; None if it holds anything else."""
     return Scanner(text, tools).calls() or read_python_calls(text, tools)
