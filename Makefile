@@ -1,8 +1,8 @@
-# Two commands: `make demo` shows the main job, `make test` runs every check.  Nothing but Python 3.11+ is needed.
+# `make demo` shows the main job, `make test` runs every check, `make integration` the tests with heavier real parts.  Nothing but Python 3.11+ is needed.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs notebooks bench lint types pytest format clean
+.PHONY: demo test integration docs notebooks bench lint types pytest format clean
 
 demo: .venv/demo.stamp
 	$(BIN)/python examples/quickstart.py
@@ -30,7 +30,10 @@ types: .venv/dev.stamp
 	$(BIN)/mypy
 
 pytest: .venv/dev.stamp
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto -m "not integration"
+
+integration: .venv/dev.stamp
+	$(BIN)/python -m pytest -n auto -m integration -rs
 
 format: .venv/dev.stamp
 	$(BIN)/ruff check --fix .

@@ -221,7 +221,7 @@ class TestStopping:
         class Silent(ScriptedModel):
             async def aask(self, request):
                 if not self.requests:
-                    self._next_reply(request)
+                    list(ScriptedModel.ask(self, request))
                     await asyncio.sleep(30)
                 async for piece in super().aask(request):
                     yield piece

@@ -75,10 +75,14 @@ def agent_of(fate: Fate, journal: Path) -> JsonAgent:
         turn = sum(message["role"] == "assistant" for message in request.messages)
         fate.act(f"request {turn}")
         calls = [{"name": name, "arguments": arguments} for name, arguments in TURNS[turn]]
-        made = ScriptedModel({"tool_calls": calls})._next_reply(request).message
+        *_, made = ScriptedModel({"tool_calls": calls}).ask(request)
         return Reply(
             assistant(None, [])
-            | {"tool_calls": [{**call, "id": f"{turn}_{place}"} for place, call in enumerate(made["tool_calls"])]}
+            | {
+                "tool_calls": [
+                    {**call, "id": f"{turn}_{place}"} for place, call in enumerate(made.message["tool_calls"])
+                ]
+            }
         )
 
     return JsonAgent([pay, mail, look, mark], model=ScriptedModel(*[reply] * 9), journal=journal)

@@ -14,6 +14,7 @@ REPEATABLE = ("look", "mark")
 DONE = {"0_0": "pay a", "0_1": "mail b", "0_2": "look c", "1_0": "pay d", "1_1": "mark e", "1_2": "look f"}
 
 
+@pytest.mark.integration
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", ["sync", "async", "stream", "astream"])
 def test_a_run_that_is_killed_anywhere_goes_on(mode: str):
