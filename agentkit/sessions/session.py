@@ -1,4 +1,4 @@
-"""A conversation that goes on from run to run, and from process to process."""
+"""A conversation that continues from run to run, and from process to process."""
 
 import asyncio
 import json
@@ -26,41 +26,41 @@ from .session_file import FORMAT, REMEDY, VERSION, encode_session, validate_save
 
 NOT_RUN = "Not run: the call waited for approval, and the conversation went on without it."
 MAX_LOOP_ROUNDS = 50
-"""Rounds of the event loop in which a stream that was left half-way can close itself."""
+"""Rounds of the event loop in which an abandoned stream can close itself."""
 
 
 @dataclass(eq=False)
 class Session:
-    """One conversation: its messages (system message first, once a run has begun) and what its runs took.
+    """One conversation: its messages (the system message first, after a run has begun) and the usage of its runs.
 
-    Messages may come from outside: what a provider would refuse in them is repaired when a run begins.
+    Messages may come from elsewhere: a run repairs what a provider would refuse before it begins.
     """
 
     messages: list[Message] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     cut: TruncatedResults = field(default_factory=TruncatedResults, repr=False)
-    """The whole texts of results that were too long to be shown."""
+    """The full texts of truncated results."""
     inbox: deque[str] = field(default_factory=deque, repr=False)
-    """What was said to the model and is in no request yet."""
+    """Messages of `say` that are in no request yet."""
     approvals: Approvals = field(default_factory=Approvals, repr=False)
     handed: list[str] = field(default_factory=list, repr=False)
-    """The names under which the last run was handed on, from agent to agent."""
+    """The names of the agents to which the last run was handed over, in order."""
     journaled: JournaledConversation | None = field(default=None, repr=False)
-    """The conversation in a journal, if its runs are kept."""
+    """The conversation in a journal, if there is one."""
     _busy: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _own: list[Message] = field(default_factory=list, repr=False)
-    """The messages as the last run left them."""
+    """The messages at the end of the last run."""
 
     def __post_init__(self) -> None:
-        self.messages = [*self.messages]  # what was given stays as it is
+        self.messages = [*self.messages]  # the given list is not changed
 
     def say(self, text: str) -> None:
-        """Add a message for the model: it reads it with its next request, during a run too; from any thread."""
+        """Add a user message that the model gets with its next request, also during a run; from any thread."""
         self.inbox.append(text)
 
     @property
     def waiting(self) -> list[ToolCall]:
-        """The calls that wait for a decision; one of an agent inside a tool has the id "outer id/inner id"."""
+        """The pending calls; a call of an agent inside a tool has the id "outer id/inner id"."""
         own = [call for call in pending_calls(self.messages) if call.id in self.approvals.waiting]
         inner = [
             replace(call, id=f"{identity}/{call.id}")
@@ -73,49 +73,50 @@ class Session:
     def turn(
         self, instruction: str, query: str | None = None, approvals: Mapping[str, Decision] | None = None
     ) -> Iterator[list[Message]]:
-        """Hold the conversation for one run: put the instruction and the query in; yields the messages.
+        """Lock the conversation for one run, add the instruction and the query, and yield the messages.
 
-        Without a query the run goes on where the last one stopped: calls without a result are run first, with what
-        `approvals` decides about them, by their ids.  With one they are cancelled.  A query that came to nothing (the
-        first request failed) is taken out again, so that asking once more does not say it twice.  Raises `RunError`
-        when another run holds the session, and when there is nothing to go on with.
+        Args:
+            instruction: The system message.
+            query: The user message; it cancels pending calls, and is removed again if the first request fails.
+                Without one the run continues where the last one stopped, with the pending calls.
+            approvals: Decisions about pending calls, by their ids.
+
+        Raises:
+            RunError: Another run has the session, or there is nothing to continue.
         """
         if not self._busy.acquire(blocking=False):
             raise RunError(
-                "this session is in the middle of a run. Wait for it (or close the stream that was left half-way), or "
+                "the session is in use by another run. Wait for it (or close the stream that was left half-way), or "
                 "give each run a conversation of its own: agent(query, session=Session())"
             )
         try:
-            said = list(self.inbox) if query is not None else []
-            asked = self._begin(instruction, query, approvals or {})
+            unread = list(self.inbox) if query is not None else []
+            added = self._begin(instruction, query, approvals or {})
             try:
                 yield self.messages
             except Paused as pause:
                 pause.session, pause.calls = self, tuple(self.waiting)
                 raise
             except BaseException:
-                if asked is not None and self.messages[-1] is asked:
+                if added is not None and self.messages[-1] is added:
                     self.messages.pop()
-                    self.inbox.extendleft(reversed(said))
+                    self.inbox.extendleft(reversed(unread))
                 raise
         finally:
             self._own = list(self.messages)
             self._busy.release()
 
     async def wait_until_free(self) -> None:
-        """Let a stream on this session that was left in this moment close itself; the event loop does that in a while.
-
-        It returns when no run holds the session, or after a few moments.
-        """
+        """Wait, for a few rounds of the event loop, until an abandoned stream on this session has closed itself."""
         for _ in range(MAX_LOOP_ROUNDS):
             if not self._busy.locked():
                 return
             await asyncio.sleep(0)
 
     def clear(self) -> None:
-        """Forget what was said, and what it took; the instruction stays.  Raises `RunError` in the middle of a run."""
+        """Remove all messages but the instruction, and reset the usage.  Raises `RunError` during a run."""
         if self._busy.locked():
-            raise RunError("this session is in the middle of a run: it can be cleared when the run is over")
+            raise RunError("the session is in use by a run. Clear it when the run has ended.")
         self.messages[:] = [message for message in self.messages[:1] if message["role"] == "system"]
         self.usage = Usage()
         self.cut = TruncatedResults()
@@ -123,46 +124,44 @@ class Session:
         self._forget_pause()
 
     def _begin(self, instruction: str, query: str | None, approvals: Mapping[str, Decision]) -> Message | None:
-        """The message that was added for the query."""
+        """Prepare the messages for a run; return the message that was added for the query."""
         if self.messages != self._own:
             self.messages[:] = repair_history(self.messages, pending="keep")
         if query is None:
-            self._go_on(approvals)
+            self._accept(approvals)
         elif approvals:
-            raise RunError(
-                "approvals decide about calls that wait: leave the query out, agent.run(session=session, ...)"
-            )
+            raise RunError("approvals decide about pending calls. Leave the query out: agent.run(approvals=...)")
         if self.messages and self.messages[0]["role"] == "system":
             self.messages[0] = system(instruction)
         else:
             self.messages.insert(0, system(instruction))
         if query is None:
             return None
-        told = NOT_RUN if self.approvals.waiting else CANCELLED
-        self.messages.extend(tool_message(call, told) for call in pending_calls(self.messages))
+        reason = NOT_RUN if self.approvals.waiting else CANCELLED
+        self.messages.extend(tool_message(call, reason) for call in pending_calls(self.messages))
         sort_results(self.messages)
         self._forget_pause()
-        said = [self.inbox.popleft() for _ in range(len(self.inbox))]
-        asked = user("\n\n".join([*said, query]))
-        self.messages.append(asked)
-        return asked
+        unread = [self.inbox.popleft() for _ in range(len(self.inbox))]
+        added = user("\n\n".join([*unread, query]))
+        self.messages.append(added)
+        return added
 
-    def _go_on(self, approvals: Mapping[str, Decision]) -> None:
-        """Take the decisions in; raises `RunError` for one that nobody waits for, and when there is nothing to do."""
+    def _accept(self, approvals: Mapping[str, Decision]) -> None:
+        """Store the decisions; raise `RunError` for one without a pending call, and if there is nothing to continue."""
         if not self.inbox and not is_open(self.messages):
             raise RunError(
-                "the query is empty, and this session holds nothing that could go on without one: say what you want "
-                'to know, agent("What is 2 + 3?")'
+                "the query is empty, and the session has no unfinished run to continue. Give a query: "
+                'agent("What is 2 + 3?")'
             )
         known = {call.id for call in (*self.waiting, *pending_calls(self.messages))}
         for identity, decision in approvals.items():
             if identity not in known:
-                there = ", ".join(map(repr, sorted(known))) or "none"
-                raise RunError(f"approvals: no call with the id {identity!r} waits for a decision; there wait: {there}")
+                pending = ", ".join(map(repr, sorted(known))) or "none"
+                raise RunError(f"approvals: no pending call has the id {identity!r}. Pending: {pending}.")
             if not isinstance(decision, bool | str | dict):
                 raise RunError(
                     f"approvals[{identity!r}] must be True, False, a reason (str) or other arguments (dict), "
-                    f"not {type(decision).__name__}"
+                    f"got {type(decision).__name__}"
                 )
         self.approvals.decisions.update(approvals)
 
@@ -171,7 +170,7 @@ class Session:
         self.handed = []
 
     def as_dict(self) -> dict[str, Any]:
-        """The session as a JSON object; the messages in it are the session's own, so copy it before changing it."""
+        """Return the session as a JSON object; its messages are the session's own, so copy it before changing it."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -182,7 +181,7 @@ class Session:
         }
 
     def state(self) -> dict[str, Any]:
-        """What a run leaves to be done, as JSON data: what was said and not read yet, calls that wait, hand-offs."""
+        """Return what a run leaves unfinished, as JSON data: unread messages, pending calls, hand-offs."""
         return {
             "inbox": [*self.inbox],
             "waiting": [*self.approvals.waiting],
@@ -193,7 +192,7 @@ class Session:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Session":
-        """The session that `as_dict` gave; raises `RunError` for anything else."""
+        """Return the session that `as_dict` described; raise `RunError` for anything else."""
         data = validate_saved(saved)
         session = cls(data["messages"], data["usage"], TruncatedResults(data["cut"]), deque(data["inbox"]))
         session.approvals = Approvals(data["waiting"], data["decisions"])
@@ -202,32 +201,30 @@ class Session:
         return session
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the session into a file, as JSON; whoever reads it finds the last whole one, whatever happens.
+        """Write the session into a file as JSON, atomically; also during a run, which then continues when it is loaded.
 
-        Secrets (see `agentkit.secrets`) are not in it, wherever they stood: there are stars in their place, also in the
-        arguments of calls that still wait; make such a call with other arguments when the session goes on.
-        May be called at any time, in the middle of a run too: what is in it by then goes on when it is loaded.  Raises
-        `RunError` when a message holds something that JSON does not have.
+        Secrets (see `agentkit.secrets`) are replaced by stars, also in the arguments of pending calls: give such a call
+        new arguments when the session continues.  Raises `RunError` for a message that is not JSON serialisable.
         """
         try:
             write_atomically(Path(path), encode_session(mask_data(self.as_dict())))
         except (TypeError, ValueError, RecursionError) as error:
-            raise RunError(f"the session cannot be saved: its messages must be JSON values only ({error})") from error
+            raise RunError(f"the session cannot be saved: a message is not JSON serialisable ({error})") from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Session":
-        """The session in a file; raises `RunError` when something else is in it, `OSError` when there is no file."""
+        """Read a session from a file; raise `RunError` if it has another content, `OSError` if it cannot be read."""
         data = Path(path).read_bytes()
         try:
             return cls.from_dict(json.loads(data))
         except (ValueError, RecursionError) as error:
-            raise RunError(f"{os.fspath(path)!r} is damaged, or no saved session: {error}. {REMEDY}") from error
+            raise RunError(f"{os.fspath(path)!r} is damaged, or not a saved session: {error}. {REMEDY}") from error
         except RunError as error:
             raise RunError(f"{os.fspath(path)!r}: {error}") from error
 
     @classmethod
     def open(cls, name: str, store: "str | os.PathLike[str] | Journal") -> "Session":
-        """The conversation `name` of a journal, to go on with; a new one if there is none.  Its runs are kept there."""
+        """Return the conversation `name` of a journal, or a new one; its runs are recorded there."""
         return cls._of(*open_named(Journal.of(store), name))
 
     @classmethod
@@ -239,11 +236,10 @@ class Session:
         on_uncertain: Uncertain = None,
         changed: Changed = "refuse",
     ) -> "Session":
-        """The conversation of a run that was stopped: a run on it without a query goes on there, see `agent.resume`."""
-        session = cls._of(*open_run(Journal.of(store), run_id))
-        assert session.journaled is not None
-        session.journaled.on_uncertain, session.journaled.changed = on_uncertain, changed
-        return session
+        """Return the conversation of a stopped run; a run on it without a query resumes that run."""
+        conversation, state = open_run(Journal.of(store), run_id)
+        conversation.on_uncertain, conversation.changed = on_uncertain, changed
+        return cls._of(conversation, state)
 
     @classmethod
     def _of(cls, kept: JournaledConversation, state: Mapping[str, Any]) -> "Session":
@@ -252,12 +248,9 @@ class Session:
         return session
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The conversation as a page that needs nothing else, without secrets; written into `path`, if given."""
-        return str(
-            display_with("agentkit.views.html:write_page")(
-                display_with("agentkit.views.html:session_page")(self.messages, self.usage.as_dict()), path
-            )
-        )
+        """Return the conversation as an HTML page with masked secrets; write it into `path`, if given."""
+        page = display_with("agentkit.views.html:session_page")(self.messages, self.usage.as_dict())
+        return str(display_with("agentkit.views.html:write_page")(page, path))
 
     _repr_html_ = display_with("agentkit.views.html:session_view")
     _repr_markdown_ = display_with("agentkit.views.html:session_markdown")

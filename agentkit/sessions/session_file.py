@@ -1,4 +1,4 @@
-"""What a saved session looks like, and how a file is written so that it is always a whole one."""
+"""The format of a saved session, and how a file is replaced atomically."""
 
 import json
 import os
@@ -17,12 +17,12 @@ from ..core.messages import Message, Usage
 from ..policies.approval import Decision
 
 FORMAT, VERSION = "agentkit session", 1
-"""What a saved session says that it is; files of earlier versions can always be read."""
+"""The name and version in a saved session; files of earlier versions can always be read."""
 REMEDY = "Session.save writes sessions; messages from elsewhere become one with Session(messages=[...])."
 
 
 class SavedSession(TypedDict):
-    """What stands in a saved session, beside the name and the version of its format."""
+    """The content of a saved session, beside the name and the version of its format."""
 
     messages: list[Message]
     usage: Usage
@@ -38,13 +38,13 @@ _ADAPTER = TypeAdapter(SavedSession)
 
 
 def validate_saved(saved: Any) -> SavedSession:
-    """What a saved session holds; raises `RunError` for what is none."""
+    """Return the content of a saved session; raise `RunError` for anything else."""
     if not isinstance(saved, Mapping) or saved.get("format") != FORMAT:
-        raise RunError(f"this is no saved session. {REMEDY}")
+        raise RunError(f"not a saved session. {REMEDY}")
     if saved.get("version") != VERSION:
         raise RunError(
-            f"the session is saved in version {saved.get('version')!r} of its format, and this agentkit reads version "
-            f"{VERSION}: update agentkit"
+            f"the session has version {saved.get('version')!r} of the format, and this agentkit reads version "
+            f"{VERSION}. Update agentkit."
         )
     try:
         data = _ADAPTER.validate_python(saved)
@@ -54,12 +54,12 @@ def validate_saved(saved: Any) -> SavedSession:
         raise RunError(f"the saved session is damaged, at {where}: {first['msg']}. {REMEDY}") from None
     for place, message in enumerate(data["messages"]):
         if not isinstance(message.get("role"), str):
-            raise RunError(f"the saved session is damaged, at messages.{place}: a message has a role. {REMEDY}")
+            raise RunError(f"the saved session is damaged, at messages.{place}: a message without a role. {REMEDY}")
     return data
 
 
 def encode_session(data: Mapping[str, Any]) -> bytes:
-    """`data` as a line of JSON; readable, unless a text in it is not valid Unicode."""
+    """Return `data` as a line of JSON; ASCII only if a text is not valid Unicode."""
     try:
         return json.dumps(data, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -67,11 +67,11 @@ def encode_session(data: Mapping[str, Any]) -> bytes:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that at every moment, the death of the process included, it holds all of the old or of the new.
+    """Replace a file, so that it has the whole old or the whole new content, even if the process dies.
 
-    A new file is for its owner only; one that is there keeps its permissions.
+    A new file is readable by its owner only; an existing one keeps its permissions.
     """
-    path = path.resolve()  # what a link points to is replaced, not the link
+    path = path.resolve()  # replace the target of a link, not the link
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with open(descriptor, "wb") as file:

@@ -235,7 +235,7 @@ def test_two_runs_on_one_session_are_refused_and_on_two_sessions_never_mixed():
     thread = threading.Thread(target=lambda: answers.append(agent("first query")))
     thread.start()
     assert inside.wait(10)
-    with pytest.raises(RunError, match=r"in the middle of a run.*session=Session\(\)"):
+    with pytest.raises(RunError, match=r"in use by another run.*session=Session\(\)"):
         agent("second query")
     own = Session()
     assert agent("other query", session=own) == "other"

@@ -263,7 +263,7 @@ class TestPausing:
     def test_a_call_of_that_id_must_wait(self, world):
         settled = agent(self.turn(), FINAL)
         self.paused(world, settled)
-        with pytest.raises(RunError, match="no call with the id 'two' waits for a decision; there wait: '1', '2', '3'"):
+        with pytest.raises(RunError, match=r"no pending call has the id 'two'\. Pending: '1', '2', '3'"):
             world.run(settled, None, approvals={"two": True})
         assert world.run(settled, None, approvals={"2": True, "3": True}).answer == "done"
 

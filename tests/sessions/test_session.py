@@ -93,9 +93,9 @@ class TestATurn:
 
     def test_is_one_at_a_time(self):
         session = Session()
-        with session.turn("s", "a"), pytest.raises(RunError, match="in the middle of a run"), session.turn("s", "b"):
+        with session.turn("s", "a"), pytest.raises(RunError, match="in use by"), session.turn("s", "b"):
             pass
-        with session.turn("s", "c"), pytest.raises(RunError, match="in the middle of a run"):
+        with session.turn("s", "c"), pytest.raises(RunError, match="in use by"):
             session.clear()
 
 
@@ -223,12 +223,12 @@ class TestSaving:
         [
             ("", "damaged"),
             ("{", "damaged"),
-            ("\xff\xfe", "no saved session"),
+            ("\xff\xfe", "not a saved session"),
             ("[" * 100_000, "damaged"),
-            ("3", "no saved session"),
-            ("[]", "no saved session"),
-            ('{"messages": []}', "no saved session"),
-            ('{"format": "agentkit session", "version": 99}', "version 99.*update agentkit"),
+            ("3", "not a saved session"),
+            ("[]", "not a saved session"),
+            ('{"messages": []}', "not a saved session"),
+            ('{"format": "agentkit session", "version": 99}', "version 99.*Update agentkit"),
             ('{"format": "agentkit session", "version": 1}', "damaged, at messages: Field required"),
         ],
     )
@@ -244,14 +244,14 @@ class TestSaving:
          ("cut", {"a": 3}), ("inbox", [None]), ("decisions", {"c": 3}), ("nested", {"c": {}})],
     )  # fmt: skip
     def test_what_does_not_fit_is_named(self, place, value):
-        with pytest.raises(RunError, match=place if place != "nested" else "no saved session"):
+        with pytest.raises(RunError, match=place if place != "nested" else "not a saved session"):
             Session.from_dict({**whole().as_dict(), place: value})
 
     def test_what_json_does_not_have_is_refused_and_the_file_stays(self, tmp_path):
         path = tmp_path / "a.json"
         Session([user("good")]).save(path)
         for odd in (b"bytes", {1, 2}, object()):
-            with pytest.raises(RunError, match="JSON values only"):
+            with pytest.raises(RunError, match="a message is not JSON serialisable"):
                 Session([user("q"), {"role": "user", "content": odd}]).save(path)
         assert Session.load(path).messages == [user("good")]
         assert os.listdir(tmp_path) == ["a.json"]
@@ -311,7 +311,7 @@ class TestWhoHoldsIt:
         agent = self.agent(final("a"), final("b"))
         stream = agent.stream("one")
         next(stream)
-        with pytest.raises(RunError, match=r"in the middle of a run.*close the stream.*session=Session\(\)"):
+        with pytest.raises(RunError, match=r"in use by.*close the stream.*session=Session\(\)"):
             agent("two")
         stream.close()
         assert agent("two") == "a"
@@ -328,7 +328,7 @@ class TestWhoHoldsIt:
         async def main() -> str:
             stream = agent.astream("one")
             await anext(stream)
-            with pytest.raises(RunError, match="in the middle of a run"):
+            with pytest.raises(RunError, match="in use by"):
                 await agent.arun("two")
             await stream.aclose()
             return (await agent.arun("two")).answer
@@ -349,9 +349,9 @@ class TestWhoHoldsIt:
         async def main() -> str:
             first = asyncio.create_task(agent.arun("one"))
             await inside.wait()
-            with pytest.raises(RunError, match="in the middle of a run"):
+            with pytest.raises(RunError, match="in use by"):
                 await agent.arun("two")
-            with pytest.raises(RunError, match="in the middle of a run"):
+            with pytest.raises(RunError, match="in use by"):
                 await asyncio.to_thread(agent, "three")
             go_on.set()
             return (await first).answer
@@ -366,7 +366,7 @@ class TestWhoHoldsIt:
 
         agent = JsonAgent(again, model=ScriptedModel(call("again"), final("done")))
         result = world.run(agent, "go")
-        assert "in the middle of a run" in result.calls[0].content
+        assert "in use by" in result.calls[0].content
         assert result.answer == "done"
 
     def test_a_failed_run_frees_it(self, world):
@@ -423,10 +423,10 @@ class TestAPause:
     @pytest.mark.parametrize(
         ("approvals", "query", "reason"),
         [
-            ({"d": True}, None, "no call with the id 'd' waits.*there wait: 'c', 'c/i'"),
-            ({"c": None}, None, r"approvals\['c'\] must be True, False.*not NoneType"),
-            ({"c": 1}, None, "not int"),
-            ({"c": True}, "and a query", "leave the query out"),
+            ({"d": True}, None, "no pending call has the id 'd'.*Pending: 'c', 'c/i'"),
+            ({"c": None}, None, r"approvals\['c'\] must be True, False.*got NoneType"),
+            ({"c": 1}, None, "got int"),
+            ({"c": True}, "and a query", "Leave the query out"),
         ],
     )
     def test_senseless_decisions_are_refused(self, approvals, query, reason):

@@ -1,10 +1,10 @@
-"""Runs that outlive their process: what is kept of them, and what can be done with it.
+"""The journal: runs that outlive their process.
 
-`JsonAgent(..., journal="runs.db")` keeps every run; `agent.resume(run_id)` goes on with one that was stopped.  The
-functions here look after the file, `runs.db` if no other is named.
+`JsonAgent(..., journal="runs.db")` records every run; `agent.resume(run_id)` continues a stopped one.  The functions
+here list, show, branch and delete runs; their default file is `runs.db`.
 
-A journal keeps texts whole, secrets included: a run that goes on must make the calls that it was about to make.  What
-shows runs (`show`, `agentkit runs`) masks them, as recordings do.  Growth is linear in what was said.
+A journal stores texts whole, secrets included, because a resumed run must make the calls that it was about to make.
+`show` and `agentkit runs` mask secrets, as recordings do.  The file grows linearly with the messages.
 """
 
 from .maintenance import delete, fork, prune, runs

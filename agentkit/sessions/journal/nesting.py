@@ -1,4 +1,4 @@
-"""The run around an agent that is a tool: one journal keeps both, so that both go on together."""
+"""The run around an agent that is a tool: one journal records both, so that both are resumed together."""
 
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from .conversation import JournaledConversation
 
 @dataclass(frozen=True, slots=True)
 class EnclosingRun:
-    """A run that is kept, as its calls see it; `inner` are the runs of agents in calls that it had begun before."""
+    """A recorded run, as its calls see it; `inner` maps calls to the runs of agents that they had started before."""
 
     conversation: JournaledConversation
     run: str
     inner: dict[str, str]
 
     def within(self, call: str) -> JournaledConversation:
-        """The conversation, in the same journal, of an agent that begins inside of a call."""
+        """Return a conversation in the same journal for an agent that starts inside a call."""
         return JournaledConversation(self.conversation.journal, origin=f"{self.run}/{call}")
 
 

@@ -1,4 +1,4 @@
-"""What a step of a run is in its journal: a request, or a call with what came of it."""
+"""The steps of a run in its journal: requests, and calls with their outcomes."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -14,14 +14,14 @@ from .store import Store
 
 @dataclass(frozen=True, slots=True)
 class BegunCall:
-    """A call that a journal knows: the arguments it was made with if they were not the model's, and what came of it."""
+    """A recorded call: its arguments if they differ from the model's, and its outcome if it has one."""
 
     arguments: str | None
     outcome: Mapping[str, Any] | None
 
 
 def usage_of(store: Store, run: str) -> Usage:
-    """What a run took: as its last reply says, and what agents inside its calls took since then."""
+    """Return the usage of a run: as of its last reply, plus that of agents inside later calls."""
     done = "call = '' AND outcome IS NOT NULL"
     rows = store.rows(f"SELECT ended, outcome FROM steps WHERE run = ? AND {done} ORDER BY step DESC LIMIT 1", run)
     last, usage = (rows[0][0], Usage(**json.loads(rows[0][1])["usage"])) if rows else (0.0, Usage())
@@ -31,14 +31,14 @@ def usage_of(store: Store, run: str) -> Usage:
 
 
 def inner_runs(store: Store, run: str, since: float = 0.0) -> list[tuple[str, str]]:
-    """The runs of agents inside the calls of a run: (the call's id, the run's), the oldest of a call first."""
+    """Return the runs of agents inside the calls of a run: (call id, run id), the oldest of a call first."""
     sql = "SELECT origin, id FROM runs WHERE origin > ? AND origin < ? AND begun >= ? ORDER BY origin, begun"
-    rows = store.rows(sql, f"{run}/", f"{run}0", since)  # 0 is what follows upon /
+    rows = store.rows(sql, f"{run}/", f"{run}0", since)  # 0 is the character after /
     return [(origin.removeprefix(f"{run}/"), inner) for origin, inner in rows]
 
 
 def time_and_calls(store: Store, run: str, open_calls: Collection[str] = ()) -> tuple[float, int]:
-    """The seconds of a run in which something was under way, and the calls that it made, but for the `open_calls`."""
+    """Return the seconds in which requests or calls were in progress, and the calls made without `open_calls`."""
     calls, seconds, latest = 0, 0.0, 0.0
     sql = "SELECT call, begun, ended FROM steps WHERE run = ? AND ended IS NOT NULL ORDER BY begun"
     for call, begun, ended in store.rows(sql, run):
@@ -49,7 +49,7 @@ def time_and_calls(store: Store, run: str, open_calls: Collection[str] = ()) -> 
 
 
 def outcome_of(result: ToolResult) -> dict[str, Any]:
-    """What came of a call, as it would be shown to the model if it were not shortened."""
+    """Return the outcome of a call as JSON: its error, or the text and images that the model would get untruncated."""
     if result.error is not None:
         return {"error": [result.error.name, result.error.message], "seconds": result.seconds}
     shown = render_result(result.value)
@@ -58,7 +58,7 @@ def outcome_of(result: ToolResult) -> dict[str, Any]:
 
 
 def value_of(outcome: Mapping[str, Any]) -> Any:
-    """What a tool would return to come to this outcome."""
+    """Return the value that a tool would return for this outcome."""
     if error := outcome.get("error"):
         return ExceptionInfo(*error)
     images = outcome.get("images")
@@ -66,5 +66,5 @@ def value_of(outcome: Mapping[str, Any]) -> Any:
 
 
 def preset_result(bound: BoundCall, value: Any) -> BoundCall:
-    """The call that does nothing but give `value`."""
+    """Return the call with `value` as its result; the tool is not run."""
     return replace(bound, run=lambda: value, problem=value if isinstance(value, ExceptionInfo) else None)

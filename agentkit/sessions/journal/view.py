@@ -1,4 +1,4 @@
-"""One run of a journal, as a person reads it: in the terminal, in a notebook, as a page."""
+"""One run of a journal for people: in the terminal, in a notebook, as a page."""
 
 import json
 import os
@@ -19,27 +19,24 @@ MAX_TEXT_CHARS = 500
 
 @dataclass(frozen=True)
 class JournaledRun:
-    """A run, what was said in it, and where its time went (as data, see `Trace.as_dict`); secrets are not shown."""
+    """A run, its messages, and its spans (see `Trace.as_dict`); secrets are masked where they are shown."""
 
     run: RunInfo
     messages: list[Message] = field(repr=False)
     trace: dict[str, Any] = field(repr=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """The run in the form of `Result.as_dict`."""
+        """Return the run in the form of `Result.as_dict`."""
         run = self.run
         figures = {"steps": run.steps, "stopped": run.stopped or run.state, "model": run.model}
         error = {"error": run.error} if run.error else {}
-        told = {"usage": run.usage.as_dict(), "messages": self.messages, "trace": self.trace}
-        return {"answer": run.answer, **figures, "seconds": round(run.seen - run.begun, 3), **error, **told}
+        data = {"usage": run.usage.as_dict(), "messages": self.messages, "trace": self.trace}
+        return {"answer": run.answer, **figures, "seconds": round(run.seen - run.begun, 3), **error, **data}
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The run as a page that needs nothing else; written into the file `path`, if given."""
-        return str(
-            display_with("agentkit.views.html:write_page")(
-                display_with("agentkit.views.html:result_page")(self.as_dict()), path
-            )
-        )
+        """Return the run as an HTML page; write it into the file `path`, if given."""
+        page = display_with("agentkit.views.html:result_page")(self.as_dict())
+        return str(display_with("agentkit.views.html:write_page")(page, path))
 
     def _repr_html_(self) -> str:
         return str(display_with("agentkit.views.html:result_view")(self.as_dict()))
@@ -63,19 +60,19 @@ class JournaledRun:
 
 
 def show(run_id: str, *, store: str | os.PathLike[str] = DEFAULT_PATH) -> JournaledRun:
-    """A run with its conversation up to its end: print it, show it in a notebook, or write it with `to_html`.
+    """Return a run with its conversation up to its end; print it, show it in a notebook, or write it with `to_html`.
 
-    Of a damaged one it has what stands before the damage.
+    Of a damaged conversation it has the messages before the damage.
     """
     with open_store(store, must_exist=True) as opened:
         run = find_run(opened, run_id)
         later = opened.rows(
             "SELECT min(first) FROM runs WHERE conversation = ? AND first > ?", run.conversation, run.first
         )[0][0]
-        said: list[Message] = []
+        found: list[Message] = []
         error = ""
         try:
-            said.extend(message for message, _ in islice(read_messages(opened, run.conversation), later))
+            found.extend(message for message, _ in islice(read_messages(opened, run.conversation), later))
         except JournalError as damage:
             error = str(damage)
         sql = "SELECT call, name, begun, ended, outcome FROM steps WHERE run = ? ORDER BY begun"
@@ -83,21 +80,21 @@ def show(run_id: str, *, store: str | os.PathLike[str] = DEFAULT_PATH) -> Journa
     if error:
         run = replace(run, state="damaged", error=error)
     spans = [_span(run, *step) for step in steps]
-    return JournaledRun(run, said, {"spans": spans})
+    return JournaledRun(run, found, {"spans": spans})
 
 
 def _span(run: RunInfo, call: str, name: str, begun: float, ended: float | None, outcome: str | None) -> dict[str, Any]:
-    told = json.loads(outcome) if outcome else {}
-    error = ": ".join(told.get("error", ())) or ("" if ended else "it is not known what came of it")
-    found = {
+    result = json.loads(outcome) if outcome else {}
+    error = ": ".join(result.get("error", ())) or ("" if ended else "the outcome is unknown")
+    span = {
         "kind": "tool" if call else "model",
         "name": name,
         "call": call,
         "error": error,
-        "usage": told.get("usage"),
+        "usage": result.get("usage"),
     }
     times = {"start": max(0.0, begun - run.begun), "end": max(0.0, (ended or begun) - run.begun)}
-    return {**{key: value for key, value in found.items() if value}, **times}
+    return {**{key: value for key, value in span.items() if value}, **times}
 
 
 def _text(content: Any) -> str:

@@ -1,4 +1,4 @@
-"""Runs as readable files: recorded with all that came back, and replayed without model, tools and network."""
+"""Runs as readable files: recorded with every reply and result, and replayed without model, tools and network."""
 
 from .differences import ReplayDiffers
 from .file import Recording

@@ -1,4 +1,4 @@
-"""Where a run that is replayed differs from its recording: which message, which tool's schema, which field."""
+"""The difference between a replayed run and its recording: the message, the tool's schema, the field."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,15 +8,15 @@ from ...core.errors import RunError
 from ...tools.lock import compare_locks
 
 CONTEXT_CHARS = 30
-"""Characters that are shown before the place where two texts differ, and twice as many from there on."""
+"""Characters that are shown before the first difference of two texts; twice as many after it."""
 
 
 class ReplayDiffers(RunError):
-    """A run that is replayed is not the recorded one; the message names the step, the place, and both sides."""
+    """A replayed run differs from the recorded one; the message names the step, the place and both values."""
 
 
 def compare_messages(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> str:
-    """The first difference of two conversations, in words; "" if there is none."""
+    """Describe the first difference of two conversations; "" if they are equal."""
     for place, (before, now) in enumerate(zip(old, new, strict=False)):
         if before != now:
             return f"message {place} ({now.get('role')}), {compare_values('', before, now)}"
@@ -29,14 +29,14 @@ def compare_messages(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str
 
 
 def compare_tools(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """The differences of the tools' schemas, in words; "" if there is none."""
+    """Describe the differences of the tools' schemas; "" if they are equal."""
     changes = compare_locks({"tools": old}, {"tools": new})
-    told = "; ".join(f"{change.tool}{'.' if change.path else ''}{change.path} {change.message}" for change in changes)
-    return f"the tools: {told}" if told else "" if old == new else f"the tools: {compare_values('', old, new)}"
+    listed = "; ".join(f"{change.tool}{'.' if change.path else ''}{change.path} {change.message}" for change in changes)
+    return f"the tools: {listed}" if listed else "" if old == new else f"the tools: {compare_values('', old, new)}"
 
 
 def compare_values(path: str, old: Any, new: Any) -> str:
-    """The first difference of two JSON values, with its path."""
+    """Describe the first difference of two JSON values, with its path."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in {**old, **new}:
             if old.get(key) != new.get(key):

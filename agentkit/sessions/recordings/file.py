@@ -1,8 +1,8 @@
-"""The file of a recorded run: one JSON object a line, in the order in which things happened, without secrets.
+"""The file of a recorded run: one JSON object a line, in chronological order, with masked secrets.
 
-`recording` says what was asked of whom, `request` what is new in a request (`messages` from place `from` on, and the
-tools if they changed), `reply` or `error` what came back, `decision` what somebody decided about a call, `result` what
-it came to, `end` how the run ended.
+`recording` has the query and the model, `request` the new part of a request (`messages` from index `from` on, and the
+tools if they changed), `reply` or `error` its outcome, `decision` a decision about a call, `result` the result of a
+call, `end` the end of the run.
 """
 
 import json
@@ -19,7 +19,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request, whole, and what came back: the line of a reply or of an error; None if nothing did."""
+    """One complete request, and its outcome: the line of a reply or an error; None if there is no such line."""
 
     line: int
     model: str
@@ -31,20 +31,20 @@ class Exchange:
 
 @dataclass(eq=False)
 class Recording:
-    """A recorded run, read back."""
+    """A recorded run, read from its file."""
 
     path: Path
     begin: Mapping[str, Any]
     exchanges: list[Exchange] = field(default_factory=list)
     results: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The lines of what calls came to, by their ids."""
+    """The lines of the results of calls, by their ids."""
     decisions: dict[str, Any] = field(default_factory=dict)
-    """What was decided about calls, by their ids."""
+    """The decisions about calls, by their ids."""
     end: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Recording":
-        """The recording in a file; raises `RunError` for anything else, `OSError` when there is no file."""
+        """Read a recording; raise `RunError` if the file has another content, `OSError` if it cannot be read."""
         place = Path(path)
         try:
             lines = [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -52,7 +52,7 @@ class Recording:
                 raise ValueError(f"its first line must be a recording of version {FORMAT}")
             return _parse_lines(cls(place, lines[0]), lines)
         except (ValueError, LookupError, TypeError) as error:
-            raise RunError(f"{os.fspath(path)!r} is no recorded run, or damaged: {error}") from error
+            raise RunError(f"{os.fspath(path)!r} is not a recorded run, or damaged: {error}") from error
 
 
 def _parse_lines(recording: Recording, lines: list[dict[str, Any]]) -> Recording:

@@ -1,4 +1,4 @@
-"""Recording a run while it goes on; it stands next to the driver and sees what is really asked and done."""
+"""Record a run: the policy next to the driver sees the requests and calls that are really made."""
 
 import json
 import os
@@ -31,7 +31,7 @@ PACKAGES = ("agentkit", "litellm")
 
 
 class RunRecorder:
-    """Writes one run into a file, line by line; `policy` is what sees the run."""
+    """Write one run into a file, line by line; `policy` observes the run."""
 
     def __init__(self, path: str | os.PathLike[str], begin: Mapping[str, Any]) -> None:
         self._path = Path(path)
@@ -40,12 +40,12 @@ class RunRecorder:
         self._tools: Mapping[str, Any] = {}
         self._asked = time.perf_counter()
         self._deltas: list[list[Any]] = []
-        with self._told():
+        with self._errors():
             self._file = self._path.open("w", encoding="utf-8", errors="backslashreplace")
         self._write("recording", version=FORMAT, versions=_versions(), **begin)
 
     def policy(self, flow: Flow[Any]) -> Flow[Any]:
-        """The flow, recorded."""
+        """Return the flow that is recorded."""
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, AskModel):
@@ -53,8 +53,8 @@ class RunRecorder:
             if isinstance(effect, CallTools):
                 return (yield from ask(ObservedEffect(effect, self._note)))
             if isinstance(effect, Emit) and isinstance(event := effect.event, ApprovalGiven):
-                told = partial(self._write, "decision", call=event.call.id, name=event.call.name)
-                yield from ask(WriteLine(partial(told, decision=event.decision)))
+                call = {"call": event.call.id, "name": event.call.name}
+                yield from ask(WriteLine(partial(self._write, "decision", **call, decision=event.decision)))
             return (yield from ask(effect))
 
         try:
@@ -66,7 +66,7 @@ class RunRecorder:
         return answer
 
     def close(self) -> None:
-        """The file is whole."""
+        """Close the file."""
         self._file.close()
 
     def _request(self, effect: AskModel) -> None:
@@ -98,9 +98,9 @@ class RunRecorder:
             case ToolCallDelta(index, name, arguments):
                 self._deltas.append([at, "call", index, name, arguments])
             case ModelReplied(reply):
-                told = {"finish_reason": reply.finish_reason, "usage": reply.usage.as_dict(), "model": reply.model}
+                figures = {"finish_reason": reply.finish_reason, "usage": reply.usage.as_dict(), "model": reply.model}
                 deltas = {"deltas": self._deltas} if self._deltas else {}
-                self._write("reply", seconds=at, message=reply.message, **told, **deltas)
+                self._write("reply", seconds=at, message=reply.message, **figures, **deltas)
             case ModelError():
                 kind: dict[str, Any] = {"error_kind": event.kind, "status": event.status, "transient": event.transient}
                 self._write("error", seconds=at, message=str(event), retry_after=event.retry_after, **kind)
@@ -110,21 +110,21 @@ class RunRecorder:
 
     def _write(self, kind: str, **data: Any) -> None:
         line = mask_data(to_jsonable_python({"kind": kind, **data}, fallback=str))
-        with self._told():
+        with self._errors():
             self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
             self._file.flush()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise RunError(f"record={os.fspath(self._path)!r}: {error.strerror}") from error
+            raise RunError(f"record={os.fspath(self._path)!r}: the file cannot be written: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)
 class WriteLine:
-    """The effect that writes a line."""
+    """An effect that writes a line."""
 
     write: Callable[[], None]
 
@@ -139,7 +139,7 @@ class WriteLine:
 
 @dataclass(frozen=True, slots=True)
 class ObservedEffect:
-    """An effect whose events `note` is told, and the error of a model; `begin` is called before it is performed."""
+    """An effect whose events, and model errors, are passed to `note`; `begin` is called before it is performed."""
 
     effect: Effect[Any]
     note: Callable[[Any], None]
@@ -149,7 +149,7 @@ class ObservedEffect:
         if self.begin is not None:
             self.begin()
         try:
-            return (yield from interpret(self.effect.perform(), self._told))
+            return (yield from interpret(self.effect.perform(), self._observe))
         except ModelError as error:
             self.note(error)
             raise
@@ -166,7 +166,7 @@ class ObservedEffect:
             self.note(error)
             raise
 
-    def _told(self, event: Event) -> Generator[Event, None, None]:
+    def _observe(self, event: Event) -> Generator[Event, None, None]:
         self.note(event)
         yield event
 
@@ -182,6 +182,6 @@ def _versions() -> dict[str, str]:
 
 
 def _hash(*data: Any) -> str:
-    """What tells two requests apart at a glance."""
+    """Return a hash by which two requests can be compared at a glance."""
     text = json.dumps(mask_data(data), default=str, sort_keys=True)
     return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()

@@ -1,4 +1,4 @@
-"""Replaying a recorded run: loop, policies and the tools' schemas are real, replies and results are recorded."""
+"""Replay a recorded run: loop, policies and the tools' schemas are real, replies and results are recorded."""
 
 import asyncio
 import time
@@ -42,10 +42,10 @@ def replay_policy(
             exchange = next(exchanges, None)
             _check(recording, number, exchange, effect, any_model=any_model)
             assert exchange is not None
-            # not the effect itself: it may begin with calls while it streams
+            # not the effect itself: its model is another one
             return (yield from ask(AskModel(RecordedModel(exchange, timed=timed), effect.request)))
         if isinstance(effect, Consult) and not execute:
-            return None  # what was decided stands with the conversation
+            return None  # the decision is part of the conversation
         if isinstance(effect, CallTools) and not execute:
             effect = replace(effect, calls=tuple(_recorded(recording, number, bound) for bound in effect.calls))
         return None if isinstance(effect, Sleep) else (yield from ask(effect))
@@ -77,7 +77,7 @@ def _check_answer(recording: Recording, answer: Answer) -> None:
 
 
 class RecordedModel:
-    """A model that gives what came back of one recorded request."""
+    """A model that returns the recorded outcome of one request."""
 
     def __init__(self, exchange: Exchange, *, timed: bool = False) -> None:
         self.name = exchange.model
@@ -85,34 +85,35 @@ class RecordedModel:
         self._timed = timed
 
     def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
-        """What was recorded."""
+        """Yield the recorded pieces and the reply; raise the recorded error."""
         for wait, piece in self._pieces(request):
             time.sleep(wait)
             yield piece
 
     async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
-        """What was recorded."""
+        """Yield the recorded pieces and the reply; raise the recorded error."""
         for wait, piece in self._pieces(request):
             await asyncio.sleep(wait)
             yield piece
 
     def worst_case(self, _: Request) -> float:
-        """What a request can cost: nothing."""
+        """Return 0: a replayed request is free."""
         return 0.0
 
     def _pieces(self, request: Request) -> Iterator[tuple[float, Delta | Reply]]:
-        """The pieces of the reply, each with the seconds to wait for it."""
-        told, last = self._outcome, 0.0
-        for at, kind, *rest in told.get("deltas", ()) if request.stream else ():
+        """Yield the pieces of the reply, each with the delay before it in seconds."""
+        outcome, last = self._outcome, 0.0
+        for at, kind, *rest in outcome.get("deltas", ()) if request.stream else ():
             yield (max(0.0, at - last) if self._timed else 0.0), DELTAS[kind](*rest)
             last = at
-        if told.get("kind") != "reply":
+        if outcome.get("kind") != "reply":
             raise ModelError(
-                told.get("message", "nothing came back"), kind=told.get("error_kind", "connection"),
-                status=told.get("status"), transient=told.get("transient", False), retry_after=told.get("retry_after"),
+                outcome.get("message", "the recording has no reply"), kind=outcome.get("error_kind", "connection"),
+                status=outcome.get("status"), transient=outcome.get("transient", False),
+                retry_after=outcome.get("retry_after"),
             )  # fmt: skip
-        usage = Usage(**told["usage"])
-        yield 0.0, Reply(dict(told["message"]), usage, told["finish_reason"], told["model"])
+        usage = Usage(**outcome["usage"])
+        yield 0.0, Reply(dict(outcome["message"]), usage, outcome["finish_reason"], outcome["model"])
 
 
 DELTAS: Mapping[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta, "call": ToolCallDelta}
@@ -122,16 +123,16 @@ def _check(recording: Recording, number: int, exchange: Exchange | None, effect:
     if exchange is None:
         raise ReplayDiffers(f"{recording.path}: {number - 1} requests are recorded, and one more is made")
     request, where = effect.request, f"{recording.path}:{exchange.line}: request {number} differs"
-    told = compare_messages(exchange.messages, mask_data(to_jsonable_python([*request.messages], fallback=str)))
-    told = told or compare_tools(exchange.tools, mask_data(schemas_of(request.tools)))
-    if not told and exchange.tool_choice != request.tool_choice:
-        told = compare_values("tool_choice", exchange.tool_choice, request.tool_choice)
-    if told:
-        raise ReplayDiffers(f"{where}: {told}")
+    difference = compare_messages(exchange.messages, mask_data(to_jsonable_python([*request.messages], fallback=str)))
+    difference = difference or compare_tools(exchange.tools, mask_data(schemas_of(request.tools)))
+    if not difference and exchange.tool_choice != request.tool_choice:
+        difference = compare_values("tool_choice", exchange.tool_choice, request.tool_choice)
+    if difference:
+        raise ReplayDiffers(f"{where}: {difference}")
     if not any_model and _provider(exchange.model) != _provider(effect.model.name):
         raise ReplayDiffers(
-            f"{where}: it was made to {exchange.model!r}, and now goes to {effect.model.name!r}; "
-            "agent.replay(path, any_model=True) passes that over"
+            f"{where}: recorded model {exchange.model!r}, now {effect.model.name!r}. "
+            "agent.replay(path, any_model=True) accepts another provider."
         )
 
 

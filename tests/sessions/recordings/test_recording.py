@@ -198,7 +198,7 @@ def test_a_run_that_was_cut_off_can_be_replayed_so_far(world, path):
 
     with pytest.raises(KeyboardInterrupt):
         world.run(agent_of(REPLIES[0], stop), "Go", record=path)
-    with pytest.raises(ModelError, match="nothing came back"):
+    with pytest.raises(ModelError, match="the recording has no reply"):
         replayed(world, agent_of(), path)
 
 
