@@ -1,7 +1,7 @@
-"""What all scenarios share: short waits, clean clients, and which worlds they are played in.
+"""Fixtures of all scenarios: short waits, clean clients, and the worlds in which they are played.
 
-The environment's AGENTKIT_ALL_WORLDS plays each in all four of them, AGENTKIT_AIOHTTP asynchronously through litellm's
-default transport (which leaves sockets open, so warnings are to be ignored then).
+The variable AGENTKIT_ALL_WORLDS plays each scenario in all four worlds. AGENTKIT_AIOHTTP uses litellm's default async
+transport, which leaves sockets open; ignore its warnings.
 """
 
 import os
@@ -19,7 +19,7 @@ PAIRS = (("sync", "async-streamed"), ("async", "sync-streamed"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave half of the worlds out, a different half for each test."""
+    """Skip half of the worlds, a different half for each test."""
     if "AGENTKIT_ALL_WORLDS" not in os.environ:
         items[:] = [item for item in items if is_chosen(item)]
 
@@ -29,7 +29,7 @@ def parameters_of(item: pytest.Item) -> dict[str, Any]:
 
 
 def is_chosen(item: pytest.Item) -> bool:
-    """Whether a test is played in its world: it is in one synchronous and one asynchronous, one of them streamed."""
+    """Return whether a test is played in its world: one sync and one async world, one of them streamed."""
     world = parameters_of(item).get("play")
     if world is None:
         return True
@@ -39,7 +39,7 @@ def is_chosen(item: pytest.Item) -> bool:
 
 @pytest.fixture(autouse=True)
 def _litellm_on_httpx(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Asynchronous calls through httpx, which closes its sockets; clients of this test alone."""
+    """Use httpx for async requests, because it closes its sockets, and new clients for each test."""
     for name in os.environ:
         if name.endswith(("_API_KEY", "_API_BASE", "_BASE_URL", "_PROXY", "_proxy")):
             monkeypatch.delenv(name)
@@ -62,7 +62,7 @@ def play(request: pytest.FixtureRequest, slept: Sleeps) -> Play:
 
 @pytest.fixture(params=WORLDS[:2])
 def play_whole(request: pytest.FixtureRequest, slept: Sleeps) -> Play:
-    """Worlds without streaming, where that makes no difference or there is none."""
+    """The worlds without streaming, for scenarios that streaming does not affect."""
     return Play(request.param, slept)
 
 

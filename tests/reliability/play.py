@@ -1,6 +1,6 @@
-"""A scenario: a scripted provider, an agent with a few tools, what came of a query, and of a second one after it.
+"""A scenario: a scripted provider, an agent with a few tools, and the outcomes of a query and of a second one after it.
 
-The server is strict: it refuses what the provider would refuse.
+The server is strict: it rejects what the provider would reject.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ import pytest
 from agentkit import JsonAgent
 from agentkit.core.flow import Event, Sleep
 from agentkit.engine.result import Result, RunFinished
-from agentkit.testing import ModelServer
+from agentkit.testing import ModelServer, answer
 
 KEY = "sk-test-0123456789abcdef"
 MODELS = {
@@ -28,17 +28,17 @@ MODELS = {
     "mistral": "mistral/mistral-large-latest",
 }
 MAY_BE_LATE = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-"""litellm makes a coroutine in a thread before it awaits it; on a busy machine a request's time may be up in between."""
+"""litellm creates a coroutine in a thread before it awaits it; on a busy machine the timeout may expire in between."""
 WORLDS = ["sync", "async", "sync-streamed", "async-streamed"]
 FASTER = 0.02
-"""Waits between tries take this part of their time."""
+"""The factor by which waits between retries are shortened."""
 
 
-# ----- what a model says
+# ----- replies of a model
 
 
 def call(name: str, arguments: Any = None, /, **more: Any) -> dict[str, Any]:
-    """One call; `arguments` an object, or text as the model writes it; more keys (`id`, `type`) as they are."""
+    """Return one call; `arguments` is an object, or text as the model writes it; `more` are further keys (`id`, `type`)."""
     return {"name": name, "arguments": {} if arguments is None else arguments, **more}
 
 
@@ -47,7 +47,7 @@ def calls(*made: dict[str, Any], **reply: Any) -> dict[str, Any]:
 
 
 def final(text: Any = "done", **reply: Any) -> dict[str, Any]:
-    return calls(call("final_answer", {"text": text}), **reply)
+    return {**answer(text=text), **reply}
 
 
 QUERY = "What does tea cost?"
@@ -55,8 +55,8 @@ TEA = call("price_of", {"item": "tea"})
 COFFEE = call("price_of", {"item": "coffee"})
 
 
-def unless(text: str, instead: Any, then: Any) -> Callable[[Any], Any]:
-    """The reply of a model that has read `text` in the last message (`then`), or has not (`instead`)."""
+def reply_unless(text: str, instead: Any, then: Any) -> Callable[[Any], Any]:
+    """Return a model that replies `then` if the last message contains `text`, otherwise `instead`."""
 
     def reply(body: Any) -> Any:
         last = json.dumps([message for message in _messages(body) if message["role"] != "system"][-1])
@@ -65,14 +65,14 @@ def unless(text: str, instead: Any, then: Any) -> Callable[[Any], Any]:
     return reply
 
 
-def asks_for_tea(body: Any) -> Any:
-    """The replies of a model that needs one call for its answer, however often it is asked."""
-    return unless("3.5", calls(TEA), final("3.5"))(body)
+def answer_about_tea(body: Any) -> Any:
+    """Reply as a model that needs one call for its answer."""
+    return reply_unless("3.5", calls(TEA), final("3.5"))(body)
 
 
-def once(fault: Any, text: str, model: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What `model` says, but `fault` when it reads `text` in the last message for the first time."""
-    has_read = unless(text, False, True)
+def fail_once(fault: Any, text: str, model: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a model that replies as `model`, but with `fault` the first time that the last message contains `text`."""
+    has_read = reply_unless(text, False, True)
     faults = [fault]
 
     def reply(body: Any) -> Any:
@@ -89,55 +89,55 @@ def _messages(body: Any) -> list[Any]:
 
 
 def price_of(item: str) -> float:
-    """Looks up the price of an item."""
+    """Look up the price of an item."""
     return {"tea": 3.5, "coffee": 4.25}[item]
 
 
 def convert(amount: float, currency: str = "USD") -> str:
-    """Converts an amount of euros into another currency."""
+    """Convert an amount of euros into another currency."""
     return f"{amount * 2:.2f} {currency}"
 
 
 @dataclass
-class Ran:
-    """What a tool was called with, its defaults included."""
+class RecordedCall:
+    """A call of a tool with its arguments, defaults included."""
 
     name: str
     arguments: dict[str, Any]
 
 
-def recorded(function: Any, ran: list[Ran]) -> Any:
-    """`function`, its calls noted; tools that are made already note nothing."""
+def record_calls(function: Any, ran: list[RecordedCall]) -> Any:
+    """Wrap `function` so that its calls are recorded; tools that are no plain functions stay as they are."""
     if not inspect.isfunction(function):
         return function
 
     @functools.wraps(function)
-    def noted(*args: Any, **kwargs: Any) -> Any:
+    def record(*args: Any, **kwargs: Any) -> Any:
         bound = inspect.signature(function).bind(*args, **kwargs)
         bound.apply_defaults()
-        ran.append(Ran(function.__name__, dict(bound.arguments)))
+        ran.append(RecordedCall(function.__name__, dict(bound.arguments)))
         return function(*args, **kwargs)
 
     if not inspect.iscoroutinefunction(function):
-        return noted
+        return record
 
     @functools.wraps(function)
-    async def anoted(*args: Any, **kwargs: Any) -> Any:
-        return await noted(*args, **kwargs)
+    async def arecord(*args: Any, **kwargs: Any) -> Any:
+        return await record(*args, **kwargs)
 
-    return anoted
+    return arecord
 
 
-# ----- what came of it
+# ----- outcomes
 
 
 @dataclass
 class Outcome:
-    """One query and what came of it."""
+    """One query and its outcome."""
 
     server: ModelServer
     agent: JsonAgent[Any]
-    ran: list[Ran]
+    ran: list[RecordedCall]
     slept: list[float]
     result: Result[Any] | None = None
     error: BaseException | None = None
@@ -155,20 +155,20 @@ class Outcome:
         return self.result.answer
 
     @property
-    def told(self) -> list[str]:
-        """What the tool messages say, in order."""
+    def tool_texts(self) -> list[str]:
+        """The texts of the tool messages, in order."""
         contents = [message["content"] for message in self.messages if message["role"] == "tool"]
         return [content if isinstance(content, str) else json.dumps(content) for content in contents]
 
     @property
     def arguments(self) -> list[dict[str, Any]]:
-        """What the tools were called with, sorted: calls of one turn begin in any order."""
+        """The arguments of the tool calls, sorted, because calls of one turn begin in any order."""
         return sorted((entry.arguments for entry in self.ran), key=str)
 
 
 @dataclass
 class Play:
-    """Plays scenarios in one of the worlds, streamed or not."""
+    """Play scenarios in one of the worlds, streamed or not."""
 
     world: str
     slept: "Sleeps"
@@ -191,12 +191,12 @@ class Play:
         faster: float = FASTER,
         **options: Any,
     ) -> Outcome:
-        """Run `query` with the model saying `replies`, then a second one: the agent has to be as good as new."""
-        ran: list[Ran] = []
+        """Run `query` against the model's `replies`, then a second query, which must work on the same agent."""
+        ran: list[RecordedCall] = []
         self.slept.clear()
         self.slept.faster = faster
         with ModelServer(list(replies), opens_after=opens_after) as server:
-            agent = self.agent(server, [recorded(tool, ran) for tool in tools], wire, **options)
+            agent = self.agent(server, [record_calls(tool, ran) for tool in tools], wire, **options)
             outcome = Outcome(server, agent, ran, self.slept)
             try:
                 outcome.result, outcome.events = self.run(agent, query)
@@ -215,12 +215,12 @@ class Play:
         return JsonAgent(list(tools), model=MODELS[wire], **{"api_base": base, "api_key": KEY, **options})
 
     def run(self, agent: JsonAgent[Any], query: str, **settings: Any) -> tuple[Result[Any], list[Event]]:
-        """The result of a run in this world, and the events if it is streamed."""
+        """Return the result of a run in this world, and the events if it is streamed."""
         if not self.is_streamed:
             run = asyncio.run(agent.arun(query, **settings)) if self.is_async else agent.run(query, **settings)
             return run, []
         if self.is_async:
-            events = asyncio.run(_collected(agent, query, settings))
+            events = asyncio.run(_collect(agent, query, settings))
         else:
             events = list(agent.stream(query, **settings))
         last = events[-1]
@@ -228,31 +228,31 @@ class Play:
         return last.result, events
 
     def again(self, server: ModelServer, agent: JsonAgent[Any]) -> None:
-        """The ground rule: whatever happened, the next query on the same agent works."""
-        server.play([final("as good as new")] * 9)
-        assert self.run(agent, "And now?")[0].answer == "as good as new"
+        """Check the ground rule: the next query on the same agent works after any outcome."""
+        server.play([final("still working")] * 9)
+        assert self.run(agent, "And now?")[0].answer == "still working"
         assert server.violations == []
 
 
-async def _collected(agent: JsonAgent[Any], query: str, settings: dict[str, Any]) -> list[Event]:
+async def _collect(agent: JsonAgent[Any], query: str, settings: dict[str, Any]) -> list[Event]:
     async with aclosing(agent.astream(query, **settings)) as events:
         return [event async for event in events]
 
 
 class Sleeps(list[float]):
-    """The seconds that `Sleep` was asked for; it takes the part `faster` of them."""
+    """The seconds of all `Sleep` steps; each takes the fraction `faster` of them."""
 
     faster = FASTER
 
-    def shortened(self, effect: Sleep) -> Sleep:
+    def shorten(self, effect: Sleep) -> Sleep:
         self.append(effect.seconds)
         return Sleep(effect.seconds * self.faster)
 
 
 def quick_sleeps(monkeypatch: Any) -> Sleeps:
-    """Let `Sleep` take next to no time."""
+    """Shorten every `Sleep`."""
     slept = Sleeps()
     perform, aperform = Sleep.perform, Sleep.aperform
-    monkeypatch.setattr(Sleep, "perform", lambda effect: perform(slept.shortened(effect)))
-    monkeypatch.setattr(Sleep, "aperform", lambda effect: aperform(slept.shortened(effect)))
+    monkeypatch.setattr(Sleep, "perform", lambda effect: perform(slept.shorten(effect)))
+    monkeypatch.setattr(Sleep, "aperform", lambda effect: aperform(slept.shorten(effect)))
     return slept

@@ -1,4 +1,4 @@
-"""A thousand turns: what a turn takes does not grow with the conversation; counted, not timed."""
+"""A thousand turns: the cost of a turn does not grow with the conversation; counted, not timed."""
 
 import asyncio
 import statistics
@@ -18,7 +18,7 @@ TURNS = 1000
 
 
 class Walker:
-    """A model that makes one call after the other; `seen` is called at each request."""
+    """A model that makes one call per turn; `seen` is called at each request."""
 
     name = "walker"
 
@@ -55,7 +55,7 @@ def walk(world: str, seen: Callable[[int], object]) -> None:
 
 @pytest.mark.parametrize("world", ["sync", "async", "streamed"])
 def test_a_turn_takes_as_many_function_calls_late_as_early(world: str):
-    """Python's functions and C's, in the thread of the run; what walks over the history calls some for each message."""
+    """Count Python and C calls in the thread of the run; code that walks over the history calls some for each message."""
     calls, counts = 0, []
 
     def count(_frame: Any, event: str, _: Any) -> None:
@@ -76,7 +76,7 @@ def test_a_turn_takes_as_many_function_calls_late_as_early(world: str):
 
 @pytest.mark.parametrize("world", ["sync", "async"])
 def test_memory_grows_by_the_messages_alone(world: str):
-    """The second half of a run adds what the first half did, and no request needs a copy of the conversation."""
+    """The second half of a run allocates as much as the first; no request needs a copy of the conversation."""
     sizes: dict[int, int] = {}
     peaks: dict[int, int] = {}
 

@@ -22,7 +22,7 @@ async def aprice_of(item: str) -> float:
 aprice_of.__name__ = "price_of"
 
 
-def in_a_thread(function: Callable[[], Any]) -> Any:
+def call_in_thread(function: Callable[[], Any]) -> Any:
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(function()))
     thread.start()
@@ -30,7 +30,7 @@ def in_a_thread(function: Callable[[], Any]) -> Any:
     return found[0]
 
 
-def called(inner: JsonAgent) -> Any:
+def call_agent(inner: JsonAgent) -> Any:
     return lambda: inner("?")
 
 
@@ -39,35 +39,35 @@ def run_on_a_loop(inner: JsonAgent) -> Any:
 
 
 def run_in_a_thread(inner: JsonAgent) -> Any:
-    return lambda: in_a_thread(lambda: inner("?"))
+    return lambda: call_in_thread(lambda: inner("?"))
 
 
 def streamed(inner: JsonAgent) -> Any:
     return lambda: list(inner.stream("?"))[-1].result.answer
 
 
-def awaited(inner: JsonAgent) -> Any:
+def await_agent(inner: JsonAgent) -> Any:
     async def give() -> str:
         return (await inner.arun("?")).answer
 
     return give
 
 
-def called_while_a_loop_waits(inner: JsonAgent) -> Any:
+def call_while_a_loop_waits(inner: JsonAgent) -> Any:
     async def give() -> str:
         return inner("?")
 
     return give
 
 
-def consumed(inner: JsonAgent) -> Any:
+def consume_stream(inner: JsonAgent) -> Any:
     async def give() -> str:
         return [event async for event in inner.astream("?")][-1].result.answer
 
     return give
 
 
-WAYS = [called, run_on_a_loop, run_in_a_thread, streamed, awaited, called_while_a_loop_waits, consumed]
+WAYS = [call_agent, run_on_a_loop, run_in_a_thread, streamed, await_agent, call_while_a_loop_waits, consume_stream]
 GIVE = [calls(call("give"), call("give")), final("given")]
 
 
@@ -75,23 +75,23 @@ GIVE = [calls(call("give"), call("give")), final("given")]
 @pytest.mark.parametrize("kind", [price_of, aprice_of], ids=["plain", "async"])
 @pytest.mark.parametrize("way", WAYS)
 def test_an_agent_in_a_tool_of_an_agent_in_a_tool(slept: Sleeps, world: str, kind: Any, way: Any):
-    """Two levels of it, side by side, with plain and with asynchronous tools at the bottom."""
+    """Two levels, concurrent, with sync and with async tools at the bottom."""
 
     def fresh() -> Any:
         lowest = JsonAgent(kind, model=ScriptedModel(calls(TEA), final("3.5")))
-        middle = JsonAgent(named(way(lowest)), model=ScriptedModel(calls(call("give")), final("3.5")))
+        middle = JsonAgent(name_of(way(lowest)), model=ScriptedModel(calls(call("give")), final("3.5")))
         return way(middle)()
 
     async def afresh() -> Any:
         return await fresh()
 
-    tool = named(afresh if asyncio.iscoroutinefunction(way(JsonAgent(price_of))) else fresh)
+    tool = name_of(afresh if asyncio.iscoroutinefunction(way(JsonAgent(price_of))) else fresh)
     outer = JsonAgent(tool, model=ScriptedModel(GIVE))
     assert Play(world, slept).run(outer, "?")[0].answer == "given"
     assert [message["content"] for message in outer.history if message["role"] == "tool"][:2] == ["3.5", "3.5"]
 
 
-def named(function: Any) -> Any:
+def name_of(function: Any) -> Any:
     function.__name__, function.__doc__ = "give", "Gives what another agent says."
     return function
 
@@ -115,7 +115,9 @@ def test_from_anywhere(slept: Sleeps, world: str):
     async def within() -> str:
         return ask() if world.startswith("sync") else await asyncio.to_thread(ask)
 
-    assert (ask(), in_a_thread(ask), asyncio.run(within()), in_a_thread(lambda: asyncio.run(within()))) == ("7.75",) * 4
+    assert (ask(), call_in_thread(ask), asyncio.run(within()), call_in_thread(lambda: asyncio.run(within()))) == (
+        "7.75",
+    ) * 4
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -123,7 +125,7 @@ def test_an_agent_that_calls_itself_in_its_own_conversation_is_told_not_to(slept
     agent: Any = None
 
     def give() -> str:
-        """Asks the very agent that asks."""
+        """Ask the agent that calls this tool."""
         return agent("?")
 
     agent = JsonAgent(give, model=ScriptedModel(calls(call("give")), final("no luck"), final("again")))

@@ -1,11 +1,11 @@
-"""Arguments that are not quite what the tool wants."""
+"""Arguments that do not match the tool exactly."""
 
 import json
 import time
 from typing import Any, Literal
 
 import pytest
-from play import TEA, Play, call, calls, final, price_of, unless
+from play import TEA, Play, call, calls, final, price_of, reply_unless
 
 from agentkit import RunError
 
@@ -48,8 +48,8 @@ def echo(text: str) -> int:
     return len(text)
 
 
-TOLD_OR_RUN = unless("3.5", calls(TEA), final("3.5"))
-"""What a model says after a call that was either repaired or explained to it."""
+TOLD_OR_RUN = reply_unless("3.5", calls(TEA), final("3.5"))
+"""The reply after a call that was repaired, or after an error that the model read."""
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_a_slip_is_repaired_or_told_and_the_tool_runs_once(play: Play, scenario:
     outcome = play([calls(call("price_of", text)), TOLD_OR_RUN, final("3.5")], tools=[price_of])
     assert outcome.answer == "3.5"
     assert outcome.arguments == [{"item": "tea"}]
-    if len(outcome.told) > 2 or scenario == "args_extra":
-        assert "item" in outcome.told[0] or "color" in outcome.told[0] or "self" in outcome.told[0]
+    if len(outcome.tool_texts) > 2 or scenario == "args_extra":
+        assert "item" in outcome.tool_texts[0] or "color" in outcome.tool_texts[0] or "self" in outcome.tool_texts[0]
 
 
 def test_args_wrapper_is_real(play: Play):
@@ -91,7 +91,7 @@ def test_no_arguments_are_enough_for_no_parameters(play: Play, scenario: str, ar
     written = call("now", "null" if arguments is ... and play.is_streamed else arguments, **raw)
     outcome = play([calls(written), final()], tools=[now])
     assert outcome.answer == "done"
-    assert (len(outcome.ran), outcome.told[0], len(outcome.bodies)) == (1, "noon", 2)
+    assert (len(outcome.ran), outcome.tool_texts[0], len(outcome.bodies)) == (1, "noon", 2)
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_args_nan(play_whole: Play, name: str, text: str, good: Any):
 def test_the_parameter_and_what_it_takes_are_told(play: Play, scenario: str, given: Any, words: list[str]):
     outcome = play([calls(call("order", given)), calls(call("order", {"item": "tea"})), final()], tools=[order])
     assert outcome.answer == "done"
-    assert all(word in outcome.told[0] for word in words)
-    assert "pydantic" not in outcome.told[0]
+    assert all(word in outcome.tool_texts[0] for word in words)
+    assert "pydantic" not in outcome.tool_texts[0]
     assert outcome.arguments == [{**ORDER, "item": "tea"}]
 
 
@@ -170,7 +170,7 @@ def test_args_huge(play: Play):
     outcome = play([calls(call("echo", json.dumps({"text": text}))), final()], tools=[echo])
     assert outcome.answer == "done"
     assert outcome.arguments == [{"text": text}]
-    assert outcome.told[0] == str(len(text))
+    assert outcome.tool_texts[0] == str(len(text))
     assert time.process_time() - start < 3
 
 
@@ -179,7 +179,7 @@ def test_args_broken_strict_provider(play: Play):
     assert outcome.answer == "3.5"
     sent = outcome.bodies[1]["messages"]
     assert isinstance(json.loads(sent[-2]["tool_calls"][0]["function"]["arguments"]), dict)
-    assert outcome.told[0] == sent[-1]["content"]
+    assert outcome.tool_texts[0] == sent[-1]["content"]
     assert outcome.arguments == [{"item": "tea"}]
 
 

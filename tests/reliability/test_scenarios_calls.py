@@ -12,7 +12,7 @@ BOTH = [{"item": "coffee"}, {"item": "tea"}]
 
 
 def ids_of(outcome: Outcome, request: int = -1) -> tuple[list[str], list[str]]:
-    """The ids of all calls that a request holds, and those of the answers."""
+    """Return the ids of all calls in a request, and those of their results."""
     messages = outcome.bodies[request]["messages"]
     made = [entry["id"] for message in messages for entry in message.get("tool_calls", ())]
     return made, [message["tool_call_id"] for message in messages if message["role"] == "tool"]
@@ -28,7 +28,7 @@ def test_parallel_calls(play: Play):
 
     outcome = play([calls(call("meet", {"name": "A"}), call("meet", {"name": "B"})), final()], tools=[meet])
     assert outcome.answer == "done"
-    assert outcome.told[:2] == ["A was here", "B was here"]
+    assert outcome.tool_texts[:2] == ["A was here", "B was here"]
     assert len(outcome.bodies) == 2
 
 
@@ -43,13 +43,13 @@ def test_parallel_order(play: Play):
     assert outcome.answer == "done"
     made_ids, answered = ids_of(outcome)
     assert answered == made_ids
-    assert [float(text) for text in outcome.told[:3]] == [0.06, 0.0, 0.03]
+    assert [float(text) for text in outcome.tool_texts[:3]] == [0.06, 0.0, 0.03]
 
 
 def test_parallel_one_raises(play: Play):
     outcome = play([calls(call("price_of", {"item": "wine"}), TEA), final("3.5")])
     assert outcome.answer == "3.5"
-    assert outcome.told[:2] == ["KeyError: 'wine'", "3.5"]
+    assert outcome.tool_texts[:2] == ["KeyError: 'wine'", "3.5"]
     assert len(outcome.ran) == 2
 
 
@@ -58,7 +58,7 @@ def test_parallel_mixed_bad(play: Play):
     outcome = play([calls(broken, TEA, unknown, COFFEE), final("7.75")])
     assert outcome.answer == "7.75"
     assert outcome.arguments == BOTH
-    assert (outcome.told[1], outcome.told[3]) == ("3.5", "4.25")
+    assert (outcome.tool_texts[1], outcome.tool_texts[3]) == ("3.5", "4.25")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_calls_get_ids_of_their_own(play: Play, scenario: str, first: Any, secon
     made, answered = ids_of(outcome)
     assert made == answered
     assert len(set(made)) == 2
-    assert outcome.told[:2] == ["3.5", "4.25"]
+    assert outcome.tool_texts[:2] == ["3.5", "4.25"]
 
 
 @pytest.mark.parametrize("scenario", ["ids_reused", "ids_reused_strict_provider"])

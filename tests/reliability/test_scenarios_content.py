@@ -1,11 +1,11 @@
-"""What stands beside, or instead of, calls; and why a reply ended."""
+"""Content beside calls or instead of calls, and the reasons why a reply ended."""
 
 import json
 from itertools import count
 from typing import Any
 
 import pytest
-from play import TEA, Play, call, calls, final, unless
+from play import TEA, Play, call, calls, final, reply_unless
 
 from agentkit import LimitExceeded, ModelError, RunError
 
@@ -103,7 +103,7 @@ def test_finish_length_text_forever(play: Play):
     ],
 )
 def test_a_call_in_the_text_is_run_or_asked_for(play: Play, scenario: str, text: str):
-    outcome = play([text, unless("3.5", calls(TEA), final("3.5")), final("3.5")])
+    outcome = play([text, reply_unless("3.5", calls(TEA), final("3.5")), final("3.5")])
     assert outcome.answer == "3.5"
     assert outcome.arguments == [{"item": "tea"}]
 
@@ -136,7 +136,7 @@ def test_loop_endless(play: Play):
     outcome = play([endless()] * 30, max_steps=5)
     assert isinstance(outcome.error, LimitExceeded)
     assert len(outcome.bodies) <= 6
-    assert len(outcome.told) == sum(len(message.get("tool_calls", ())) for message in outcome.messages)
+    assert len(outcome.tool_texts) == sum(len(message.get("tool_calls", ())) for message in outcome.messages)
     assert len(outcome.error.history) > 10
 
 

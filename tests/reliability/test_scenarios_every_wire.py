@@ -1,9 +1,9 @@
-"""What the other files play on OpenAI's wire, on Anthropic's and Gemini's: faults, broken streams, odd calls and ends."""
+"""Scenarios of the other files with Anthropic's and Gemini's formats: faults, broken streams, odd calls and ends."""
 
 from typing import Any
 
 import pytest
-from play import MAY_BE_LATE, QUERY, TEA, Play, asks_for_tea, call, calls, final, once, unless
+from play import MAY_BE_LATE, QUERY, TEA, Play, answer_about_tea, call, calls, fail_once, final, reply_unless
 
 from agentkit import LimitExceeded, ModelError, RunError
 
@@ -68,7 +68,7 @@ def test_a_broken_stream_is_asked_for_again(play_streamed: Play, wire: str, faul
 
 
 def test_a_stalled_stream_is_asked_for_again(play_streamed: Play, wire: str):
-    stalls = once({**TEXT, "stall": 20}, QUERY, asks_for_tea)
+    stalls = fail_once({**TEXT, "stall": 20}, QUERY, answer_about_tea)
     outcome = play_streamed([stalls] * 9, wire=wire, request_timeout=0.5)
     assert outcome.answer == "3.5"
     assert len(outcome.bodies) >= 3
@@ -116,7 +116,7 @@ def test_a_text_is_taken_for_the_answer_after_one_reminder(play: Play, wire: str
     "name", ["weather", "functions.price_of", "price_of<|end|>", "", "prize_of", "zwölf ß", "x" * 200]
 )
 def test_odd_names_are_understood_or_told(play: Play, wire: str, name: str):
-    told_or_run = unless("3.5", calls(TEA), final("3.5"))
+    told_or_run = reply_unless("3.5", calls(TEA), final("3.5"))
     outcome = play([calls(call(name, {"item": "tea"})), told_or_run, final("3.5")], wire=wire)
     assert outcome.answer == "3.5"
     assert outcome.arguments == [{"item": "tea"}]
@@ -126,4 +126,4 @@ def test_a_run_that_goes_round_in_circles_ends_typed(play: Play, wire: str):
     outcome = play([calls(TEA)] * 40, wire=wire)
     assert isinstance(outcome.error, LimitExceeded)
     assert len(outcome.bodies) <= 12
-    assert "only repeats" in outcome.told[2]
+    assert "only repeats" in outcome.tool_texts[2]

@@ -26,8 +26,8 @@ def echo(text: str) -> str:
     return text
 
 
-def echoing(body: Any) -> Any:
-    """A model that calls `echo` with the number in the query, and answers with what it gave back."""
+def reply_with_echo(body: Any) -> Any:
+    """Reply as a model that calls `echo` with the number in the query, and answers with the result."""
     last = body["messages"][-1]
     if last["role"] == "tool":
         return final(last["content"])
@@ -37,7 +37,7 @@ def echoing(body: Any) -> Any:
 def test_concurrent_threads(play_whole: Play):
     if play_whole.is_async:
         pytest.skip("see test_concurrent_async")
-    with ModelServer([echoing] * 100) as server, ThreadPoolExecutor(8) as pool:
+    with ModelServer([reply_with_echo] * 100) as server, ThreadPoolExecutor(8) as pool:
         agent = play_whole.agent(server, [echo])
         answers = list(pool.map(lambda n: agent(f"Say {n}", session=Session()), range(16)))
         assert server.violations == []
@@ -49,7 +49,7 @@ def test_concurrent_async(play_whole: Play):
         results = [agent.arun(f"Say {n}", session=Session()) for n in range(16)]
         return [result.answer for result in await asyncio.gather(*results)]
 
-    with ModelServer([echoing] * 100) as server:
+    with ModelServer([reply_with_echo] * 100) as server:
         agent = play_whole.agent(server, [echo])
         assert asyncio.run(all_at_once()) == [str(n) for n in range(16)]
         assert server.violations == []
@@ -79,8 +79,8 @@ def test_a_second_run_on_one_session_is_refused(play: Play, scenario: str):
         play.again(server, agent)
 
 
-async def cancelled(agent: JsonAgent[Any], play: Play, ready: threading.Event) -> float:
-    """Cancel a run when it is ready for it; how long it took to end."""
+async def cancel_when_ready(agent: JsonAgent[Any], play: Play, ready: threading.Event) -> float:
+    """Cancel a run when it is ready, and return the seconds until it ended."""
 
     async def consume() -> None:
         async for _ in agent.astream("Go"):
@@ -114,7 +114,7 @@ def test_cancel_in_tool(slept: Sleeps, streamed: str, kind: str):
     await_it.__name__, await_it.__doc__ = "wait", "Waits."
     with ModelServer(calls(call("wait"), TEA)) as server:
         agent = play.agent(server, [wait if kind == "plain" else await_it, price_of])
-        assert asyncio.run(cancelled(agent, play, ready)) < SOON
+        assert asyncio.run(cancel_when_ready(agent, play, ready)) < SOON
         leave.set()
         assert pending_calls(agent.history) == []
         play.again(server, agent)
@@ -131,7 +131,7 @@ def test_cancel_in_request(slept: Sleeps, streamed: str):
 
     with ModelServer(calls(TEA), silent) as server:
         agent = play.agent(server, [price_of])
-        assert asyncio.run(cancelled(agent, play, ready)) < SOON
+        assert asyncio.run(cancel_when_ready(agent, play, ready)) < SOON
         play.again(server, agent)
 
 

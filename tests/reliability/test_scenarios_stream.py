@@ -1,10 +1,10 @@
-"""Streams, and how they break."""
+"""Streams, and the ways in which they break."""
 
 import json
 from typing import Any
 
 import pytest
-from play import COFFEE, MAY_BE_LATE, QUERY, TEA, Play, asks_for_tea, call, calls, final, once
+from play import COFFEE, MAY_BE_LATE, QUERY, TEA, Play, answer_about_tea, call, calls, fail_once, final
 
 from agentkit import ModelError, NoAnswer
 from agentkit.core.messages import calls_of
@@ -27,7 +27,7 @@ FAULTS = [
 
 
 def without_ids(messages: Any) -> Any:
-    """The conversation with its ids numbered: Gemini's calls have none, so each has a new one."""
+    """Number the ids of a conversation: Gemini's calls have no ids, so each run assigns new ones."""
     text = json.dumps(messages, sort_keys=True)
     for number, identity in enumerate(made.id for message in messages for made in calls_of(message)):
         text = text.replace(identity, f"id{number}")
@@ -65,7 +65,7 @@ def test_a_stream_that_always_breaks_ends_typed(play_streamed: Play, scenario: s
 
 
 def test_stream_stall(play_streamed: Play):
-    stalls = once({**calls(TEA), "stall": 20}, QUERY, asks_for_tea)
+    stalls = fail_once({**calls(TEA), "stall": 20}, QUERY, answer_about_tea)
     outcome = play_streamed([stalls] * 9, request_timeout=0.4)
     assert outcome.answer == "3.5"
     assert len(outcome.bodies) >= 3

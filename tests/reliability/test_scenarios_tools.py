@@ -1,4 +1,4 @@
-"""Tools that misbehave, return odd things, or run in odd places."""
+"""Tools that misbehave, return odd values, or run in odd places."""
 
 import asyncio
 import dataclasses
@@ -25,7 +25,7 @@ PIXEL = bytes.fromhex(
 )
 
 
-def returning(value: Any) -> Any:
+def make_returning_tool(value: Any) -> Any:
     def give() -> Any:
         """Gives something."""
         return value() if callable(value) else value
@@ -33,7 +33,7 @@ def returning(value: Any) -> Any:
     return give
 
 
-def raising(error: BaseException) -> Any:
+def make_raising_tool(error: BaseException) -> Any:
     def give() -> Any:
         """Gives something."""
         raise error
@@ -44,28 +44,28 @@ def raising(error: BaseException) -> Any:
 GIVE = calls(call("give"))
 
 
-def given(play: Play, function: Any, **options: Any) -> Any:
-    """What the model reads of the tool's result."""
+def read_result(play: Play, function: Any, **options: Any) -> Any:
+    """Return the text of the tool's result that the model reads."""
     outcome = play([GIVE, final()], tools=[function], **options)
     assert outcome.answer == "done"
     assert len(outcome.ran) == 1
-    return outcome.told[0]
+    return outcome.tool_texts[0]
 
 
 def test_tool_raises(play: Play):
-    text = given(play, raising(ValueError("no such item")))
+    text = read_result(play, make_raising_tool(ValueError("no such item")))
     assert text == "ValueError: no such item"
 
 
 def test_tool_raises_huge(play: Play):
-    text = given(play, raising(ValueError("x" * 5_000_000)))
+    text = read_result(play, make_raising_tool(ValueError("x" * 5_000_000)))
     assert len(text) < 30_000
     assert "ValueError: xxx" in text
     assert "," in text or "characters" in text
 
 
 def test_tool_returns_huge(play: Play):
-    text = given(play, returning("word " * 1_000_000))
+    text = read_result(play, make_returning_tool("word " * 1_000_000))
     assert len(text) < 100_000
     assert "5000000" in text.replace(",", "")
 
@@ -76,18 +76,18 @@ class OddError(Exception):
 
 
 def test_tool_raises_odd(play: Play):
-    assert "OddError" in given(play, raising(OddError()))
+    assert "OddError" in read_result(play, make_raising_tool(OddError()))
 
 
 def test_tool_raises_interrupt(play: Play):
-    outcome = play([calls(call("give"), TEA)], tools=[raising(KeyboardInterrupt()), price_of])
+    outcome = play([calls(call("give"), TEA)], tools=[make_raising_tool(KeyboardInterrupt()), price_of])
     assert isinstance(outcome.error, KeyboardInterrupt)
-    assert len(outcome.told) == 2
+    assert len(outcome.tool_texts) == 2
 
 
 def test_tool_raises_exit(play: Play):
-    outcome = play([GIVE, final()], tools=[raising(SystemExit(3))])
-    assert isinstance(outcome.error, SystemExit) or (outcome.answer == "done" and "SystemExit" in outcome.told[0])
+    outcome = play([GIVE, final()], tools=[make_raising_tool(SystemExit(3))])
+    assert isinstance(outcome.error, SystemExit) or (outcome.answer == "done" and "SystemExit" in outcome.tool_texts[0])
 
 
 class Own:
@@ -141,7 +141,7 @@ OBJECTS = {
     ],
 )  # fmt: skip
 def test_odd_results_can_be_read(play: Play, scenario: str, value: Any, wanted: list[str], unwanted: list[str]):
-    text = given(play, returning(value))
+    text = read_result(play, make_returning_tool(value))
     assert all(word in text for word in wanted)
     assert not any(word in text for word in unwanted)
 
@@ -151,19 +151,19 @@ def test_tool_returns_generator_without_end(play_whole: Play):
         while True:
             yield 1
 
-    assert len(given(play_whole, returning(numbers))) < 100_000
+    assert len(read_result(play_whole, make_returning_tool(numbers))) < 100_000
 
 
 def test_tool_returns_coroutine(play: Play):
     async def later() -> str:
         return "in the end"
 
-    assert given(play, returning(later)) == "in the end"
+    assert read_result(play, make_returning_tool(later)) == "in the end"
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic", "gemini"])
 def test_tool_returns_image(play_whole: Play, wire: str):
-    outcome = play_whole([GIVE, final()], tools=[returning(PIXEL)], wire=wire)
+    outcome = play_whole([GIVE, final()], tools=[make_returning_tool(PIXEL)], wire=wire)
     assert outcome.answer == "done"
     assert "image/png" in json.dumps(outcome.bodies[1])
 
@@ -183,7 +183,7 @@ async def hang_async() -> None:
 
 @pytest.fixture
 def _hanging():
-    """Until the end of the test: nothing goes on after it."""
+    """Hang until the end of the test, and no longer."""
     HANG.clear()
     yield
     HANG.set()
@@ -196,8 +196,8 @@ def test_a_hung_tool_is_told_and_the_run_goes_on(play: Play, scenario: str, func
     outcome = play([calls(call(function.__name__), TEA), final()], tools=[function, patient], tool_timeout=0.15)
     assert outcome.answer == "done"
     assert time.perf_counter() - start < 15
-    assert "0.15" in outcome.told[0] or "time" in outcome.told[0].lower()
-    assert outcome.told[1] == "3.5"
+    assert "0.15" in outcome.tool_texts[0] or "time" in outcome.tool_texts[0].lower()
+    assert outcome.tool_texts[1] == "3.5"
 
 
 @pytest.mark.usefixtures("_hanging")
@@ -205,7 +205,7 @@ def test_a_tool_has_a_timeout_of_its_own(play_whole: Play):
     slow = tool(timeout=0.1)(hang)
     outcome = play_whole([calls(call("hang"), TEA), final()], tools=[slow, price_of])
     assert outcome.answer == "done"
-    assert outcome.told[1] == "3.5"
+    assert outcome.tool_texts[1] == "3.5"
 
 
 def test_tool_blocks_loop(play_whole: Play):
@@ -237,7 +237,7 @@ def test_tool_async_in_sync_run(play: Play):
         await asyncio.sleep(0)
         return "awaited"
 
-    assert given(play, give) == "awaited"
+    assert read_result(play, give) == "awaited"
 
 
 def test_tool_sync_run_in_loop(play_whole: Play):
@@ -258,7 +258,7 @@ def test_tool_mutates_args(play: Play):
     arguments = {"items": ["a", "b"], "options": {"x": 1}}
     outcome = play([calls(call("empty", arguments)), calls(call("empty", arguments)), final()], tools=[empty])
     assert outcome.answer == "done"
-    assert outcome.told[:2] == ["2", "2"]
+    assert outcome.tool_texts[:2] == ["2", "2"]
     sent = outcome.bodies[1]["messages"][-2]["tool_calls"][0]["function"]["arguments"]
     assert json.loads(sent) == arguments
 
@@ -270,7 +270,7 @@ def test_tool_calls_agent(play: Play):
         """Gives what another agent says."""
         return inner("What does tea cost?")
 
-    assert given(play, give) == "3.5"
+    assert read_result(play, give) == "3.5"
     assert len(inner.history) > 3
 
 
@@ -289,7 +289,7 @@ def test_tool_not_thread_safe(play: Play):
 
     outcome = play([calls(*[call("touch", {"place": n}) for n in range(4)]), final()], tools=[touch])
     assert outcome.answer == "done"
-    assert outcome.told[:4] == ["0", "1", "2", "3"]
+    assert outcome.tool_texts[:4] == ["0", "1", "2", "3"]
 
 
 def test_tool_not_thread_safe_whatever_it_is(play: Play):
@@ -306,7 +306,7 @@ def test_tool_not_thread_safe_whatever_it_is(play: Play):
     made = calls(*[call("touch", {"place": n}) for n in range(4)])
     outcome = play([made, final()], tools=[touch], sequential=True)
     assert outcome.answer == "done"
-    assert outcome.told[:4] == ["0", "1", "2", "3"]
+    assert outcome.tool_texts[:4] == ["0", "1", "2", "3"]
 
 
 def test_tool_same_name_twice():

@@ -1,9 +1,9 @@
-"""What is particular to Anthropic, to Gemini and to Mistral."""
+"""Properties of Anthropic, Gemini and Mistral."""
 
 from typing import Any
 
 import pytest
-from play import COFFEE, TEA, Play, call, calls, final, unless
+from play import COFFEE, TEA, Play, call, calls, final, reply_unless
 
 from agentkit import ModelError, RunError
 
@@ -19,7 +19,7 @@ def redacted(number: int) -> dict[str, Any]:
     return {"type": "redacted_thinking", "data": f"EmwKAhgB{number}=="}
 
 
-def blocks_sent(body: Any) -> list[list[Any]]:
+def list_blocks(body: Any) -> list[list[Any]]:
     return [message["content"] for message in body["messages"] if message["role"] == "assistant"]
 
 
@@ -44,7 +44,7 @@ def test_thinking_is_sent_back_byte_for_byte(play: Play, scenario: str, first: l
     replies = [calls(TEA, parts=first, content="Well."), calls(COFFEE, parts=second), final("7.75", parts=[])]
     outcome = play(replies, wire="anthropic", **THINKING)
     assert outcome.answer == "7.75"
-    earlier, later = blocks_sent(outcome.bodies[2])
+    earlier, later = list_blocks(outcome.bodies[2])
     assert earlier[: len(first)] == first
     assert later[: len(second)] == second
 
@@ -76,10 +76,10 @@ def test_anthropic_empty(play: Play):
 
 def test_anthropic_broken_stream_args(play_streamed: Play):
     broken = calls(call("price_of", '{"item": "tea'))
-    outcome = play_streamed([broken, unless("3.5", calls(TEA), final("3.5")), final("3.5")], wire="anthropic")
+    outcome = play_streamed([broken, reply_unless("3.5", calls(TEA), final("3.5")), final("3.5")], wire="anthropic")
     assert outcome.answer == "3.5"
     assert outcome.arguments == [{"item": "tea"}]
-    assert isinstance(blocks_sent(outcome.bodies[1])[0][0]["input"], dict)
+    assert isinstance(list_blocks(outcome.bodies[1])[0][0]["input"], dict)
 
 
 def test_gemini_parallel(play: Play):
@@ -91,10 +91,10 @@ def test_gemini_parallel(play: Play):
 
 
 def test_gemini_equal_calls(play: Play):
-    """litellm leaves the second of two equal calls out of what it sends, and Gemini counts calls and results."""
+    """litellm omits the second of two equal calls from the request, and Gemini compares the numbers of calls and results."""
     outcome = play([calls(TEA, WINE, TEA), final("3.5")], wire="gemini")
     assert outcome.answer == "3.5"
-    assert len(outcome.told) == 4
+    assert len(outcome.tool_texts) == 4
 
 
 @pytest.mark.parametrize("wire", ["gemini", "gemini3"])
@@ -120,7 +120,7 @@ def test_gemini_blocked(play: Play):
 
 
 def test_mistral_user_after_tool(play: Play):
-    """The second query comes right after the result of `final_answer`, which Mistral refuses as it is."""
+    """The second query follows the result of `final_answer` directly, which Mistral rejects without a repair."""
     outcome = play([calls(TEA), final("3.5")], wire="mistral")
     assert outcome.answer == "3.5"
     assert [message["role"] for message in outcome.bodies[1]["messages"]] == ["system", "user", "assistant", "tool"]

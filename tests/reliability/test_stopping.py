@@ -1,4 +1,4 @@
-"""Runs that are stopped, in whatever phase they are: soon over, the history valid, the agent as good as new."""
+"""Runs stopped in every phase: they end soon, the history is valid, and the agent works again."""
 
 import asyncio
 import signal
@@ -31,7 +31,7 @@ WAYS = ["cancel", "timeout", "interrupt", "interrupt on a loop"]
 
 
 class Scene:
-    """A run that comes to a phase, says so, and stays there."""
+    """A run that reaches a phase, signals it, and stays there."""
 
     def __init__(self, play: Play, phase: str) -> None:
         self.play, self.phase = play, phase
@@ -74,7 +74,7 @@ class Scene:
         return announce
 
     def stop(self, agent: Any, way: str) -> float:
-        """Stop the run in that way; the seconds that it then took to end."""
+        """Stop the run in this way, and return the seconds until it ended."""
         if way.startswith("interrupt"):
             threading.Thread(target=self._interrupt, daemon=True).start()
             with pytest.raises(KeyboardInterrupt):
@@ -136,8 +136,8 @@ def test_in_every_phase_a_run_can_be_stopped_in_every_way(slept: Sleeps, phase: 
         scene.play.again(server, agent)
 
 
-async def cancelled_after(steps: int, agent: Any, streamed: bool) -> bool:
-    """Cancel a run after so many rounds of the event loop; false if it was over by then."""
+async def cancel_after(steps: int, agent: Any, streamed: bool) -> bool:
+    """Cancel a run after a number of event loop rounds; return False if it had already ended."""
 
     async def consume() -> None:
         if streamed:
@@ -172,7 +172,7 @@ def test_at_every_moment_of_the_event_loop_a_run_can_be_cancelled(streamed: bool
     cancelled = 0
     for steps in range(200):
         agent = JsonAgent(look, model=ScriptedModel(script))
-        was_cancelled = asyncio.run(cancelled_after(steps, agent, streamed))
+        was_cancelled = asyncio.run(cancel_after(steps, agent, streamed))
         assert pending_calls(agent.history) == []
         assert check_history(agent.history) == []
         if not was_cancelled:
@@ -209,7 +209,7 @@ with ModelServer(lambda _: print("ready", flush=True) or {"content": "late", "de
 
 @pytest.mark.parametrize("how", ["sync request", "async request", "sync tool", "async tool"])
 def test_ctrl_c_ends_the_process_at_once(how: str):
-    """No thread, be it of a tool or of a client, is waited for on the way out."""
+    """The exit of the process waits for no thread of a tool or of a client."""
     command = [sys.executable, "-c", PROGRAM, how]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
