@@ -1,28 +1,22 @@
-"""The models of about a hundred providers through litellm. Only this file imports it, inside the first request.
+"""The models of about a hundred providers through litellm. It is imported by the first request.
 
 Each call makes exactly one request: litellm's retries and fallbacks are off, it prints nothing and fetches nothing.
 The policies decide whether to repeat a request, and therefore need to see each failure.
 """
 
 import asyncio
-import logging
-import os
 import sys
 from collections.abc import AsyncGenerator, Generator
-from contextlib import aclosing, closing, suppress
-from functools import cache
-from importlib import import_module
-from threading import Lock
+from contextlib import aclosing, closing
 from typing import Any
 
-from ...core.background import start_thread
 from ...core.errors import ModelError
 from ...core.masking import MaskedDict
 from ...engine.history.size import TokenBounds
 from ...engine.model import Delta, Reply, Request
 from .errors import convert_error
 from .fast_path import call_acompletion, call_completion, has_observers, silence_logging
-from .importing import pause_gc
+from .importing import load_litellm
 from .prices import find_prices
 from .raw_reply import RawReply
 from .replies import Route, read_reply
@@ -33,51 +27,10 @@ from .thinking import adjust_thinking
 from .timeouts import PieceTimer, Signal, alimit_time, limit_time
 from .tools import PreparedTools
 
-_QUIET_ENVIRONMENT = {
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the price table is fetched from GitHub at import
-    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",  # and a list of headers at the first request to Anthropic
-    "LITELLM_MODE": "PRODUCTION",  # else a .env file near litellm's files is loaded
-    # OpenAI through litellm's own HTTP client: 0.4 of the CPU, and less as the history grows, because the OpenAI SDK
-    # walks all messages with type look-ups at each request.
-    "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER": "True",
-}
 _MODEL_NAMES = (
     'a model is named "provider/name", for example "openai/gpt-4o-mini", "groq/llama-3.1-8b-instant", '
     '"ollama_chat/phi4", or "offline" for the embedded one'
 )
-_importing = Lock()
-
-
-@cache
-def _load_litellm() -> Any:
-    """Return the litellm module, imported without output and without a request; the user's settings are kept."""
-    with _importing:
-        for name, value in _QUIET_ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
-        with pause_gc():
-            import litellm
-        litellm.suppress_debug_info = True  # advertisements on stdout
-        litellm.disable_hf_tokenizer_download = True  # else streams of Llama models wait for Hugging Face
-        # Load now what the first request would load while its time is measured.
-        for name in ("encoding", "module_level_client"):
-            getattr(litellm, name, None)
-        with suppress(ImportError):  # else the first failure loads it, maybe in a thread during exit, which hangs
-            import_module("litellm.proxy.guardrails.exception_utils")
-        if "LITELLM_LOG" not in os.environ:
-            for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
-                logging.getLogger(name).setLevel(logging.CRITICAL)
-        return litellm
-
-
-def begin_import() -> None:
-    """Import litellm in the background, which takes seconds; the first request raises the failure, if any."""
-
-    def work() -> None:
-        with suppress(Exception):
-            _load_litellm()
-
-    if "litellm" not in sys.modules:
-        start_thread(work)
 
 
 class LiteLLMModel:
@@ -116,7 +69,7 @@ class LiteLLMModel:
 
         Closing the generator closes the connection.
         """
-        _load_litellm()
+        load_litellm()
         timer = PieceTimer(self._timeout, request.timeout)
         try:
             yield from limit_time(self._iter_pieces(request), timer)
@@ -126,7 +79,7 @@ class LiteLLMModel:
     async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
         """Yield what `ask` yields, on the running event loop."""
         if "litellm" not in sys.modules:
-            await asyncio.to_thread(_load_litellm)  # takes seconds that would block the event loop
+            await asyncio.to_thread(load_litellm)  # takes seconds that would block the event loop
         timer = PieceTimer(self._timeout, request.timeout)
         try:
             async with aclosing(alimit_time(self._aiter_pieces(request), timer)) as pieces:
@@ -140,7 +93,7 @@ class LiteLLMModel:
         outer, answer, raw = sys.exception(), None, RawReply()
         try:
             provider = self._resolve_route().provider
-            answer = call_completion(_load_litellm(), self._arguments(request, raw, is_async=False), provider)
+            answer = call_completion(load_litellm(), self._arguments(request, raw, is_async=False), provider)
             if not request.stream:
                 yield read_reply(answer, self._resolve_route(), raw.body)
                 return
@@ -158,7 +111,7 @@ class LiteLLMModel:
         outer, answer, raw = sys.exception(), None, RawReply()
         try:
             provider = self._resolve_route().provider
-            answer = await call_acompletion(_load_litellm(), self._arguments(request, raw, is_async=True), provider)
+            answer = await call_acompletion(load_litellm(), self._arguments(request, raw, is_async=True), provider)
             if not request.stream:
                 yield read_reply(answer, self._resolve_route(), raw.body)
                 return
@@ -196,7 +149,7 @@ class LiteLLMModel:
         return ModelError(f"{self._name}: {text}", kind="timeout", transient=True)
 
     def _open_stream(self, stream: Any, request: Request) -> tuple[ChunkSource, StreamAssembler]:
-        litellm, route = _load_litellm(), self._resolve_route()
+        litellm, route = load_litellm(), self._resolve_route()
         timed_client = TimedClient(litellm.module_level_client, self._timeout_for(request))
         return ChunkSource(
             stream, route.provider, timed_client=timed_client, has_observers=has_observers(litellm)
@@ -222,7 +175,7 @@ class LiteLLMModel:
             "logger_fn": raw.make_logger(self._options.get("logger_fn")),
             "_skip_mcp_handler": True,  # else tools import litellm's MCP gateway, which fails in some versions
         }
-        return {**arguments, **silence_logging(_load_litellm(), arguments, is_async=is_async)}
+        return {**arguments, **silence_logging(load_litellm(), arguments, is_async=is_async)}
 
     def _timeout_for(self, request: Request) -> float:
         return self._timeout if request.timeout is None else min(self._timeout, request.timeout)
@@ -236,7 +189,7 @@ class LiteLLMModel:
     def _resolve_route(self) -> Route:
         """Return the route, resolved once; raise `ModelError` for an unknown provider or a missing key."""
         if self._cached_route is None:
-            litellm = _load_litellm()
+            litellm = load_litellm()
             name = "ollama_chat/" + self._name[7:] if self._name.startswith("ollama/") else self._name
             try:
                 model, provider, _, _ = litellm.get_llm_provider(
@@ -253,7 +206,7 @@ class LiteLLMModel:
 
     def _require_key(self, name: str) -> None:
         """Raise `ModelError` for a missing API key before a request is sent; litellm checks other credentials."""
-        litellm = _load_litellm()
+        litellm = load_litellm()
         if {"api_key", "api_base", "base_url"} & self._options.keys() or litellm.api_key:
             return
         missing = litellm.validate_environment(name)["missing_keys"]
