@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from contextlib import closing, nullcontext
+from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
@@ -12,7 +13,7 @@ import click
 
 import agentkit
 
-from ..core.masking import mask_data
+from ..core.masking import mask, mask_data
 from .agents import agent_of, agent_options
 from .output import INTERRUPTED, remark, told
 
@@ -35,7 +36,7 @@ def map_(queries: Path, out: Path | None, concurrency: int, retry_failed: bool, 
     """
     lines = dict.fromkeys(filter(None, map(str.strip, _text(queries).splitlines())))
     known = _answered(out, retry_failed) if out is not None and out.exists() else set()
-    wanted = [line for line in lines if line not in known]
+    wanted = [line for line in lines if _key(line) not in known]
     if skipped := len(lines) - len(wanted):
         remark(f"{skipped} of {len(lines)} queries are answered already")
     agent = agent_of(**settings)
@@ -86,8 +87,8 @@ def _opened(out: Path | None) -> Any:
 
 
 def _answered(out: Path, retry_failed: bool) -> set[str]:
-    """The queries that `out` tells of; a last line that was cut short is cut off."""
-    return {entry["query"] for entry in _entries(out) if "answer" in entry or not retry_failed}
+    """Return the keys of the queries that `out` answers; a truncated last line is removed."""
+    return {entry.get("key", entry["query"]) for entry in _entries(out) if "answer" in entry or not retry_failed}
 
 
 def _entries(out: Path) -> list[dict[str, Any]]:
@@ -109,10 +110,16 @@ def _entries(out: Path) -> list[dict[str, Any]]:
     return entries
 
 
+def _key(query: str) -> str:
+    """Return what the file knows a query by: its text, or a hash of a text that holds a secret."""
+    return query if mask(query) == query else blake2b(query.encode(errors="replace"), digest_size=16).hexdigest()
+
+
 def _write(file: TextIO, query: str, outcome: "agentkit.Result[str] | Exception") -> None:
     if isinstance(outcome, Exception):
         entry: dict[str, Any] = {"error": f"{type(outcome).__name__}: {told(outcome)}"}
     else:
         entry = {"answer": outcome.answer, "stopped": outcome.stopped, "usage": outcome.usage.as_dict()}
-    file.write(json.dumps({"query": query, **mask_data(entry)}, ensure_ascii=False) + "\n")  # the query is looked up
+    named = {"query": mask(query)} if (key := _key(query)) == query else {"query": mask(query), "key": key}
+    file.write(json.dumps({**named, **mask_data(entry)}, ensure_ascii=False) + "\n")
     file.flush()

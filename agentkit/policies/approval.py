@@ -16,6 +16,7 @@ from ..core.ask_person import Person, escape_unprintable
 from ..core.background import aresolve, is_async, resolve, run_in_thread
 from ..core.errors import DefinitionError, ExceptionInfo, Paused
 from ..core.flow import Done, Emit, Event, Flow, Policy, WarningEvent, around, ask
+from ..core.masking import mask
 from ..core.messages import ToolCall
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
@@ -187,7 +188,7 @@ class _ApprovalPolicy:
 
 def make_pause_error(calls: Sequence[ToolCall], problems: Mapping[str, str]) -> Paused:
     """The error that ends a run because of these calls; it says how to go on."""
-    shown = "; ".join(f"{call.id!r}: {call.name}({escape_unprintable(call.arguments, 200)})" for call in calls)
+    shown = "; ".join(f"{call.id!r}: {call.name}({escape_unprintable(mask(call.arguments), 200)})" for call in calls)
     wrong = "".join(
         f" The arguments given for {identity!r} are not valid: {text}" for identity, text in problems.items()
     )
