@@ -160,7 +160,7 @@ class TestDifferences:
         assert replayed(world, same, path).answer == "3"
         other = JsonAgent([add, look], model=ScriptedModel(name="anthropic/claude"))
         told = self.refused(world, path, other)
-        assert "made to 'openai/gpt-4o', and now goes to 'anthropic/claude'" in told
+        assert "recorded model 'openai/gpt-4o', now 'anthropic/claude'" in told
         assert replayed(world, other, path, any_model=True).answer == "3"
 
 
@@ -252,9 +252,9 @@ def test_other_files_are_refused(path):
     with pytest.raises(OSError, match="No such file"):
         agent_of().replay(path)
     path.write_text("my diary\n")
-    with pytest.raises(RunError, match="no recorded run"):
+    with pytest.raises(RunError, match="not a recorded run"):
         agent_of().replay(path)
-    with pytest.raises(RunError, match="no recorded run"):
+    with pytest.raises(RunError, match="not a recorded run"):
         Recording.load(__file__)
 
 
