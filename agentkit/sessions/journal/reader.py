@@ -132,7 +132,7 @@ def open_run(journal: Journal, run: str) -> tuple[JournaledConversation, dict[st
         wanted = find_run(store, run)
         if wanted.state == "superseded":
             raise JournalError(
-                    f"run {wanted.id} cannot be resumed: its conversation continued with another run. Branch it: "
+                f"run {wanted.id} cannot be resumed: its conversation continued with another run. Branch it: "
                 f"agent.fork({wanted.id!r}, step)"
             )
         kept, state = read_conversation(store, journal, wanted.conversation, wanted.id)
