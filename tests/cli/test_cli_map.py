@@ -28,7 +28,7 @@ def test_every_query_has_its_line_once(answers):
     assert said == {"Add 2 and 3": "5", "Add 4 and 3": "7", "Delete file a.txt": None}
     assert len(entries) == 3
     failed = next(entry for entry in entries if "error" in entry)
-    assert failed["error"].startswith("Paused: delete_file waits")
+    assert failed["error"].startswith("Paused: delete_file needs an approval")
     assert {"requests", "input_tokens", "cost"} <= set(entries[0].get("usage") or entries[1]["usage"])
     assert "total    5 requests, " in result.stderr
     assert "1 of 3 queries failed; --retry-failed asks them again" in result.stderr
