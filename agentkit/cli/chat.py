@@ -142,7 +142,7 @@ class Chat:
 
 
 def undo_last_question(session: "agentkit.Session") -> str | None:
-    """Remove the last question and all messages after it; return the question, None if there is none."""
+    """Remove the last question and all messages after it; return the question, or None without one."""
     loop, messages = import_module("agentkit.engine.loop"), import_module("agentkit.core.messages")
     for place in reversed(range(len(session.messages))):
         message = session.messages[place]

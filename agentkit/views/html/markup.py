@@ -118,7 +118,7 @@ def build_page(title: str, *children: Any) -> str:
 
 
 def write_page(page: str, path: str | os.PathLike[str] | None) -> str:
-    """Return the page; write it to the file `path` unless that is None."""
+    """Return the page; write it to the file `path` if it is given."""
     if path is not None:
         Path(path).write_text(page, encoding="utf-8")
     return page
