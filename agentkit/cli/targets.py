@@ -40,7 +40,7 @@ def load_targets(targets: Sequence[str]) -> list[Any]:
 
 
 def _load_target(target: str) -> list[Any]:
-    """Return one function of a module or file, or all tools that it defines."""
+    """Return one function (or a list of them) of a module or file, or all tools that it defines."""
     place, _, name = target.rpartition(":") if ":" in target else (target, "", "")
     try:
         module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
@@ -49,7 +49,8 @@ def _load_target(target: str) -> list[Any]:
     if name:
         if not hasattr(module, name):
             raise click.UsageError(f"{target}: {place} has no {name!r}")
-        return [getattr(module, name)]
+        named = getattr(module, name)
+        return [*named] if isinstance(named, list | tuple) else [named]
     if found := _public_tools(module):
         return found
     raise click.UsageError(f"{target}: {place} defines no public function")
