@@ -4,7 +4,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Generic, TypeVar
+from types import NoneType, UnionType
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
 from .errors import DefinitionError
 from .flow import Event
@@ -86,15 +87,25 @@ Write `db: Injected[Database]`, or `db: Annotated[Database, Injected]`.
 
 
 def is_injected(annotation: Any) -> bool:
-    """Whether a parameter with this annotation is hidden from the model and filled by the agent."""
-    metadata = getattr(annotation, "__metadata__", ())
-    inner = getattr(annotation, "__origin__", annotation)
-    return any(mark is MARK or mark is Injected for mark in metadata) or inner is RunContext or annotation is RunContext
+    """Return whether a parameter with this annotation is hidden from the model and filled by the agent.
+
+    An alternative of a union counts: `Injected[T] | None` and `RunContext | None` are injected.
+    """
+    if any(mark is MARK or mark is Injected for mark in getattr(annotation, "__metadata__", ())):
+        return True
+    inside = _inside(annotation)
+    return any(map(is_injected, inside)) if inside else RunContext in _classes_to_inject(annotation)
+
+
+def is_injected_inside(annotation: Any) -> bool:
+    """Return whether a mark stands deeper in an annotation, where it has no effect: `list[Injected[T]]`."""
+    inside = get_args(annotation)
+    return any(is_injected(entry) or is_injected_inside(entry) for entry in inside)
 
 
 def wants_run(injected: Iterable[Any]) -> bool:
     """Whether one of these annotations is filled with the `RunContext` itself."""
-    return any(_class_to_inject(annotation) is RunContext for annotation in injected)
+    return any(RunContext in _classes_to_inject(annotation) for annotation in injected)
 
 
 def find_injected(annotation: Any, context: RunContext[Any]) -> Any:
@@ -104,27 +115,41 @@ def find_injected(annotation: Any, context: RunContext[Any]) -> Any:
         annotation: The annotation of the parameter.
         context: The run; its `deps` is the value, or a dict or an object with one entry or attribute of the type.
 
+    Returns:
+        The value; None where `deps` holds no value of the type and the annotation allows None.
+
     Raises:
         DefinitionError: `deps` holds no value of the type, or more than one.
     """
-    wanted = _class_to_inject(annotation)
-    if wanted is RunContext:
+    classes = _classes_to_inject(annotation)
+    if RunContext in classes:
         return context
+    wanted = tuple(entry for entry in classes if entry is not NoneType)
     deps = context.deps
-    if wanted is Any or isinstance(deps, wanted):
+    if Any in wanted or isinstance(deps, wanted):
         return deps
     entries = deps.values() if isinstance(deps, dict) else vars(deps).values() if hasattr(deps, "__dict__") else ()
     found = [value for value in entries if isinstance(value, wanted)]
+    if not found and NoneType in classes:
+        return None
     if len(found) != 1:
-        name = getattr(wanted, "__name__", wanted)
+        name = " or ".join(getattr(entry, "__name__", str(entry)) for entry in wanted)
         raise DefinitionError(
             f"deps: expected exactly one {name} for a tool's parameter, found {len(found)}. "
-            f"Pass it as JsonAgent(..., deps=my_{str(name).lower()}), or pass an object that has exactly one."
+            f"Pass it as JsonAgent(..., deps=my_{name.split()[0].lower()}), or pass an object that has exactly one."
         )
     return found[0]
 
 
-def _class_to_inject(annotation: Any) -> Any:
-    """Return the class in an annotation, without the mark and without type arguments."""
-    unmarked = getattr(annotation, "__origin__", annotation)
-    return getattr(unmarked, "__origin__", unmarked)
+def _inside(annotation: Any) -> tuple[Any, ...]:
+    """Return the alternatives of a union, or the type inside `Annotated`."""
+    if hasattr(annotation, "__metadata__"):
+        return (annotation.__origin__,)
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
+
+
+def _classes_to_inject(annotation: Any) -> tuple[Any, ...]:
+    """Return the classes in an annotation, without the mark and without type arguments."""
+    if inside := _inside(annotation):
+        return tuple(found for entry in inside for found in _classes_to_inject(entry))
+    return (get_origin(annotation) or annotation,)

@@ -12,8 +12,10 @@ from weakref import WeakKeyDictionary
 from pydantic import BaseModel
 from typing_extensions import Doc, get_type_hints, is_typeddict
 
+from ..core.context import is_injected, is_injected_inside
 from ..core.errors import DefinitionError
 from .docstrings import read_attribute_texts, read_docstring
+from .enum_values import read_enum
 from .walk import JsonSchema
 
 FieldText: TypeAlias = str | Mapping[str, Any]
@@ -52,6 +54,11 @@ def annotate(
     Raises:
         DefinitionError: The type has no such field.
     """
+    if not inspect.isclass(type_):
+        raise DefinitionError(
+            f"annotate: {getattr(type_, '__name__', type_)!s} is not a class. "
+            "Describe a function's parameters with JsonTool(function, parameters={name: text})."
+        )
     names = list_field_names(type_)
     texts = {}
     for name, text in (fields or {}).items():
@@ -69,16 +76,8 @@ def read_field_text(place: str, text: FieldText, duplicates: Duplicates = "dedup
         raise unknown_name_error(place, "key", unknown.pop(), ["description", "enum"])
     keywords = dict(text)
     if "enum" in keywords:
-        keywords["enum"] = _deduplicate(place, list(keywords["enum"]), duplicates)
+        keywords["enum"] = read_enum(place, [*keywords["enum"]], refuse_duplicates=duplicates == "error")
     return keywords
-
-
-def _deduplicate(place: str, values: list[Any], duplicates: Duplicates) -> list[Any]:
-    unique = list(dict.fromkeys(str(value) for value in values))
-    if len(unique) < len(values) and duplicates == "error":
-        repeated = next(value for value in unique if values.count(value) > 1)
-        raise DefinitionError(f"{place}: the enum value {repeated!r} is repeated. Remove one of them.")
-    return unique
 
 
 def unknown_name_error(place: str, kind: str, name: str, names: Sequence[str]) -> DefinitionError:
@@ -143,11 +142,24 @@ def _read_own_docstring(type_: type) -> str | None:
 
 
 def _read_metadata_texts(type_: type) -> dict[str, str]:
+    return {name: text for name, hint in _read_hints(type_).items() if (text := read_metadata_text(hint))}
+
+
+def _read_hints(type_: type) -> dict[str, Any]:
     try:
-        hints = get_type_hints(type_, include_extras=True)
+        return get_type_hints(type_, include_extras=True)
     except Exception:  # a name that only pydantic can resolve: the schema exists, texts are optional
         return {}
-    return {name: text for name, hint in hints.items() if (text := read_metadata_text(hint))}
+
+
+def refuse_injected_fields(type_: type) -> None:
+    """Raise `DefinitionError` if a field of `type_` has an injected type: the model would fill it."""
+    for name, hint in _read_hints(type_).items():
+        if is_injected(hint) or is_injected_inside(hint):
+            raise DefinitionError(
+                f"{type_.__name__}.{name}: a field cannot be injected, a model would fill it. "
+                "Make it a parameter of the function."
+            )
 
 
 def strip_qualifiers(hint: Any) -> Any:

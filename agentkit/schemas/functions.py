@@ -8,22 +8,21 @@ for bad arguments, positional-only parameters and `*args` need no special case, 
 import inspect
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
-from typing import Any, Literal, cast
+from typing import Any
 
 from pydantic import TypeAdapter
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 
-from ..core.context import is_injected
+from ..core.context import is_injected, is_injected_inside
 from ..core.errors import DefinitionError
 from .annotations import Duplicates, FieldText, read_field_text, read_metadata_text, unknown_name_error
 from .docstrings import Documentation, read_docstring
+from .enum_values import add_keywords, restrict
 from .extra_keys import choose_extra_keys
 from .generator import PlainJsonSchema
 from .pydantic_types import adapt_annotation
 from .signature import MISSING, Kind, docstring_of, name_of, read_signature
+from .twin import UNUSABLE_TYPE_ERRORS, build_twin, describe_error, describe_type
 from .walk import JsonSchema, rebuild
-
-UNUSABLE_TYPE_ERRORS = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError)
 
 
 class FunctionSchema:
@@ -35,6 +34,10 @@ class FunctionSchema:
             `description` and `enum`.
         duplicates: Whether repeated enum values are dropped ("dedupe") or refused ("error").
         signature: The signature to use instead of the function's own, of an overload for example.
+
+    Attributes:
+        injected: The annotations of the parameters that the agent fills.
+        omitted: The types without a schema, by parameter: an alternative, or the whole parameter with its default.
     """
 
     def __init__(
@@ -53,10 +56,13 @@ class FunctionSchema:
             if is_injected(parameter.annotation)
         }
         shown = [parameter for parameter in signature.parameters.values() if parameter.name not in self.injected]
+        _refuse_inner_marks(function, shown)
         self.documentation: Documentation = read_docstring(docstring_of(function), [entry.name for entry in shown])
         self._texts = _read_texts(function, texts or {}, shown, duplicates)
         shown = [_restrict_to_enum(parameter, self._texts.get(parameter.name, {})) for parameter in shown]
-        self._shown, self._adapter, self._raw = _build_usable(function, shown)
+        twin = build_twin(function, shown)
+        self._shown, self._adapter, self._raw = twin.parameters, twin.adapter, twin.schema
+        self.omitted: Mapping[str, str] = twin.omitted
         self._extra = choose_extra_keys({**self._raw, "additionalProperties": False})
         validate_json = self._adapter.validator.validate_json  # without its wrapper, because every call uses it
         self._validate_json = partial(validate_json, extra=self._extra) if "$defs" in self._raw else validate_json
@@ -75,8 +81,19 @@ class FunctionSchema:
         for name, place in properties.items():
             if text := annotated.get(name) or self.documentation.parameters.get(name):
                 place.setdefault("description", text)
-            place |= self._texts.get(name, {})
+            add_keywords(place, self._texts.get(name, {}))
+        self._describe_extra_keys(schema)
         return schema
+
+    def _describe_extra_keys(self, schema: JsonSchema) -> None:
+        """Put the text of `**kwargs` into the schema of the keys that are not declared."""
+        extra = next((entry for entry in self._shown if entry.kind is Kind.VAR_KEYWORD), None)
+        if extra is None:
+            return
+        given = self._texts.get(extra.name, {}).get("description") or read_metadata_text(extra.annotation)
+        if text := given or self.documentation.parameters.get(extra.name):
+            values = schema.get("additionalProperties")
+            schema["additionalProperties"] = {**(values if isinstance(values, dict) else {}), "description": text}
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
         """Validate `arguments` and return the call without making it.
@@ -112,6 +129,15 @@ class FunctionSchema:
         return partial(self.function, *args, **given)
 
 
+def _refuse_inner_marks(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> None:
+    for parameter in parameters:
+        if is_injected_inside(parameter.annotation):
+            raise DefinitionError(
+                f"{name_of(function)}: the parameter {parameter.name!r} has Injected inside another type, where it has "
+                "no effect. Mark the whole parameter: Injected[...]."
+            )
+
+
 def _read_texts(
     function: Callable[..., Any],
     texts: Mapping[str, FieldText],
@@ -126,63 +152,10 @@ def _read_texts(
 
 
 def _restrict_to_enum(parameter: inspect.Parameter, text: JsonSchema) -> inspect.Parameter:
-    """Return a string parameter with the given enum values as its type."""
-    if "enum" not in text or parameter.annotation is not str:
+    """Return the parameter with the given enum values in its type, where that is possible."""
+    if "enum" not in text:
         return parameter
-    return parameter.replace(annotation=Literal[tuple(text["enum"])])
-
-
-def _build_usable(
-    function: Callable[..., Any], parameters: list[inspect.Parameter]
-) -> tuple[list[inspect.Parameter], "TypeAdapter[dict[str, Any]]", JsonSchema]:
-    """Return the parameters that can be shown to a model, their validator and their schema.
-
-    A parameter that cannot be shown keeps its default; without one, `DefinitionError` is raised.
-    """
-    parameters = [parameter.replace(annotation=adapt_annotation(parameter.annotation)) for parameter in parameters]
-    try:
-        adapter = _build_adapter(parameters)
-        return parameters, adapter, adapter.json_schema(schema_generator=PlainJsonSchema)
-    except UNUSABLE_TYPE_ERRORS:
-        parameters = [parameter for parameter in parameters if _is_usable(function, parameter)]
-        adapter = _build_adapter(parameters)
-        return parameters, adapter, adapter.json_schema(schema_generator=PlainJsonSchema)
-
-
-def _is_usable(function: Callable[..., Any], parameter: inspect.Parameter) -> bool:
-    try:
-        _build_adapter([parameter]).json_schema(schema_generator=PlainJsonSchema)
-    except UNUSABLE_TYPE_ERRORS as error:
-        if parameter.default is not Kind.empty:
-            return False
-        type_name = getattr(parameter.annotation, "__name__", str(parameter.annotation))
-        reason = str(error).splitlines()[0].partition(". ")[0].rstrip(".")
-        raise DefinitionError(
-            f"{name_of(function)}: the parameter {parameter.name!r} has the type {type_name}, which a model cannot "
-            f"write ({reason}). Use a type that pydantic can validate from JSON (numbers, strings, lists, dataclasses, "
-            f"models), give it a default, or hide it from the model: {parameter.name}: Injected[{type_name}]."
-        ) from error
-    return True
-
-
-def _build_adapter(parameters: list[inspect.Parameter]) -> TypeAdapter[dict[str, Any]]:
-    def twin(**arguments: Any) -> dict[str, Any]:
-        return arguments
-
-    by_keyword = sorted(
-        (_make_keyword_only(parameter) for parameter in parameters), key=lambda parameter: parameter.kind
-    )
-    twin.__signature__ = inspect.Signature(by_keyword)  # type: ignore[attr-defined]
-    twin.__annotations__ = {parameter.name: parameter.annotation for parameter in by_keyword}
-    return TypeAdapter[dict[str, Any]](cast(Any, twin))
-
-
-def _make_keyword_only(parameter: inspect.Parameter) -> inspect.Parameter:
-    if parameter.kind is Kind.VAR_KEYWORD:
-        return parameter
-    if parameter.kind is Kind.VAR_POSITIONAL:
-        return Kind(parameter.name, Kind.KEYWORD_ONLY, default=[], annotation=list[parameter.annotation])  # type: ignore[name-defined]
-    return parameter.replace(kind=Kind.KEYWORD_ONLY)
+    return parameter.replace(annotation=restrict(parameter.annotation, text["enum"], parameter.name))
 
 
 def build_type_schema(type_: Any) -> JsonSchema:
@@ -190,7 +163,7 @@ def build_type_schema(type_: Any) -> JsonSchema:
     try:
         return rebuild(TypeAdapter(adapt_annotation(type_)).json_schema(schema_generator=PlainJsonSchema), drop_title)
     except UNUSABLE_TYPE_ERRORS as error:
-        raise DefinitionError(f"{type_!r} has no JSON Schema: {str(error).splitlines()[0]}") from error
+        raise DefinitionError(f"{describe_type(type_)} has no JSON Schema: {describe_error(error)}.") from error
 
 
 def drop_title(schema: JsonSchema) -> JsonSchema:

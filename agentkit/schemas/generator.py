@@ -8,7 +8,8 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticSerializationError, core_schema
 
-from .annotations import is_annotated, texts_of
+from .annotations import is_annotated, refuse_injected_fields, texts_of
+from .enum_values import add_keywords
 from .walk import JsonSchema
 
 
@@ -76,6 +77,7 @@ def _add_texts(schema: JsonSchema, cls: type) -> JsonSchema:
     """Return `schema` with the descriptions of `cls` and of its fields."""
     if "properties" not in schema:
         return schema
+    refuse_injected_fields(cls)
     texts = texts_of(cls)
     if schema.get("description") == inspect.cleandoc(cls.__doc__ or ""):  # with its sections about the fields
         del schema["description"]
@@ -88,7 +90,7 @@ def _add_texts(schema: JsonSchema, cls: type) -> JsonSchema:
     for key, place in schema["properties"].items():
         name = aliases.get(key, key)
         if is_annotated(cls, name):
-            place |= texts.fields[name]
+            add_keywords(place, texts.fields[name])
         elif name in texts.fields:
             place.setdefault("description", texts.fields[name]["description"])
     return schema

@@ -14,10 +14,11 @@ from ..core.errors import DefinitionError
 from .annotations import texts_of
 from .docstrings import Documentation
 from .extra_keys import choose_extra_keys
-from .functions import UNUSABLE_TYPE_ERRORS, FunctionSchema, drop_title
+from .functions import FunctionSchema, drop_title
 from .generator import PlainJsonSchema
 from .pydantic_types import adapt_annotation
 from .signature import read_signature
+from .twin import UNUSABLE_TYPE_ERRORS, describe_error, explain_undefined, undefined_name
 from .walk import JsonSchema, rebuild
 
 
@@ -47,9 +48,10 @@ class ModelSchema:
             self._raw = self._adapter.json_schema(schema_generator=PlainJsonSchema)
             self._extra = choose_extra_keys(self._raw, model)
         except UNUSABLE_TYPE_ERRORS as error:
-            reason = str(error).splitlines()[0]
+            if name := undefined_name(model):
+                raise DefinitionError(explain_undefined(model.__name__, name)) from error
             raise DefinitionError(
-                f"{model.__name__}: a field has a type that a model cannot write: {reason}"
+                f"{model.__name__}: a field has a type that a model cannot write ({describe_error(error)})."
             ) from error
 
     @cached_property

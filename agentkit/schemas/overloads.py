@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property, partial, singledispatchmethod
 from typing import Any, TypeAlias, get_overloads
 
 from pydantic import ValidationError
@@ -19,19 +19,35 @@ Choice: TypeAlias = int | Sequence[Any] | Callable[[inspect.Signature], bool]
 
 def signatures_of(function: Callable[..., Any]) -> list[inspect.Signature]:
     """Return the signatures of an overloaded or dispatching function, in source order; else an empty list."""
-    if callable(getattr(function, "dispatch", None)) and isinstance(
-        registry := getattr(function, "registry", None), Mapping
-    ):
+    if (registry := _registry_of(function)) is not None:
+        is_method = _dispatching_method(function) is not None
         cases = {implementation: type_ for type_, implementation in registry.items() if type_ is not object}
-        return [_signature_of_case(implementation, type_) for implementation, type_ in cases.items()]
+        return [_signature_of_case(implementation, type_, is_method) for implementation, type_ in cases.items()]
     inner = unwrap_function(function)
     return [read_signature(variant) for variant in get_overloads(inner)] if inspect.isfunction(inner) else []
 
 
-def _signature_of_case(implementation: Callable[..., Any], type_: type) -> inspect.Signature:
-    """Return the signature of one case of a singledispatch function; its first parameter has the type of the case."""
+def _registry_of(function: Callable[..., Any]) -> Mapping[type, Callable[..., Any]] | None:
+    """Return the implementations of a singledispatch function or method by type; None for any other callable."""
+    method = _dispatching_method(function)
+    dispatcher = function if method is None else method.dispatcher
+    registry = getattr(dispatcher, "registry", None)
+    return registry if callable(getattr(dispatcher, "dispatch", None)) and isinstance(registry, Mapping) else None
+
+
+def _dispatching_method(function: Callable[..., Any]) -> "singledispatchmethod[Any] | None":
+    """Return the `singledispatchmethod` behind a bound method; functools offers it only through `register`."""
+    owner = getattr(getattr(function, "register", None), "__self__", None)
+    return owner if isinstance(owner, singledispatchmethod) else None
+
+
+def _signature_of_case(implementation: Callable[..., Any], type_: type, is_method: bool) -> inspect.Signature:
+    """Return the signature of one case of a singledispatch function, without `self` for a method.
+
+    The first parameter has the type of the case.
+    """
     signature = read_signature(implementation)
-    first, *rest = signature.parameters.values()
+    first, *rest = [*signature.parameters.values()][is_method:]
     annotated = first.replace(
         annotation=type_ if first.annotation is Any else first.annotation, kind=inspect.Parameter.POSITIONAL_ONLY
     )

@@ -5,16 +5,20 @@ import sys
 import typing
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import typing_extensions
+from annotated_types import BaseMetadata
 from pydantic.fields import FieldInfo
-from typing_extensions import get_type_hints, is_typeddict
+from typing_extensions import Doc, get_type_hints, is_typeddict
 
 from ..core.errors import DefinitionError
-from .annotations import strip_qualifiers
+from .annotations import read_metadata_text, strip_qualifiers, texts_of
+from .docstrings import read_docstring
 
 Kind = inspect.Parameter
+PARAMETER_METADATA = (str, Doc, FieldInfo, BaseMetadata)
+"""Metadata that applies to a parameter as a whole, None included."""
 UNPACK = (typing.Unpack, typing_extensions.Unpack)
 
 
@@ -42,10 +46,18 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def docstring_of(function: Callable[..., Any]) -> str | None:
-    """Return the docstring of a call of `function`; for an object with `__call__`, else that of its class."""
+    """Return the docstring of a call of `function`: of a partial its own, if it has one, else the function's.
+
+    An object whose `__call__` has none is described by its class's docstring, without the constructor's parameters.
+    """
+    while isinstance(function, partial):
+        if text := vars(function).get("__doc__"):
+            return inspect.cleandoc(text)
+        function = function.func
     inner = unwrap_function(function)
     if getattr(inner, "__name__", "") == "__call__" and not inner.__doc__:
-        return inspect.getdoc(type(function))
+        constructor = inspect.signature(type(function)).parameters
+        return read_docstring(inspect.getdoc(type(function)), constructor).description
     return inspect.getdoc(inner)
 
 
@@ -82,9 +94,13 @@ def _expand_parameter(parameter: inspect.Parameter) -> Iterator[inspect.Paramete
         return
     (keys,) = get_args(annotation)
     assert is_typeddict(keys)
+    texts = texts_of(keys).fields
     for name, hint in get_type_hints(keys, include_extras=True).items():
         default = Kind.empty if name in keys.__required_keys__ else MISSING
-        yield Kind(name, Kind.KEYWORD_ONLY, annotation=strip_qualifiers(hint), default=default)
+        annotation = strip_qualifiers(hint)
+        if text := texts.get(name, {}).get("description"):
+            annotation = Annotated[annotation, Doc(text)]
+        yield Kind(name, Kind.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
 class _Missing:
@@ -155,5 +171,19 @@ def _is_filled(cell: Any) -> bool:
 def _annotation_of(parameter: inspect.Parameter, hints: dict[str, Any]) -> Any:
     annotation = hints.get(parameter.name, Any)
     if parameter.default is None and annotation is not Any and not isinstance(annotation, FieldInfo):
-        return Union[annotation, None]  # noqa: UP007 - `x: int = None` is meant as `int | None`
+        return allow_none(annotation)  # `x: int = None` means `int | None`
     return annotation
+
+
+def allow_none(annotation: Any) -> Any:
+    """Return `annotation` with None as an alternative, inside `Annotated`: texts and bounds are the parameter's.
+
+    Validators, which may not expect None, stay with the type, and only the text moves outside.
+    """
+    metadata = getattr(annotation, "__metadata__", ())
+    if metadata and all(isinstance(entry, PARAMETER_METADATA) for entry in metadata):
+        return Annotated[Union[annotation.__origin__, None], *metadata]  # noqa: UP007 - built at run time
+    descriptions = [entry.description for entry in metadata if getattr(entry, "description", None)]
+    text = read_metadata_text(annotation) or next(iter(descriptions), "")
+    optional = Union[annotation, None]  # noqa: UP007 - built at run time
+    return Annotated[optional, Doc(text)] if text else optional

@@ -2,18 +2,19 @@
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cache
 from typing import Any
 
 from pydantic import RootModel
 
-from ..core.errors import ToolError
+from ..core.errors import DefinitionError, ToolError
 from ..core.messages import ToolCall
 from ..schemas import docstring_of, is_arguments_model
 from ..schemas.annotations import texts_of
 from ..schemas.docstrings import read_docstring
+from ..schemas.twin import describe_error, describe_type
 from .json_tool import JsonTool
 
 FINAL_ANSWER = "final_answer"
@@ -30,6 +31,10 @@ def make_answer_tool(answer: Any = str) -> JsonTool[..., Any]:
     exceptions are errors for the model.  Any other type is the type of the one parameter `answer`; for `str` it is
     called `text`.
     """
+    if isinstance(answer, Mapping):
+        raise DefinitionError(
+            f"answer: a mapping is not a type: {answer!r:.80}. Use a TypedDict, a dataclass or a pydantic model."
+        )
     if answer is str:
         return copy(_make_text_tool())
     if is_arguments_model(answer) and not issubclass(answer, RootModel):
@@ -39,7 +44,14 @@ def make_answer_tool(answer: Any = str) -> JsonTool[..., Any]:
         function = answer.function if isinstance(answer, JsonTool) else answer
         description = _describe(read_docstring(docstring_of(function), ()).description)
         return JsonTool(function, name=FINAL_ANSWER, description=description)
-    return JsonTool(_make_identity(answer), name=FINAL_ANSWER, description=DESCRIPTION)
+    try:
+        return JsonTool(_make_identity(answer), name=FINAL_ANSWER, description=DESCRIPTION)
+    except DefinitionError as error:
+        reason = describe_error(error.__cause__) if isinstance(error.__cause__, Exception) else ""
+        raise DefinitionError(
+            f"answer={describe_type(answer)}: a model cannot write this type{f' ({reason})' if reason else ''}. Use a "
+            "type that pydantic can validate from JSON: a number, a string, a list, a dataclass, a pydantic model."
+        ) from error
 
 
 def takes_text(tool: JsonTool[..., Any]) -> bool:

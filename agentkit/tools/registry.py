@@ -202,6 +202,11 @@ def make_tool(entry: Any) -> JsonTool[..., Any]:
         model = entry.arguments_model()
         name = entry.name or to_snake_case(type(entry).__name__)
         return JsonTool.from_model(model, entry.execute, name=name, description=entry.description or None)
+    if isinstance(entry, Mapping):
+        raise DefinitionError(
+            f"a tool must be a function or a JsonTool, got a mapping: {entry!r:.80}. "
+            "Write JsonTool.from_schema(name=..., description=..., parameters=..., call=...)."
+        )
     if not callable(entry):
         raise DefinitionError(f"a tool must be a function or a JsonTool, got {type(entry).__name__}: {entry!r:.80}")
     return JsonTool(entry)
@@ -228,7 +233,7 @@ def _flatten(entries: Iterable[Any]) -> Iterator[Callable[..., Any]]:
     for entry in entries:
         if isinstance(entry, ToolRegistry):
             yield from entry.values()
-        elif isinstance(entry, Iterable) and not callable(entry) and not isinstance(entry, str):
+        elif isinstance(entry, Iterable) and not callable(entry) and not isinstance(entry, str | Mapping):
             yield from _flatten(entry)
         else:
             yield cast("Callable[..., Any]", entry)

@@ -1,4 +1,4 @@
-"""A progress bar for many runs, in a terminal or a notebook."""
+"""A bar that shows how far many runs are, in a terminal or a notebook."""
 
 import shutil
 import sys
@@ -8,21 +8,18 @@ from typing import TextIO
 
 from ..core.notebook import find_kernel
 
-BAR_COLUMNS = 30
-"""Characters of the bar; in a narrow terminal, a quarter of its columns."""
-MIN_REDRAW_SECONDS = 0.1
-"""Seconds between two redraws, at least."""
-MAX_REDRAW_SECONDS = 0.5
-"""Seconds between two redraws, at most."""
+WIDTH = 30
+"""Characters of the bar; of a narrow terminal's, a quarter of its columns."""
+PAUSE = 0.1
+"""Seconds between two drawings at least, ..."""
+TICK = 0.5
+"""... and at most."""
 
 
 class ProgressBar:
-    """A bar that redraws one line; a context manager.
+    """A bar in one line that is drawn anew; a context manager.  `total` is None where nobody knows how many there are.
 
-    Args:
-        total: How many runs there are; None if unknown.
-        show: Whether to draw; None draws in a terminal or a notebook only.
-        file: Where to draw; by default standard output in a notebook, else standard error.
+    With `show` None it is drawn where there is a terminal or a notebook.
     """
 
     def __init__(self, total: int | None, show: bool | None = None, file: TextIO | None = None) -> None:
@@ -30,7 +27,7 @@ class ProgressBar:
         file = file or (sys.stdout if in_notebook else sys.stderr)
         self._file = file if show or (show is None and (in_notebook or file.isatty())) else None
         self._total = total
-        self._length = min(BAR_COLUMNS, shutil.get_terminal_size().columns // 4) if file.isatty() else BAR_COLUMNS
+        self._length = min(WIDTH, shutil.get_terminal_size().columns // 4) if file.isatty() else WIDTH
         self._done = 0
         self._failed = 0
         self._started = time.monotonic()
@@ -55,15 +52,15 @@ class ProgressBar:
                 self._file = None
 
     def advance(self, *, failed: bool = False) -> None:
-        """Count one run as done."""
+        """One more is done."""
         self._done += 1
         self._failed += failed
-        if time.monotonic() - self._drawn >= MIN_REDRAW_SECONDS:
+        if time.monotonic() - self._drawn >= PAUSE:
             self._draw()
 
     def _tick(self) -> None:
-        """Redraw without new runs too, because the elapsed time changes."""
-        while not self._over.wait(MAX_REDRAW_SECONDS):
+        """Draw while nothing comes, for the time goes on."""
+        while not self._over.wait(TICK):
             self._draw()
 
     def _draw(self) -> None:
@@ -77,8 +74,8 @@ class ProgressBar:
             self._width = len(line)
 
     def _line(self) -> str:
-        count = f"{self._done}/{self._total}" if self._total else f"{self._done}"
+        whole = f"{self._done}/{self._total}" if self._total else f"{self._done}"
         filled = self._length * self._done // self._total if self._total else 0
         bar = f"[{'#' * filled}{'-' * (self._length - filled)}] " if self._total else ""
         failed = f", {self._failed} failed" if self._failed else ""
-        return f"{bar}{count} done{failed}, {time.monotonic() - self._started:.0f} s"
+        return f"{bar}{whole} done{failed}, {time.monotonic() - self._started:.0f} s"

@@ -14,7 +14,7 @@ from agentkit import ExceptionInfo, JsonAgent, JsonTool, ToolError, ToolRegistry
 from agentkit.core.messages import ToolCall
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import ToolStarted
-from agentkit.views.log import render_event
+from agentkit.views.log import lines
 
 
 class Size(Enum):
@@ -203,7 +203,7 @@ SLIPS = [
     ("forecast", '{"city": "C:\\dir"}', None, "a backslash itself is written twice"),
     ("forecast", "Rome", None, "not valid JSON"),
     ("forecast", '[{"city": "Rome"}]', None, "one JSON object with the parameters city, days"),
-    ("forecast", '"Rome"', None, "not valid JSON"),
+    ("forecast", '"Rome"', None, "not a text"),
     ("forecast", '{"city": "Rome", "city": "Paris"}', None, "the key 'city' is given twice"),
     ("forecast", '{"city": "Rome", "days": NaN}', None, "days: input should be a finite number"),
     ("forecast", '{"city": "Rome", "ratio": Infinity}', None, "ratio: input should be a finite number"),
@@ -431,5 +431,5 @@ def test_a_run_has_all_receipts_and_the_log_a_line_for_each():
 
 def test_a_line_of_the_log_is_one_line():
     bound = TOOLS.bind(ToolCall("1", "forecast", '```json\n{"city": "Rome"}\n```'))
-    *_, line = render_event(ToolStarted(bound))
+    *_, line = lines(ToolStarted(bound))
     assert (line.level, "\n" in line.text) == ("WARNING", False)

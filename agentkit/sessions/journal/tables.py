@@ -1,7 +1,7 @@
-"""The tables of a journal."""
+"""What stands in the file of a journal."""
 
 APPLICATION, VERSION = 0x616B6A6C, 1
-"""The application id and the version of the tables, in the header of the SQLite file."""
+"""What SQLite keeps in the file's head: whose it is, and the version of the tables."""
 TABLES = """
 CREATE TABLE conversations (id INTEGER PRIMARY KEY, name TEXT UNIQUE, state TEXT NOT NULL DEFAULT '{}');
 CREATE TABLE messages (

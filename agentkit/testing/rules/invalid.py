@@ -1,4 +1,4 @@
-"""The exception for refused requests, and the helpers of all rules."""
+"""What is wrong with a request, and what all rules need to find it."""
 
 import json
 import re
@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 
 class Invalid(Exception):
-    """A request that the provider refuses; `place` is the path of the invalid parameter."""
+    """A request that the provider refuses; `place` is the parameter that is at fault."""
 
     def __init__(self, message: str, place: str = "") -> None:
         super().__init__(message)
@@ -16,7 +16,7 @@ class Invalid(Exception):
 
 
 def parse_body(data: bytes) -> Any:
-    """Return the JSON value of a body; raise `Invalid` for invalid JSON (NaN) or Unicode (a lone surrogate)."""
+    """The JSON value of a request's body; raises `Invalid` for what is no JSON (NaN) or no Unicode (half a pair)."""
     try:
         body = json.loads(data, parse_constant=_refuse)
         if b"\\ud" in data.lower():
@@ -27,7 +27,7 @@ def parse_body(data: bytes) -> Any:
 
 
 def is_object_text(text: str) -> bool:
-    """Return whether `text` is a JSON object."""
+    """Whether `text` is that of a JSON object."""
     try:
         return isinstance(json.loads(text, parse_constant=_refuse), dict)
     except (ValueError, RecursionError):
@@ -35,20 +35,20 @@ def is_object_text(text: str) -> bool:
 
 
 def split_keys(words: str) -> set[str]:
-    """Return the words of a text."""
+    """The words of a text."""
     return set(words.split())
 
 
 def matches(pattern: str, value: Any) -> bool:
-    """Return whether `value` is a string that matches the whole pattern."""
+    """Whether `value` is a text of that pattern."""
     return isinstance(value, str) and re.fullmatch(pattern, value) is not None
 
 
 def json_type(value: Any) -> str:
-    """Return the JSON type of a value, as error messages name it."""
+    """The JSON type of a value, as error messages call it."""
     kinds = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
     return "null" if value is None else kinds[type(value)]
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
+    raise ValueError(f"{constant} is no JSON")

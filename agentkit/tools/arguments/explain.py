@@ -8,7 +8,7 @@ from ...schemas import JsonSchema
 from .example import build_examples
 from .json_text import Path
 from .repair import format_value, truncate
-from .schema_places import find_schemas, iter_child_schemas, list_properties
+from .schema_places import find_schemas, iter_child_schemas, json_type, list_properties
 from .validation_errors import ArgumentProblem, find_value
 
 MAX_MESSAGE_CHARS = 380
@@ -69,7 +69,8 @@ def explain_wrong_type(given: Any, parameters: JsonSchema, validate: Callable[[A
     names = truncate(", ".join(list_properties(find_schemas(parameters, ()))) or "none", 100)
     example = _format_example(parameters, (), validate)
     received = format_value(given, _MAX_VALUE_CHARS)
-    return f"the arguments must be one JSON object with the parameters {names} (got {received}){example}"
+    kind = {"string": "a text", "array": "a list"}.get(json_type(given), json_type(given))
+    return f"the arguments must be one JSON object with the parameters {names}, not {kind} (got {received}){example}"
 
 
 def _join_lines(lines: Sequence[str], count: int) -> str:

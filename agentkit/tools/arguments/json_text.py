@@ -102,7 +102,12 @@ def parse_lenient(text: str, depth: int = 0) -> ParsedJson:
     except InvalidJson:
         parsed = _parse_with_errors(text)
     if isinstance(parsed.value, str) and depth < _MAX_ENCODINGS:
-        inner = parse_lenient(parsed.value, depth + 1)
+        try:
+            inner = parse_lenient(parsed.value, depth + 1)
+        except InvalidJson:
+            if parsed.value.lstrip()[:1] in ("{", "["):
+                raise
+            return parsed  # a plain text, not JSON in JSON
         return ParsedJson(inner.value, (*parsed.syntax_errors, "double encoding", *inner.syntax_errors))
     value = replace_lone_surrogates(parsed.value)
     if value is not parsed.value:

@@ -11,6 +11,9 @@ from ...schemas import JsonSchema
 from .json_reader import InvalidJson
 from .json_text import Path
 
+STRICT_TYPES = frozenset({"int_type", "float_type", "bool_type"})
+"""pydantic's errors for a text where a strict type stands; other types report that the text cannot be parsed."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArgumentProblem:
@@ -20,11 +23,13 @@ class ArgumentProblem:
         path: Keys and indices that lead to the value; for a missing key, the path ends with that key.
         kind: What is wrong there.
         message: The validator's message; empty for a missing or an unknown key.
+        is_strict: Whether the type there converts no text: `StrictInt`, for example.
     """
 
     path: Path
     kind: Literal["value", "missing", "unknown"]
     message: str = ""
+    is_strict: bool = False
 
 
 def list_problems(error: ValueError, given: Any, parameters: JsonSchema) -> list[ArgumentProblem]:
@@ -59,7 +64,7 @@ def _make_problem(detail: ErrorDetails, given: Any) -> ArgumentProblem:
         return ArgumentProblem((*path, discriminator), "value", message)
     if kind == "union_tag_not_found":
         return ArgumentProblem((*path, discriminator), "missing")
-    return ArgumentProblem(path, "value", message)
+    return ArgumentProblem(path, "value", message, kind in STRICT_TYPES and isinstance(holder, str))
 
 
 def follow_location(location: tuple[int | str, ...], given: Any) -> tuple[Path, Any]:

@@ -21,8 +21,8 @@ def lint(tools: Any) -> list[LintFinding]:
     """Return the problems of tools: tool by tool, then of all together.
 
     A function that cannot be a tool is a finding, never an exception.  Rules: definition, duplicate-name,
-    tool-description, long-description, parameter-description, parameter-name, untyped, enum-in-text, too-large,
-    not-strict, similar-tools, too-many-tools, anthropic-strict.
+    tool-description, long-description, parameter-description, parameter-name, untyped, omitted-type, enum-in-text,
+    too-large, not-strict, similar-tools, too-many-tools, anthropic-strict.
 
     Args:
         tools: A registry, a tool or function, or an iterable of them.

@@ -19,6 +19,10 @@ UNIONS = ("anyOf", "oneOf", "allOf")
 def check_parameters(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
     """Yield the problems of the parameters of `tool` and of what is inside them."""
     root = tool.schema("json")
+    for name, lost in getattr(tool.arguments, "omitted", {}).items():
+        what = "models see the rest of it" if name in root["properties"] else "models do not see it"
+        message = f"the type {lost} has no JSON Schema, so {what}: remove it, or mark the parameter as Injected"
+        yield LintFinding(tool.name, name, "omitted-type", message, "warning")
     for place in iter_places(root):
         for name, inner in place.schema.get("properties", {}).items():
             path = f"{place.path}.{name}".lstrip(".")
