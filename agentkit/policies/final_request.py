@@ -12,9 +12,10 @@ from typing import Any
 from ..core.context import RunContext
 from ..core.errors import LimitExceeded, NoAnswer, RunError, StopReason
 from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, ask, interpret
+from ..core.masking import mask
 from ..core.messages import ToolCall, assistant, text_of, user
 from ..engine.model import AskModel, Reply
-from ..tools.execution.call import BoundCall
+from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.final_answer import make_answer_call
 from ..tools.registry import ToolRegistry
@@ -23,18 +24,25 @@ FINAL_PROMPT = (
     "This is the last request of this run, and no other tool can be used any more. "
     "Call final_answer now with what is known so far."
 )
+MAX_CAUSE_CHARS = 300
+"""Characters of an error that the message of the run's error repeats."""
 NOT_RUN = "Not run: the run is at its end, and only final_answer is left."
 
 
 @dataclass(frozen=True, slots=True)
 class FinalRequest(WarningEvent):
-    """A run cannot continue; the model is asked for its answer in one final request."""
+    """A run cannot continue; the model is asked for its answer in one final request.
+
+    `cause` is the last error of the last turn with calls, as "tool: error"; "" if none of them failed.
+    """
 
     reason: StopReason
+    cause: str = ""
 
     @property
     def notice(self) -> str:
-        return f"the run cannot continue ({self.reason}); asking for the final answer"
+        cause = f"; last error: {self.cause}" if self.cause else ""
+        return f"the run cannot continue ({self.reason}); asking for the final answer{cause}"
 
 
 def request_final_answer(context: RunContext[Any] | None = None) -> Policy:
@@ -46,7 +54,8 @@ def request_final_answer(context: RunContext[Any] | None = None) -> Policy:
         context: What the answer tool gets injected.
 
     Raises:
-        LimitExceeded | NoAnswer: The final request brought no valid answer; `partial` is the model's last text.
+        LimitExceeded | NoAnswer: The final request brought no valid answer; `partial` is the model's last text.  The
+            message ends with the last error of a call, which may be the invalid answer's.
     """
     return lambda flow: interpret(flow, _FinalRequestPolicy(context).handle, (AskModel, CallTools))
 
@@ -58,11 +67,12 @@ class _FinalRequestPolicy:
         self.context = context
         self.ending: LimitExceeded | NoAnswer | None = None
         self.partial = ""
+        self.cause = ""
         self.tools = ToolRegistry()
 
     def handle(self, effect: Effect[Any]) -> Flow[Any]:
-        if isinstance(effect, CallTools) and self.ending is not None:
-            effect = replace(effect, calls=tuple(map(self._allow_answer, effect.calls)))
+        if isinstance(effect, CallTools):
+            return (yield from self._call(effect))
         if not isinstance(effect, AskModel):
             return (yield from ask(effect))
         if self.ending is not None:
@@ -76,17 +86,28 @@ class _FinalRequestPolicy:
             return reply
         return (yield from self._ask_finally(effect, self.ending))
 
+    def _call(self, effect: CallTools) -> Flow[list[ToolResult]]:
+        if self.ending is not None:
+            effect = replace(effect, calls=tuple(map(self._allow_answer, effect.calls)))
+        results: list[ToolResult] = yield from ask(effect)
+        errors = [(result.call.name, str(result.error)) for result in results if result.error is not None]
+        causes = [_shorten(f"{name}: {text}") for name, text in errors if not text.startswith("Not run: ")]
+        if causes or not errors:  # calls that a limit refused keep the error of the turn before them
+            self.cause = causes[-1] if causes else ""
+        return results
+
     def _ask_finally(self, effect: AskModel, ending: LimitExceeded | NoAnswer) -> Flow[Reply]:
         request = effect.request
         if request.tools.answer is None:
             raise self._failed(ending)
-        yield from ask(Emit(FinalRequest(ending.reason)))
+        yield from ask(Emit(FinalRequest(ending.reason, self.cause)))
         self.tools = request.tools.filtered(lambda _: False)
         messages = [*request.messages, user(FINAL_PROMPT)]
         request = replace(request, messages=messages, tools=self.tools, tool_choice=request.tools.answer.name)
         try:
             reply: Reply = yield from ask(replace(effect, request=request))
         except RunError as error:
+            self.cause = _shorten(f"the final request: {error}")
             raise self._failed(ending, error.partial) from error
         text = text_of(reply.message)
         self.partial = text or self.partial
@@ -102,7 +123,11 @@ class _FinalRequestPolicy:
         if answer is None or not text:
             return None
         call = make_answer_call(text, answer)
-        return call if self.tools.bind(call, self.context).problem is None else None
+        problem = self.tools.bind(call, self.context).problem
+        if problem is not None and not self.cause:
+            reason = str(problem) if text.lstrip().startswith("{") else "the reply is a text without the answer"
+            self.cause = _shorten(f"{call.name}: {reason}")
+        return call if problem is None else None
 
     def _allow_answer(self, bound: BoundCall) -> BoundCall:
         """Return a call of the answer tool as it is; any other call fails."""
@@ -112,5 +137,13 @@ class _FinalRequestPolicy:
         return bound.refuse(NOT_RUN)
 
     def _failed(self, ending: LimitExceeded | NoAnswer, text: str = "") -> RunError:
+        if self.cause:
+            ending.args = (f"{ending}. Last error: {self.cause}", *ending.args[1:])
         ending.partial = text or self.partial or ending.partial
         return ending
+
+
+def _shorten(cause: str) -> str:
+    """Return an error as one line; it is masked before it is truncated, because a truncated secret does not match."""
+    line = " ".join(mask(cause).split())
+    return line if len(line) <= MAX_CAUSE_CHARS else f"{line[:MAX_CAUSE_CHARS]} ..."

@@ -1,12 +1,14 @@
 """A run that does not get on is told so, loses the tools in question, and lands."""
 
 import itertools
+import re
 
 import pytest
 from stacked_runs import Endless, call, final, run
 
-from agentkit import LimitExceeded, NoAnswer, ToolError
-from agentkit.core.messages import pending_calls, text_of, user
+from agentkit import LimitExceeded, ModelError, NoAnswer, ToolError
+from agentkit.core.messages import ToolCall, assistant, pending_calls, text_of, user
+from agentkit.policies.final_request import FinalRequest
 from agentkit.policies.loop_detection import COMPARED_TURNS, END_AFTER_TURNS, NOTE_AFTER_TURNS, WITHDRAW_AFTER_TURNS
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import ToolFinished
@@ -52,6 +54,64 @@ ENDLESS = {
     "broken arguments": [{"tool_calls": [{"name": "look", "arguments": "{]"}]}],
     "wrong answers": [call("final_answer", tixt="x")],
 }  # fmt: skip
+
+
+class TestCauses:
+    """The error that ends a run names the failure that led to it."""
+
+    def message(self, world, *replies, tools=(look, fail), **settings):
+        with pytest.raises((LimitExceeded, NoAnswer)) as caught:
+            run(world, Endless(*replies), *tools, **settings)
+        return str(caught.value)
+
+    def test_a_tool_that_always_fails(self, world):
+        assert self.message(world, call("fail")).endswith("Last error: fail: LookupError: out of order")
+
+    def test_arguments_that_are_never_valid(self, world):
+        assert re.search(
+            r"Last error: look: ValidationError: place: input should be", self.message(world, call("look", place=[1]))
+        )
+
+    def test_an_answer_that_is_never_valid(self, world):
+        message = self.message(world, call("final_answer", answer="x"), answer=int, max_steps=2)
+        assert re.match("no final answer after 2 steps.* Last error: final_answer: ValidationError: answer: ", message)
+
+    def test_texts_after_a_failure(self, world):
+        model = Endless("Hm.")
+        history = [user("go"), assistant(calls=[ToolCall("c1", "fail", "{}")])]
+        with pytest.raises(NoAnswer, match="Last error: fail: LookupError: out of order"):
+            run(world, model, fail, history=history, answer=int)
+
+    def test_a_text_that_is_no_valid_answer(self, world):
+        assert self.message(world, "Hm.", answer=int).endswith("final_answer: the reply is a text without the answer")
+        wrong = self.message(world, '{"answer": "x"}', answer=int)
+        assert re.search("Last error: final_answer: ValidationError: answer: ", wrong)
+
+    def test_a_final_request_that_fails(self, world):
+        def down(request):
+            raise ModelError("the server is down", kind="server")
+
+        with pytest.raises(LimitExceeded, match="Last error: the final request: the server is down"):
+            run(world, ScriptedModel(call("look"), down), look, max_steps=1)
+
+    def test_what_a_later_turn_does_well_is_forgotten(self, world):
+        replies = (call("fail"), call("look", place="a"), call("look", place="b"))
+        assert "Last error" not in self.message(world, *replies, max_steps=3, answer=int).partition("final_answer")[0]
+
+    def test_the_event_of_the_final_request_names_it_too(self, world):
+        ran = run(world, Endless(call("fail"), last=DONE), fail)
+        event = next(event for event in ran.events if isinstance(event, FinalRequest))
+        assert event.notice.endswith("asking for the final answer; last error: fail: LookupError: out of order")
+
+    def test_it_is_short_and_masked(self, world):
+        def leak() -> str:
+            """Leaks."""
+            raise LookupError("sk-" + "a1B2" * 12 + "\n" + "long " * 200)
+
+        message = self.message(world, call("leak"), tools=(leak,))
+        assert "a1B2" not in message
+        assert len(message) < 500
+        assert "\n" not in message
 
 
 class TestEndlessModels:

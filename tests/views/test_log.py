@@ -276,7 +276,7 @@ INFO = ExceptionInfo("Busy", "no time")
         (FinalRequest("max_steps"), "WARNING", "(max_steps); asking for the final answer"),
         (ToolsWithdrawn(("find", "search")), "WARNING", "find, search: withdrawn for the rest of the run"),
         (TextCallFound((CALL,)), "WARNING", "written as text, run as a call: send"),
-        (AnswerDoubted("no source"), "WARNING", "in spite of this: no source"),
+        (AnswerDoubted("no source"), "WARNING", "although a check failed: no source"),
         (ToolAbandoned(BoundCall.impossible(CALL, INFO), 2), "WARNING", "send still runs after its timeout; 2 such threads"),
     ],
 )  # fmt: skip
