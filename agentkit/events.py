@@ -1,4 +1,4 @@
-"""Everything that a run reports: each class of event, and `record`, which turns one into JSON data.
+"""Everything that a run reports: each class of event, and `encode_event`, which turns one into JSON data.
 
 A listener is a function of one event: `JsonAgent(..., listeners=[print])`.
 """
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from .tools.execution.turn import ToolAbandoned as ToolAbandoned
     from .tools.execution.turn import ToolFinished as ToolFinished
     from .tools.execution.turn import ToolStarted as ToolStarted
-    from .views.json_lines import Recorder as Recorder
-    from .views.json_lines import record as record
+    from .views.json_lines import EventEncoder as EventEncoder
+    from .views.json_lines import encode_event as encode_event
 
 _HOMES = {
     "core.context": ["Progress"],
@@ -62,6 +62,6 @@ _HOMES = {
     "sessions.journal.policy": ["JournalFailed"],
     "tools.execution.call": ["ToolRetried"],
     "tools.execution.turn": ["ToolAbandoned", "ToolFinished", "ToolStarted"],
-    "views.json_lines": ["Recorder", "record"],
+    "views.json_lines": ["EventEncoder", "encode_event"],
 }
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

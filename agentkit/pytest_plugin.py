@@ -1,13 +1,13 @@
-"""The pytest plugin: tests of agents on real runs, which are recorded once and replayed from then on.
+"""The pytest plugin: tests of agents on real runs, which are recorded once and replayed afterwards.
 
 def test_weather(recorded_run):
     result = recorded_run(agent, "How warm is it in Kolkata?")
     assert "31" in result.answer
 
-`pytest --record-runs` asks the real model and runs the real tools, and writes `recordings/test_file/test_name.jsonl`
-beside the test's file; without it nothing is asked and nothing done, and a run that is no longer the recorded one fails
-with the first difference.  `@pytest.mark.recorded_run("other.jsonl", any_model=True)` names the file, and says how it
-is replayed, see `JsonAgent.replay`.
+`pytest --record-runs` asks the real model, runs the real tools and writes `recordings/test_file/test_name.jsonl` beside
+the test's file.  Without it no model is asked and no tool is run; a run that differs from the recording fails with the
+first difference.  `@pytest.mark.recorded_run("other.jsonl", any_model=True)` sets the file and options of
+`JsonAgent.replay`.
 """
 
 import re
@@ -17,70 +17,69 @@ from typing import Any
 
 import pytest
 
-OPTION = "--record-runs"
+RECORD_OPTION = "--record-runs"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that records."""
-    parser.getgroup("agentkit").addoption(OPTION, action="store_true", help="record the runs of agents anew")
+    parser.getgroup("agentkit").addoption(RECORD_OPTION, action="store_true", help="record the runs of agents again")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
-    text = "recorded_run(path, **how): the file of the test's recorded run, and how it is replayed"
+    text = "recorded_run(path, **options): the file of the test's recorded run, and options of JsonAgent.replay"
     config.addinivalue_line("markers", text)
 
 
 class RecordedRun:
-    """Runs an agent: recording it, or as it was recorded; each call in a test has a file of its own."""
+    """Runs an agent and records the run, or replays the recording; each call in a test has its own file."""
 
-    def __init__(self, path: Path, how: dict[str, Any], *, records: bool) -> None:
+    def __init__(self, path: Path, replay_options: dict[str, Any], *, records: bool) -> None:
         self._path = path
-        self._how = how
+        self._replay_options = replay_options
         self._records = records
         self._calls = 0
 
-    def __call__(self, agent: Any, query: str, **how: Any) -> Any:
-        """The result of the run; `how` is what `agent.run` takes."""
-        path = self._next()
-        return (
-            agent.run(query, record=path, **how)
-            if self._records
-            else agent.replay(self._checked(path, query), **self._how)
-        )
-
-    async def arun(self, agent: Any, query: str, **how: Any) -> Any:
-        """The same, on the running event loop."""
-        path = self._next()
+    def __call__(self, agent: Any, query: str, **options: Any) -> Any:
+        """Return the result of the run; `options` are those of `agent.run` and apply to recording only."""
+        path = self._next_path()
         if self._records:
-            return await agent.arun(query, record=path, **how)
-        return await agent.areplay(self._checked(path, query), **self._how)
+            return agent.run(query, record=path, **options)
+        return agent.replay(self._check_recording(path, query), **self._replay_options)
 
-    def _next(self) -> Path:
+    async def arun(self, agent: Any, query: str, **options: Any) -> Any:
+        """Return the result of the run, on the running event loop."""
+        path = self._next_path()
+        if self._records:
+            return await agent.arun(query, record=path, **options)
+        return await agent.areplay(self._check_recording(path, query), **self._replay_options)
+
+    def _next_path(self) -> Path:
         self._calls += 1
         path = self._path if self._calls == 1 else self._path.with_stem(f"{self._path.stem}-{self._calls}")
         if self._records:
             path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def _checked(self, path: Path, query: str) -> Path:
-        remedy = f"record it: pytest {OPTION}"
+    def _check_recording(self, path: Path, query: str) -> Path:
+        """Return `path`; fail the test if there is no recording of `query`."""
+        remedy = f"record it: pytest {RECORD_OPTION}"
         if not path.exists():
             pytest.fail(f"no run is recorded in {path}; {remedy}", pytrace=False)
         recorded = import_module("agentkit.sessions.recordings").Recording.load(path).begin["query"]
         if recorded != import_module("agentkit.secrets").mask(query.strip()):
-            pytest.fail(f"the run in {path} was asked {recorded!r}, and now {query!r} is; {remedy}", pytrace=False)
+            pytest.fail(f"{path}: the recorded query is {recorded!r}, the test's is {query!r}; {remedy}", pytrace=False)
         return path
 
 
 @pytest.fixture
 def recorded_run(request: pytest.FixtureRequest) -> RecordedRun:
-    """Runs an agent as it was recorded; `pytest --record-runs` records it."""
+    """Run an agent from its recording; `pytest --record-runs` records it."""
     marker = request.node.get_closest_marker("recorded_run")
     folder = request.path.parent / "recordings"
     name = re.sub(r"[^\w.-]+", "_", request.node.name).strip("_")
     path = folder / request.path.stem / f"{name}.jsonl"
     if marker is not None and marker.args:
         path = folder / marker.args[0]
-    how = dict(marker.kwargs) if marker is not None else {}
-    return RecordedRun(path, how, records=bool(request.config.getoption(OPTION)))
+    options = dict(marker.kwargs) if marker is not None else {}
+    return RecordedRun(path, options, records=bool(request.config.getoption(RECORD_OPTION)))

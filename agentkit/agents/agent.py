@@ -27,7 +27,7 @@ from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from ..tools.settings import RepairMode
 from ..views.html import agent_view
-from ..views.log import log, show_messages
+from ..views.log import log_event, show_messages
 from .agent_tool import make_agent_tool
 from .backends import Backends, check_option_names, list_models, preload, resolve_model
 from .batch import Outcome, Queries, collect_outcomes, iterate_outcomes, read_in_thread
@@ -116,7 +116,7 @@ class JsonAgent(Generic[T]):
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
         self.tools.check_injected(RunContext(deps))
         self.model, self.deps, self.journal = model, deps, resolve_journal(journal, journal_errors)
-        self.session, self._fallbacks, self.listeners = Session(), list_models(fallback_models), (log, *listeners)
+        self.session, self._fallbacks, self.listeners = Session(), list_models(fallback_models), (log_event, *listeners)
         self._settings = Settings(
             max_steps=max_steps, limits=limits, retries=retries, request_timeout=request_timeout,
             tool_timeout=tool_timeout, sequential=sequential, max_concurrency=max_concurrency,

@@ -11,7 +11,8 @@ from ..core.errors import DefinitionError
 from ..core.masking import MaskedDict
 from ..core.notebook import find_kernel
 from ..engine.model import Model
-from ..models.litellm.model import LiteLLMModel, begin_import
+from ..models.litellm.importing import begin_import
+from ..models.litellm.model import LiteLLMModel
 from ..models.offline import OfflineModel
 
 MODEL_VARIABLE = "AGENTKIT_MODEL"

@@ -11,7 +11,7 @@ from ..core.flow import Emit, Event, Flow, Listener, Policy, adrive, apply_polic
 from ..engine.loop import Answer
 from ..engine.model import Model
 from ..engine.result import Result, RunFinished, RunStarted
-from ..views.notebook import watched
+from ..views.notebook import show_in_cell
 from .handoffs import run_handoffs
 from .options import RunRequest
 from .persistence import Persistable, persist
@@ -54,7 +54,7 @@ async def astream_run(agent: Runnable, request: RunRequest) -> AsyncGenerator[Ev
 def finish_run(agent: Runnable, request: RunRequest) -> Result[Any]:
     """Run an agent, blocking, and return its result."""
     last: Event | None = None
-    with watched() as show:
+    with show_in_cell() as show:
         for event in stream_run(agent, request):
             show(last := event)
     return _result_of(last)
@@ -63,7 +63,7 @@ def finish_run(agent: Runnable, request: RunRequest) -> Result[Any]:
 async def afinish_run(agent: Runnable, request: RunRequest) -> Result[Any]:
     """Run an agent on the running event loop and return its result."""
     last: Event | None = None
-    with watched() as show:
+    with show_in_cell() as show:
         async with aclosing(astream_run(agent, request)) as happening:
             async for event in happening:
                 show(last := event)

@@ -1,7 +1,7 @@
-"""The terminal: `agentkit run "question"`, conversations, many questions, and what there is to know of tools.
+"""The command line: single questions, conversations, many questions, and information about tools.
 
-Everything is taken from `agentkit` by name when a command needs it, so that `--help` loads no pydantic.  What stands in
-the table `[tool.agentkit]` of the nearest pyproject.toml is the default of every command's options.
+Commands import from `agentkit` lazily, so that `--help` does not load pydantic.  The table `[tool.agentkit]` of the
+nearest pyproject.toml holds defaults for the options of all commands.
 """
 
 import errno
@@ -12,22 +12,25 @@ import click
 
 import agentkit
 
-from .chat import chat
-from .defaults import defaults
-from .journals import resume, runs
-from .many import map_
-from .models import models
-from .output import FAILED, INTERRUPTED, complain
-from .replay import replay
-from .run import run
-from .show import show
-from .tools import lint, lock, schema, tools
+from .chat import chat_command
+from .defaults import read_defaults
+from .journals import resume_command, runs_command
+from .many import map_command
+from .models import models_command
+from .output import FAILED, INTERRUPTED, print_error
+from .replay import replay_command
+from .run import run_command
+from .show import show_command
+from .tools import lint_command, lock_command, schema_command, tools_command
 
-COMMANDS = (run, chat, map_, show, runs, resume, replay, models, tools, schema, lint, lock)
+COMMANDS = (
+    run_command, chat_command, map_command, show_command, runs_command, resume_command, replay_command,
+    models_command, tools_command, schema_command, lint_command, lock_command,
+)  # fmt: skip
 
 
 class Commands(click.Group):
-    """A group whose commands fail in one line."""
+    """A group whose commands print one line when they fail."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -35,9 +38,9 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
         except (agentkit.AgentkitError, OSError) as error:
-            if getattr(error, "errno", None) == errno.EPIPE:  # whoever read the output has gone
+            if getattr(error, "errno", None) == errno.EPIPE:  # the reader of the output closed the pipe
                 raise
-            complain(error)
+            print_error(error)
             sys.exit(FAILED)
 
 
@@ -56,7 +59,7 @@ def main(context: click.Context) -> None:
       zsh   eval "$(_AGENTKIT_COMPLETE=zsh_source agentkit)"
       fish  _AGENTKIT_COMPLETE=fish_source agentkit | source
     """
-    context.default_map = defaults(COMMANDS)
+    context.default_map = read_defaults(COMMANDS)
 
 
 for command in COMMANDS:

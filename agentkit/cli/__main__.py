@@ -1,4 +1,4 @@
-"""`python -m agentkit.cli`, where the script is not on the path."""
+"""`python -m agentkit.cli`, where the script `agentkit` is not on the path."""
 
 from . import main
 

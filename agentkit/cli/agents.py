@@ -1,4 +1,4 @@
-"""The agent that a command line describes, and the conversation that it goes on with."""
+"""The agent and the session that the options of a command line describe."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -14,13 +14,13 @@ import agentkit
 
 from ..core.ask_person import Person
 from .providers import EXAMPLES
-from .targets import TOOLS, registry_of
+from .targets import TOOLS, load_registry
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _models(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in EXAMPLES if name.startswith(begun)]
+def _complete_models(_context: click.Context, _parameter: click.Parameter, start: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in EXAMPLES if name.startswith(start)]
 
 
 _OPTIONS = (
@@ -29,15 +29,15 @@ _OPTIONS = (
         "--model",
         envvar="AGENTKIT_MODEL",
         show_envvar=True,
-        shell_complete=_models,
-        help='The model, as litellm names it ("openai/gpt-4o-mini"), or "offline".',
+        shell_complete=_complete_models,
+        help='The model, by its name in litellm ("openai/gpt-4o-mini"), or "offline".',
     ),
     click.option(
         "--description",
         envvar="AGENTKIT_DESCRIPTION",
         show_envvar=True,
         default="",
-        help="Who the agent is and what it is for.",
+        help="The agent's role and purpose.",
     ),
     click.option(
         "--max-steps",
@@ -46,31 +46,31 @@ _OPTIONS = (
         default=50,
         show_default=True,
         type=click.IntRange(1),
-        help="Requests a run may make.",
+        help="Requests that a run may make.",
     ),
     click.option(
         "--journal",
         envvar="AGENTKIT_JOURNAL",
         show_envvar=True,
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Keep every run in this file, for agentkit resume.",
+        help="Store every run in this file, for agentkit resume.",
     ),
 )
 SESSION = click.option(
     "--session",
     "file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="A file to go on from, if it is there, and to keep the conversation in.",
+    help="Continue the conversation in this file, if it exists, and store it there.",
 )
 
 
 def agent_options(command: Command) -> Command:
-    """Give a command the options that describe an agent; it passes them on to `agent_of`."""
+    """Add the options that describe an agent to a command, which passes them to `build_agent`."""
     return reduce(lambda wrapped, option: option(wrapped), reversed(_OPTIONS), command)
 
 
-def as_given() -> str:
-    """The options of the command line that say which agent it is, to be written again; begins with a space."""
+def options_as_given() -> str:
+    """Return the options of this command line that describe the agent, quoted for a shell, with a leading space."""
     context, words = click.get_current_context(), []
     for option in context.command.params:
         if option.name in ("targets", "model", "description") and _is_on_command_line(context, option.name):
@@ -80,31 +80,37 @@ def as_given() -> str:
     return f" {shlex.join(words)}" if words else ""
 
 
-def resuming(session: "agentkit.Session") -> str:
-    """The command that goes on with the run that was stopped in a kept conversation; "" if there is none."""
+def command_to_resume(session: "agentkit.Session") -> str:
+    """Return the command that continues the stopped run of a journaled conversation; "" if there is no such run."""
     kept = session.journaled
-    return f"agentkit resume {kept.run} --journal {kept.journal.path}{as_given()}" if kept and kept.run else ""
+    return f"agentkit resume {kept.run} --journal {kept.journal.path}{options_as_given()}" if kept and kept.run else ""
 
 
 def _is_on_command_line(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-def agent_of(
+def build_agent(
     *, targets: Sequence[str], read: Callable[[str], str] | None = None, **settings: Any
 ) -> "agentkit.JsonAgent[str]":
-    """The agent with the tools of `targets`, which asks by `read` about dangerous calls.
+    """Build the agent of a command.
 
-    Raises `click.UsageError` for what cannot be.
+    Args:
+        targets: Where its tools are, see `load_registry`.
+        read: Asks the person about dangerous calls; None pauses the run instead.
+        settings: Keywords of `JsonAgent`.
+
+    Raises:
+        click.UsageError: The tools or the settings are invalid.
     """
     try:
-        return agentkit.JsonAgent(registry_of(targets), approve=Person(read) if read else None, **settings)
+        return agentkit.JsonAgent(load_registry(targets), approve=Person(read) if read else None, **settings)
     except agentkit.DefinitionError as error:
         raise click.UsageError(str(error)) from error
 
 
-def session_of(file: Path | None) -> "agentkit.Session":
-    """The conversation in `file`, or a new one; `click.UsageError` if something else is in the file."""
+def load_session(file: Path | None) -> "agentkit.Session":
+    """Return the session in `file`, or a new one; raise `click.UsageError` if the file holds something else."""
     if file is None or not file.exists():
         return agentkit.Session()
     try:

@@ -10,61 +10,61 @@ import click
 
 import agentkit
 
-from .agents import SESSION, agent_of, agent_options, resuming, session_of
-from .output import answer, complain, conversation, remark
-from .providers import missing, needs
-from .reading import END, line, remember_lines
-from .views import followed, view
+from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session
+from .output import print_answer, print_conversation, print_error, print_note
+from .providers import missing_variables, setup_hint
+from .reading import TEXT_DELIMITER, read_line, set_up_readline
+from .views import follow, make_view
 
-HELP = f"""\
-/tools         the tools there are
-/model [NAME]  which model answers; another one from now on
-/history       what was said so far
-/undo          take the last question back
-/save [FILE]   keep the conversation
-/load FILE     go on with a kept one
-/clear         begin anew
+HELP_TEXT = f"""\
+/tools         list the tools
+/model [NAME]  print the model, or switch to another one
+/history       print the conversation
+/undo          remove the last question
+/save [FILE]   save the conversation
+/load FILE     continue a saved conversation
+/clear         start a new conversation
 /quit          leave (also Ctrl-D)
-A line that ends in \\ goes on in the next.
-{END} begins and ends a text of many lines.
+A line that ends in \\ continues in the next line.
+{TEXT_DELIMITER} begins and ends a text of several lines.
 Ctrl-C stops an answer, not the chat."""
 
 
-@click.command(short_help="Talk with an agent.")
+@click.command("chat", short_help="Talk with an agent.")
 @agent_options
 @SESSION
-def chat(file: Path | None, **settings: Any) -> None:
-    """Talk with an agent; /help tells what else can be done.
+def chat_command(file: Path | None, **settings: Any) -> None:
+    """Talk with an agent; /help lists the commands.
 
-    Lines that are piped in are questions, too.  Exit codes: 0, and 2 for wrong usage.
+    Lines on standard input are questions, too.  Exit codes: 0, and 2 for wrong usage.
     """
     talk = Chat(file, **settings)
-    remember_lines(talk.commands)
+    set_up_readline(talk.commands)
     if sys.stdin.isatty():
-        remark("Ask away; /help for help.")
-    while (said := line()) is not None:
+        print_note("Ask away; /help for help.")
+    while (text := read_line()) is not None:
         try:
-            talk.take(said)
-        except Leave:
+            talk.handle(text)
+        except LeaveChat:
             break
         except Exception as error:
-            complain(error)
+            print_error(error)
         except KeyboardInterrupt:
-            command = resuming(talk.agent.session)
-            remark(f"\nstopped; what was done by then is kept{f': {command} goes on' if command else ''}")
+            command = command_to_resume(talk.agent.session)
+            print_note(f"\nstopped; finished steps are kept{f'. Continue with: {command}' if command else ''}")
 
 
-class Leave(Exception):
-    """The person wants to go."""
+class LeaveChat(Exception):
+    """The person ends the chat."""
 
 
 class Chat:
-    """A conversation with an agent, kept in `file` after every answer if one is given."""
+    """A conversation with an agent, saved to `file` after every answer if a file is given."""
 
     def __init__(self, file: Path | None = None, *, model: str | None = None, **settings: Any) -> None:
-        self._view = view()
-        self.agent = agent_of(**settings, read=self._view.read)
-        self.agent.session = session_of(file)
+        self._view = make_view()
+        self.agent = build_agent(**settings, read=self._view.read)
+        self.agent.session = load_session(file)
         self.model = model
         self.file = file
         self.commands: dict[str, Callable[[str], None]] = {
@@ -72,31 +72,31 @@ class Chat:
             for name in ("tools", "history", "model", "undo", "save", "load", "clear", "help", "quit")
         }
 
-    def take(self, said: str) -> None:
-        """Do what was said: a command, or a question."""
-        said = said.strip()
-        name, _, rest = said.partition(" ")
+    def handle(self, text: str) -> None:
+        """Run a command, or answer a question."""
+        text = text.strip()
+        name, _, rest = text.partition(" ")
         if command := self.commands.get(name):
             command(rest.strip())
-        elif name.startswith("/") and "/" not in name[1:] and "\n" not in said:  # a path may begin a question
-            remark(f"there is no command {name}; /help lists them")
-        elif said:
-            self._ask(said)
+        elif name.startswith("/") and "/" not in name[1:] and "\n" not in text:  # a path may begin a question
+            print_note(f"there is no command {name}; /help lists them")
+        elif text:
+            self._ask(text)
 
     def _ask(self, question: str) -> None:
         try:
             with self._view:
-                result = followed(self.agent.stream(question, model=self.model), self._view)
+                result = follow(self.agent.stream(question, model=self.model), self._view)
         finally:
-            self._keep()
-        answer(result.text)
+            self._save_if_named()
+        print_answer(result.text)
 
-    def _keep(self) -> None:
+    def _save_if_named(self) -> None:
         if self.file is not None:
             self.agent.session.save(self.file)
 
     def _help(self, _: str) -> None:
-        click.echo(HELP)
+        click.echo(HELP_TEXT)
 
     def _tools(self, _: str) -> None:
         for tool in self.agent.tools.values():
@@ -104,45 +104,45 @@ class Chat:
                 click.echo(f"{tool.name}: {tool.description.splitlines()[0]}")
 
     def _history(self, _: str) -> None:
-        conversation(self.agent.history)
+        print_conversation(self.agent.history)
 
     def _model(self, name: str) -> None:
         self.model = name or self.model
         backend, note = self.agent.choose_backend(self.model)
-        notes = [note, needs(missing(backend.name.partition("/")[0]))]
-        click.echo(f"model: {backend.name}{''.join(f' ({told})' for told in notes if told)}")
+        notes = [note, setup_hint(missing_variables(backend.name.partition("/")[0]))]
+        click.echo(f"model: {backend.name}{''.join(f' ({text})' for text in notes if text)}")
 
     def _undo(self, _: str) -> None:
-        question = take_back(self.agent.session)
-        self._keep()
-        click.echo("there is nothing to take back" if question is None else f"taken back: {question}")
+        question = undo_last_question(self.agent.session)
+        self._save_if_named()
+        click.echo("there is no question to remove" if question is None else f"removed: {question}")
 
     def _save(self, name: str) -> None:
         file = Path(name).expanduser() if name else self.file
         if file is None:
-            remark("where to? /save FILE")
+            print_note("name a file: /save FILE")
             return
         self.agent.session.save(file)
         click.echo(f"saved: {file}")
 
     def _load(self, name: str) -> None:
         if not name:
-            remark("what from? /load FILE")
+            print_note("name a file: /load FILE")
             return
         self.agent.session = agentkit.Session.load(Path(name).expanduser())
-        click.echo(f"{len(self.agent.session.messages)} messages")
+        click.echo(f"loaded: {len(self.agent.session.messages)} messages")
 
     def _clear(self, _: str) -> None:
         self.agent.clear_history()
-        self._keep()
-        click.echo("forgotten")
+        self._save_if_named()
+        click.echo("cleared")
 
     def _quit(self, _: str) -> None:
-        raise Leave
+        raise LeaveChat
 
 
-def take_back(session: "agentkit.Session") -> str | None:
-    """Take the last question, and all that followed it, out of a conversation; returns it, None if there is none."""
+def undo_last_question(session: "agentkit.Session") -> str | None:
+    """Remove the last question and all messages after it; return the question, or None without one."""
     loop, messages = import_module("agentkit.engine.loop"), import_module("agentkit.core.messages")
     for place in reversed(range(len(session.messages))):
         message = session.messages[place]

@@ -1,4 +1,4 @@
-"""The options' defaults: the table `[tool.agentkit]` of the nearest pyproject.toml."""
+"""Defaults of options: the table `[tool.agentkit]` of the nearest pyproject.toml."""
 
 import re
 import sys
@@ -10,9 +10,13 @@ from typing import Any
 import click
 
 
-def defaults(commands: Iterable[click.Command]) -> dict[str, dict[str, Any]]:
-    """For each command the defaults of its options, as the table says; `click.UsageError` for a name that none has."""
-    table, file = _table()
+def read_defaults(commands: Iterable[click.Command]) -> dict[str, dict[str, Any]]:
+    """Return the defaults for the options of each command.
+
+    Raises:
+        click.UsageError: The file cannot be read, or a name is no option of any command.
+    """
+    table, file = _read_table()
     known: dict[str, dict[str, str]] = {str(command.name): _options(command) for command in commands}
     for key in table:
         if not any(key in options for options in known.values()):
@@ -23,12 +27,12 @@ def defaults(commands: Iterable[click.Command]) -> dict[str, dict[str, Any]]:
 
 
 def _options(command: click.Command) -> dict[str, str]:
-    """What the table calls the options of a command, and what click calls them."""
+    """Return the names of a command's options: in the table > in click."""
     options = (parameter for parameter in command.params if isinstance(parameter, click.Option))
     return {max(option.opts, key=len).lstrip("-").replace("-", "_"): str(option.name) for option in options}
 
 
-def _table() -> tuple[dict[str, Any], Path | None]:
+def _read_table() -> tuple[dict[str, Any], Path | None]:
     here = Path.cwd()
     file = next((path for folder in (here, *here.parents) if (path := folder / "pyproject.toml").is_file()), None)
     if file is None:
@@ -39,12 +43,12 @@ def _table() -> tuple[dict[str, Any], Path | None]:
         raise click.UsageError(f"{file}: cannot be read: {error}") from error
     table = {key.replace("-", "_"): value for key, value in content.get("tool", {}).get("agentkit", {}).items()}
     if "tools" in table:
-        table["tools"] = _found_from(file.parent, table["tools"])
+        table["tools"] = _resolve_targets(file.parent, table["tools"])
     return table, file
 
 
-def _found_from(folder: Path, targets: str | list[str]) -> list[str]:
-    """The targets of a table as they are found from anywhere: files by their whole path, modules by the folder."""
+def _resolve_targets(folder: Path, targets: str | list[str]) -> list[str]:
+    """Make the targets of a table independent of the current folder: absolute paths, and `folder` on `sys.path`."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
     targets = targets.split() if isinstance(targets, str) else targets

@@ -1,4 +1,4 @@
-"""`agentkit runs`: what a journal holds; `agentkit resume`: go on with a run that was stopped."""
+"""`agentkit runs`: the runs of a journal; `agentkit resume`: continue a stopped run."""
 
 from importlib import import_module
 from pathlib import Path
@@ -10,88 +10,88 @@ import agentkit
 
 from ..core.ask_person import escape_unprintable
 from ..core.masking import mask
-from .agents import agent_of, agent_options
-from .output import answer, json_text, remark
-from .views import followed, view
+from .agents import agent_options, build_agent
+from .output import dump_json, print_answer, print_note
+from .views import follow, make_view
 
-DEFAULT = Path("runs.db")
-FIELDS = ("id", "state", "query", "model", "steps", "last", "error", "origin", "begun", "seen")
+DEFAULT_JOURNAL = Path("runs.db")
+LISTED_FIELDS = ("id", "state", "query", "model", "steps", "last", "error", "origin", "begun", "seen")
 
 
-@click.command(short_help="Go on with a run that was stopped.")
+@click.command("resume", short_help="Continue a stopped run.")
 @click.argument("run_id", required=False)
 @agent_options
-@click.option("--go-on", is_flag=True, help="Go on although the tools or the instruction have changed since.")
+@click.option("--go-on", is_flag=True, help="Continue although the tools or the instruction have changed.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show the run on standard error.")
-def resume(run_id: str | None, go_on: bool, quiet: bool, journal: Path | None, **settings: Any) -> None:
-    """Go on with the run RUN_ID of the journal (by default runs.db); without RUN_ID, list those that can go on.
+def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path | None, **settings: Any) -> None:
+    """Continue the run RUN_ID of the journal (default: runs.db); without RUN_ID, list the runs that can continue.
 
-    Name the tools and the description that the run began with.  What it has done is not done again; about a call that
-    was under way, and of which nobody knows whether it took effect, you are asked.
+    Pass the tools and the description that the run started with.  Finished steps are not repeated.  You are asked about
+    calls that were running when the run stopped, because their effect is unknown.
 
     Exit codes: those of `agentkit run`.
     """
-    journal = journal or DEFAULT
+    journal = journal or DEFAULT_JOURNAL
     if run_id is None:
-        _list(import_module("agentkit.journal").runs(journal, unfinished=True), "no run waits to go on")
+        _print_runs(import_module("agentkit.journal").runs(journal, unfinished=True), "no run is waiting to continue")
         return
     changed: Any = "go on" if go_on else "refuse"
     session = agentkit.Session.resumed(run_id, journal, on_uncertain="ask", changed=changed)
-    shown = view(quiet=quiet)
-    agent = agent_of(**settings, journal=journal, read=shown.read)
-    with shown:
-        result = followed(agent.stream(session=session), shown)
-    answer(result.text)
+    view = make_view(quiet=quiet)
+    agent = build_agent(**settings, journal=journal, read=view.read)
+    with view:
+        result = follow(agent.stream(session=session), view)
+    print_answer(result.text)
 
 
-@click.command(short_help="List, show and remove kept runs.")
+@click.command("runs", short_help="List, show and remove stored runs.")
 @click.argument("run_id", required=False)
 @click.option(
     "--journal",
     type=click.Path(dir_okay=False, path_type=Path),
-    default=DEFAULT,
+    default=DEFAULT_JOURNAL,
     show_default=True,
     help="The journal.",
 )
 @click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), help="Write the run as a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list, or the run, as JSON.")
 @click.option("--delete", is_flag=True, help="Remove the run.")
-@click.option("--prune", type=float, metavar="DAYS", help="Remove all runs that have done nothing for so many days.")
-def runs(
+@click.option("--prune", type=float, metavar="DAYS", help="Remove all runs without activity for this number of days.")
+def runs_command(
     run_id: str | None, journal: Path, page: Path | None, as_json: bool, delete: bool, prune: float | None
 ) -> None:
     """List the runs of a journal, the newest first; or show the run RUN_ID."""
-    kept = import_module("agentkit.journal")
+    store = import_module("agentkit.journal")
     if prune is not None:
-        click.echo(f"{kept.prune(prune, store=journal)} runs are removed")
+        click.echo(f"{store.prune(prune, store=journal)} runs removed")
     elif run_id is None:
-        listed = kept.runs(journal)
+        listed = store.runs(journal)
         if as_json:
-            click.echo(json_text([{name: getattr(run, name) for name in FIELDS} for run in listed], indent=2))
+            click.echo(dump_json([{name: getattr(run, name) for name in LISTED_FIELDS} for run in listed], indent=2))
         else:
-            _list(listed, "the journal holds no run")
+            _print_runs(listed, "the journal is empty")
     elif delete:
-        kept.delete(run_id, store=journal)
+        store.delete(run_id, store=journal)
     else:
-        shown = kept.show(run_id, store=journal)
+        run = store.show(run_id, store=journal)
         if page is not None:
-            shown.to_html(page)
+            run.to_html(page)
         elif as_json:
-            click.echo(json_text(shown.as_dict(), indent=2))
+            click.echo(dump_json(run.as_dict(), indent=2))
         else:
-            answer(str(shown))
+            print_answer(str(run))
 
 
-def _list(listed: list[Any], nothing: str) -> None:
+def _print_runs(listed: list[Any], if_empty: str) -> None:
     for run in listed:
         query = escape_unprintable(" ".join(mask(run.query).split()), 60)
-        what = run.error or run.last
-        click.echo(f"{run.id}  {run.state:<11}  {_age(run.age):>4}  {query}\n    {escape_unprintable(mask(what), 100)}")
+        last = escape_unprintable(mask(run.error or run.last), 100)
+        click.echo(f"{run.id}  {run.state:<11}  {_format_age(run.age):>4}  {query}\n    {last}")
     if not listed:
-        remark(nothing)
+        print_note(if_empty)
 
 
-def _age(seconds: float) -> str:
+def _format_age(seconds: float) -> str:
     for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= length:
             return f"{seconds / length:.0f}{unit}"

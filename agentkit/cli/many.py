@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from contextlib import closing, nullcontext
+from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
@@ -12,42 +13,40 @@ import click
 
 import agentkit
 
-from ..core.masking import mask_data
-from .agents import agent_of, agent_options
-from .output import INTERRUPTED, remark, told
+from ..core.masking import mask, mask_data
+from .agents import agent_options, build_agent
+from .output import INTERRUPTED, describe_error, print_note
 
 
 @click.command("map", short_help="Answer a file of questions.")
 @click.argument("queries", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @agent_options
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Where the answers go; else they are printed."
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file for the answers; default: standard output.",
 )
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1), help="Queries at a time.")
 @click.option("--retry-failed", is_flag=True, help="Ask the queries again that failed before.")
-def map_(queries: Path, out: Path | None, concurrency: int, retry_failed: bool, **settings: Any) -> None:
+def map_command(queries: Path, out: Path | None, concurrency: int, retry_failed: bool, **settings: Any) -> None:
     """Answer each line of QUERIES (- for standard input), one JSON object a line: query, answer or error, usage.
 
-    Queries that OUT has an answer for are skipped, so whatever was stopped can go on.  The lines come as the answers
-    do; a query that stands there twice is asked once.
+    Queries that have an answer in OUT are skipped, so a stopped command can continue.  The lines are in the order of
+    the answers; a repeated query is asked once.
 
     Exit codes: 0 all answered, 1 a query failed, 2 wrong usage, 130 interrupted.
     """
-    lines = dict.fromkeys(filter(None, map(str.strip, _text(queries).splitlines())))
-    known = _answered(out, retry_failed) if out is not None and out.exists() else set()
-    wanted = [line for line in lines if line not in known]
+    lines = dict.fromkeys(filter(None, map(str.strip, _read_text(queries).splitlines())))
+    answered = _answered_queries(out, retry_failed) if out is not None and out.exists() else set()
+    wanted = [line for line in lines if _key(line) not in answered]
     if skipped := len(lines) - len(wanted):
-        remark(f"{skipped} of {len(lines)} queries are answered already")
-    agent = agent_of(**settings)
+        print_note(f"{skipped} of {len(lines)} queries are answered already")
+    agent = build_agent(**settings)
     is_watched = out is not None or not sys.stdout.isatty()  # else the bar would stand among the answers
     bar = import_module("agentkit.views.progress_bar").ProgressBar(len(wanted), None if is_watched else False)
-    failed, done, usage, began = 0, 0, agentkit.Usage(), time.monotonic()
+    failed, done, usage, started = 0, 0, agentkit.Usage(), time.monotonic()
     try:
-        with (
-            _opened(out) as file,
-            bar,
-            closing(agent.imap(wanted, concurrency=concurrency)) as arriving,
-        ):
+        with _open(out) as file, bar, closing(agent.imap(wanted, concurrency=concurrency)) as arriving:
             for place, outcome in arriving:
                 failed += isinstance(outcome, Exception)
                 done += 1
@@ -55,42 +54,43 @@ def map_(queries: Path, out: Path | None, concurrency: int, retry_failed: bool, 
                 _write(file, wanted[place], outcome)
                 bar.advance(failed=isinstance(outcome, Exception))
     except KeyboardInterrupt:
-        _total(usage, began)
-        remark(f"agentkit: interrupted; {done} of {len(wanted)} are done, and the same command goes on with the rest")
+        _print_total(usage, started)
+        print_note(f"agentkit: interrupted; {done} of {len(wanted)} are done. Repeat the command to continue.")
         sys.exit(INTERRUPTED)
-    _total(usage, began)
+    _print_total(usage, started)
     if failed:
-        remark(f"agentkit: {failed} of {len(wanted)} queries failed; --retry-failed asks them again")
+        print_note(f"agentkit: {failed} of {len(wanted)} queries failed; --retry-failed asks them again")
     sys.exit(failed > 0)
 
 
-def _total(usage: "agentkit.Usage", began: float) -> None:
-    """Say what the answers took, if there were any."""
+def _print_total(usage: "agentkit.Usage", started: float) -> None:
+    """Print the usage of all answers, if there was a request."""
     if usage.requests:
-        told = import_module("agentkit.views.lines").figures(usage, time.monotonic() - began)
-        remark(f"{'total':<9}{told}")
+        text = import_module("agentkit.views.lines").format_usage(usage, time.monotonic() - started)
+        print_note(f"{'total':<9}{text}")
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"{path}: cannot be read: {error}") from error
 
 
-def _opened(out: Path | None) -> Any:
+def _open(out: Path | None) -> Any:
     try:
         return nullcontext(sys.stdout) if out is None else out.open("a", encoding="utf-8")
     except OSError as error:
         raise click.UsageError(f"{out}: cannot be written: {error.strerror}") from error
 
 
-def _answered(out: Path, retry_failed: bool) -> set[str]:
-    """The queries that `out` tells of; a last line that was cut short is cut off."""
-    return {entry["query"] for entry in _entries(out) if "answer" in entry or not retry_failed}
+def _answered_queries(out: Path, retry_failed: bool) -> set[str]:
+    """Return the keys of the queries in `out`, the failed ones too unless `retry_failed`."""
+    return {entry.get("key", entry["query"]) for entry in _read_entries(out) if "answer" in entry or not retry_failed}
 
 
-def _entries(out: Path) -> list[dict[str, Any]]:
+def _read_entries(out: Path) -> list[dict[str, Any]]:
+    """Return the objects in `out`, and remove an incomplete last line from the file."""
     data = out.read_bytes()
     whole = data[: data.rfind(b"\n") + 1]
     entries = []
@@ -109,10 +109,16 @@ def _entries(out: Path) -> list[dict[str, Any]]:
     return entries
 
 
+def _key(query: str) -> str:
+    """Return what identifies a query in the file: its text, or a hash of a text that holds a secret."""
+    return query if mask(query) == query else blake2b(query.encode(errors="replace"), digest_size=16).hexdigest()
+
+
 def _write(file: TextIO, query: str, outcome: "agentkit.Result[str] | Exception") -> None:
     if isinstance(outcome, Exception):
-        entry: dict[str, Any] = {"error": f"{type(outcome).__name__}: {told(outcome)}"}
+        entry: dict[str, Any] = {"error": f"{type(outcome).__name__}: {describe_error(outcome)}"}
     else:
         entry = {"answer": outcome.answer, "stopped": outcome.stopped, "usage": outcome.usage.as_dict()}
-    file.write(json.dumps({"query": query, **mask_data(entry)}, ensure_ascii=False) + "\n")  # the query is looked up
+    named = {"query": mask(query)} if (key := _key(query)) == query else {"query": mask(query), "key": key}
+    file.write(json.dumps({**named, **mask_data(entry)}, ensure_ascii=False) + "\n")
     file.flush()

@@ -1,4 +1,4 @@
-"""`agentkit models`: what can be asked from here; nobody is asked."""
+"""`agentkit models`: the providers and their configuration; nothing is sent."""
 
 import json
 import os
@@ -8,35 +8,36 @@ from typing import Any
 
 import click
 
-from .providers import PROVIDERS, missing, needs
+from .providers import PROVIDERS, missing_variables, setup_hint
 
 STATES = {
     "offline": "ready: it matches words, it does not understand them",
-    "ollama_chat": "a server at home: OLLAMA_API_BASE, else port 11434 here",
+    "ollama_chat": "a local server: OLLAMA_API_BASE, else port 11434 on this machine",
 }
 
 
-@click.command(short_help="List models: ready, or which key misses.")
+@click.command("models", short_help="List models, and missing keys.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
-def models(as_json: bool) -> None:
-    """List the providers: which are configured here, which variable misses; nothing is sent.
+def models_command(as_json: bool) -> None:
+    """List the providers: which are configured, and which variables are missing; nothing is sent.
 
-    Any other model that litellm knows works the same: https://docs.litellm.ai/docs/providers
+    Every other model of litellm works as well: https://docs.litellm.ai/docs/providers
     """
-    chosen = os.environ.get("AGENTKIT_MODEL") or "offline"
+    default = os.environ.get("AGENTKIT_MODEL") or "offline"
     entries: list[dict[str, Any]] = [{"provider": "offline", "missing": [], "model": "offline"}]
-    entries += [{"provider": name, "missing": missing(name), "model": PROVIDERS[name][1]} for name in PROVIDERS]
+    for name, (_, example) in PROVIDERS.items():
+        entries.append({"provider": name, "missing": missing_variables(name), "model": example})
     if as_json:
-        click.echo(json.dumps({"default": chosen, "providers": entries}, indent=2))
+        click.echo(json.dumps({"default": default, "providers": entries}, indent=2))
         return
     origin = "AGENTKIT_MODEL" if os.environ.get("AGENTKIT_MODEL") else "AGENTKIT_MODEL is not set"
-    absent = missing(chosen.partition("/")[0])
-    click.echo(f"default: {chosen} ({origin}) {needs(absent)}".rstrip() + "\n")
+    hint = setup_hint(missing_variables(default.partition("/")[0]))
+    click.echo(f"default: {default} ({origin}) {hint}".rstrip() + "\n")
     width = max(len(entry["model"]) for entry in entries) + 2
     for entry in entries:
-        rows = textwrap.wrap(_state(entry), max(20, shutil.get_terminal_size().columns - width))
+        rows = textwrap.wrap(_describe_state(entry), max(20, shutil.get_terminal_size().columns - width))
         click.echo(f"{entry['model']:<{width}}" + f"\n{'':<{width}}".join(rows))
 
 
-def _state(entry: dict[str, Any]) -> str:
-    return needs(entry["missing"]) or STATES.get(entry["provider"], "ready")
+def _describe_state(entry: dict[str, Any]) -> str:
+    return setup_hint(entry["missing"]) or STATES.get(entry["provider"], "ready")

@@ -1,4 +1,4 @@
-"""What the commands say: answers to standard output, everything else to standard error; and their exit codes."""
+"""The output of all commands: answers on standard output, everything else on standard error; and the exit codes."""
 
 import json
 import sys
@@ -14,54 +14,54 @@ from ..core.ask_person import escape_unprintable
 from ..core.masking import mask, mask_data
 
 FAILED, PAUSED, INTERRUPTED = 1, 3, 130
-"""The exit codes besides 0, and besides 2, which click has for wrong usage."""
+"""The exit codes besides 0 and 2, which is click's code for wrong usage."""
 
 
-def answer(text: str) -> None:
-    """Print an answer; as it is for a program, without what would move the cursor for a terminal."""
-    click.echo(_visible(text) if sys.stdout.isatty() else text)
+def print_answer(text: str) -> None:
+    """Print an answer: unchanged for a program, with escaped control characters for a terminal."""
+    click.echo(_escape_controls(text) if sys.stdout.isatty() else text)
 
 
-def conversation(messages: Iterable[dict[str, Any]]) -> None:
-    """Print what was said in a conversation, all of it, as runs are shown."""
-    out = import_module("agentkit.views.log").printer(sys.stdout, longest=None)
-    for line in import_module("agentkit.views.lines").conversation(messages):
+def print_conversation(messages: Iterable[dict[str, Any]]) -> None:
+    """Print a whole conversation in the form of a run."""
+    out = import_module("agentkit.views.log").make_printer(sys.stdout, longest=None)
+    for line in import_module("agentkit.views.lines").render_messages(messages):
         out.write(line)
 
 
-def json_text(value: Any, indent: int | None = None) -> str:
-    """Data as JSON, without secrets."""
+def dump_json(value: Any, indent: int | None = None) -> str:
+    """Return data as JSON, with secrets masked."""
     return json.dumps(mask_data(value), ensure_ascii=False, indent=indent)
 
 
-def remark(text: str) -> None:
-    """Say something beside the answer."""
-    click.echo(_visible(mask(text)), err=True)
+def print_note(text: str) -> None:
+    """Print a note to standard error."""
+    click.echo(_escape_controls(mask(text)), err=True)
 
 
-def complain(error: BaseException) -> None:
-    """Say in one line what went wrong."""
-    remark(f"agentkit: {told(error)}")
+def print_error(error: BaseException) -> None:
+    """Print an error as one line to standard error."""
+    print_note(f"agentkit: {describe_error(error)}")
 
 
-def told(error: BaseException) -> str:
-    """An error in one line."""
+def describe_error(error: BaseException) -> str:
+    """Return an error as one line."""
     text = " ".join(str(error).split())
     if isinstance(error, agentkit.Paused):
         names = ", ".join(call.name for call in error.calls)
-        return f"{names} waits for a person's word, and nobody could be asked"
+        return f"{names} needs an approval, and no terminal is attached to ask for it"
     if isinstance(error, agentkit.AgentkitError | OSError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def exit_code(error: BaseException) -> int:
-    """The exit code for what ended a run."""
+    """Return the exit code for an error that ended a run."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     return PAUSED if isinstance(error, agentkit.Paused) else FAILED
 
 
-def _visible(text: str) -> str:
+def _escape_controls(text: str) -> str:
     rows = text.expandtabs(4).split("\n")
     return "\n".join(row if row.isprintable() else escape_unprintable(row, len(row)) for row in rows)

@@ -1,4 +1,4 @@
-"""The providers that people have keys of: the variables that each needs, and a model of theirs that calls tools."""
+"""Common providers: the environment variables that each needs, and one of its models that calls tools."""
 
 import os
 
@@ -18,12 +18,12 @@ PROVIDERS = {
 EXAMPLES = ["offline", *(example for _, example in PROVIDERS.values())]
 
 
-def missing(provider: str) -> list[str]:
-    """The variables that a provider needs and the environment has not; none for a provider that is not listed."""
+def missing_variables(provider: str) -> list[str]:
+    """Return the variables of a provider that the environment lacks; [] for a provider that is not listed."""
     variables, _ = PROVIDERS.get(provider, ((), ""))
     return [variable for variable in variables if not os.environ.get(variable)]
 
 
-def needs(variables: list[str]) -> str:
-    """What to do about variables that are missing."""
+def setup_hint(variables: list[str]) -> str:
+    """Return what to do about missing variables."""
     return f"set {', '.join(variables)}" if variables else ""

@@ -1,4 +1,4 @@
-"""What a person writes in a chat: lines with editing and a history, one after the other or several as one."""
+"""The input of a chat: lines with editing and a history, and texts of several lines."""
 
 import sys
 from collections.abc import Iterable
@@ -7,16 +7,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .output import remark
+from .output import print_note
 
-HISTORY = Path("~/.agentkit_history")
-MOST_LINES = 1_000
-END = '"""'
-"""Begins and ends a text of many lines."""
+HISTORY_FILE = Path("~/.agentkit_history")
+MAX_HISTORY_LINES = 1_000
+TEXT_DELIMITER = '"""'
+"""Begins and ends a text of several lines."""
 
 
-def line() -> str | None:
-    """What the person writes next; None at the end."""
+def read_line() -> str | None:
+    """Return the person's next text, of one or several lines; None at the end of the input."""
     parts: list[str] = []
     is_text = False
     while True:
@@ -24,15 +24,15 @@ def line() -> str | None:
             part = input(_prompt(is_first=not parts and not is_text))
         except EOFError:
             return "\n".join(parts) if parts else None
-        except KeyboardInterrupt:  # what was written so far is dropped
-            remark("\nCtrl-D or /quit leaves" if not parts and not is_text else "")
+        except KeyboardInterrupt:  # the unfinished text is dropped
+            print_note("\nCtrl-D or /quit leaves" if not parts and not is_text else "")
             parts, is_text = [], False
             continue
-        if not is_text and not parts and part.lstrip().startswith(END):
-            part, is_text = part.lstrip().removeprefix(END), True
+        if not is_text and not parts and part.lstrip().startswith(TEXT_DELIMITER):
+            part, is_text = part.lstrip().removeprefix(TEXT_DELIMITER), True
         if is_text:
-            parts.append(part.rstrip().removesuffix(END))
-            if part.rstrip().endswith(END):
+            parts.append(part.rstrip().removesuffix(TEXT_DELIMITER))
+            if part.rstrip().endswith(TEXT_DELIMITER):
                 return "\n".join(parts)
         elif part.endswith("\\"):
             parts.append(part[:-1])
@@ -46,28 +46,28 @@ def _prompt(*, is_first: bool) -> str:
     return "> " if is_first else "... "
 
 
-def remember_lines(commands: Iterable[str]) -> None:
-    """Line editing, the lines of earlier chats, and completion of `commands`, where Python has readline."""
+def set_up_readline(commands: Iterable[str]) -> None:
+    """Switch on line editing, the history of earlier chats, and completion of `commands`, if Python has readline."""
     if not sys.stdin.isatty():
         return
     with suppress(ImportError):
         readline: Any = import_module("readline")
         readline.set_completer_delims(" ")
-        readline.set_completer(lambda text, number: _completion(text, number, sorted(commands)))
+        readline.set_completer(lambda text, number: _complete(text, number, sorted(commands)))
         readline.parse_and_bind("tab: complete")
-        file = HISTORY.expanduser()
+        file = HISTORY_FILE.expanduser()
         with suppress(OSError):
             readline.read_history_file(file)
-        import_module("atexit").register(_keep_lines, readline, file)
+        import_module("atexit").register(_save_history, readline, file)
 
 
-def _completion(text: str, number: int, commands: list[str]) -> str | None:
-    fitting = [command for command in commands if text and command.startswith(text)]
-    return fitting[number] if number < len(fitting) else None
+def _complete(text: str, number: int, commands: list[str]) -> str | None:
+    matching = [command for command in commands if text and command.startswith(text)]
+    return matching[number] if number < len(matching) else None
 
 
-def _keep_lines(readline: Any, file: Path) -> None:
-    readline.set_history_length(MOST_LINES)
+def _save_history(readline: Any, file: Path) -> None:
+    readline.set_history_length(MAX_HISTORY_LINES)
     with suppress(OSError):
         readline.write_history_file(file)
         file.chmod(0o600)

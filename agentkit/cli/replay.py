@@ -1,4 +1,4 @@
-"""`agentkit replay`: a recorded run played again."""
+"""`agentkit replay`: repeat a recorded run."""
 
 from pathlib import Path
 from typing import Any
@@ -7,35 +7,35 @@ import click
 
 import agentkit
 
-from .agents import agent_of, agent_options
-from .output import answer, json_text
-from .views import view
+from .agents import agent_options, build_agent
+from .output import dump_json, print_answer
+from .views import make_view
 
 
-@click.command(short_help="Play a recorded run again.")
+@click.command("replay", short_help="Repeat a recorded run.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @agent_options
-@click.option("--execute", is_flag=True, help="Run the tools for real; without it, nothing is done.")
+@click.option("--execute", is_flag=True, help="Run the tools; without it, the recorded results are used.")
 @click.option("--any-model", is_flag=True, help="Replay under the name of another provider's model, too.")
-@click.option("--timed", is_flag=True, help="As slowly as it was recorded.")
+@click.option("--timed", is_flag=True, help="At the recorded speed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show the run on standard error.")
-def replay(
+def replay_command(
     file: Path, execute: bool, any_model: bool, timed: bool, as_json: bool, quiet: bool, **settings: Any
 ) -> None:
-    """Play the run recorded in FILE again, without model, key and network; no tool is run.
+    """Repeat the run recorded in FILE, without model, key and network; no tool is run.
 
-    The tools' schemas and the description must be those of the recorded run: the first difference ends the replay, and
-    is shown.  Without --model the recorded one is named.
+    The tools' schemas and the description must be those of the recorded run: the first difference ends the replay and
+    is printed.  Without --model the recorded model's name is used.
 
     Exit codes: 0 the same answer, 1 it differs, 2 wrong usage.
     """
     if settings["model"] is None:
         settings["model"], any_model = "offline", True
-    with view(quiet=quiet) as shown:
-        agent: agentkit.JsonAgent[str] = agent_of(**settings, listeners=[shown])
+    with make_view(quiet=quiet) as view:
+        agent: agentkit.JsonAgent[str] = build_agent(**settings, listeners=[view])
         result = agent.replay(file, execute=execute, any_model=any_model, timed=timed)
     if as_json:
-        click.echo(json_text(result.as_dict(), indent=2))
+        click.echo(dump_json(result.as_dict(), indent=2))
     else:
-        answer(result.text)
+        print_answer(result.text)

@@ -12,12 +12,12 @@ import click
 
 import agentkit
 
-from .agents import SESSION, agent_of, agent_options, as_given, resuming, session_of
-from .output import answer, complain, exit_code, json_text, remark, told
-from .views import followed, view
+from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session, options_as_given
+from .output import describe_error, dump_json, exit_code, print_answer, print_error, print_note
+from .views import follow, make_view
 
 
-@click.command(short_help="Answer a question with tools.")
+@click.command("run", short_help="Answer a question with tools.")
 @click.argument("question", nargs=-1)
 @agent_options
 @SESSION
@@ -25,7 +25,7 @@ from .views import followed, view
 @click.option("--jsonl", "as_events", is_flag=True, help="Print the events as they happen, one JSON object a line.")
 @click.option("--record", type=click.Path(dir_okay=False, path_type=Path), help="Record the run for agentkit replay.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show the run on standard error.")
-def run(
+def run_command(
     question: Sequence[str],
     file: Path | None,
     as_json: bool,
@@ -34,74 +34,79 @@ def run(
     quiet: bool,
     **settings: Any,
 ) -> None:
-    """Answer QUESTION with tools; a - in it stands for the text on standard input, as no QUESTION does.
+    """Answer QUESTION with tools; a - in it stands for the text on standard input, like a missing QUESTION.
 
-    The answer goes to standard output, the run to standard error.  Calls of dangerous tools are asked about at the
-    terminal.  With --session and no QUESTION, a run that was stopped goes on.
+    The answer is printed to standard output, the run to standard error.  Calls of dangerous tools need an approval at
+    the terminal.  With --session and without QUESTION, the stopped run continues.
 
-    Exit codes: 0 answered, 1 the run failed, 2 wrong usage, 3 paused for a person's word, 130 interrupted.
+    Exit codes: 0 answered, 1 the run failed, 2 wrong usage, 3 paused for an approval, 130 interrupted.
     """
     if as_json and as_events:
         raise click.UsageError("--json and --jsonl exclude each other")
-    query, session = _query(question, is_needed=file is None), session_of(file)
-    if not query and not any(message["role"] != "system" for message in session.messages):
+    query, session = _read_query(question, is_needed=file is None), load_session(file)
+    if not query and not _has_messages(session):
         raise click.UsageError('no question: agentkit run "What is 2 + 3?", or pipe one in')
-    shown = view(quiet=quiet)
-    agent = agent_of(**settings, read=shown.read)
-    listeners = [shown, *([_printing()] if as_events else [])]
+    view = make_view(quiet=quiet)
+    agent = build_agent(**settings, read=view.read)
+    listeners = [view, *([_event_printer()] if as_events else [])]
     try:
-        with shown:
-            result = followed(agent.stream(query or None, session=session, record=record), *listeners)
+        with view:
+            result = follow(agent.stream(query or None, session=session, record=record), *listeners)
     except (Exception, KeyboardInterrupt) as error:
-        _fail(error, session, file, as_json=as_json, as_events=as_events)
+        _exit_failed(error, session, file, as_json=as_json, as_events=as_events)
     if file is not None:
         session.save(file)
     if as_json:
-        click.echo(json_text(result.as_dict(), indent=2))
+        click.echo(dump_json(result.as_dict(), indent=2))
     elif not as_events:
-        answer(result.text)
+        print_answer(result.text)
 
 
-def _query(words: Sequence[str], *, is_needed: bool) -> str:
-    """The question: the words, with the standard input where they have a dash or, if need be, where there are none."""
+def _read_query(words: Sequence[str], *, is_needed: bool) -> str:
+    """Return the words of the question, with standard input in the place of a dash or of a missing question."""
     words = words or (["-"] if is_needed or not sys.stdin.isatty() else [])
     piped = "" if "-" not in words or sys.stdin.isatty() else sys.stdin.read().strip()
     return " ".join(piped if word == "-" else word for word in words).strip()
 
 
-def _printing() -> Callable[[Any], None]:
-    recorder = import_module("agentkit.views.json_lines").Recorder()
+def _has_messages(session: "agentkit.Session") -> bool:
+    return any(message["role"] != "system" for message in session.messages)
+
+
+def _event_printer() -> Callable[[Any], None]:
+    encoder = import_module("agentkit.views.json_lines").EventEncoder()
 
     def listen(event: Any) -> None:
-        for entry in recorder.records(event):
-            click.echo(json_text(entry))
+        for entry in encoder.encode(event):
+            click.echo(dump_json(entry))
 
     return listen
 
 
-def _fail(
+def _exit_failed(
     error: BaseException, session: "agentkit.Session", file: Path | None, *, as_json: bool, as_events: bool
 ) -> None:
-    """Say what went wrong and where what was done is kept; leaves the program."""
-    failure = {"type": type(error).__name__, "message": told(error)}
+    """Print the error and the command that continues the run; exit."""
+    failure = {"type": type(error).__name__, "message": describe_error(error)}
     usage = session.usage.as_dict()
     if as_json:
-        click.echo(json_text({"error": failure, "usage": usage, "messages": session.messages}, indent=2))
+        click.echo(dump_json({"error": failure, "usage": usage, "messages": session.messages}, indent=2))
     if as_events:
-        click.echo(json_text({"event": "RunFailed", **failure, "usage": usage}))
+        click.echo(dump_json({"event": "RunFailed", **failure, "usage": usage}))
     if isinstance(error, KeyboardInterrupt):
-        remark("\nagentkit: interrupted")
+        print_note("\nagentkit: interrupted")
     else:
-        complain(error)
-    if command := resuming(session):
-        remark(f"agentkit: what was done is kept: {command} goes on")
-    elif any(message["role"] != "system" for message in session.messages):
-        remark(f"agentkit: what was done is kept: agentkit run --session {_kept(session, file)}{as_given()} goes on")
+        print_error(error)
+    command = command_to_resume(session)
+    if not command and _has_messages(session):
+        command = f"agentkit run --session {_save_session(session, file)}{options_as_given()}"
+    if command:
+        print_note(f"agentkit: finished steps are kept. Continue with: {command}")
     sys.exit(exit_code(error))
 
 
-def _kept(session: "agentkit.Session", file: Path | None) -> Path:
-    """The file that the conversation was saved in: the one that was named, else one for temporary things."""
+def _save_session(session: "agentkit.Session", file: Path | None) -> Path:
+    """Save the conversation to `file`, or to a new temporary file; return the file."""
     if file is None:
         descriptor, name = tempfile.mkstemp(prefix="agentkit-", suffix=".json")
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""`agentkit show`: what happened in a run or a conversation that was kept."""
+"""`agentkit show`: a stored run or conversation."""
 
 import json
 import sys
@@ -10,10 +10,10 @@ import click
 
 import agentkit
 
-from .output import conversation
+from .output import print_conversation
 
 
-@click.command(short_help="Show a kept run or conversation.")
+@click.command("show", short_help="Show a stored run or conversation.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.option(
     "--html",
@@ -21,18 +21,18 @@ from .output import conversation
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     help="Write a page to this file (- for standard output) instead.",
 )
-def show(file: Path, page: Path | None) -> None:
-    """Show FILE as text, or as a page that needs nothing else.
+def show_command(file: Path, page: Path | None) -> None:
+    """Show FILE as text, or as a page that loads nothing else.
 
     FILE is the result of `run --json`, the events of `run --jsonl`, or a saved session; - for standard input.
     """
-    kept = _read(file)
+    data = _read(file)
     if page is None:
-        conversation(kept["messages"])
-        click.echo(f"{'total':<9}{_figures(kept)}")
+        print_conversation(data["messages"])
+        click.echo(f"{'total':<9}{_format_figures(data)}")
         return
-    report = import_module("agentkit.views.html")
-    text = report.result_page(kept) if "answer" in kept else report.session_page(kept["messages"], kept["usage"])
+    html = import_module("agentkit.views.html")
+    text = html.result_page(data) if "answer" in data else html.session_page(data["messages"], data["usage"])
     if str(page) == "-":
         click.echo(text, nl=False)
         return
@@ -43,28 +43,23 @@ def show(file: Path, page: Path | None) -> None:
     click.echo(f"{page}: {page.stat().st_size:,} bytes")
 
 
-def _figures(kept: dict[str, Any]) -> str:
-    usage = agentkit.Usage(**kept["usage"])
-    told: str = import_module("agentkit.views.lines").figures(usage, kept.get("seconds"))
-    return f"{told}, stopped: {kept['stopped']}" if "answer" in kept else told
+def _format_figures(data: dict[str, Any]) -> str:
+    usage = agentkit.Usage(**data["usage"])
+    text: str = import_module("agentkit.views.lines").format_usage(usage, data.get("seconds"))
+    return f"{text}, stopped: {data['stopped']}" if "answer" in data else text
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        kept = _last_result(data.splitlines()) if data.lstrip().startswith(b'{"event"') else json.loads(data)
-        agentkit.Usage(**kept["usage"])
-        if all(isinstance(message["role"], str) for message in kept["messages"]):
-            tuple(import_module("agentkit.views.lines").conversation(kept["messages"]))  # raises for what is none
-            return dict(kept)
+        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        is_events = content.lstrip().startswith(b'{"event"')
+        data = json.loads(content.splitlines()[-1])["result"] if is_events else json.loads(content)
+        agentkit.Usage(**data["usage"])
+        if all(isinstance(message["role"], str) for message in data["messages"]):
+            tuple(import_module("agentkit.views.lines").render_messages(data["messages"]))  # raises if invalid
+            return dict(data)
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
     except OSError as error:
         raise click.UsageError(f"{file}: cannot be read: {error.strerror}") from error
     raise click.UsageError(f"{file}: holds neither a result (agentkit run --json or --jsonl) nor a saved session")
-
-
-def _last_result(lines: list[bytes]) -> dict[str, Any]:
-    """The result at the end of the events of a run."""
-    result: dict[str, Any] = json.loads(lines[-1])["result"]
-    return result

@@ -1,4 +1,4 @@
-"""From what a user names on the command line to tools: `module`, `module:function`, `file.py`, `file.py:function`."""
+"""Loading of tools from the targets of a command line: `module`, `module:function`, `file.py`, `file.py:function`."""
 
 import importlib
 import importlib.util
@@ -22,47 +22,48 @@ TOOLS = click.option(
     help="Tools to use: module:function, module, file.py or file.py:function; may be given several times. "
     "Without it, the bundled tools.",
 )
-BUNDLED = ("agentkit_tools",)
-"""The tools of those who name none."""
+BUNDLED = ("agentkit_tools:ALL_TOOLS",)
+"""The targets of a command line without targets."""
 
 
-def registry_of(targets: Sequence[str]) -> "agentkit.ToolRegistry":
-    """The tools of all targets; without any the bundled ones.  `click.UsageError` if they cannot be had."""
+def load_registry(targets: Sequence[str]) -> "agentkit.ToolRegistry":
+    """Return the tools of all targets, or the bundled ones; raise `click.UsageError` if a target is invalid."""
     try:
-        return agentkit.ToolRegistry(candidates(targets))
+        return agentkit.ToolRegistry(load_targets(targets))
     except agentkit.DefinitionError as error:
         raise click.UsageError(str(error)) from error
 
 
-def candidates(targets: Sequence[str]) -> list[Any]:
-    """The functions and tools that the targets name; nobody has checked yet that they can be tools."""
-    return [entry for target in targets or BUNDLED for entry in _named(target)]
+def load_targets(targets: Sequence[str]) -> list[Any]:
+    """Return the functions and tools that the targets name, unchecked."""
+    return [entry for target in targets or BUNDLED for entry in _load_target(target)]
 
 
-def _named(target: str) -> list[Any]:
-    """What a target names: one function of a module or file, or all tools that it defines."""
+def _load_target(target: str) -> list[Any]:
+    """Return one function (or a list of them) of a module or file, or all tools that it defines."""
     place, _, name = target.rpartition(":") if ":" in target else (target, "", "")
     try:
-        module = _file(Path(place)) if place.endswith(".py") else _module(place)
+        module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
     except Exception as error:
         raise click.UsageError(f"{target}: cannot be imported: {type(error).__name__}: {error}") from error
     if name:
         if not hasattr(module, name):
             raise click.UsageError(f"{target}: {place} has no {name!r}")
-        return [getattr(module, name)]
-    if found := _public(module):
+        named = getattr(module, name)
+        return [*named] if isinstance(named, list | tuple) else [named]
+    if found := _public_tools(module):
         return found
     raise click.UsageError(f"{target}: {place} defines no public function")
 
 
-def _module(name: str) -> ModuleType:
-    """A module by name; those in the folder one stands in are found too, which a console script alone would not do."""
+def _import_module(name: str) -> ModuleType:
+    """Import a module by name, also from the current folder, which is not on a console script's `sys.path`."""
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
     return importlib.import_module(name)
 
 
-def _file(path: Path) -> ModuleType:
+def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
     name = path.stem if path.stem not in {*sys.modules, *sys.stdlib_module_names} else f"{path.stem}_of_tools"
@@ -76,10 +77,10 @@ def _file(path: Path) -> ModuleType:
     return module
 
 
-def _public(module: ModuleType) -> list[Any]:
-    """The tools of a module: what its `__all__` names, else the public functions and tools that it defines itself.
+def _public_tools(module: ModuleType) -> list[Any]:
+    """Return the tools of a module: those in its `__all__`, else the public functions and tools that it defines itself.
 
-    A function that the module makes a tool of is there as that tool only.
+    A function that the module wraps in a tool is returned as that tool only.
     """
     listed = getattr(module, "__all__", None)
     found = [
@@ -94,7 +95,7 @@ def _public(module: ModuleType) -> list[Any]:
 
 
 def _is_tool_class(value: Any) -> bool:
-    """Whether it is the class of a tool that can be made without arguments."""
+    """Return whether `value` is a tool class that can be instantiated without arguments."""
     if not isclass(value) or not issubclass(value, agentkit.ToolExecutor) or isabstract(value):
         return False
     parameters = signature(value).parameters.values()

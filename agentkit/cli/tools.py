@@ -1,4 +1,4 @@
-"""What there is to know of tools: `agentkit tools`, `schema`, `lint`, `lock`."""
+"""Information about tools: `agentkit tools`, `schema`, `lint`, `lock`."""
 
 import json
 import sys
@@ -12,15 +12,15 @@ import click
 
 import agentkit
 
-from .targets import TOOLS, candidates, registry_of
+from .targets import TOOLS, load_registry, load_targets
 
 
-@click.command(short_help="List the tools.")
+@click.command("tools", short_help="List the tools.")
 @TOOLS
 @click.option("--json", "as_json", is_flag=True, help="Print names, descriptions and parameters (JSON Schema) as JSON.")
-def tools(targets: Sequence[str], as_json: bool) -> None:
+def tools_command(targets: Sequence[str], as_json: bool) -> None:
     """List the tools: name, parameters, description."""
-    registry = registry_of(targets)
+    registry = load_registry(targets)
     if as_json:
         _print_json(
             [
@@ -35,7 +35,7 @@ def tools(targets: Sequence[str], as_json: bool) -> None:
         click.echo(f"{tool.name}({', '.join(names)})\n    {tool.description.splitlines()[0]}")
 
 
-@click.command(short_help="Print a tool's schema.")
+@click.command("schema", short_help="Print a tool's schema.")
 @click.argument("name")
 @TOOLS
 @click.option(
@@ -52,12 +52,12 @@ def tools(targets: Sequence[str], as_json: bool) -> None:
     show_default=True,
     help="Write nested types where they are used, or keep them in $defs.",
 )
-@click.option("--losses", is_flag=True, help="Print what the dialect cannot hold instead, one line each.")
-def schema(
+@click.option("--losses", is_flag=True, help="Print what the format cannot express instead, one line each.")
+def schema_command(
     name: str, targets: Sequence[str], dialect: str, references: Literal["inline", "keep"], losses: bool
 ) -> None:
-    """Print the schema of the tool NAME in a provider's dialect."""
-    registry = registry_of(targets)
+    """Print the schema of the tool NAME in a provider's format."""
+    registry = load_registry(targets)
     if name not in registry:
         raise click.UsageError(f"there is no tool {name!r}; there are: {', '.join(registry)}")
     try:
@@ -70,17 +70,17 @@ def schema(
         raise click.UsageError(str(error)) from error
 
 
-@click.command(short_help="Find what models stumble over.")
+@click.command("lint", short_help="Check tools for problems.")
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print findings and token counts as JSON.")
-def lint(targets: Sequence[str], strict: bool, as_json: bool) -> None:
-    """Say what a model or a provider will stumble over in the tools of TARGET, named as --tools takes them.
+def lint_command(targets: Sequence[str], strict: bool, as_json: bool) -> None:
+    """Check the tools of TARGET (see --tools) for problems that models and providers have with them.
 
     Exit codes: 0 no errors, 1 errors (with --strict: or warnings), 2 wrong usage.
     """
     linter = import_module("agentkit.tools.lint")
-    entries = candidates(targets)
+    entries = load_targets(targets)
     findings = linter.lint(entries)
     costs: dict[str, int] = linter.estimate_tokens(entries)
     if as_json:
@@ -95,23 +95,23 @@ def lint(targets: Sequence[str], strict: bool, as_json: bool) -> None:
     sys.exit(any(finding.severity in failing for finding in findings))
 
 
-@click.command(short_help="Keep schemas, or check what changed.")
+@click.command("lock", short_help="Store schemas, or check for changes.")
 @TOOLS
 @click.option(
     "--file",
     type=click.Path(dir_okay=False, path_type=Path),
     default="agentkit.lock.json",
     show_default=True,
-    help="Where the schemas are kept.",
+    help="The file with the schemas.",
 )
-@click.option("--check", is_flag=True, help="Write nothing; say what changed since the file was written.")
-def lock(targets: Sequence[str], file: Path, check: bool) -> None:
-    """Write the tools' schemas to a file, or check what changed since.
+@click.option("--check", is_flag=True, help="Write nothing; print the changes since the file was written.")
+def lock_command(targets: Sequence[str], file: Path, check: bool) -> None:
+    """Write the tools' schemas to a file, or print the changes since then.
 
     Exit codes of --check: 0 nothing or compatible changes only, 1 breaking changes, 2 wrong usage or no such file.
     """
     lockfile = import_module("agentkit.tools.lock")
-    current = lockfile.lock(registry_of(targets))
+    current = lockfile.lock(load_registry(targets))
     try:
         if not check:
             file.write_text(lockfile.format_lock(current), encoding="utf-8")

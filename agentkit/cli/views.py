@@ -1,4 +1,4 @@
-"""How a run is shown while it works: alive for a person who is looking, in plain lines otherwise."""
+"""The view of a run while it works: live at a terminal, plain lines elsewhere."""
 
 import os
 import sys
@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from typing import Any
 
 
-def followed(events: Generator[Any, None, None], *listeners: Callable[[Any], None]) -> Any:
-    """Show all events of a streamed run to `listeners`; returns the result, which the last one brings."""
+def follow(events: Generator[Any, None, None], *listeners: Callable[[Any], None]) -> Any:
+    """Send all events of a streamed run to `listeners`; return the result in the last event."""
     last: Any = None
     with closing(events):
         for last in events:
@@ -19,10 +19,10 @@ def followed(events: Generator[Any, None, None], *listeners: Callable[[Any], Non
     return last.result
 
 
-def view(*, quiet: bool = False) -> Any:
-    """A listener, and a context manager, that shows a run on standard error; with `read`, which asks the person."""
+def make_view(*, quiet: bool = False) -> Any:
+    """Return a listener and context manager that shows a run on standard error; its `read` asks the person."""
     if quiet:
-        return import_module("agentkit.views.plain_text").Silence()
+        return import_module("agentkit.views.plain_text").SilentView()
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and find_spec("rich"):
         return import_module("agentkit.views.terminal").LiveView()
     return import_module("agentkit.views.plain_text").PlainView()

@@ -10,11 +10,13 @@ Requests to models and arguments of tools are data and are not masked.
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 MIN_SECRET_CHARS = 8
 """The fewest characters of a value that counts as secret by its name."""
@@ -39,14 +41,19 @@ _KEYS = re.compile(
       | (?<![_-])eyJ[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*)?  # JSON web tokens
       | (?P<bearer>[Bb]earer[ ])[A-Za-z0-9._~+/-]{20,}=*
     )
+    | (?<=://)(?P<user>[^\s/@:?#"'<>\\]{0,100}:)[^\s/@"'<>\\]{1,500}(?=@)  # the password in a URL
     | (?P<begin>-----BEGIN[ ][A-Z ]{0,40}PRIVATE[ ]KEY(?:[ ]BLOCK)?-----)
       (?: (?:[^-]|-(?!----))*+(?P<end>-----END[ ][A-Z ]{0,40}PRIVATE[ ]KEY(?:[ ]BLOCK)?-----)
-        | (?:(?:\s|\\[nr])*+[A-Za-z0-9+/]{32,}+=*+)++             # a truncated one
+        | (?:(?:\s|\\++[nr])*+[A-Za-z0-9+/]{32,}+=*+)++           # a truncated one
       )
     """,
     re.VERBOSE,
 )
-_REPLACEMENT = r"\g<bearer>\g<begin>***\g<end>"
+_REPLACEMENT = r"\g<bearer>\g<user>\g<begin>***\g<end>"
+_SCHEME = re.compile(r"(?:basic|bearer|digest|negotiate|token|apikey) +(\S+)", re.IGNORECASE)
+"""The value of an Authorization header: the scheme is no secret."""
+_JSON_LEVELS = 3
+"""How often a text is looked for inside JSON: in JSON, in a text in JSON that is itself JSON, and once more."""
 
 
 def hide(*values: str) -> None:
@@ -59,8 +66,10 @@ def hide_named(settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         if isinstance(value, Mapping):
             hide_named(value)
-        elif isinstance(value, str) and _is_named(str(name)) and _is_secret(last := value.rpartition(" ")[2]):
-            hide(last)  # of "Bearer abc", the second word
+        elif isinstance(value, str | int) and not isinstance(value, bool) and _is_named(str(name)):
+            secret = found[1] if (found := _SCHEME.fullmatch(str(value))) else str(value)
+            if _is_secret(secret):
+                hide(secret)
 
 
 def mask(text: str) -> str:
@@ -68,8 +77,20 @@ def mask(text: str) -> str:
     return _mask_text(text, _known_secrets())
 
 
+def mask_pieces(pieces: Sequence[str]) -> list[str]:
+    """Mask the pieces of one text, also where a secret is spread over several of them."""
+    whole = "".join(pieces)
+    if (masked := mask(whole)) == whole:
+        return [*pieces]
+    ends = [*accumulate(map(len, pieces[:-1])), len(masked)]
+    return [masked[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
 def mask_data(data: Any) -> Any:
-    """Mask the texts in JSON data, except the keys of objects; data without a secret is returned as the same object."""
+    """Mask the texts, numbers and keys of JSON data; data without a secret is returned as the same object.
+
+    Mask data before it is written as JSON: the text of a secret in JSON can differ from the secret.
+    """
     return _mask_value(data, _known_secrets())
 
 
@@ -119,19 +140,28 @@ class MaskedDict(dict[str, Any]):
         return mask(super().__repr__())
 
 
-def _mask_text(text: str, known: Iterable[str]) -> str:
-    for secret in known:
+@dataclass(frozen=True, slots=True)
+class _Secrets:
+    """The known secrets in all spellings, the longest first, and those of them that are numbers."""
+
+    texts: tuple[str, ...]
+    numbers: frozenset[str]
+
+
+def _mask_text(text: str, known: _Secrets) -> str:
+    for secret in known.texts:
         text = text.replace(secret, "***")  # faster than a regular expression of them all
     return _KEYS.sub(_REPLACEMENT, text)
 
 
-def _mask_value(data: Any, known: tuple[str, ...]) -> Any:
+def _mask_value(data: Any, known: _Secrets) -> Any:
     if isinstance(data, str):
         masked = _mask_text(data, known)
         return data if masked == data else masked
     if isinstance(data, dict):
-        changed = {key: _mask_value(value, known) for key, value in data.items()}
-        return data if all(changed[key] is value for key, value in data.items()) else changed
+        return _mask_object(data, known)
+    if isinstance(data, int | float):
+        return "***" if known.numbers and str(data) in known.numbers else data
     if isinstance(data, list | tuple):
         members = [_mask_value(member, known) for member in data]
         same = all(old is new for old, new in zip(data, members, strict=True))
@@ -139,18 +169,32 @@ def _mask_value(data: Any, known: tuple[str, ...]) -> Any:
     return data
 
 
+def _mask_object(data: dict[Any, Any], known: _Secrets) -> dict[Any, Any]:
+    changed: dict[Any, Any] = {}
+    is_same = True
+    for key, value in data.items():
+        masked, entry = _mask_value(key, known), _mask_value(value, known)
+        is_same = is_same and masked is key and entry is value
+        name, number = masked, 1
+        while name in changed:  # two keys that are secrets
+            number += 1
+            name = f"{masked} ({number})"
+        changed[name] = entry
+    return data if is_same else changed
+
+
 def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | list | dict) or type(value) is tuple
 
 
-def _mask_argument(part: Any, known: tuple[str, ...]) -> Any:
+def _mask_argument(part: Any, known: _Secrets) -> Any:
     """Mask an argument of an exception; an object that shows a secret becomes its masked `repr`."""
     if _is_plain(part) or isinstance(part, BaseException):
         return _mask_value(part, known)
     return part if _drop_if_secret(part, known) is part else _mask_text(repr(part), known)
 
 
-def _drop_if_secret(value: Any, known: tuple[str, ...]) -> Any:
+def _drop_if_secret(value: Any, known: _Secrets) -> Any:
     """Return the object, or None if its `repr`, URL or headers, or those of its request, show a secret."""
     try:
         for held in (value, getattr(value, "request", None)):
@@ -162,7 +206,7 @@ def _drop_if_secret(value: Any, known: tuple[str, ...]) -> Any:
     return value
 
 
-def _known_secrets() -> tuple[str, ...]:
+def _known_secrets() -> _Secrets:
     return _spellings(_environment_values(), frozenset(_hidden))
 
 
@@ -184,20 +228,28 @@ def _is_secret(value: str) -> bool:
 
 
 @lru_cache(maxsize=4)
-def _spellings(values: tuple[str, ...], hidden: frozenset[str]) -> tuple[str, ...]:
+def _spellings(values: tuple[str, ...], hidden: frozenset[str]) -> _Secrets:
     """Return the known secrets in all their spellings, the longest first: one may be a part of another."""
     known = {*hidden, *filter(_is_secret, values)}
-    forms = (str, _in_json, _in_ascii_json, quote, _in_query)
-    return tuple(sorted({form(value) for value in known for form in forms}, key=len, reverse=True))
+    forms = {spelling for value in known for spelling in _iterate_spellings(value)}
+    ordered = tuple(sorted(filter(None, forms), key=len, reverse=True))
+    return _Secrets(ordered, frozenset(form for form in forms if _NUMBER.fullmatch(form)))
 
 
-def _in_json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]
+def _iterate_spellings(secret: str) -> Iterator[str]:
+    """Yield a secret verbatim, without surrounding and with single blanks, in Python, in URLs and in nested JSON."""
+    for text in {secret, secret.strip(), " ".join(secret.split())}:
+        yield text
+        yield repr(text)[1:-1]
+        for quoted in (quote(text), quote(text, safe=""), quote_plus(text)):
+            yield quoted
+            yield _ESCAPE.sub(lambda found: found[0].lower(), quoted)
+        for is_ascii in (True, False):
+            written = text
+            for _ in range(_JSON_LEVELS):
+                written = json.dumps(written, ensure_ascii=is_ascii)[1:-1]
+                yield written
 
 
-def _in_ascii_json(text: str) -> str:
-    return json.dumps(text)[1:-1]
-
-
-def _in_query(text: str) -> str:
-    return quote(text, safe="")
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_ESCAPE = re.compile(r"%[0-9A-F]{2}")

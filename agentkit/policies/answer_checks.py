@@ -1,4 +1,4 @@
-"""The answer is looked at before it counts: whoever finds fault with it sends it back to the model with the reason."""
+"""Checks of the answer before it is accepted; a failed check sends it back to the model with the reason."""
 
 from __future__ import annotations
 
@@ -20,43 +20,49 @@ from ..tools.execution.call_tools import CallTools
 from ..tools.final_answer import make_answer_call, takes_text
 
 Check: TypeAlias = Callable[..., object]
-"""Takes the answer, or the answer and the `Material` of the run; raises what is wrong with it."""
+"""Takes the answer, or the answer and the `Material` of the run.
+
+It fails by raising, or by returning False or a text that says what is wrong; any other value passes.
+"""
 
 MAX_REFUSALS = 2
-"""How often one check may send the answer back; a check with an attribute `refusals` says so itself."""
+"""How often one check may send the answer back, unless it has an attribute `refusals`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerDoubted(WarningEvent):
-    """The answer was taken although a check still finds fault with it."""
+    """The answer was accepted although a check still fails."""
 
     reason: str
 
     @property
     def notice(self) -> str:
-        return f"the answer is taken in spite of this: {self.reason}"
+        return f"the answer is accepted although a check failed: {self.reason}"
 
 
 def check_answers(checks: Sequence[Check], history: Sequence[Message]) -> Policy:
-    """Let each of `checks` look at the answer; what one raises, the model reads as the result of its answer.
+    """Check each answer; the reason of a failed check is the result of the answer's call, which the model reads.
 
-    The text of a `ToolError` goes to the model as it is.  A check sends answers back `REFUSALS` times; after that, and
-    in the last request of a run that is at its limit, the answer is taken and `AnswerDoubted` says why it should not
-    be.  `history` is the conversation of the run.  A plain text that would be taken for the answer is made the call
-    that it should have been.
+    The text of a `ToolError` reaches the model unchanged.  A check sends answers back `MAX_REFUSALS` times.  After
+    that, and in the final request of a run, the answer is accepted and `AnswerDoubted` holds the reason.  A plain text
+    that would be accepted as the answer becomes a call of the answer tool first.
+
+    Args:
+        checks: The checks, in order.
+        history: The conversation of the run.
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
-        trial = _AnswerChecker(checks, history)
+        checker = _AnswerChecker(checks, history)
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, CallTools):
-                effect = replace(effect, calls=tuple(map(trial.checked, effect.calls)))
+                effect = replace(effect, calls=tuple(map(checker.check_call, effect.calls)))
             outcome = yield from ask(effect)
             if isinstance(effect, AskModel):
-                outcome = trial.reply(effect, outcome)
-            while trial.doubts:
-                yield from ask(Emit(AnswerDoubted(trial.doubts.pop(0))))
+                outcome = checker.read_reply(effect, outcome)
+            while checker.doubts:
+                yield from ask(Emit(AnswerDoubted(checker.doubts.pop(0))))
             return outcome
 
         return interpret(flow, handle, (AskModel, CallTools))
@@ -75,8 +81,8 @@ class _AnswerChecker:
     texts: int = 0
     is_last: bool = False
 
-    def reply(self, effect: AskModel, reply: Reply) -> Reply:
-        """The reply, or the call that it stands for if the loop would take its text for the answer."""
+    def read_reply(self, effect: AskModel, reply: Reply) -> Reply:
+        """Return the reply; a text that the loop would accept as the answer becomes a call."""
         answer = effect.request.tools.answer
         self.is_last = answer is not None and effect.request.tool_choice == answer.name
         if reply.message.get("tool_calls"):
@@ -88,27 +94,28 @@ class _AnswerChecker:
             return reply
         return replace(reply, message={**reply.message, **assistant(None, [make_answer_call(text, answer)])})
 
-    def checked(self, bound: BoundCall) -> BoundCall:
-        """The call; that of the answer fails if a check does."""
+    def check_call(self, bound: BoundCall) -> BoundCall:
+        """Return the call; one of the answer tool fails if a check fails."""
         if not bound.is_answer or bound.problem is not None:
             return bound
         return replace(bound, run=partial(self._run, bound))
 
     def _run(self, bound: BoundCall) -> Any:
         value = bound.run()
-        return self._later(value, bound) if inspect.isawaitable(value) else self._judged(value, bound)
+        return self._judge_later(value, bound) if inspect.isawaitable(value) else self._judge(value, bound)
 
-    async def _later(self, value: Any, bound: BoundCall) -> Any:
-        return await run_in_thread(partial(self._judged, await value, bound))
+    async def _judge_later(self, value: Any, bound: BoundCall) -> Any:
+        return await run_in_thread(partial(self._judge, await value, bound))
 
-    def _judged(self, answer: Any, bound: BoundCall) -> Any:
-        """The answer; raises what the first check has against it that may still send it back."""
+    def _judge(self, answer: Any, bound: BoundCall) -> Any:
+        """Return the answer; raise the reason of the first failed check that may still send it back."""
         material = Material(self.history, bound.call.name)
         for place, check in enumerate(self.checks):
             try:
-                resolve(check(answer, material) if _wants_material(check) else check(answer))
+                verdict = resolve(check(answer, material) if _wants_material(check) else check(answer))
+                _raise_if_failed(check, verdict)
             except Exception as error:
-                reason = str(ExceptionInfo.of(error))
+                reason = str(error) if isinstance(error, _CheckFailed) else str(ExceptionInfo.of(error))
                 refused = self.refused.get(place, 0)
                 if self.is_last or refused >= getattr(check, "refusals", MAX_REFUSALS):
                     self.doubts.append(reason)
@@ -121,6 +128,19 @@ class _AnswerChecker:
         return answer
 
 
+class _CheckFailed(Exception):
+    """A check returned False, or this text."""
+
+
+def _raise_if_failed(check: Check, verdict: object) -> None:
+    """Raise `_CheckFailed` for a verdict of False, or a text that says what is wrong."""
+    if type(verdict).__name__ in ("bool", "bool_") and not verdict:  # numpy has one, too
+        name = getattr(check, "__name__", type(check).__name__)
+        raise _CheckFailed(f"The check {name} failed.")
+    if isinstance(verdict, str) and verdict:
+        raise _CheckFailed(verdict)
+
+
 def _wants_material(check: Check) -> bool:
     parameters = inspect.signature(check).parameters.values()
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -129,20 +149,20 @@ def _wants_material(check: Check) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """The conversation that led to an answer; `answer_tool` is the tool whose results are about the answer itself."""
+    """The conversation that led to an answer; `answer_tool` is the tool whose results are left out."""
 
     messages: Sequence[Message]
     answer_tool: str = ""
 
     @property
     def query(self) -> str:
-        """The last that the person said."""
-        said = [text_of(message) for message in self.messages if message["role"] == "user"]
-        return next((text for text in reversed(said) if text != REMINDER), "")
+        """The last user message."""
+        texts = [text_of(message) for message in self.messages if message["role"] == "user"]
+        return next((text for text in reversed(texts) if text != REMINDER), "")
 
     @property
     def results(self) -> list[str]:
-        """What the tools returned, as the model read it, without the fences around what came from outside."""
+        """The tools' results as the model read them, without the delimiters around untrusted ones."""
         names = tool_names(self.messages)
         return [
             remove_delimiters(text_of(message))
@@ -152,6 +172,6 @@ class Material:
 
     @property
     def text(self) -> str:
-        """All that the model was told: the instruction, what was said by the person, and the tools' results."""
-        said = [text_of(message) for message in self.messages if message["role"] in ("system", "user")]
-        return "\n".join([*said, *self.results])
+        """The instruction, the user messages and the tools' results."""
+        texts = [text_of(message) for message in self.messages if message["role"] in ("system", "user")]
+        return "\n".join([*texts, *self.results])

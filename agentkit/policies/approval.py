@@ -1,7 +1,7 @@
-"""Calls that wait for a person's word: allowed, refused with a reason, made with other arguments, or decided on later.
+"""Approvals: calls that wait for a decision, which allows them, refuses them, changes their arguments or is postponed.
 
-A turn runs as a whole: as long as one of its calls is undecided, none of them is run, and the run ends with `Paused`.
-What was decided by then is kept with the conversation, and so are the paused agents inside its tools.
+A turn runs as a whole: while one of its calls is undecided, none of them runs, and the run ends with `Paused`.  The
+decisions so far are stored with the conversation, and so are the paused agents inside its tools.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from ..core.ask_person import Person, escape_unprintable
 from ..core.background import aresolve, is_async, resolve, run_in_thread
 from ..core.errors import DefinitionError, ExceptionInfo, Paused
 from ..core.flow import Done, Emit, Event, Flow, Policy, WarningEvent, around, ask
+from ..core.masking import mask
 from ..core.messages import ToolCall
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 
 Decision: TypeAlias = bool | str | dict[str, Any]
-"""True: the call is made; False or a reason: it is not, and the model reads why; a dict: made with these arguments."""
+"""True: run the call; False or a reason: refuse it, and the model reads why; a dict: run it with these arguments."""
 Decide: TypeAlias = Callable[[ToolCall], Any]
-"""Gives the `Decision` about a call; None to leave a dangerous one to somebody else and to allow any other; `Paused` to
-let it wait in any case.  May be a coroutine function; in an asynchronous run any other is called in a thread."""
+"""Returns the `Decision` about a call; None to leave a dangerous one undecided and allow any other; `Paused` to let it
+wait in any case.  May be a coroutine function; in an asynchronous run, other functions are called in a thread."""
 
 NOT_ALLOWED = "this call was not allowed."
 
@@ -47,7 +48,7 @@ class ApprovalAsked(WarningEvent):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalGiven(Event):
-    """It is decided what becomes of a call."""
+    """The decision about a call was made."""
 
     call: ToolCall
     decision: Decision
@@ -66,10 +67,10 @@ class ApprovalGiven(Event):
 
 @dataclass(eq=False)
 class Approvals:
-    """What the calls of a conversation wait for, and what is decided about them by now, by the ids of the calls.
+    """The waiting calls of a conversation and the decisions about them, by the ids of the calls.
 
-    `nested` holds the sessions of agents that paused inside a tool, by the id of the call that waits for them; their
-    calls are known here as "outer id/inner id".
+    `nested` holds the sessions of agents that paused inside a tool, by the id of the tool's call; their calls have the
+    ids "outer id/inner id" here.
     """
 
     waiting: list[str] = field(default_factory=list)
@@ -79,7 +80,7 @@ class Approvals:
 
 @dataclass(frozen=True, slots=True)
 class Approver:
-    """Who decides in a run; the runs inside its tools inherit it."""
+    """What decides in a run; the runs inside its tools inherit it."""
 
     decide: Decide | None
     approvals: Approvals
@@ -89,37 +90,41 @@ APPROVER: ContextVar[Approver | None] = ContextVar("authority", default=None)
 
 
 def approve(decide: Decide | Literal["ask"] | None = None, approvals: Approvals | None = None) -> Policy:
-    """Let calls wait for a decision: those of tools with `effect="danger"`, and those that say why they need one.
+    """Hold calls until there is a decision: those of tools with `effect="danger"`, and those with `needs_approval`.
 
-    `decide` is asked about every call but the answer's; "ask" asks the person at the terminal or in the notebook, and
-    only about calls that need it.  Without it, who decides in the run around this one decides here too.  `approvals`
-    holds the decisions that were made beforehand.  Raises `Paused` when nobody decides.
+    Args:
+        decide: Called for every call but the answer's; "ask" asks the person at the terminal or in the notebook, and
+            only about calls that need it.  By default, the enclosing run's function decides here too.
+        approvals: The decisions that were made before the run; the run's own are stored in it.
+
+    Raises:
+        Paused: A call is undecided.
     """
-    desk = _ApprovalPolicy(Person() if decide == "ask" else decide, approvals or Approvals())
+    state = _ApprovalPolicy(Person() if decide == "ask" else decide, approvals or Approvals())
 
     def handle(effect: CallTools) -> Flow[Any]:
         decided = []
         for bound in effect.calls:
-            decided.append((yield from desk.decided(bound)))
-        results = yield from ask(replace(effect, calls=desk.released(effect.calls, decided)))
-        for result in results:  # a run that is stopped meanwhile goes on with what was decided
-            desk.approvals.decisions.pop(result.call.id, None)
-        return [desk.told(result) for result in results]
+            decided.append((yield from state.decide_call(bound)))
+        results = yield from ask(replace(effect, calls=state.release(effect.calls, decided)))
+        for result in results:  # a run that is stopped meanwhile continues with the decisions
+            state.approvals.decisions.pop(result.call.id, None)
+        return [state.note_edit(result) for result in results]
 
     return around(handle, CallTools)
 
 
 @dataclass
 class _ApprovalPolicy:
-    """Where the calls of one run are decided on."""
+    """The decisions of one run."""
 
     decide: Decide | None
     approvals: Approvals
     problems: dict[str, str] = field(default_factory=dict)
     edited: dict[str, str] = field(default_factory=dict)
 
-    def decided(self, bound: BoundCall) -> Flow[BoundCall | None]:
-        """The call as it is to be run; None if it waits."""
+    def decide_call(self, bound: BoundCall) -> Flow[BoundCall | None]:
+        """Return the call as it will run; None if it waits."""
         reason = _find_reason(bound)
         decide = self.decide or _inherit_decide()
         consulted = decide is not None and not bound.is_answer and not isinstance(decide, Person)
@@ -139,9 +144,9 @@ class _ApprovalPolicy:
                 return bound
             if not isinstance(decision, bool | str | dict):
                 if not reason:
-                    yield from ask(Emit(ApprovalAsked(bound.call, "it was asked to wait")))
+                    yield from ask(Emit(ApprovalAsked(bound.call, "approve= returned Paused")))
                 return None
-            done = self._applied(bound, decision)
+            done = self._apply(bound, decision)
             if done is not None:
                 decisions[identity] = decision
                 self.problems.pop(identity, None)
@@ -150,8 +155,8 @@ class _ApprovalPolicy:
             if not isinstance(decide, Person):
                 return None
 
-    def _applied(self, bound: BoundCall, decision: Decision) -> BoundCall | None:
-        """The call as it was decided; None if the arguments that it was given are not valid."""
+    def _apply(self, bound: BoundCall, decision: Decision) -> BoundCall | None:
+        """Return the call as decided; None if the new arguments are invalid."""
         call = bound.call
         if decision is True:
             return bound
@@ -165,34 +170,34 @@ class _ApprovalPolicy:
         self.edited[call.id] = again.arguments
         return replace(bound, call=replace(call, arguments=again.arguments), run=again.ready)
 
-    def released(self, calls: Sequence[BoundCall], decided: Sequence[BoundCall | None]) -> tuple[BoundCall, ...]:
-        """The calls of the turn, decided on; raises `Paused` if one of them is not."""
+    def release(self, calls: Sequence[BoundCall], decided: Sequence[BoundCall | None]) -> tuple[BoundCall, ...]:
+        """Return the calls of the turn as decided; raise `Paused` if one of them is undecided."""
         waiting = [asked.call for asked, bound in zip(calls, decided, strict=True) if bound is None]
         self.approvals.waiting[:] = [call.id for call in waiting]
         if waiting:
             raise make_pause_error(waiting, self.problems)
-        return tuple(bound.with_variable(APPROVER, self.authority) for bound in decided if bound is not None)
+        return tuple(bound.with_variable(APPROVER, self.approver) for bound in decided if bound is not None)
 
     @property
-    def authority(self) -> Approver:
-        """Who decides in runs inside of the calls of this one."""
+    def approver(self) -> Approver:
+        """What decides in runs inside of this one's calls."""
         return Approver(self.decide or _inherit_decide(), self.approvals)
 
-    def told(self, result: ToolResult) -> ToolResult:
-        """The result; the model is told if the call was not the one that it made."""
+    def note_edit(self, result: ToolResult) -> ToolResult:
+        """Return the result; if a person changed the arguments, the model reads so."""
         if (arguments := self.edited.get(result.call.id)) is None:
             return result
         return replace(result, content=f"[A person changed the arguments to {arguments}]\n{result.content}")
 
 
 def make_pause_error(calls: Sequence[ToolCall], problems: Mapping[str, str]) -> Paused:
-    """The error that ends a run because of these calls; it says how to go on."""
-    shown = "; ".join(f"{call.id!r}: {call.name}({escape_unprintable(call.arguments, 200)})" for call in calls)
+    """Return the error that ends a run because these calls are undecided; it names the way to continue."""
+    shown = "; ".join(f"{call.id!r}: {call.name}({escape_unprintable(mask(call.arguments), 200)})" for call in calls)
     wrong = "".join(
         f" The arguments given for {identity!r} are not valid: {text}" for identity, text in problems.items()
     )
     error = Paused(
-        f"{len(calls)} of the model's calls wait for a decision: {shown}.{wrong} Decide and go on: "
+        f"{len(calls)} of the model's calls wait for a decision: {shown}.{wrong} Decide and continue: "
         f"agent.run(session=error.session, approvals={{{calls[0].id!r}: True}}), or a reason to refuse it, or other "
         "arguments as a dict."
     )
@@ -202,7 +207,7 @@ def make_pause_error(calls: Sequence[ToolCall], problems: Mapping[str, str]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Consult:
-    """The effect that asks `decide` about a call."""
+    """The effect that calls `decide` for a call."""
 
     decide: Decide
     call: ToolCall
@@ -210,40 +215,40 @@ class Consult:
 
     def perform(self) -> Generator[Event, None, Any]:
         yield from ()
-        return resolve(self._said())
+        return resolve(self._call())
 
     async def aperform(self) -> AsyncGenerator[Event | Done[Any], None]:
-        said = self._said() if is_async(self.decide) else await run_in_thread(self._said)
-        yield Done(await aresolve(said))
+        answer = self._call() if is_async(self.decide) else await run_in_thread(self._call)
+        yield Done(await aresolve(answer))
 
-    def _said(self) -> Any:
+    def _call(self) -> Any:
         if isinstance(self.decide, Person):
             return self.decide(self.call, self.problem)
         return self.decide(self.call)
 
 
 def _consult(effect: Consult) -> Flow[Any]:
-    """What was said about a call: a decision, None, or `Paused`."""
+    """Return the answer about a call: a decision, None, or `Paused`."""
     try:
-        said = yield from ask(effect)
+        answer = yield from ask(effect)
     except Paused:
         return Paused
-    if said is None or isinstance(said, bool | str | dict):
-        return said
-    if said is Paused or isinstance(said, Paused):
+    if answer is None or isinstance(answer, bool | str | dict):
+        return answer
+    if answer is Paused or isinstance(answer, Paused):
         return Paused
     raise DefinitionError(
-        f"approve= must give True, False, a reason (str), other arguments (dict), None or Paused for a call, "
-        f"not {type(said).__name__}"
+        f"approve= must return True, False, a reason (str), other arguments (dict), None or Paused for a call, "
+        f"got {type(answer).__name__}"
     )
 
 
 def _find_reason(bound: BoundCall) -> str:
-    """Why somebody must decide about a call; "" if nobody need."""
+    """Return why a call needs a decision; "" if it needs none."""
     is_dangerous = bound.tool is not None and bound.tool.effect == "danger"
     return bound.needs_approval or ("its tool is declared as dangerous" if is_dangerous else "")
 
 
 def _inherit_decide() -> Decide | None:
-    authority = APPROVER.get()
-    return authority.decide if authority else None
+    approver = APPROVER.get()
+    return approver.decide if approver else None

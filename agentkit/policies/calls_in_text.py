@@ -1,4 +1,4 @@
-"""Calls that a model wrote as text instead of making them are made: small models often do not know better."""
+"""Calls that a model wrote as text are run as tool calls; small models often write them so."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INCOMPLETE = ("length", "content_filter")
 
 @dataclass(frozen=True, slots=True)
 class TextCallFound(WarningEvent):
-    """A reply held its calls as text; they are run as calls, and the history holds them as such."""
+    """A reply contained its calls as text; they are run, and stored in the history, as tool calls."""
 
     calls: tuple[ToolCall, ...]
 
@@ -27,10 +27,13 @@ class TextCallFound(WarningEvent):
 
 
 def run_text_calls(context: RunContext[Any] | None = None) -> Policy:
-    """Run a reply as calls when it makes none but is, as a whole, one or several written ones.
+    """Run a reply as tool calls when it makes no call but consists, as a whole, of written ones.
 
-    Each must name a known tool and have valid arguments; `context` is what tools get injected.  A text that mentions or
-    quotes a call is left alone, as is a call that stands in the output of a tool: that is data.
+    Each must name a known tool and have valid arguments.  A text that mentions or quotes a call is left alone, and so
+    is a call that a tool's result contains: that is data.
+
+    Args:
+        context: What tools get injected.
     """
 
     def handle(effect: AskModel) -> Flow[Any]:
@@ -56,11 +59,11 @@ def _find_calls(reply: Reply, request: Request, context: RunContext[Any] | None)
 
 
 def is_quoted(source: str, messages: Sequence[Message]) -> bool:
-    """Whether a call stands, as it is written, in what a tool returned."""
+    """Return whether a tool's result contains a call as it is written."""
     wanted = _strip_layout(source)
     return any(wanted in _strip_layout(text_of(message)) for message in messages if message["role"] == "tool")
 
 
 def _strip_layout(text: str) -> str:
-    """The text without what quoting it in JSON, or laying it out anew, would change."""
+    """Return the text without the characters that quoting in JSON, or another layout, would change."""
     return "".join(text.split()).replace("\\", "").replace('"', "").replace("'", "")

@@ -1,7 +1,7 @@
-"""Function calling for models that have none: the tools described in words, the calls and their results as text.
+"""Tool calls for models without function calling: tools, calls and results are written as text.
 
 Only the requests are rewritten: the history holds calls and results in their usual form, so that any other model can
-take the conversation over.
+continue the conversation.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _ARGUMENTS = re.compile(r"[\"']?(?:arguments|parameters)[\"']?\s*:\s*(?P<text>.*
 
 
 def use_text_mode() -> Policy:
-    """Let a model that has no function calling call tools by writing `<tool_call>` blocks.
+    """Let a model without function calling call tools by writing `<tool_call>` blocks.
 
-    Calls in other forms are `text_calls`' affair, which sees the reply next.
+    `run_text_calls`, which sees the reply next, reads calls in other forms.
     """
 
     def handle(effect: AskModel) -> Flow[Any]:
@@ -73,7 +73,7 @@ def _describe_tools(tools: ToolRegistry) -> Iterator[str]:
 
 
 def _write_as_text(messages: Sequence[Message]) -> Iterator[Message]:
-    """The conversation without calls and tool messages: both are text, the results of a turn in one user message."""
+    """Yield the messages with calls and results as text; the results of a turn are one user message."""
     results: list[Message] = []
     names = tool_names(messages)
     for message in messages:
@@ -97,7 +97,7 @@ def _write_calls(message: Message) -> Message:
 
 
 def _write_result(message: Message, name: str) -> list[Message]:
-    """A tool message as parts of a user message; what a tool returned cannot end its block."""
+    """Return a tool message as parts of a user message; the result cannot end its own block."""
     text = text_of(message).replace("</tool_result", "<\\/tool_result")
     images = [part for part in message["content"] if part["type"] != "text"] if _has_parts(message) else []
     block = f'<tool_result tool="{name}">\n{text}\n</tool_result>'
@@ -109,14 +109,14 @@ def _has_parts(message: Message) -> bool:
 
 
 def _join_parts(parts: list[Message]) -> Message:
-    """A user message of these parts: plain text where there are no images."""
+    """Return a user message of these parts: plain text where there are no images."""
     if all(part["type"] == "text" for part in parts):
         return {"role": "user", "content": "\n".join(part["text"] for part in parts)}
     return {"role": "user", "content": parts}
 
 
 def _read_calls(message: Message, request: Request) -> Message:
-    """The reply with the calls that its text makes; what the model wrote after its first block is its own invention."""
+    """Return the reply with the calls of its text; text after the first block is dropped, as results made up by it."""
     text = strip_thoughts(text_of(message))
     blocks = [block for block in _BLOCK.finditer(text) if not is_quoted(block["inside"], request.messages)]
     calls = [call for block in blocks for call in _read_block(block["inside"], request.tools)]
@@ -124,7 +124,7 @@ def _read_calls(message: Message, request: Request) -> Message:
 
 
 def _read_block(text: str, tools: ToolRegistry) -> list[ToolCall]:
-    """The calls of one block; one that cannot be read is a call all the same, so that the model is told why."""
+    """Return the calls of one block; an unreadable one becomes a call too, whose error the model reads."""
     if found := read_calls(text, tools):
         return [ToolCall("", call.name, call.arguments) for call in found]
     name, arguments = _NAME.search(text), _ARGUMENTS.search(text)

@@ -1,4 +1,4 @@
-"""How long calls may take and whether they overlap, where a tool does not say so itself."""
+"""Timeouts of tool calls and replies, and calls that may not overlap."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ from ..tools.isolation.child import check_main
 from .limits import cap_timeout
 
 DEFAULT_TOOL_SECONDS = 60.0
-"""Seconds that a call may take, if nobody says otherwise."""
+"""The default timeout of a tool call."""
 
 
 def limit_tool_time(timeout: float | None = DEFAULT_TOOL_SECONDS, *, sequential: bool = False) -> Policy:
-    """Give a call up after `timeout` seconds (None: never), or what its tool says; the answer's only if its tool does.
+    """Cancel tool calls at their timeout.
 
-    A call that has a timeout already keeps it.  `sequential` makes the calls of a turn one after the other.
+    A tool's own timeout has precedence, and a call with a timeout keeps it.  The answer tool only has its own.
+
+    Args:
+        timeout: Seconds; None for no timeout.
+        sequential: Whether the calls of a turn run one after the other.
     """
 
-    def limited(bound: BoundCall) -> BoundCall:
+    def set_timeout(bound: BoundCall) -> BoundCall:
         if bound.timeout is not None:
             return bound
         own = "agent" if bound.tool is None else bound.tool.timeout
@@ -30,7 +34,7 @@ def limit_tool_time(timeout: float | None = DEFAULT_TOOL_SECONDS, *, sequential:
         return bound if seconds is None else replace(bound, timeout=seconds)
 
     def handle(effect: CallTools) -> Flow[Any]:
-        calls = tuple(limited(bound) for bound in effect.calls)
+        calls = tuple(set_timeout(bound) for bound in effect.calls)
         return (yield from ask(replace(effect, calls=calls, sequential=sequential or effect.sequential)))
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
@@ -41,9 +45,10 @@ def limit_tool_time(timeout: float | None = DEFAULT_TOOL_SECONDS, *, sequential:
 
 
 def limit_reply_time(seconds: float) -> Policy:
-    """Give each request `seconds` as its timeout, or what it has if that is less; further out than what asks again.
+    """Set the timeout of each request to `seconds`, or to its own if that is less; stands outside of retries.
 
-    A model of litellm's keeps its own, which for a streamed reply counts between the pieces.
+    A model with the attribute `keeps_time` is left alone: `LiteLLMModel` has its own timeout, which counts between the
+    pieces of a streamed reply.
     """
 
     def handle(effect: AskModel) -> Flow[Any]:

@@ -1,6 +1,6 @@
-"""Models that do not let themselves be forced to call a tool: they are asked again, with the same tools and a choice.
+"""Models that refuse a forced tool call: the request is repeated with `tool_choice="auto"`.
 
-Some servers know no `tool_choice` but "auto", and of some models the thinking ones do not.
+Some servers accept no other `tool_choice`, and some models do not while they think.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .retries import Retrying
 
 
 def retry_unforced() -> Policy:
-    """Ask once more, with `tool_choice="auto"`, when a request that forces a call is refused as it stands."""
+    """Repeat a request that forces a call once, with `tool_choice="auto"`, when it is refused."""
 
     def handle(effect: AskModel) -> Flow[Any]:
         try:
@@ -31,5 +31,5 @@ def retry_unforced() -> Policy:
 
 
 def _refuses_forcing(tool_choice: str, error: ModelError) -> bool:
-    """Whether that may be what is refused; OpenRouter says 404 to it, "No endpoints found that support [...]"."""
+    """Return whether the forced call may be the cause; OpenRouter: 404 "No endpoints found that support [...]"."""
     return tool_choice not in ("auto", "none") and (error.kind == "bad_request" or "tool_choice" in str(error))

@@ -1,10 +1,10 @@
-"""Chaos: a model that fails as models and networks do, at random, and with the same seed in the same way again.
+"""Chaos: a model that fails at random as models and networks do, reproducibly for a given seed.
 
-agent = JsonAgent(tools, model=chaos(model, seed=7))     # comes to the same answer, or says why not
+agent = JsonAgent(tools, model=chaos(model, seed=7))     # reaches the same answer or raises a `RunError`
 
-Nothing that the model says is lost or changed in what it means: a fault comes before a reply, stands in for one that
-was never asked for, or garbles the form of one.  So a script stays in step, and every run over chaos must end with the
-right answer or with a documented `RunError`, its history valid.
+No reply of the model is lost or changed in its meaning: a fault precedes a reply, replaces an additional one, or
+garbles the form of a reply. A scripted model therefore stays in step, and each run must end with the right answer or
+with a documented `RunError` and a valid history.
 """
 
 import asyncio
@@ -25,30 +25,34 @@ Calls = list[dict[str, Any]]
 """A message's `tool_calls`."""
 TEXT = "text instead of a call"
 MAX_USELESS_REPLIES = 2
-"""Replies in a row without any use that chaos adds; more would end a run, as they should."""
+"""The maximum number of consecutive useless replies that chaos adds; more would end a run, as intended."""
 
 
 @dataclass(frozen=True, slots=True)
 class InjectedFault:
-    """A fault that was injected: into which request (from 1 on), and which."""
+    """An injected fault: the number of the request (from 1) and the name of the fault."""
 
     request: int
     fault: str
 
 
 def chaos(model: Model, seed: int, rate: float = 0.3) -> "ChaoticModel":
-    """`model`, with a fault in about `rate` of its requests; `injected` of what comes back lists them.
+    """Return `model` with faults; the attribute `injected` of the returned model lists them.
 
-    The faults: passing errors of the provider and the connection, silence, empty replies, text instead of a call,
-    calls that are cut off, broken or of tools that do not exist, and real calls with odd names, odd arguments, odd
-    finish reasons, with ids that are missing or used twice, or made twice.  With one request at a time the same seed
-    gives the same faults.
+    The faults are transient errors of the provider and the connection, silence, empty replies, text instead of a call,
+    truncated or invalid calls, calls of unknown tools, and real calls with unusual names, arguments or finish reasons,
+    with missing or duplicate ids, or made twice. With one request at a time the same seed gives the same faults.
+
+    Args:
+        model: The model to wrap.
+        seed: The seed of the random choices.
+        rate: The share of requests with a fault, 0 to 1.
     """
     return ChaoticModel(model, seed, rate)
 
 
 class ChaoticModel:
-    """What `chaos` makes of a model; `injected` lists the faults so far."""
+    """A model with random faults; `injected` lists the faults so far."""
 
     def __init__(self, model: Model, seed: int, rate: float) -> None:
         self.injected: list[InjectedFault] = []
@@ -60,11 +64,11 @@ class ChaoticModel:
 
     @property
     def name(self) -> str:
-        """The name of the model underneath."""
+        """The name of the wrapped model."""
         return self._model.name
 
     def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
-        """Answer `request`, or fail to, blocking."""
+        """Answer `request` or inject a fault, blocking."""
         fault = self._draw_fault(request)
         if fault in INSTEAD:
             yield from self._play_fault(fault, request)
@@ -75,7 +79,7 @@ class ChaoticModel:
                 yield self._garble(fault, piece) if isinstance(piece, Reply) else piece
 
     async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
-        """Answer `request`, or fail to, on the running event loop."""
+        """Answer `request` or inject a fault, on the running event loop."""
         fault = self._draw_fault(request)
         if fault in INSTEAD:
             for piece in self._play_fault(fault, request):
@@ -87,7 +91,7 @@ class ChaoticModel:
                 yield self._garble(fault, piece) if isinstance(piece, Reply) else piece
 
     def _draw_fault(self, request: Request) -> str:
-        """The fault of this request; "" for none."""
+        """Draw the fault of this request; "" means no fault."""
         self._asked += 1
         if self._chance.random() >= self._rate:
             return ""
@@ -102,7 +106,7 @@ class ChaoticModel:
         return fault
 
     def _play_fault(self, fault: str, request: Request) -> Iterator[Delta | Reply]:
-        """An error, or a reply that the model never wrote."""
+        """Raise an error, or yield an invented reply."""
         made = INSTEAD[fault](self._chance, request)
         if isinstance(made, ModelError):
             if request.stream:
@@ -113,7 +117,7 @@ class ChaoticModel:
         yield made
 
     def _garble(self, fault: str, reply: Reply) -> Reply:
-        """The model's reply, its form garbled if it has calls."""
+        """Return the model's reply, garbled if it has calls."""
         self._useless = 0
         calls = reply.message.get("tool_calls")
         if not calls or fault not in GARBLED:
@@ -155,7 +159,7 @@ USELESS: dict[str, Instead] = {
     "cut-off call": lambda chance, request: _make_call(_pick_tool(chance, request), '{"chaos": "', "length"),
 }
 INSTEAD = ERRORS | USELESS
-"""What stands in for a reply."""
+"""Faults that replace a reply."""
 
 
 def _replace_calls(reply: Reply, calls: Sequence[dict[str, Any]]) -> Reply:
@@ -182,5 +186,5 @@ GARBLED: dict[str, Callable[[Reply, Calls], Reply]] = {
     "odd finish reason": lambda reply, _: replace(reply, finish_reason="eos"),
     "no finish reason": lambda reply, _: replace(reply, finish_reason=None),
 }
-"""What becomes of a reply's calls; the second argument is a copy of them."""
+"""Faults that change a reply's calls; the second argument is a copy of the calls."""
 FAULTS = [*INSTEAD, *GARBLED, "silence"]

@@ -1,4 +1,4 @@
-"""A model that plays a script: tests of agents need no key, no network and no luck."""
+"""A model with scripted replies, for deterministic tests without a key or network."""
 
 import json
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
@@ -47,14 +47,14 @@ class ScriptedModel:
     """A model whose replies are given as data, one for each request.
 
     Args:
-        replies: In order: a string is a text reply; a dict `{"tool_calls": [{"name": ..., "arguments": {...}}],
-            "content": ..., "finish_reason": ...}` is a reply with calls (`id` may be given; `arguments` is an object,
-            or a string that goes out as it is); an exception is raised; a `Reply` is given as it is; a function of the
-            `Request` returns one of these.  They may stand in one list.
-        name: What logs and results call the model.
+        replies: The replies in order, or one list of them. A string is a text reply. A dict
+            `{"tool_calls": [{"name": ..., "arguments": {...}}], "content": ..., "finish_reason": ...}` is a reply with
+            calls; each may have an `id`, and `arguments` may also be a string, which is sent unchanged. An exception
+            is raised, a `Reply` is returned unchanged, and a function of the `Request` returns one of these.
+        name: The model's name in logs and results.
 
-    `requests` holds what was asked, each with a copy of the messages at that time.  When the script is at its end, a
-    further request fails with an `AssertionError`.
+    The attribute `requests` lists the requests, each with a copy of its messages. A request after the last reply raises
+    `AssertionError`.
     """
 
     def __init__(self, *replies: Any, name: str = "scripted") -> None:
@@ -64,32 +64,32 @@ class ScriptedModel:
 
     @property
     def name(self) -> str:
-        """The name it was given."""
+        """The name that was passed."""
         return self._name
 
     def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
-        """Play the next reply of the script."""
+        """Yield the next reply of the script."""
         reply = self._next_reply(request)
         if request.stream:
             yield from split_deltas(reply.message)
         yield reply
 
     async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
-        """Play the next reply of the script."""
+        """Yield the next reply of the script."""
         for piece in self.ask(request):
             yield piece
 
     def assert_done(self) -> None:
-        """Fail if a part of the script has not been asked for."""
+        """Raise `AssertionError` if the script has unused replies."""
         rest = self.script[len(self.requests) :]
         if rest:
-            raise AssertionError(f"{len(rest)} scripted replies were never asked for; the next is {rest[0]!r}")
+            raise AssertionError(f"the script has {len(rest)} unused replies; the next is {rest[0]!r}")
 
     def _next_reply(self, request: Request) -> Reply:
         place = len(self.requests)
         self.requests.append(replace(request, messages=list(request.messages)))
         if place >= len(self.script):
-            raise AssertionError(f"the script holds {len(self.script)} replies, and one more was asked for")
+            raise AssertionError(f"the script has {len(self.script)} replies, but the model got request {place + 1}")
         entry = self.script[place]
         if callable(entry):
             entry = entry(request)
@@ -105,7 +105,7 @@ def _build_message(entry: Any, place: int) -> Message:
     if isinstance(entry, str):
         return assistant(entry)
     if not isinstance(entry, Mapping):
-        raise TypeError(f"a scripted reply is a string, a dict, a Reply or an exception, not {entry!r:.80}")
+        raise TypeError(f"a scripted reply must be a string, a dict, a Reply or an exception, got {entry!r:.80}")
     calls = [
         ToolCall(
             call.get("id", f"call_{place + 1}_{number}"),
@@ -118,7 +118,7 @@ def _build_message(entry: Any, place: int) -> Message:
 
 
 def split_deltas(message: Message) -> Iterator[Delta]:
-    """The pieces in which a message is streamed."""
+    """Yield the deltas of a streamed message."""
     for word in split_words(message["content"] or ""):
         yield TextDelta(word)
     for index, call in enumerate(message.get("tool_calls") or ()):

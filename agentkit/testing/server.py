@@ -1,4 +1,4 @@
-"""`ModelServer`: a model provider on this machine, for tests of everything between a program and the wire.
+"""`ModelServer`: a model provider on the loopback, for tests of everything between a program and the wire.
 
 with ModelServer("hello") as server:
     model = LiteLLMModel("openai/gpt-4o-mini", api_base=server.api_base("openai"), api_key="test-key")
@@ -25,7 +25,7 @@ _MAX_WAIT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """A request that came: its path (with the query), its headers in lower case, its JSON body (None if it is none)."""
+    """A received request: its path with the query, its headers in lower case, its JSON body (None if invalid)."""
 
     path: str
     headers: dict[str, str]
@@ -33,17 +33,23 @@ class RecordedRequest:
 
 
 class ModelServer:
-    """Plays scripted replies on the loopback, in the format of whoever is asked: by the request's path.
+    """A server that plays scripted replies in the format of the provider that the request's path belongs to.
 
-    OpenAI, Groq, Anthropic, Gemini and Ollama, streamed and not.  Each request takes the next reply, which may be a
-    fault (`agentkit.testing.replies` lists them): `ModelServer(503, {"reset": True}, {"content": "hi", "cut": True})`.
-    When none is left the answer is an error 400.  The replies may stand in one list.  `requests` holds what came,
-    `hung_up` counts the clients that did not wait for the end of their reply.  A context manager; its threads are
-    daemons.
+    It implements OpenAI, Groq, Anthropic, Gemini and Ollama, streamed and unstreamed. Each request gets the next reply,
+    which may be a fault (listed in `agentkit.testing.replies`):
+    `ModelServer(503, {"reset": True}, {"content": "hi", "cut": True})`. After the last reply the response is an error
+    400. It is a context manager; its threads are daemons.
 
-    `strict` refuses what the provider would refuse, in its words and with a 400: a call without its answer, an id used
-    twice, thinking that was changed, an unknown key.  Such a request takes no reply; `violations` tells what was wrong.
-    `opens_after` is how many seconds, at first, connections are refused.
+    Args:
+        replies: The replies in order, or one list of them.
+        strict: Refuse with status 400, and with the provider's message, what the provider would refuse: a call
+            without a result, a duplicate id, changed thinking, an unknown key. Such a request uses up no reply.
+        opens_after: Seconds for which connections are refused at first.
+
+    Attributes:
+        requests: The received requests.
+        violations: The reasons of the refused requests.
+        hung_up: The number of clients that disconnected before the end of their reply.
     """
 
     def __init__(
@@ -65,15 +71,15 @@ class ModelServer:
 
     @property
     def url(self) -> str:
-        """The address, without a slash at the end."""
+        """The address, without a trailing slash."""
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
     def api_base(self, provider: str) -> str:
-        """What to pass to litellm as `api_base` for a provider ("openai", "groq", "anthropic", "gemini", ...)."""
+        """Return litellm's `api_base` for a provider ("openai", "groq", "anthropic", "gemini", ...)."""
         return self.url + _BASES.get(provider, "")
 
     def play(self, *replies: ScriptedReply | list[ScriptedReply]) -> None:
-        """Go on with these replies, whatever is left of those before."""
+        """Replace the remaining replies."""
         with self._lock:
             self._replies = flatten(replies)
 
@@ -93,7 +99,7 @@ class ModelServer:
         self._http.serve_forever(0.01)
 
     def accept(self, path: str, headers: dict[str, str], data: bytes, wire: Wire) -> tuple[RecordedRequest, Json]:
-        """Record a request; returns it, and the reply to it as a dict: the script's next one, or that it is refused."""
+        """Record a request; return it and its reply as a dict: the next one of the script, or a refusal."""
         body, refusal = self._validate(data, wire)
         request = RecordedRequest(path, headers, body)
         with self._lock:
@@ -110,14 +116,14 @@ class ModelServer:
         return request, {"turn": number, **to_dict(reply)}
 
     def build_reply(self, reply: Json, request: RecordedRequest, wire: Wire) -> Json:
-        """The reply in the provider's format; what has to come back of it is kept in mind."""
+        """Return the reply in the provider's format, and store the parts that must come back unchanged."""
         whole = wire.build_reply(reply, _find_model_name(request))
         if self._checker is not None:
             self._checker.remember(wire.name, whole)
         return whole
 
     def _validate(self, data: bytes, wire: Wire) -> tuple[Any, Invalid | None]:
-        """The body of a request, and why the provider refuses it, if it does."""
+        """Return the body of a request, and the reason if the provider would refuse it."""
         body = None
         try:
             body = parse_body(data or b"{}")
@@ -129,7 +135,7 @@ class ModelServer:
 
 
 def _share_messages(request: RecordedRequest, before: list[RecordedRequest]) -> None:
-    """Let a request hold the messages that stood in the one before, not copies: conversations grow by repeating all."""
+    """Share equal messages with the previous request, because each request repeats the whole conversation."""
     for earlier in before:
         for key in ("messages", "contents", "tools"):
             old, new = ((one.body or {}).get(key) for one in (earlier, request))
@@ -138,7 +144,7 @@ def _share_messages(request: RecordedRequest, before: list[RecordedRequest]) -> 
 
 
 def _find_model_name(request: RecordedRequest) -> str:
-    """The model that a request names: in its body, or (Gemini) in its path."""
+    """Return the request's model: from its body or, for Gemini, from its path."""
     return str(request.body.get("model") or request.path.rpartition("/")[2].partition(":")[0])
 
 
@@ -148,7 +154,7 @@ class _Server(ThreadingHTTPServer):
     model_server: ModelServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Count a client that hung up; anything else is a mistake of this file and is shown."""
+        """Count a client that disconnected; show any other error, which is a defect of this file."""
         if isinstance(sys.exception(), ConnectionError):
             self.model_server.hung_up += 1
         else:
@@ -160,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is printed."""
+        """Print nothing."""
 
     def do_POST(self) -> None:
         server, data = self.server.model_server, self._read_body()
@@ -168,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
         wire = find_wire(self.path.partition("?")[0])
         if wire is None:
             server.requests.append(RecordedRequest(self.path, headers, None))
-            self._send(404, {"error": {"message": f"no provider listens at {self.path}"}}, {})
+            self._send(404, {"error": {"message": f"no provider has the path {self.path}"}}, {})
             return
         request, reply = server.accept(self.path, headers, data, wire)
         if "wait" in reply:
@@ -227,7 +233,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def _write(self, frames: list[bytes], reply: Json, *, end: bytes = b"") -> None:
-        """Send a body piece by piece, with the reply's fault in the middle; `end` tells the client that it is whole."""
+        """Send a body piece by piece with the reply's fault in the middle; `end` terminates a complete body."""
         halfway = _fault_position(frames, reply)
         for number, frame in enumerate(frames):
             if number == halfway:
@@ -242,16 +248,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(end)
 
     def _wait(self, seconds: float) -> None:
-        """Be silent for a while, but not for longer than the server lives."""
+        """Wait, at most until the server closes."""
         self.server.model_server.closing.wait(seconds)
 
     def _reset(self) -> None:
-        """Closes at once, which the client sees as "connection reset by peer"."""
+        """Close at once, which the client sees as "connection reset by peer"."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
         self.close_connection = True
 
 
 def _fault_position(pieces: list[Any], reply: Json) -> int:
-    """How many pieces go before a fault."""
+    """Return the number of pieces before a fault."""
     return int(reply.get("after", len(pieces) // 2))

@@ -23,7 +23,7 @@ from ..schemas import (
     derive_name,
     to_snake_case,
 )
-from ..schemas.formats import Declaration, Loss, References, RenderedTool
+from ..schemas.formats import Declaration, Loss, References
 from . import settings as kinds
 from .arguments.binding import ArgumentsSchema, BoundArguments, bind_arguments, extract_arguments
 from .isolation.process import check_isolable, run_isolated
@@ -145,7 +145,7 @@ class JsonTool(Generic[P, R]):
             check_isolable(name, function, schema.injected)
         self.fifo_lock = FifoLock() if self.sequential else None
         self.is_async = is_async(function) and not self.isolate
-        self._schemas = SchemaCache()
+        self._schemas = SchemaCache(lambda: Declaration(self.name, self.description, self.parameters))
         update_wrapper(self, function, updated=())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -181,20 +181,17 @@ class JsonTool(Generic[P, R]):
         return self.arguments.parameters
 
     def schema(self, format: str = "json", *, references: References = "inline") -> dict[str, Any]:
-        """Return the tool in a provider's dialect; the dict is built once and shared, so copy it before changing it.
+        """Return the tool in a provider's dialect; the dict is shared, so copy it before changing it.
 
         Args:
             format: json, openai, openai_strict, responses, response_format, anthropic, gemini or mcp.
             references: "inline", or "keep" for `$defs` where the dialect supports them.  Recursive types keep them.
         """
-        return self._render(format, references).schema
+        return self._schemas.render(format, references).schema
 
     def losses(self, format: str) -> tuple[Loss, ...]:
         """Return the schema keywords that the dialect cannot express, each with its place and its replacement."""
-        return self._render(format).losses
-
-    def _render(self, format: str, references: References = "inline") -> RenderedTool:
-        return self._schemas.render(Declaration(self.name, self.description, self.parameters), format, references)
+        return self._schemas.render(format).losses
 
     standard_schema = _schema_property("json")
     """Plain JSON Schema (draft 2020-12)."""

@@ -1,6 +1,6 @@
 """The schemas of one tool in the providers' dialects."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -11,15 +11,16 @@ from ..schemas.formats import Declaration, References, RenderedTool, render
 class SchemaCache:
     """Renders a tool in each dialect once, and restores the parameter names that a dialect replaced."""
 
-    def __init__(self) -> None:
+    def __init__(self, declare: Callable[[], Declaration]) -> None:
+        self._declare = declare
         self._rendered: dict[tuple[str, References], RenderedTool] = {}
         self._aliased: list[RenderedTool] = []
 
-    def render(self, declaration: Declaration, format: str, references: References = "inline") -> RenderedTool:
+    def render(self, format: str, references: References = "inline") -> RenderedTool:
         """Return the tool in a dialect; the first call for a dialect renders it."""
         key = (format, references)
         if key not in self._rendered:
-            rendered = self._rendered[key] = render(declaration, format, references)
+            rendered = self._rendered[key] = render(self._declare(), format, references)
             self._aliased += [rendered] if rendered.aliases else []
         return self._rendered[key]
 

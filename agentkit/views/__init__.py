@@ -1,4 +1,1 @@
-"""All ways to see a run: log, terminal, notebook, progress, JSON lines and HTML pages.
-
-A view is a function of one event or of plain data.  Nothing here knows policies, models or sessions.
-"""
+"""Views of a run: the log, terminals, notebooks, pages.  A view is a listener, a function of one event."""

@@ -1,4 +1,4 @@
-"""Events as plain data, for machines that read along: one JSON object for each."""
+"""Events as JSON data, for programs that follow a run: one object for each event."""
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -12,89 +12,86 @@ from ..engine.model import ModelAsked, ModelReplied, Reply, TextDelta, ThinkingD
 from ..engine.partial_answer import AnswerForming
 from ..engine.result import Result, SubRun
 from ..tools.execution.call import BoundCall, ToolResult
-from .streamed_text import Pieces
+from .streamed_text import MaskedStream
 
-PIECES: dict[type[Event], str] = {
+PIECE_FIELDS: dict[type[Event], str] = {
     TextDelta: "text", ThinkingDelta: "text", ToolCallDelta: "arguments", AnswerForming: "added",
 }  # fmt: skip
-"""The events that bring a piece of a text, and where it stands in their records."""
+"""The events that carry a piece of a text, and the field of their records that holds it."""
 
 
-def record(event: Event) -> dict[str, Any]:
-    """The event as a JSON object: its type under `event`, and what it holds; secrets are masked.
+def encode_event(event: Event) -> dict[str, Any]:
+    """Return the event as a JSON object: its type under `event`, then its fields; secrets are masked.
 
-    A secret that comes in pieces, event by event, is not seen here: `Recorder` holds pieces back for that.
+    A secret that arrives in pieces, event by event, is not recognised here: `EventEncoder` withholds pieces for that.
     """
-    masked: dict[str, Any] = mask_data(_unmasked(event))
+    masked: dict[str, Any] = mask_data(_encode(event))
     return masked
 
 
-class Recorder:
-    """Records of the events of one run, in order; the pieces of a text are cut so that no secret falls in two.
-
-    `records(event)` gives what is to be written now: none, one or several.
-    """
+class EventEncoder:
+    """Encodes the events of one run, in order; pieces of a text are cut so that no secret is split between two."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[Any, ...], tuple[Pieces, dict[str, Any]]] = {}
-        self._inner: dict[tuple[str, str], Recorder] = {}
+        self._streams: dict[tuple[Any, ...], tuple[MaskedStream, dict[str, Any]]] = {}
+        self._inner: dict[tuple[str, str], EventEncoder] = {}
 
-    def records(self, event: Event) -> Iterator[dict[str, Any]]:
-        """What is to be written now that `event` has happened."""
+    def encode(self, event: Event) -> Iterator[dict[str, Any]]:
+        """Yield the JSON objects to write for `event`: none, one or several."""
         if isinstance(event, SubRun):
-            inner = self._inner.setdefault((event.name, event.call.id if event.call else ""), Recorder())
-            for entry in inner.records(event.event):
-                yield _inside(event, entry)
+            inner = self._inner.setdefault((event.name, event.call.id if event.call else ""), EventEncoder())
+            for entry in inner.encode(event.event):
+                yield _wrap_sub_run(event, entry)
             return
-        key = PIECES.get(type(event))
-        entry = _unmasked(event)
+        key = PIECE_FIELDS.get(type(event))
+        entry = _encode(event)
         if key is None or key not in entry:
             if isinstance(event, ModelReplied):
-                yield from self._rest()
-            elif isinstance(event, ModelAsked):  # what came before is withdrawn
-                self._held.clear()
+                yield from self._flush()
+            elif isinstance(event, ModelAsked):  # a repeated request withdraws the pieces of the failed one
+                self._streams.clear()
             yield mask_data(entry)
             return
         place = (type(event), entry.get("index"))
-        pieces, _ = self._held.setdefault(place, (Pieces(), entry))
-        self._held[place] = pieces, entry
-        if text := pieces.take(entry[key]):
+        stream, _ = self._streams.setdefault(place, (MaskedStream(), entry))
+        self._streams[place] = stream, entry
+        if text := stream.feed(entry[key]):
             yield {**entry, key: text}
 
-    def _rest(self) -> Iterator[dict[str, Any]]:
-        held, self._held = self._held, {}
-        for (kind, _), (pieces, entry) in held.items():
-            if text := pieces.rest():
-                yield {**entry, PIECES[kind]: text}
+    def _flush(self) -> Iterator[dict[str, Any]]:
+        streams, self._streams = self._streams, {}
+        for (kind, _), (stream, entry) in streams.items():
+            if text := stream.flush():
+                yield {**entry, PIECE_FIELDS[kind]: text}
 
 
-def _unmasked(event: Event) -> dict[str, Any]:
-    if isinstance(event, AnswerForming):  # what is new of a text: all of it each time would be quadratic
+def _encode(event: Event) -> dict[str, Any]:
+    if isinstance(event, AnswerForming):  # only what is new: the whole text each time would be quadratic
         return {"event": "AnswerForming", **({"added": event.added} if event.added else {"value": event.value})}
     if isinstance(event, SubRun):
-        return _inside(event, _unmasked(event.event))
-    if isinstance(event, ModelAsked):  # the messages themselves were told of when they came
+        return _wrap_sub_run(event, _encode(event.event))
+    if isinstance(event, ModelAsked):  # the messages themselves are in the records before it
         request = event.request
         counts = {"messages": len(request.messages), "tools": list(request.tools)}
         return {"event": "ModelAsked", "model": event.model, **counts, "tool_choice": request.tool_choice}
     assert is_dataclass(event)
-    held = {entry.name: _plain(getattr(event, entry.name)) for entry in fields(event)}
-    noted = {"notice": event.notice} if event.notice else {}
-    return {"event": type(event).__name__, **held, **noted}
+    values = {entry.name: _encode_value(getattr(event, entry.name)) for entry in fields(event)}
+    notice = {"notice": event.notice} if event.notice else {}
+    return {"event": type(event).__name__, **values, **notice}
 
 
-def _inside(event: SubRun, inner: dict[str, Any]) -> dict[str, Any]:
+def _wrap_sub_run(event: SubRun, inner: dict[str, Any]) -> dict[str, Any]:
     return {"event": "SubRun", "name": event.name, "call": event.call and event.call.id, "inner": inner}
 
 
-def _plain(value: Any) -> Any:
+def _encode_value(value: Any) -> Any:
     match value:
         case BoundCall():
-            wrote = {"raw": value.raw} if value.raw else {}
-            return {**_plain(value.call), **wrote, "repairs": [str(repair) for repair in value.repairs]}
+            raw = {"raw": value.raw} if value.raw else {}
+            return {**_encode_value(value.call), **raw, "repairs": [str(repair) for repair in value.repairs]}
         case ToolResult():
-            told = {"content": value.content, "seconds": round(value.seconds, 4), "is_error": value.error is not None}
-            return {**_plain(value.call), **told}
+            result = {"content": value.content, "seconds": round(value.seconds, 4), "is_error": value.error is not None}
+            return {**_encode_value(value.call), **result}
         case Reply(message, usage, finish_reason, model):
             return {"message": message, "usage": usage.as_dict(), "finish_reason": finish_reason, "model": model}
         case Result():

@@ -1,4 +1,4 @@
-"""What the events of a run say to people, as lines: who speaks, and what.  Every view of a run is made of them."""
+"""The events of a run as lines for people: a role and a text each.  Every view of a run consists of these lines."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -14,13 +14,13 @@ from ..core.messages import Message, ToolCall, Usage, calls_of, text_of
 from ..engine.model import ModelAsked, ModelReplied
 from ..engine.result import RunFinished, RunStarted, SubRun
 from ..tools.execution.call import ANSWER_RESULT
-from ..tools.execution.call_tools import ToolFinished, ToolStarted
+from ..tools.execution.turn import ToolFinished, ToolStarted
 from ..tools.final_answer import FINAL_ANSWER
 from ..tools.results.result_text import render_text
 
 Level: TypeAlias = Literal["DEBUG", "INFO", "WARNING"]
 LEVELS: tuple[Level, ...] = ("DEBUG", "INFO", "WARNING")
-STYLES = {
+ROLE_STYLES = {
     "system": "dim",
     "query": "bold",
     "model": "cyan",
@@ -35,63 +35,67 @@ STYLES = {
     "request": "dim",
     "reply": "dim",
 }
-"""Who may speak in a line, and the style of it."""
-WIDTH = 1 + max(map(len, STYLES))
-"""Characters of the column that says who speaks."""
+"""The roles that a line can have, and their styles."""
+ROLE_COLUMN_WIDTH = 1 + max(map(len, ROLE_STYLES))
+"""Characters of the column that holds the role."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line for people: its level, who speaks (one of `STYLES`), and the text as it is.
+    """One line for people.
 
-    `data` is what stands behind the text as JSON; `inside` names the agents inside tools that it comes from, the
-    outermost first.
+    Attributes:
+        level: The level of the log.
+        role: One of `ROLE_STYLES`.
+        text: The text, unmasked and whole.
+        data: A JSON value that follows the text.
+        agents: The names of the agents inside tools that the line comes from, the outermost first.
     """
 
     level: Level
     role: str
     text: str
     data: Any = None
-    inside: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
 
-    def shown(self, longest: int | None = None) -> str:
-        """What may be shown of it, in one or several lines: without secrets and control characters, and cut."""
+    def format(self, max_chars: int | None = None) -> str:
+        """Return the line as `sanitize` makes it: one or several rows of text, with the agents' names in front."""
         text = self.text if self.data is None else f"{self.text} {json.dumps(self.data, ensure_ascii=False)}"
-        return "".join(f"[{name}] " for name in self.inside) + presentable(text, longest)
+        return "".join(f"[{name}] " for name in self.agents) + sanitize(text, max_chars)
 
 
-def presentable(text: str, longest: int | None = None) -> str:
-    """A text without secrets and control characters, of a long one the head; line breaks stay."""
-    if longest is None or len(text) <= longest:
+def sanitize(text: str, max_chars: int | None = None) -> str:
+    """Mask secrets, escape control characters except line breaks, and truncate to `max_chars` (None: keep all)."""
+    if max_chars is None or len(text) <= max_chars:
         shown, rest = mask(text), ""
-    else:  # masked first: what is left of a secret that is cut is none
-        shown = mask(text[: longest + MAX_SECRET_CHARS])[:longest]
-        rest = f"... ({len(text) - longest:,} more characters)"
+    else:  # masked before it is truncated: a truncated secret is not recognised
+        shown = mask(text[: max_chars + MAX_SECRET_CHARS])[:max_chars]
+        rest = f"... ({len(text) - max_chars:,} more characters)"
     rows = shown.expandtabs(4).split("\n")
     return "\n".join(row if row.isprintable() else escape_unprintable(row, len(row)) for row in rows) + rest
 
 
-def lines(event: Event) -> Iterator[Line]:
-    """What `event` says to people; many events say nothing."""
-    inside: tuple[str, ...] = ()
+def render_event(event: Event) -> Iterator[Line]:
+    """Yield the lines of `event`; many events have none."""
+    agents: tuple[str, ...] = ()
     while isinstance(event, SubRun):
-        inside, event = (*inside, event.name), event.event
-    for line in (*_told(event), *_noted(event)):
-        yield replace(line, inside=inside) if inside else line
+        agents, event = (*agents, event.name), event.event
+    for line in (*_event_lines(event), *_notice_lines(event)):
+        yield replace(line, agents=agents) if agents else line
 
 
-def watched(event: Event) -> Iterator[Line]:
-    """The lines for whoever gets the answer anyway: without it, with the time that the run took."""
+def render_progress(event: Event) -> Iterator[Line]:
+    """Yield the lines for a view beside the answer: without the answer itself, with the duration of the run."""
     if isinstance(event, RunFinished):
-        yield Line("INFO", "total", figures(event.result.usage, event.result.seconds))
+        yield Line("INFO", "total", format_usage(event.result.usage, event.result.seconds))
         return
-    for line in lines(event):
-        if line.level != "DEBUG" and not (line.inside and line.role == "total"):
+    for line in render_event(event):
+        if line.level != "DEBUG" and not (line.agents and line.role == "total"):
             yield line
 
 
-def conversation(messages: Iterable[Message]) -> Iterator[Line]:
-    """The lines of a conversation that was kept: what the run that it comes from said, but for figures and notes."""
+def render_messages(messages: Iterable[Message]) -> Iterator[Line]:
+    """Yield the lines of a stored conversation: those of the run that it comes from, without usage and notes."""
     answers: set[str] = set()
     for message in messages:
         text = remove_delimiters(text_of(message))
@@ -104,32 +108,32 @@ def conversation(messages: Iterable[Message]) -> Iterator[Line]:
         for call in calls_of(message):
             if call.name == FINAL_ANSWER:
                 answers.add(call.id)
-            yield _answer(call) if call.name == FINAL_ANSWER else Line("INFO", "call", written(call))
+            yield _answer_line(call) if call.name == FINAL_ANSWER else Line("INFO", "call", format_call(call))
 
 
-def _answer(call: ToolCall) -> Line:
-    """The answer that a call gives: the one argument it has, else the call as it is."""
+def _answer_line(call: ToolCall) -> Line:
+    """Return the answer in a call with one argument, else the call itself."""
     try:
         (value,) = json.loads(call.arguments).values()
     except (ValueError, RecursionError, AttributeError):
-        return Line("INFO", "call", written(call))
+        return Line("INFO", "call", format_call(call))
     return Line("INFO", "answer", render_text(value))
 
 
-def _told(event: Event) -> Iterator[Line]:
+def _event_lines(event: Event) -> Iterator[Line]:
     match event:
         case RunStarted(query):
-            yield Line("INFO", "query", query) if query else Line("INFO", "note", "going on where it stopped")
+            yield Line("INFO", "query", query) if query else Line("INFO", "note", "continuing the stopped run")
         case ModelAsked(model, request):
-            told = f"to {model}: {len(request.messages)} messages, {len(request.tools)} tools; the last message:"
-            yield Line("DEBUG", "request", told, request.messages[-1] if request.messages else {})
+            counts = f"to {model}: {len(request.messages)} messages, {len(request.tools)} tools; the last message:"
+            yield Line("DEBUG", "request", counts, request.messages[-1] if request.messages else {})
         case ModelReplied(reply):
-            told = f"from {reply.model} ({figures(reply.usage)}, {reply.finish_reason or 'no reason to stop'}):"
-            yield Line("DEBUG", "reply", told, reply.message)
+            usage = f"from {reply.model} ({format_usage(reply.usage)}, {reply.finish_reason or 'no finish reason'}):"
+            yield Line("DEBUG", "reply", usage, reply.message)
             if text := text_of(reply.message):
                 yield Line("INFO", "model", text)
         case ToolStarted(bound) if not bound.is_answer:
-            yield Line("INFO", "call", written(bound.as_written))
+            yield Line("INFO", "call", format_call(bound.as_written))
         case ToolFinished(result) if result.error is not None:
             yield Line("WARNING", "error", f"{result.call.name}: {remove_delimiters(result.content)}")
         case ToolFinished(result) if not result.is_answer:
@@ -138,10 +142,10 @@ def _told(event: Event) -> Iterator[Line]:
             yield Line("INFO", "progress", f"{call.name if call else 'a tool'}: {render_text(value)}")
         case RunFinished(result):
             yield Line("INFO", "answer", result.text)
-            yield Line("INFO", "total", figures(result.usage))
+            yield Line("INFO", "total", format_usage(result.usage))
 
 
-def _noted(event: Event) -> Iterator[Line]:
+def _notice_lines(event: Event) -> Iterator[Line]:
     notices = [event.notice]
     if isinstance(event, ToolStarted):
         notices = [f"{event.call.call.name}: {repair}" for repair in event.call.repairs]
@@ -149,25 +153,25 @@ def _noted(event: Event) -> Iterator[Line]:
         yield Line(event.level, "warning" if event.level == "WARNING" else "note", " ".join(notice.split()))
 
 
-def written(call: ToolCall) -> str:
-    """A call as one writes it: `add(a=2, b=3)`."""
+def format_call(call: ToolCall) -> str:
+    """Return a call in the form `add(a=2, b=3)`."""
     try:
-        given = json.loads(call.arguments)
+        arguments = json.loads(call.arguments)
     except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
+        arguments = None
+    if not isinstance(arguments, dict):
         return f"{call.name}({call.arguments})"
-    return f"{call.name}({', '.join(f'{key}={json.dumps(value, ensure_ascii=False)}' for key, value in given.items())})"
+    pairs = (f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in arguments.items())
+    return f"{call.name}({', '.join(pairs)})"
 
 
-def figures(usage: Usage, seconds: float | None = None) -> str:
-    """What was taken: requests, tokens, dollars, time, as far as there is something to tell."""
+def format_usage(usage: Usage, seconds: float | None = None) -> str:
+    """Return requests, tokens, dollars and seconds in one row of text, without those that are zero or unknown."""
     tokens = usage.input_tokens + usage.output_tokens
-    cost = "price unknown" if usage.cost is None else f"${usage.cost:.4f}" if usage.cost else ""
-    told = [
+    parts = [
         f"{usage.requests} request{'' if usage.requests == 1 else 's'}" if usage.requests else "",
         f"{tokens:,} tokens" if tokens else "",
-        cost,
+        "price unknown" if usage.cost is None else f"${usage.cost:.4f}" if usage.cost else "",
         "" if seconds is None else f"{seconds:.1f} s",
     ]
-    return ", ".join(filter(None, told))
+    return ", ".join(filter(None, parts))

@@ -1,11 +1,11 @@
-"""The run as lines for people: into the log (loguru), and on request straight to the terminal or the notebook.
+"""The run as lines for people: in the log (loguru) and, on request, directly in the terminal or the notebook.
 
-agentkit logs as a library should: it is silent until the program says `logger.enable("agentkit")`, and it never adds
-or removes a sink.  `show()` is the short way for scripts and notebooks: it prints the lines itself, past the log.
+agentkit logs as a library should: it is silent until the program calls `logger.enable("agentkit")`, and it never adds
+or removes a sink.  `show()` is the short way for scripts and notebooks: it prints the lines itself, without the log.
 
-INFO is the run, DEBUG each request and reply besides, WARNING what did not go as it should: errors of tools, repairs,
-retries, landings.  Secrets are masked in all of it; also in the traceback of a tool, which is therefore logged as text:
-loguru would print the variables of its frames.
+INFO is the run, DEBUG adds each request and reply, WARNING is what failed or was repaired: errors of tools, repairs,
+retries, final requests.  Secrets are masked in all lines, also in the traceback of a tool.  The traceback is therefore
+logged as text: loguru would print the variables of its frames.
 """
 
 import json
@@ -28,36 +28,37 @@ from ..core.masking import mask
 from ..core.messages import Message, text_of
 from ..core.notebook import find_kernel
 from ..engine.result import SubRun
-from ..tools.execution.call_tools import ToolFinished
-from .lines import LEVELS, STYLES, WIDTH, Level, Line, lines, presentable
+from ..tools.execution.turn import ToolFinished
+from .lines import LEVELS, ROLE_COLUMN_WIDTH, ROLE_STYLES, Level, Line, render_event, sanitize
 
-LONGEST = 1_000
-"""How many characters of a value are shown."""
-NARROWEST = 20
-"""Columns of a text below which it is no use to wrap it."""
+MAX_VALUE_CHARS = 1_000
+"""Characters of a value that are shown."""
+MIN_WRAP_COLUMNS = 20
+"""Columns of the text below which it is not wrapped."""
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 _MESSAGE_STYLES = {"system": "dim", "user": "bold", "assistant": "cyan", "tool": "green"}
-_lazily: Any = logger.opt(lazy=True)
-_asked_for = getattr(getattr(logger, "_core", None), "activation_list", ())
-if not any("agentkit.".startswith(name) for name, _ in _asked_for):
-    logger.disable("agentkit")  # unless the host has asked for the lines already, before there was anything to log
+_lazy_logger: Any = logger.opt(lazy=True)
+_activations = getattr(getattr(logger, "_core", None), "activation_list", ())
+if not any("agentkit.".startswith(name) for name, _ in _activations):
+    logger.disable("agentkit")  # unless the program enabled or disabled it before this import
 
 
-def log(event: Event) -> None:
-    """The listener that every agent has: the lines of an event go to loguru, and to where `show` said."""
-    if event.is_piece or isinstance(event, SubRun):  # that agent has this listener, too
+def log_event(event: Event) -> None:
+    """Send the lines of an event to loguru and to the printer that `show` set; every agent has this listener."""
+    if event.is_piece or isinstance(event, SubRun):  # the inner agent has this listener, too
         return
     if not _printers and _is_disabled():
         return
-    inside = ENCLOSING_AGENTS.get()
-    for line in lines(event):
-        line = replace(line, inside=inside) if inside else line
-        _lazily.log(line.level, "{}", partial(_logged, line))  # an argument, so that braces in the text stay text
+    agents = ENCLOSING_AGENTS.get()
+    for line in render_event(event):
+        line = replace(line, agents=agents) if agents else line
+        # the text is an argument, so that loguru does not interpret its braces
+        _lazy_logger.log(line.level, "{}", partial(_format_log_line, line))
         for printer in _printers:
             printer.write(line)
     exception = event.result.exception if isinstance(event, ToolFinished) else None
     if exception is not None:
-        _lazily.debug("{}", partial(_raised, exception))
+        _lazy_logger.debug("{}", partial(_format_traceback, exception))
 
 
 def _is_disabled() -> bool:
@@ -65,51 +66,58 @@ def _is_disabled() -> bool:
     return getattr(getattr(logger, "_core", None), "enabled", {}).get(__name__) is False
 
 
-def _logged(line: Line) -> str:
-    return f"{line.role:<{WIDTH}}{line.shown(LONGEST)}".replace("\n", " ⏎ ")
+def _format_log_line(line: Line) -> str:
+    return f"{line.role:<{ROLE_COLUMN_WIDTH}}{line.format(MAX_VALUE_CHARS)}".replace("\n", " ⏎ ")
 
 
-def _raised(exception: BaseException) -> str:
+def _format_traceback(exception: BaseException) -> str:
     return mask(f"the tool raised\n{''.join(traceback.format_exception(exception))}")
 
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """Writes lines to a stream: those from `level` on, values cut after `longest` characters, coloured if wanted."""
+    """Writes lines to a stream.
+
+    Attributes:
+        file: The stream.
+        colour: Whether to write ANSI colours.
+        level: The lowest level that is written.
+        longest: Characters of a value that are written; None writes all.
+    """
 
     file: TextIO
     colour: bool
     level: Level = "INFO"
-    longest: int | None = LONGEST
+    longest: int | None = MAX_VALUE_CHARS
 
     def write(self, line: Line) -> None:
-        """Write one line: who speaks in the first column, the text in the second."""
+        """Write one line: the role in the first column, the text in the second."""
         if LEVELS.index(line.level) < LEVELS.index(self.level):
             return
-        rows = self._wrapped(line.shown(self.longest))
+        rows = self._wrap(line.format(self.longest))
         is_whole = line.role in ("error", "warning")  # else only the first column has the style
-        style = STYLES[line.role]
-        label = f"{line.role:<{WIDTH}}"
-        first = self.styled(label + rows[0], style) if is_whole else self.styled(label, style) + rows[0]
-        others = (" " * WIDTH + (self.styled(row, style) if is_whole else row) for row in rows[1:])
-        self.file.write("\n".join([*(row.rstrip() for row in (first, *others)), ""]))  # at once: threads may write
+        style = ROLE_STYLES[line.role]
+        label = f"{line.role:<{ROLE_COLUMN_WIDTH}}"
+        first = self.style(label + rows[0], style) if is_whole else self.style(label, style) + rows[0]
+        others = (" " * ROLE_COLUMN_WIDTH + (self.style(row, style) if is_whole else row) for row in rows[1:])
+        self.file.write("\n".join([*(row.rstrip() for row in (first, *others)), ""]))  # one write: threads may print
         self.file.flush()
 
-    def styled(self, text: str, style: str) -> str:
-        """The text in a style ("bold green"), where colours are wanted."""
+    def style(self, text: str, style: str) -> str:
+        """Return the text in a style ("bold green") if colours are on."""
         codes = ";".join(_CODES[word] for word in style.split())
         return f"\033[{codes}m{text}\033[0m" if self.colour and codes else text
 
     def listen(self, event: Event) -> None:
-        """The listener that prints an event's lines."""
-        for line in lines(event):
+        """Write the lines of an event; a listener."""
+        for line in render_event(event):
             self.write(line)
 
-    def _wrapped(self, text: str) -> list[str]:
-        """The rows of a text, which fit into a terminal."""
+    def _wrap(self, text: str) -> list[str]:
+        """Split a text into rows that fit into the terminal."""
         rows = text.split("\n")
-        columns = (shutil.get_terminal_size().columns if self.file.isatty() else 0) - WIDTH
-        if columns < NARROWEST:
+        columns = (shutil.get_terminal_size().columns if self.file.isatty() else 0) - ROLE_COLUMN_WIDTH
+        if columns < MIN_WRAP_COLUMNS:
             return rows
         return [part for row in rows for part in textwrap.wrap(row, columns) or [""]]
 
@@ -118,34 +126,42 @@ _printers: list[Printer] = []
 
 
 def show(
-    file: TextIO | None = None, *, colour: bool | None = None, level: Level = "INFO", longest: int | None = LONGEST
-) -> None:
-    """Print every run from now on as it goes: what the model says, each call with arguments and result, the answer.
+    file: TextIO | None = None, *, colour: bool | None = None, level: Level = "INFO",
+    longest: int | None = MAX_VALUE_CHARS,
+) -> None:  # fmt: skip
+    """Print every run from now on while it works: the model's text, each call with arguments and result, the answer.
 
-    `file` is where to (without it: standard error, or the cell's output in a notebook); `colour` is by default on for
-    terminals and notebooks, unless the environment has NO_COLOR.  `level` "DEBUG" prints requests and replies, too,
-    "WARNING" only what did not go as it should.  Of a value `longest` characters are shown; None shows all of it.
-    Calling it again changes these; `hide()` ends it.  Raises `DefinitionError` for a level that there is not.
+    A second call replaces these settings; `hide()` stops the printing.
+
+    Args:
+        file: The stream; default: standard error, or the cell's output in a notebook.
+        colour: Whether to use colours; default: in terminals and notebooks, unless the environment has NO_COLOR.
+        level: "DEBUG" adds requests and replies, "WARNING" is restricted to what failed or was repaired.
+        longest: Characters of a value that are printed; None prints all.
+
+    Raises:
+        DefinitionError: `level` is not one of the three.
     """
     if level not in LEVELS:
         raise DefinitionError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
-    _printers[:] = [printer(file, colour=colour, level=level, longest=longest)]
+    _printers[:] = [make_printer(file, colour=colour, level=level, longest=longest)]
 
 
 def hide() -> None:
-    """End what `show` began."""
+    """Stop what `show` started."""
     _printers.clear()
 
 
 def is_shown() -> bool:
-    """Whether `show` prints the runs."""
+    """Return whether `show` prints the runs."""
     return bool(_printers)
 
 
-def printer(
-    file: TextIO | None = None, *, colour: bool | None = None, level: Level = "INFO", longest: int | None = LONGEST
-) -> Printer:
-    """The printer that suits `file`."""
+def make_printer(
+    file: TextIO | None = None, *, colour: bool | None = None, level: Level = "INFO",
+    longest: int | None = MAX_VALUE_CHARS,
+) -> Printer:  # fmt: skip
+    """Return the printer for `file`; the arguments are those of `show`."""
     in_notebook = find_kernel() is not None
     file = file or (sys.stdout if in_notebook else sys.stderr)
     if colour is None:
@@ -156,11 +172,11 @@ def printer(
 
 def show_messages(messages: Iterable[Message], file: TextIO | None = None) -> None:
     """Print a conversation to standard output (or `file`): each message under its role, calls as indented JSON."""
-    out = printer(file or sys.stdout)
+    out = make_printer(file or sys.stdout)
     for message in messages:
         role = message["role"]
-        print(out.styled(f"[{role.upper()}]", _MESSAGE_STYLES.get(role, "")), file=out.file)
+        print(out.style(f"[{role.upper()}]", _MESSAGE_STYLES.get(role, "")), file=out.file)
         calls = (json.dumps(call, indent=4, ensure_ascii=False) for call in message.get("tool_calls") or ())
         for text in filter(None, (text_of(message), *calls)):
-            print(presentable(text), file=out.file)
+            print(sanitize(text), file=out.file)
         print(file=out.file)

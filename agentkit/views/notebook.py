@@ -1,9 +1,9 @@
-"""How far a run is, in the cell of a notebook while it works; when it is over, nothing of it is left.
+"""The progress of a run in a notebook's cell while it works; it is removed when the run is over.
 
-It is shown where a kernel with IPython runs the program, for one run at a time (one inside of another's tool is part of
-that one), unless `log.show` prints the run anyhow or the environment says `AGENTKIT_PROGRESS=off`.  A thread draws it a
-few times a second, also when nothing happens; the run itself only puts down what happened.  A run that is over before
-the first drawing leaves the cell as it is, and all runs of a cell share one place in it.
+It is shown in a kernel with IPython, for one run at a time; a run inside another run's tool is part of that run.
+It is not shown while `log.show` prints the run or with `AGENTKIT_PROGRESS=off` in the environment.  A thread redraws
+it several times a second, also without new events; the run itself only stores events.  A run that ends before the
+first redraw leaves the cell unchanged, and all runs of a cell share one output.
 """
 
 import os
@@ -21,56 +21,59 @@ from ..core.messages import Usage
 from ..core.notebook import find_kernel
 from ..engine.model import ModelAsked, ModelReplied
 from ..engine.result import SubRun
-from ..tools.execution.call_tools import ToolFinished, ToolStarted
+from ..tools.execution.turn import ToolFinished, ToolStarted
 from .html import live_view
-from .lines import Line, figures, lines, presentable, written
+from .lines import Line, format_call, format_usage, render_event, sanitize
 from .log import is_shown
 
-PAUSE = 0.15
-"""Seconds between two drawings."""
-LINES = 8
-"""What happened last is shown in so many lines."""
-LONGEST = 160
+REDRAW_SECONDS = 0.15
+"""Seconds between two redraws."""
+MAX_LINES = 8
+"""Lines of the last events that are shown."""
+MAX_LINE_CHARS = 160
 
-_one_at_a_time = threading.Lock()
+_cell_lock = threading.Lock()
 
 
 @contextmanager
-def watched() -> Iterator[Listener]:
-    """A listener that shows a run in the cell that is running, if there is one; else it does nothing."""
-    display = _display()
-    if display is None or not _one_at_a_time.acquire(blocking=False):
+def show_in_cell(redraw_seconds: float = REDRAW_SECONDS) -> Iterator[Listener]:
+    """Return a listener that shows a run in the current cell; outside a notebook it does nothing."""
+    display = _find_display()
+    if display is None or not _cell_lock.acquire(blocking=False):
         yield lambda _: None
         return
     try:
-        view, place, over = View(), _place(display), threading.Event()
+        view, output, over = CellView(), _cell_output(display), threading.Event()
         painter = threading.Thread(
-            target=copy_context().run, args=(_paint, view, place, over), name="agentkit-notebook", daemon=True
+            target=copy_context().run,
+            args=(_redraw, view, output, over, redraw_seconds),
+            name="agentkit-notebook",
+            daemon=True,
         )
         painter.start()
         try:
-            yield view.note
+            yield view.update
         finally:
             over.set()
             painter.join()
-            place.clear()
+            output.clear()
     finally:
-        _one_at_a_time.release()
+        _cell_lock.release()
 
 
-class View:
-    """What goes on in a run at this moment, and what happened last."""
+class CellView:
+    """The current state of a run, and its last lines."""
 
     def __init__(self) -> None:
-        self._began = time.monotonic()
+        self._started = time.monotonic()
         self._usage = Usage()
         self._model = ""
-        self._lines: deque[Line] = deque(maxlen=LINES)
+        self._lines: deque[Line] = deque(maxlen=MAX_LINES)
         self._calls: dict[tuple[str, ...], tuple[str, float]] = {}
 
-    def note(self, event: Event) -> None:
-        """Put down what happened."""
-        self._lines.extend(line for line in lines(event) if line.level != "DEBUG" and line.role != "total")
+    def update(self, event: Event) -> None:
+        """Take `event` into the state."""
+        self._lines.extend(line for line in render_event(event) if line.level != "DEBUG" and line.role != "total")
         path: tuple[str, ...] = ()
         while isinstance(event, SubRun):
             path, event = (*path, event.call.id if event.call else event.name), event.event
@@ -81,22 +84,22 @@ class View:
                 self._model = ""
                 self._usage += reply.usage
             case ToolStarted(bound) if not bound.is_answer:
-                self._calls[(*path, bound.call.id)] = written(bound.as_written), time.monotonic()
+                self._calls[(*path, bound.call.id)] = format_call(bound.as_written), time.monotonic()
             case ToolFinished(result):
                 self._calls.pop((*path, result.call.id), None)
 
-    def shown(self) -> tuple[list[tuple[str, str]], list[str], str]:
-        """What happened (who, what), what is under way, and the figures."""
+    def snapshot(self) -> tuple[list[tuple[str, str]], list[str], str]:
+        """Return the last lines (role, text), the running operations, and the usage."""
         now = time.monotonic()
-        happened = [(line.role, " ".join(line.shown(LONGEST).split())) for line in [*self._lines]]
-        going_on = [
-            f"{presentable(call, LONGEST)}  {now - since:.0f} s" for call, since in [*self._calls.values()]
-        ] or [f"{presentable(self._model, LONGEST)} writes" if self._model else "working"]
-        return happened, going_on, figures(self._usage, now - self._began)
+        past = [(line.role, " ".join(line.format(MAX_LINE_CHARS).split())) for line in [*self._lines]]
+        running = [
+            f"{sanitize(call, MAX_LINE_CHARS)}  {now - since:.0f} s" for call, since in [*self._calls.values()]
+        ] or [f"{sanitize(self._model, MAX_LINE_CHARS)} writes" if self._model else "working"]
+        return past, running, format_usage(self._usage, now - self._started)
 
 
-class Place:
-    """Where in a cell something is shown; it is opened when there is something to show."""
+class CellOutput:
+    """An output of a cell, which is created when there is something to show."""
 
     def __init__(self, cell: object, display: Callable[..., Any]) -> None:
         self.cell = cell
@@ -104,7 +107,7 @@ class Place:
         self._handle: Any = None
 
     def show(self, html: str, plain: str) -> None:
-        """Show this in the place of what stands there."""
+        """Replace the content of the output."""
         bundle = {"text/html": html, "text/plain": plain}
         if self._handle is None:
             self._handle = self._display(bundle, raw=True, display_id=True)
@@ -112,42 +115,40 @@ class Place:
             self._handle.update(bundle, raw=True)
 
     def clear(self) -> None:
-        """Show nothing more."""
+        """Remove the content of the output."""
         if self._handle is not None:
             self.show("", "")
 
 
-_last: list[Place] = []
-"""The place that was opened last."""
+_last: list[CellOutput] = []
+"""The output that was created last."""
 
 
-def _place(display: Callable[..., Any]) -> Place:
-    """The place in the cell that is running; the one that it has, if it has one."""
-    running = find_kernel()
-    request = running.get_parent() if hasattr(running, "get_parent") else {}
+def _cell_output(display: Callable[..., Any]) -> CellOutput:
+    """Return the output in the current cell, an existing one first."""
+    kernel = find_kernel()
+    request = kernel.get_parent() if hasattr(kernel, "get_parent") else {}
     cell = request.get("header", {}).get("msg_id")
     if not (_last and cell and _last[0].cell == cell):
-        _last[:] = [Place(cell, display)]
+        _last[:] = [CellOutput(cell, display)]
     return _last[0]
 
 
-def _paint(view: View, place: Place, over: threading.Event) -> None:
+def _redraw(view: CellView, output: CellOutput, over: threading.Event, seconds: float) -> None:
+    """Redraw every `seconds` until `over` is set."""
     last = None
-    while not over.wait(PAUSE):
-        if (shown := view.shown()) != last:
-            last = shown
-            happened, going_on, told = shown
-            plain = [*(f"{role}: {text}" for role, text in happened), *going_on, told]
-            place.show(live_view(happened, going_on, told), "\n".join(plain))
+    while not over.wait(seconds):
+        if (current := view.snapshot()) != last:
+            last = current
+            past, running, usage = current
+            plain = [*(f"{role}: {text}" for role, text in past), *running, usage]
+            output.show(live_view(past, running, usage), "\n".join(plain))
 
 
-def _display() -> Callable[..., Any] | None:
-    """IPython's `display`, if a kernel's cell is to show the run."""
-    if (
-        find_kernel() is None
-        or is_shown()
-        or os.environ.get("AGENTKIT_PROGRESS", "").lower() in ("off", "0", "no", "false")
-    ):
+def _find_display() -> Callable[..., Any] | None:
+    """Return IPython's `display`, or None where no cell shows the run."""
+    is_off = os.environ.get("AGENTKIT_PROGRESS", "").lower() in ("off", "0", "no", "false")
+    if find_kernel() is None or is_shown() or is_off:
         return None
     display: Callable[..., Any] = sys.modules["IPython"].display.display
     return display

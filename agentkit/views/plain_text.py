@@ -1,19 +1,19 @@
-"""The run as plain lines, where nobody looks on: in a file, in a pipe, in the output of a service."""
+"""A run as plain lines on standard error, for files, pipes and service logs."""
 
 import sys
 from typing import Self
 
 from ..core.ask_person import ask_terminal
 from ..core.flow import Event
-from .lines import watched
-from .log import printer
+from .lines import render_progress
+from .log import make_printer
 
 
 class PlainView:
-    """A listener that writes a run to standard error, line by line; a context manager like the live view."""
+    """A listener that writes a run to standard error, line by line; a context manager like `LiveView`."""
 
     def __init__(self) -> None:
-        self._printer = printer(sys.stderr)
+        self._printer = make_printer(sys.stderr)
 
     def __enter__(self) -> Self:
         return self
@@ -22,17 +22,17 @@ class PlainView:
         pass
 
     def __call__(self, event: Event) -> None:
-        """Show `event`."""
-        for line in watched(event):
+        """Write the lines of `event`."""
+        for line in render_progress(event):
             self._printer.write(line)
 
     def read(self, prompt: str) -> str:
-        """Ask the person; raises `EOFError` when nobody is there."""
+        """Ask the person at the terminal; raise `EOFError` without a terminal."""
         return ask_terminal(prompt)
 
 
-class Silence(PlainView):
-    """A view that shows nothing, and asks all the same."""
+class SilentView(PlainView):
+    """A view that shows nothing but can still ask."""
 
     def __call__(self, event: Event) -> None:
-        """Show nothing."""
+        """Ignore `event`."""

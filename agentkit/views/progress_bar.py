@@ -1,4 +1,4 @@
-"""A bar that shows how far many runs are, in a terminal or a notebook."""
+"""A progress bar for many runs, in a terminal or a notebook."""
 
 import shutil
 import sys
@@ -8,18 +8,21 @@ from typing import TextIO
 
 from ..core.notebook import find_kernel
 
-WIDTH = 30
-"""Characters of the bar; of a narrow terminal's, a quarter of its columns."""
-PAUSE = 0.1
-"""Seconds between two drawings at least, ..."""
-TICK = 0.5
-"""... and at most."""
+BAR_COLUMNS = 30
+"""Characters of the bar; in a narrow terminal, a quarter of its columns."""
+MIN_REDRAW_SECONDS = 0.1
+"""Seconds between two redraws, at least."""
+MAX_REDRAW_SECONDS = 0.5
+"""Seconds between two redraws, at most."""
 
 
 class ProgressBar:
-    """A bar in one line that is drawn anew; a context manager.  `total` is None where nobody knows how many there are.
+    """A bar that redraws one line; a context manager.
 
-    With `show` None it is drawn where there is a terminal or a notebook.
+    Args:
+        total: How many runs there are; None if unknown.
+        show: Whether to draw; None draws in a terminal or a notebook only.
+        file: Where to draw; by default standard output in a notebook, else standard error.
     """
 
     def __init__(self, total: int | None, show: bool | None = None, file: TextIO | None = None) -> None:
@@ -27,7 +30,7 @@ class ProgressBar:
         file = file or (sys.stdout if in_notebook else sys.stderr)
         self._file = file if show or (show is None and (in_notebook or file.isatty())) else None
         self._total = total
-        self._length = min(WIDTH, shutil.get_terminal_size().columns // 4) if file.isatty() else WIDTH
+        self._length = min(BAR_COLUMNS, shutil.get_terminal_size().columns // 4) if file.isatty() else BAR_COLUMNS
         self._done = 0
         self._failed = 0
         self._started = time.monotonic()
@@ -52,15 +55,15 @@ class ProgressBar:
                 self._file = None
 
     def advance(self, *, failed: bool = False) -> None:
-        """One more is done."""
+        """Count one run as done."""
         self._done += 1
         self._failed += failed
-        if time.monotonic() - self._drawn >= PAUSE:
+        if time.monotonic() - self._drawn >= MIN_REDRAW_SECONDS:
             self._draw()
 
     def _tick(self) -> None:
-        """Draw while nothing comes, for the time goes on."""
-        while not self._over.wait(TICK):
+        """Redraw without new runs too, because the elapsed time changes."""
+        while not self._over.wait(MAX_REDRAW_SECONDS):
             self._draw()
 
     def _draw(self) -> None:
@@ -74,8 +77,8 @@ class ProgressBar:
             self._width = len(line)
 
     def _line(self) -> str:
-        whole = f"{self._done}/{self._total}" if self._total else f"{self._done}"
+        count = f"{self._done}/{self._total}" if self._total else f"{self._done}"
         filled = self._length * self._done // self._total if self._total else 0
         bar = f"[{'#' * filled}{'-' * (self._length - filled)}] " if self._total else ""
         failed = f", {self._failed} failed" if self._failed else ""
-        return f"{bar}{whole} done{failed}, {time.monotonic() - self._started:.0f} s"
+        return f"{bar}{count} done{failed}, {time.monotonic() - self._started:.0f} s"

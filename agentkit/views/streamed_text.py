@@ -1,35 +1,35 @@
-"""A text that comes in pieces, given out without secrets: no half of one is shown before the other half is there."""
+"""Masking of a text that arrives in pieces: no part of a secret is shown before the rest of it has arrived."""
 
 import string
 
 from ..core.masking import MAX_SECRET_CHARS, mask
 
-MOST_HELD = MAX_SECRET_CHARS
-"""Characters that are held back at most."""
-_OF_KEYS = string.ascii_letters + string.digits + string.punctuation
+MAX_HELD_CHARS = MAX_SECRET_CHARS
+"""Characters that are withheld at most."""
+_KEY_CHARS = string.ascii_letters + string.digits + string.punctuation
 
 
-class Pieces:
-    """Holds the last word back, for it may be the beginning of a secret, and a private key until it is whole."""
+class MaskedStream:
+    """Masks a stream.  Withholds the last word, which may begin a secret, and a private key until it is complete."""
 
     def __init__(self) -> None:
         self._held = ""
 
-    def take(self, piece: str) -> str:
-        """What can be shown now that `piece` has come."""
+    def feed(self, piece: str) -> str:
+        """Add `piece` and return the masked text that can be shown."""
         text = self._held + piece
-        cut = len(text.rstrip(_OF_KEYS))
+        cut = len(text.rstrip(_KEY_CHARS))
         if (begin := text.rfind("-----BEGIN")) >= 0:
-            rest = text[begin:].split("-----", 4)[4:]  # behind the dashes around BEGIN ... and END ...
+            rest = text[begin:].split("-----", 4)[4:]  # after the dashes around BEGIN ... and END ...
             if not rest or len(text) - len(rest[0]) > cut:
                 cut = min(cut, begin)
-        if len(text) - cut > MOST_HELD:
+        if len(text) - cut > MAX_HELD_CHARS:
             text = mask(text)
-            cut = len(text) - MOST_HELD // 2
+            cut = len(text) - MAX_HELD_CHARS // 2
         self._held = text[cut:]
         return mask(text[:cut])
 
-    def rest(self) -> str:
-        """What was held back, when no more comes."""
+    def flush(self) -> str:
+        """Return the withheld text, masked, at the end of the stream."""
         text, self._held = self._held, ""
         return mask(text)

@@ -189,6 +189,33 @@ class TestChecks:
         assert history[4]["content"].startswith("The answer was not accepted. AssertionError: odd")
         assert history[6]["content"] == "The answer was given."
 
+    def test_a_check_that_returns_false_or_a_text_has_failed(self, world):
+        def is_positive(answer: int) -> bool:
+            return answer > 0
+
+        def complain(answer: int) -> str:
+            return "Give an even number." if answer % 2 else ""
+
+        async def is_small(answer: int) -> bool:
+            return answer < 10
+
+        replies = [call(answer=number) for number in (-2, 3, 12, 4)]
+        value, history, events = self.run(world, [is_positive, complain, is_small], *replies, answer=int)
+        assert value == 4
+        assert [message["content"] for message in history[2::2]] == [
+            "The answer was not accepted. The check is_positive failed.\nCorrect it and call final_answer again.",
+            "The answer was not accepted. Give an even number.\nCorrect it and call final_answer again.",
+            "The answer was not accepted. The check is_small failed.\nCorrect it and call final_answer again.",
+            "The answer was given.",
+        ]
+        assert not any(isinstance(event, AnswerDoubted) for event in events)
+
+    def test_a_check_that_keeps_returning_false_becomes_a_doubt(self, world):
+        replies = [call(answer=number) for number in (1, 2, 3)]
+        value, _, events = self.run(world, [lambda answer: False], *replies, answer=int)
+        assert value == 3
+        assert [event.reason for event in events if isinstance(event, AnswerDoubted)] == ["The check <lambda> failed."]
+
     def test_after_two_refusals_the_answer_is_taken_and_doubted(self, world):
         def never(answer: str) -> None:
             raise ValueError("no")

@@ -7,7 +7,7 @@ import pytest
 
 from agentkit import DefinitionError, JsonAgent, Limits, ModelError, tool
 from agentkit.agents.backends import Backends, check_option_names
-from agentkit.models.litellm.model import _load_litellm
+from agentkit.models.litellm.importing import load_litellm
 from agentkit.models.offline import OfflineModel
 from agentkit.testing import ScriptedModel
 
@@ -72,7 +72,7 @@ def test_a_misspelt_parameter_is_told(written: str, meant: str) -> None:
 
 def test_no_option_of_litellm_is_taken_for_a_misspelt_parameter() -> None:
     own = JsonAgent.__init__.__kwdefaults__
-    known = dict.fromkeys(set(inspect.signature(_load_litellm().completion).parameters) - set(own))
+    known = dict.fromkeys(set(inspect.signature(load_litellm().completion).parameters) - set(own))
     assert check_option_names(known, own) is known
 
 

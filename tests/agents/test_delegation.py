@@ -81,10 +81,10 @@ class TestAnAgentAsATool:
         assert list(shown["parameters"]["properties"]) == ["query"]
         assert helper().as_tool("numbers", "Does sums.").description == "Does sums."
         with pytest.raises(
-            DefinitionError, match=r"'numbers' has no description.*for\. Give JsonAgent\(.*description="
+            DefinitionError, match=r"'numbers' has no description.*choose it\. Give JsonAgent\(.*description="
         ):
             JsonAgent(add, model=ScriptedModel()).as_tool("numbers")
-        with pytest.raises(DefinitionError, match=r"'my numbers'.*Give another one: agent\.as_tool\('my_numbers'\)"):
+        with pytest.raises(DefinitionError, match=r"'my numbers'.*Choose another one: agent\.as_tool\('my_numbers'\)"):
             helper().as_tool("my numbers")
 
     def test_gives_a_typed_answer_as_data(self, world):

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from agentkit import Session
-from agentkit.cli.chat import take_back
+from agentkit.cli.chat import undo_last_question
 from agentkit.engine.loop import REMINDER
 
 
@@ -45,9 +45,9 @@ def test_the_commands_say_what_they_did(chat):
     for name in ("/tools", "/history", "/undo", "/save", "/load", "/model", "/clear", "/quit"):
         assert name in said.stdout
     assert "model: offline (no model is named" in said.stdout
-    assert "there is nothing to take back" in said.stdout
+    assert "there is no question to remove" in said.stdout
     assert said.stdout.endswith("model: offline\n"), "what comes after /quit is not asked"
-    for told in ("where to? /save FILE", "what from? /load FILE", "there is no command /nope"):
+    for told in ("name a file: /save FILE", "name a file: /load FILE", "there is no command /nope"):
         assert told in said.stderr
 
 
@@ -57,7 +57,7 @@ def test_a_conversation_is_saved_loaded_and_forgotten(chat, folder):
     )
     assert "saved: kept.json" in said.stdout
     assert said.stdout.count("query    Add 2 and 3\n") == 1
-    assert "6 messages" in said.stdout
+    assert "loaded: 6 messages" in said.stdout
     assert "agentkit: " in said.stderr.splitlines()[-1]
     assert "missing.json" in said.stderr
 
@@ -91,7 +91,7 @@ def test_a_path_is_no_command(chat):
 
 def test_a_dangerous_call_waits_and_the_next_question_goes_on_without_it(run):
     said = run("chat", "--tools", "mytools.py", "--tools", "more:delete_file", input="Delete file a.txt\nAdd 2 and 3\n")
-    assert "delete_file waits for a person's word" in said.stderr
+    assert "delete_file needs an approval" in said.stderr
     assert said.stdout == "5\n"
 
 
@@ -104,10 +104,10 @@ def test_the_question_is_taken_back_not_a_reminder_of_the_loop():
         {"role": "assistant", "content": "d"},
         {"role": "user", "content": REMINDER},
     ]
-    assert take_back(session) == "c"
+    assert undo_last_question(session) == "c"
     assert [message["content"] for message in session.messages] == ["s", "a", "b"]
-    assert take_back(session) == "a"
-    assert take_back(session) is None
+    assert undo_last_question(session) == "a"
+    assert undo_last_question(session) is None
 
 
 class TestAtATerminal:
@@ -139,14 +139,14 @@ class TestAtATerminal:
         talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py", "--journal", "runs.db")
         talk.ask("Wait for 30 seconds", "wait_for(")
         talk.send("\x03")
-        talk.expect("stopped; what was done by then is kept: agentkit resume ")
-        talk.expect(" --journal runs.db --tools mytools.py --tools more.py goes on")
+        talk.expect("stopped; finished steps are kept. Continue with: agentkit resume ")
+        talk.expect(" --journal runs.db --tools mytools.py --tools more.py")
 
     def test_an_interrupt_stops_the_answer_and_not_the_chat(self, terminal):
         talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py")
         talk.ask("Wait for 30 seconds", "wait_for(")
         talk.send("\x03")
-        talk.expect("stopped; what was done by then is kept")
+        talk.expect("stopped; finished steps are kept")
         talk.ask("Add 2 and 3", "5\r\n")
         talk.ask("/history", "Cancelled: the run was stopped")
         talk.expect("> ")

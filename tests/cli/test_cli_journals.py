@@ -49,9 +49,9 @@ def test_a_run_is_written_as_a_page_and_removed(run, folder):
     run_id = runs("runs.db")[0].id
     assert run("runs", run_id, "--html", "run.html").exit_code == 0
     assert "Add 2 and 3" in (folder / "run.html").read_text()
-    assert run("runs", "--prune", "1").stdout == "0 runs are removed\n"
+    assert run("runs", "--prune", "1").stdout == "0 runs removed\n"
     assert run("runs", run_id, "--delete").exit_code == 0
-    assert "the journal holds no run" in run("runs").stderr
+    assert "the journal is empty" in run("runs").stderr
 
 
 def test_a_stopped_run_is_listed_and_goes_on(run, stopped):
@@ -60,7 +60,7 @@ def test_a_stopped_run_is_listed_and_goes_on(run, stopped):
     assert "asking scripted" in listed.stdout
     done = run("resume", stopped, "--tools", "mytools.py:add", "--quiet")
     assert (done.stdout, done.exit_code) == ("5\n", 0)
-    assert "no run waits to go on" in run("resume").stderr
+    assert "no run is waiting to continue" in run("resume").stderr
 
 
 def test_other_tools_are_refused_in_one_line(run, stopped):
@@ -72,7 +72,7 @@ def test_other_tools_are_refused_in_one_line(run, stopped):
 
 
 def test_what_is_not_there_is_named(run):
-    assert "there is no journal 'runs.db'" in run("runs").stderr
+    assert "the journal 'runs.db' does not exist" in run("runs").stderr
     run(*ASKED)
     assert "no run has the id 'abc'" in run("resume", "abc").stderr
 
@@ -88,7 +88,7 @@ def test_an_interrupted_run_leaves_the_line_that_resumes_it(folder):
         terminal.close()
     (kept,) = runs("runs.db")
     text = " ".join(terminal.text.split())
-    assert f"agentkit resume {kept.id} --journal runs.db --tools more.py:wait_for goes on" in text
+    assert f"Continue with: agentkit resume {kept.id} --journal runs.db --tools more.py:wait_for" in text
     assert kept.state == "interrupted"
     assert kept.last in ("calling wait_for", "offline had replied")
 

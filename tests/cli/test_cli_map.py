@@ -28,7 +28,7 @@ def test_every_query_has_its_line_once(answers):
     assert said == {"Add 2 and 3": "5", "Add 4 and 3": "7", "Delete file a.txt": None}
     assert len(entries) == 3
     failed = next(entry for entry in entries if "error" in entry)
-    assert failed["error"].startswith("Paused: delete_file waits")
+    assert failed["error"].startswith("Paused: delete_file needs an approval")
     assert {"requests", "input_tokens", "cost"} <= set(entries[0].get("usage") or entries[1]["usage"])
     assert "total    5 requests, " in result.stderr
     assert "1 of 3 queries failed; --retry-failed asks them again" in result.stderr
@@ -70,11 +70,11 @@ def test_queries_are_piped_in_and_answers_out(run):
     assert result.stderr.startswith("total    2 requests, ")
 
 
-def test_secrets_are_masked_but_for_the_query_itself(run, monkeypatch):
+def test_secrets_are_masked_in_the_query_too(run, monkeypatch):
     monkeypatch.setenv("MY_PASSWORD", "tr0ub4dor-and-3")
     result = run("map", "-", "--tools", "mytools.py:greet", input="Greet tr0ub4dor-and-3\n")
     entry = json.loads(result.stdout)
-    assert entry["query"] == "Greet tr0ub4dor-and-3"
+    assert entry["query"] == "Greet ***"
     assert "***" in entry["answer"]
     assert "tr0ub4dor" not in entry["answer"]
 
@@ -101,3 +101,17 @@ class TestAtATerminal:
         shown.expect("interrupted; 1 of 2 are done")
         assert shown.end() == 130
         assert json.loads((folder / "a.jsonl").read_text())["answer"] == "5"
+
+
+def test_a_secret_in_a_query_is_masked_and_its_line_found_again(run, folder):
+    keys = [f"sk-proj-abcDEF1234567890abcd_{number}" for number in range(2)]
+    (folder / "queries.txt").write_text("".join(f"Add {place} and 3, with {key}\n" for place, key in enumerate(keys)))
+    arguments = ("map", "queries.txt", "--out", "answers.jsonl", "--tools", "mytools.py")
+    assert run(*arguments).exit_code == 0
+    text = (folder / "answers.jsonl").read_text()
+    assert not any(key in text for key in keys)
+    assert sorted(json.loads(line)["query"] for line in text.splitlines()) == [
+        "Add 0 and 3, with ***",
+        "Add 1 and 3, with ***",
+    ]
+    assert "2 of 2 queries are answered already" in run(*arguments).stderr

@@ -114,7 +114,7 @@ def test_what_a_tool_raises_for_its_caller_is_one_line_and_the_conversation_is_k
     first, second = result.stderr.splitlines()
     assert first.startswith("agentkit: ValueError: ")
     assert first.endswith("is on fire")
-    assert "agentkit run --session kept.json --tools more:burn goes on" in second
+    assert "Continue with: agentkit run --session kept.json --tools more:burn" in second
     assert Session.load("kept.json").messages[1]["content"] == 'Burn "the house"'
     whole = json.loads(run("run", "-q", "--json", 'Burn "it"', "--tools", "more:burn").stdout)
     assert whole["error"] == {"type": "ValueError", "message": "ValueError: it is on fire"}
@@ -133,7 +133,7 @@ def test_a_session_goes_on(run):
 def test_a_dangerous_call_waits_when_nobody_can_be_asked(run, folder):
     result = run("run", "-q", "Delete file a.txt", "--tools", "more:delete_file", "--session", "s.json")
     assert result.exit_code == 3
-    assert "delete_file waits for a person's word, and nobody could be asked" in result.stderr
+    assert "delete_file needs an approval, and no terminal is attached" in result.stderr
     (waiting,) = Session.load("s.json").waiting
     assert waiting.name == "delete_file"
 
@@ -188,7 +188,7 @@ class TestAtATerminal:
         shown.expect("interrupted")
         assert shown.end() == 130
         (file,) = folder.glob("agentkit-*.json")
-        assert f"agentkit run --session {file} --tools more.py goes on" in shown.text.replace("\r\n", "")
+        assert f"Continue with: agentkit run --session {file} --tools more.py" in shown.text.replace("\r\n", "")
         assert "Cancelled" in Session.load(file).messages[-1]["content"]
         assert run("run", "-q", "--session", str(file), "--tools", "more.py").exit_code == 0
 

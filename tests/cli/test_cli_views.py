@@ -16,9 +16,9 @@ from agentkit.policies.retries import Retrying
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import ToolStarted
 from agentkit.tools.registry import ToolRegistry
-from agentkit.views.json_lines import Recorder, record
-from agentkit.views.plain_text import PlainView, Silence
-from agentkit.views.streamed_text import MOST_HELD, Pieces
+from agentkit.views.json_lines import EventEncoder, encode_event
+from agentkit.views.plain_text import PlainView, SilentView
+from agentkit.views.streamed_text import MAX_HELD_CHARS, MaskedStream
 from agentkit.views.terminal import LiveView
 
 KEY = "sk-abcdefghij0123456789ABCDEFGH"
@@ -50,7 +50,7 @@ def text_of(view):
 def now(view):
     """What stands under the lines at this moment."""
     with view.console.capture() as capture:
-        view.console.print(view._now())
+        view.console.print(view._render())
     return capture.get()
 
 
@@ -120,7 +120,7 @@ def test_an_agent_inside_a_tool_is_shown_with_its_name():
         "4 requests",
     ):
         assert text in text_of(view)
-    assert not view._talks
+    assert not view._replies
     assert not view._calls
 
 
@@ -171,7 +171,7 @@ def test_a_person_is_asked_with_nothing_moving(monkeypatch, nested):
 
 
 def test_the_plain_view_writes_lines_and_silence_none(capsys):
-    for view, lines in ((PlainView(), 4), (Silence(), 0)):
+    for view, lines in ((PlainView(), 4), (SilentView(), 0)):
         with view:
             for event in JsonAgent(add, model=ScriptedModel(SUM, DONE)).stream("How much?"):
                 view(event)
@@ -186,31 +186,31 @@ class TestPieces:
     @pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
     def test_no_half_of_a_secret_is_given_out(self, size):
         text = f"Here: {KEY}, \n-----BEGIN RSA PRIVATE KEY-----\n{'QUJD' * 16}\n{'QUJD' * 3}\n-----END RSA PRIVATE KEY-----\nend {KEY}"
-        pieces, shown = Pieces(), ""
+        pieces, shown = MaskedStream(), ""
         for start in range(0, len(text), size):
-            shown += pieces.take(text[start : start + size])
+            shown += pieces.feed(text[start : start + size])
             assert "sk-" not in shown
             assert "QUJD" not in shown
-        shown += pieces.rest()
+        shown += pieces.flush()
         assert shown.startswith("Here: ***, \n-----BEGIN RSA PRIVATE KEY-----***")
         assert shown.endswith("-----END RSA PRIVATE KEY-----\nend ***")
 
     def test_a_text_without_an_end_of_its_words_comes_all_the_same(self):
-        pieces, text = Pieces(), ("x" * 999 + "/") * 20
-        shown = "".join(pieces.take(text[start : start + 100]) for start in range(0, len(text), 100))
-        assert len(shown) >= len(text) - MOST_HELD
-        assert shown + pieces.rest() == text
+        pieces, text = MaskedStream(), ("x" * 999 + "/") * 20
+        shown = "".join(pieces.feed(text[start : start + 100]) for start in range(0, len(text), 100))
+        assert len(shown) >= len(text) - MAX_HELD_CHARS
+        assert shown + pieces.flush() == text
 
     def test_words_of_other_scripts_are_not_held_back(self):
-        assert Pieces().take("東京の天気は晴れです") == "東京の天気は晴れです"
+        assert MaskedStream().feed("東京の天気は晴れです") == "東京の天気は晴れです"
 
 
 class TestRecords:
     @pytest.mark.parametrize("how", ["stream", "astream"])
     def test_each_event_is_json_and_the_pieces_make_the_text(self, how):
         agent = JsonAgent(add, model=ScriptedModel({**SUM, "content": "Let me see what it is."}, DONE))
-        recorder = Recorder()
-        entries = [entry for event in events_of(agent, how) for entry in recorder.records(event)]
+        recorder = EventEncoder()
+        entries = [entry for event in events_of(agent, how) for entry in recorder.encode(event)]
         json.dumps(entries)
         names = [entry["event"] for entry in entries]
         assert (names[0], names[-1]) == ("RunStarted", "RunFinished")
@@ -221,7 +221,7 @@ class TestRecords:
         assert names.index("TextDelta") < names.index("ModelReplied")
 
     def test_a_secret_in_pieces_is_masked_also_of_an_agent_inside(self):
-        call, recorder, entries = ToolCall("c", "sums", "{}"), Recorder(), []
+        call, recorder, entries = ToolCall("c", "sums", "{}"), EventEncoder(), []
         for wrap in (lambda event: event, lambda event: SubRun("sums", call, event)):
             for event in (
                 asked(),
@@ -230,26 +230,26 @@ class TestRecords:
                 TextDelta(KEY[12:]),
                 ModelReplied(Reply({"role": "assistant", "content": KEY})),
             ):
-                entries += recorder.records(wrap(event))
+                entries += recorder.encode(wrap(event))
         text = json.dumps(entries)
         assert "sk-" not in text
         assert KEY[12:] not in text
         assert text.count("***") == 4
 
     def test_what_was_withdrawn_is_not_told_later(self):
-        recorder = Recorder()
+        recorder = EventEncoder()
         entries = [
             entry
             for event in (asked(), TextDelta("half"), asked(), TextDelta("whole"))
-            for entry in recorder.records(event)
+            for entry in recorder.encode(event)
         ]
-        entries += recorder.records(ModelReplied(Reply({"role": "assistant", "content": "whole"})))
+        entries += recorder.encode(ModelReplied(Reply({"role": "assistant", "content": "whole"})))
         assert [entry["text"] for entry in entries if entry["event"] == "TextDelta"] == ["whole"]
 
     def test_what_a_model_wrote_in_place_of_an_object_is_told(self):
         bound = ToolRegistry([add]).bind(ToolCall("c", "add", '{"a": 2'))
-        assert record(ToolStarted(bound))["call"]["raw"] == '{"a": 2'
-        assert "raw" not in record(ToolStarted(ToolRegistry([add]).bind(ToolCall("c", "add", "{}"))))["call"]
+        assert encode_event(ToolStarted(bound))["call"]["raw"] == '{"a": 2'
+        assert "raw" not in encode_event(ToolStarted(ToolRegistry([add]).bind(ToolCall("c", "add", "{}"))))["call"]
 
     def test_notices_are_told(self):
-        assert record(Retrying(ModelError("busy"), 1.0))["notice"] == "busy; asking again in 1.0 s"
+        assert encode_event(Retrying(ModelError("busy"), 1.0))["notice"] == "busy; asking again in 1.0 s"

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit.core import masking as secrets
-from agentkit.core.masking import MaskedDict, hide, hide_named, iterate_causes, mask, mask_data, mask_exception
+from agentkit.core.masking import (
+    MaskedDict,
+    hide,
+    hide_named,
+    iterate_causes,
+    mask,
+    mask_data,
+    mask_exception,
+    mask_pieces,
+)
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----"
 BASE64 = "MIIEowIBAAKCAQEAx0lmCyQ+d1Zb3Gq/8HkY5pTqW2rVn7LsOe4JfUaXcKdBwEoP"
@@ -171,7 +181,7 @@ def test_data_is_masked_inside_and_stays_the_same_object_if_there_is_nothing():
     assert mask_data(data) is data
     safe = {"b": "y"}
     masked = mask_data({"hunter2": ["is hunter2", 1, safe, ("hunter2",)], "ok": safe})
-    assert masked == {"hunter2": ["is ***", 1, {"b": "y"}, ("***",)], "ok": {"b": "y"}}
+    assert masked == {"***": ["is ***", 1, {"b": "y"}, ("***",)], "ok": {"b": "y"}}
     assert masked["ok"] is safe
 
 
@@ -264,6 +274,10 @@ LONG = {
     "bearers": "Bearer " * 140_000,
     "half a begin": "-----BEGIN " + "A" * 990_000,
     "escapes": "\\n" * 490_000,
+    "backslashes": BEGIN + "\\" * 900_000,
+    "schemes": "://" * 330_000,
+    "users": "://a:" * 200_000,
+    "user": "://" + "a" * 900_000,
 }
 
 
@@ -274,3 +288,73 @@ def test_a_megabyte_takes_no_time_whatever_is_in_it(text, monkeypatch):
     began = time.process_time()
     mask(text[:1_000_000])
     assert time.process_time() - began < 3, "0.05 to 0.3 s are usual; what is not linear takes minutes"
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("postgres://ada:p4ss:w0rd@db.example/x", "postgres://ada:***@db.example/x"),
+        ('{"url": "redis://:hunter2@cache:6379/0"}', '{"url": "redis://:***@cache:6379/0"}'),
+        ("https://ada:hunter2@h.example, https://b:c@h", "https://ada:***@h.example, https://b:***@h"),
+        ("https://h.example:8080/@ada", "https://h.example:8080/@ada"),
+        ("ssh://git@h.example/x mail ada@h.example", "ssh://git@h.example/x mail ada@h.example"),
+        ("http://h.example/?a=b:c@d", "http://h.example/?a=b:c@d"),
+    ],
+)
+def test_a_password_in_a_url_is_masked(text, masked):
+    assert mask(text) == masked
+
+
+PHRASE = "correct horse battery staple"
+
+
+@pytest.mark.parametrize("written", [PHRASE, "correct%20horse%20battery%20staple", "correct+horse+battery+staple"])
+@pytest.mark.parametrize("given", [PHRASE, f" {PHRASE}\n", "correct  horse battery\nstaple"])
+def test_a_pass_phrase_with_blanks_is_masked_whole(given, written, monkeypatch):
+    monkeypatch.setenv("APP_PASSWORD", given)
+    assert mask(f"a {written} b") == "a *** b"
+
+
+def test_a_pass_phrase_among_settings_is_hidden_whole():
+    hide_named({"db_password": PHRASE, "pin_token": 4711_0815, "authorization": "token abcdef012345", "is_key": True})
+    assert mask(f"{PHRASE}, 47110815, token abcdef012345") == "***, ***, token ***"
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+@pytest.mark.parametrize("is_ascii", [True, False])
+def test_a_secret_inside_of_json_inside_of_json_is_masked(levels, is_ascii):
+    hide(SECRET)
+    text = SECRET
+    for _ in range(levels):
+        text = json.dumps({"a": text}, ensure_ascii=is_ascii)
+    assert "***" in mask(text)
+    assert "rd" not in mask(text)
+
+
+def test_keys_and_numbers_of_data_are_masked(monkeypatch):
+    hide("hunter2", "hunter3")
+    monkeypatch.setenv("ACCOUNT_TOKEN", "1234567890")
+    data = {"hunter2": 1234567890, "hunter3": [1234567890.0, 123456789, True], "url": {"hunter2": 1}}
+    masked = mask_data(data)
+    assert masked == {"***": "***", "*** (2)": [1234567890.0, 123456789, True], "url": {"***": 1}}
+
+
+@given(
+    st.lists(st.text(max_size=5), max_size=5), st.lists(st.integers(1, 6), min_size=1), st.lists(st.text(max_size=5))
+)
+def test_a_secret_in_pieces_is_masked(before, sizes, after):
+    key = KEYS["anthropic"]
+    cuts = [sum(sizes[:place]) for place in range(len(sizes) + 1)]
+    pieces = [
+        *before,
+        " ",
+        *(key[start:end] for start, end in pairwise(cuts)),
+        key[cuts[-1] :],
+        " ",
+        *after,
+    ]
+    masked = mask_pieces(pieces)
+    assert len(masked) == len(pieces)
+    assert "".join(masked) == mask("".join(pieces))
+    assert mask_pieces(["a", "", "b"]) == ["a", "", "b"]
+    assert mask_pieces([]) == []

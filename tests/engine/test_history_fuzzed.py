@@ -55,6 +55,7 @@ MESSAGES = shaped(
 @example([{"role": "assistant", "tool_calls": {"function": {}}}], "keep")
 @example([{"role": "tool", "tool_call_id": {}, "content": "x"}], "answer")
 @example([{"role": "user", "content": "x", "tool_calls": 7}], "answer")
+@example([{"role": "system", "content": "x", "tool_calls": [None], "function_call": {}}], "answer")
 def test_any_values_are_checked_and_repaired(messages, pending):
     before = deepcopy(messages)
     for provider in PROVIDERS:

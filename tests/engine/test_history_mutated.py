@@ -12,7 +12,7 @@ from provider_rules import anthropic_body, anthropic_problems, gemini_body, gemi
 
 from agentkit.core.messages import ToolCall, assistant, pending_calls, system, tool_message, user
 from agentkit.engine.history import check_history, repair_history, split_groups
-from agentkit.models.litellm.model import _load_litellm
+from agentkit.models.litellm.importing import load_litellm
 from agentkit.models.litellm.requests import prepare_messages
 
 A, B = ToolCall("a", "add", '{"x": 1}'), ToolCall("b", "sub", '{"x": 2}')
@@ -279,7 +279,7 @@ def test_the_rules_of_the_providers_are_rules(provider):
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(mutated())
 def test_repaired_conversations_pass_through_litellm_and_come_out_as_the_providers_want_them(history):
-    _load_litellm()  # its import, without a word
+    load_litellm()  # its import, without a word
     from litellm.litellm_core_utils.prompt_templates.factory import anthropic_messages_pt
     from litellm.llms.vertex_ai.gemini.transformation import _gemini_convert_messages_with_history
 

@@ -17,8 +17,8 @@ BANNED = re.compile(
 )
 """Dialect: verbs of saying for what a program does, coined nouns, negation by "none"; see docs/contributing/style.md."""
 PENDING = {
-    "core", "engine", "policies", "models", "views", "sessions", "agents", "testing", "cli",
-    "pytest_plugin.py", "secrets.py", "journal.py",
+    "core", "engine",
+    "secrets.py",
 }  # fmt: skip
 """Rooms and documents that are not rewritten yet.  The set only shrinks: remove a name when its files pass."""
 

@@ -144,7 +144,7 @@ class TestDecidingByAFunction:
 
     @pytest.mark.parametrize("said", [1, ["yes"], object()])
     def test_anything_else_is_the_developers_mistake(self, world, said):
-        with pytest.raises(DefinitionError, match=r"approve= must give True, False, a reason .*not"):
+        with pytest.raises(DefinitionError, match=r"approve= must return True, False, a reason .*got"):
             world.run(agent(DELETE, approve=lambda call: said), "go")
         assert DONE == []
 

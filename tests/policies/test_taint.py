@@ -429,7 +429,7 @@ def test_a_result_without_a_call_is_untrusted():
     orphan = {"role": "tool", "tool_call_id": "gone", "name": "find_contact", "content": PAGE}
     said = Origins([user("Hello."), orphan], {"read_page"})
     assert said.sources() == ["find_contact"]
-    assert said.is_from_outside(orphan)
+    assert said.is_untrusted(orphan)
 
 
 def test_a_history_from_elsewhere_with_arguments_that_are_no_json_is_read(world, held):

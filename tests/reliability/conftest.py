@@ -13,7 +13,7 @@ from zlib import crc32
 import pytest
 from play import WORLDS, Play, Sleeps, quick_sleeps
 
-from agentkit.models.litellm.model import _load_litellm
+from agentkit.models.litellm.importing import load_litellm
 
 PAIRS = (("sync", "async-streamed"), ("async", "sync-streamed"))
 
@@ -43,7 +43,7 @@ def _litellm_on_httpx(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in os.environ:
         if name.endswith(("_API_KEY", "_API_BASE", "_BASE_URL", "_PROXY", "_proxy")):
             monkeypatch.delenv(name)
-    litellm = _load_litellm()
+    litellm = load_litellm()
     monkeypatch.setattr(litellm, "disable_aiohttp_transport", "AGENTKIT_AIOHTTP" not in os.environ)
     litellm.in_memory_llm_clients_cache.flush_cache()
     yield

@@ -50,7 +50,7 @@ def test_a_reply_may_say_why_it_ended_and_may_react_to_the_request():
 def test_a_script_that_is_not_played_to_its_end_fails():
     model = ScriptedModel(["one", "two"])
     played(model)
-    with pytest.raises(AssertionError, match=r"1 scripted replies.*'two'"):
+    with pytest.raises(AssertionError, match=r"the script has 1 unused replies.*'two'"):
         model.assert_done()
 
 
@@ -58,7 +58,7 @@ def test_asking_past_the_end_fails():
     def work() -> None:
         """Works."""
 
-    with pytest.raises(ModelError, match="the script holds 0 replies"):
+    with pytest.raises(ModelError, match="the script has 0 replies"):
         JsonAgent(work, model=ScriptedModel([]))("?")
 
 
@@ -71,7 +71,7 @@ def test_a_stream_comes_in_pieces():
 
 
 def test_a_wrong_entry_is_a_clear_error():
-    with pytest.raises(TypeError, match="a scripted reply is"):
+    with pytest.raises(TypeError, match="a scripted reply must be"):
         played(ScriptedModel([7]))
 
 

@@ -14,7 +14,7 @@ from agentkit import ExceptionInfo, JsonAgent, JsonTool, ToolError, ToolRegistry
 from agentkit.core.messages import ToolCall
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import ToolStarted
-from agentkit.views.log import lines
+from agentkit.views.log import render_event
 
 
 class Size(Enum):
@@ -431,5 +431,5 @@ def test_a_run_has_all_receipts_and_the_log_a_line_for_each():
 
 def test_a_line_of_the_log_is_one_line():
     bound = TOOLS.bind(ToolCall("1", "forecast", '```json\n{"city": "Rome"}\n```'))
-    *_, line = lines(ToolStarted(bound))
+    *_, line = render_event(ToolStarted(bound))
     assert (line.level, "\n" in line.text) == ("WARNING", False)

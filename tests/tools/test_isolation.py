@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from clock import Clock
 from isolated import Counter, Odd, Point, crash, fail, later, leave, move, numbers, process_id, stuck, talk, unpicklable
 
 from agentkit import DefinitionError, ExceptionInfo, JsonAgent, JsonTool, RunContext, ToolCall, ToolError, ToolRegistry
@@ -28,11 +27,11 @@ FUNCTIONS = (move, process_id, later, numbers, talk, unpicklable, fail, crash, l
 TOOLS = ToolRegistry(*(JsonTool(function, isolate="process") for function in FUNCTIONS))
 
 
-def turn(name, arguments="{}", timeout=30.0, tools=TOOLS, others=()):
+def turn(name, arguments="{}", timeout=30.0, tools=TOOLS, others=(), **settings):
     calls = [tools.bind(ToolCall("c0", name, arguments)), *others]
 
     def flow():
-        return (yield from ask(CallTools(tuple(calls))))
+        return (yield from ask(CallTools(tuple(calls), **settings)))
 
     return apply_policies(flow(), (limit_tool_time(timeout),))
 
@@ -104,17 +103,20 @@ def test_an_exit_in_it_stops_the_run_as_it_would_elsewhere(world, how, error):
         result_of(world, "leave", f'{{"how": "{how}"}}')
 
 
-def test_at_the_timeout_it_is_killed_with_all_that_it_began(world, tmp_path, monkeypatch):
-    path, clock = tmp_path / "pids", Clock()
-    monkeypatch.setattr("agentkit.tools.execution.turn.time", clock)
+def test_at_the_timeout_it_is_killed_with_all_that_it_began(world, tmp_path):
+    path, ahead = tmp_path / "pids", []
 
     def pass_by() -> None:
         """Lets the time pass as soon as the other call is under way."""
         until(lambda: path.exists() and " " in path.read_text())
-        clock.ahead = 1000
+        ahead.append(1000)
 
     others = [ToolRegistry(pass_by).bind(ToolCall("c1", "pass_by"))]
-    results, events = world.drive(turn("stuck", f'{{"path": "{path}"}}', timeout=900, others=others))
+    results, events = world.drive(
+        turn(
+            "stuck", f'{{"path": "{path}"}}', timeout=900, others=others, clock=lambda: time.perf_counter() + sum(ahead)
+        )
+    )
     assert results[0].content == (
         "TimedOut: stuck did not finish within 900 seconds and was stopped; it is not known whether it had an effect. "
         "Find that out before it is called again."

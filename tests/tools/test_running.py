@@ -10,7 +10,7 @@ from contextlib import aclosing
 
 import pytest
 
-from agentkit import DefinitionError, JsonAgent, RunContext, ToolCall, ToolError, ToolRegistry, tool
+from agentkit import DefinitionError, JsonAgent, JsonTool, RunContext, ToolCall, ToolError, ToolRegistry, tool
 from agentkit.core.background import run_coroutine
 from agentkit.core.context import Progress
 from agentkit.core.flow import adrive, apply_policies, ask, drive
@@ -419,6 +419,58 @@ def test_what_is_told_too_late_or_outside_a_turn_is_dropped(world):
     after = [{"tool_calls": [{"id": "n", "name": "next_", "arguments": {}}]}]
     events = world.stream(agent(work, next_, calls=["work"], after=after), "go")
     assert [event.value for event in events if isinstance(event, Progress)] == ["mine"]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_a_turn_of_4000_calls_runs_32_at_a_time(world, is_async):
+    running, most, threads = [], [], []
+
+    def enter():
+        running.append(1)
+        most.append(len(running))
+        threads.append(threading.active_count())
+
+    def work(number: int) -> int:
+        """Works."""
+        enter()
+        time.sleep(0.0005)
+        running.pop()
+        return number
+
+    async def awork(number: int) -> int:
+        """Works."""
+        enter()
+        await asyncio.sleep(0.0005)
+        running.pop()
+        return number
+
+    before = threading.active_count()
+    tools = ToolRegistry(JsonTool(awork if is_async else work, name="work"))
+    calls = [("work", f'{{"number": {number}}}') for number in range(4_000)]
+    results, events = world.drive(turn(*calls, tools=tools))
+    assert [result.value for result in results] == list(range(4_000))
+    assert len(events) == 8_000
+    assert 2 < max(most) <= 32
+    assert max(threads) - before <= 36
+
+
+def test_calls_that_wait_for_others_have_not_begun_when_the_run_is_stopped(world):
+    over = threading.Event()
+
+    def work(number: int) -> int:
+        """Works, or stops the run."""
+        if number == 3:
+            raise KeyboardInterrupt
+        over.wait(SOON)
+        return number
+
+    calls = [("work", f'{{"number": {number}}}') for number in range(50)]
+    finished: dict = {}
+    with pytest.raises(KeyboardInterrupt):
+        world.drive(turn(*calls, tools=ToolRegistry(work), finished=finished))
+    over.set()
+    not_begun = [result for result in finished.values() if result.error and "before this call began" in result.content]
+    assert len(not_begun) == 50 - 32
 
 
 def test_a_flood_of_progress_does_not_fill_the_memory(world, monkeypatch):

@@ -27,8 +27,8 @@ from agentkit.policies.rate_limit import Throttled
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import BoundCall, ToolRetried
 from agentkit.tools.execution.call_tools import ToolAbandoned
-from agentkit.views.lines import Line, conversation, figures, lines, written
-from agentkit.views.log import printer
+from agentkit.views.lines import Line, format_call, format_usage, render_event, render_messages
+from agentkit.views.log import make_printer
 
 
 def add(a: int, b: int) -> int:
@@ -139,11 +139,11 @@ def test_colour_is_for_terminals_and_goes_by_the_role(monkeypatch):
 
 def test_no_colour_where_it_is_not_wanted(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not agentkit.log.printer(Screen()).colour
-    assert agentkit.log.printer(Screen(), colour=True).colour
+    assert not agentkit.log.make_printer(Screen()).colour
+    assert agentkit.log.make_printer(Screen(), colour=True).colour
     monkeypatch.setenv("NO_COLOR", "")
-    assert agentkit.log.printer(Screen()).colour
-    assert not agentkit.log.printer(io.StringIO()).colour
+    assert agentkit.log.make_printer(Screen()).colour
+    assert not agentkit.log.make_printer(io.StringIO()).colour
 
 
 def test_long_values_are_cut_with_a_hint_unless_all_is_wanted():
@@ -162,7 +162,9 @@ def test_long_values_are_cut_with_a_hint_unless_all_is_wanted():
 def test_rows_stand_under_each_other_and_fit_the_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     out = Screen()
-    agentkit.log.printer(out, colour=False).write(Line("INFO", "result", f"first\n    second {'word ' * 30}\n\nlast"))
+    agentkit.log.make_printer(out, colour=False).write(
+        Line("INFO", "result", f"first\n    second {'word ' * 30}\n\nlast")
+    )
     rows = out.getvalue().splitlines()
     assert rows[:2] == ["result   first", f"             second {('word ' * 8).strip()}"]
     assert rows[-2:] == ["", "         last"]
@@ -208,7 +210,7 @@ def test_the_levels_of_the_log(logged):
     assert "WARNING error    shout: ValueError: <red>{not markup}</red>" in text
     assert "WARNING warning  busy" in text
     assert "DEBUG request  to scripted: 2 messages, 2 tools; the last message: {" in text
-    assert "DEBUG reply    from scripted (1 request, no reason to stop): {" in text
+    assert "DEBUG reply    from scripted (1 request, no finish reason): {" in text
     assert "DEBUG the tool raised\nTraceback" in text
     assert {line.split()[0] for line in logged} == {"DEBUG", "INFO", "WARNING"}
 
@@ -258,7 +260,7 @@ INFO = ExceptionInfo("Busy", "no time")
 @pytest.mark.parametrize(
     ("event", "level", "text"),
     [
-        (RunStarted("", "m"), "INFO", "going on"),
+        (RunStarted("", "m"), "INFO", "continuing the stopped run"),
         (ApprovalAsked(CALL, "it is dangerous"), "WARNING", "send waits for a decision: it is dangerous"),
         (ApprovalGiven(CALL, True), "INFO", "send: allowed"),
         (ApprovalGiven(CALL, False), "INFO", "send: refused"),
@@ -281,7 +283,7 @@ INFO = ExceptionInfo("Busy", "no time")
     ],
 )  # fmt: skip
 def test_each_event_has_its_line(event, level, text):
-    (line,) = lines(event)
+    (line,) = render_event(event)
     assert line.level == level
     assert text in line.text
     if not isinstance(event, Progress) and event != RunStarted("", "m"):
@@ -298,9 +300,9 @@ class Sampled(WarningEvent):
 
 
 def test_the_events_of_ones_own_policies_are_shown_by_what_they_say_of_themselves():
-    assert list(lines(Sampled())) == [Line("WARNING", "warning", "asked twice")]
-    assert list(lines(SubRun("inner", CALL, Sampled()))) == [
-        Line("WARNING", "warning", "asked twice", inside=("inner",))
+    assert list(render_event(Sampled())) == [Line("WARNING", "warning", "asked twice")]
+    assert list(render_event(SubRun("inner", CALL, Sampled()))) == [
+        Line("WARNING", "warning", "asked twice", agents=("inner",))
     ]
     assert (SubRun("inner", CALL, Sampled()).notice, SubRun("inner", CALL, Event()).notice) == (
         "inner: asked\ntwice",
@@ -346,24 +348,24 @@ def test_a_line_is_written_at_once():
             return super().write(text)
 
     pieces: list[str] = []
-    printer(Pieces()).write(Line("INFO", "result", "two\nrows"))
+    make_printer(Pieces()).write(Line("INFO", "result", "two\nrows"))
     assert pieces == ["result   two\n         rows\n"]
 
 
 def test_where_an_event_comes_from_is_said():
-    (line,) = lines(SubRun("outer", CALL, SubRun("inner", CALL, RunStarted("query", "m"))))
-    assert line.shown() == "[outer] [inner] query"
+    (line,) = render_event(SubRun("outer", CALL, SubRun("inner", CALL, RunStarted("query", "m"))))
+    assert line.format() == "[outer] [inner] query"
 
 
 def test_a_kept_conversation_has_the_lines_of_its_run(shown):
     script = [{**SUM[0], "content": "I add."}, SUM[1]]
     result = JsonAgent(add, model=ScriptedModel(script)).run("How much?")
-    said, ran = [*conversation(result.messages)], shown.getvalue().splitlines()
+    said, ran = [*render_messages(result.messages)], shown.getvalue().splitlines()
     assert (said[0].role, [line.role for line in said[1:]]) == (
         "system",
         ["query", "model", "call", "result", "answer"],
     )
-    assert [f"{line.role:<9}{line.shown()}" for line in said[1:]] == ran[:-1]
+    assert [f"{line.role:<9}{line.format()}" for line in said[1:]] == ran[:-1]
 
 
 @pytest.mark.parametrize(
@@ -378,15 +380,15 @@ def test_a_kept_conversation_has_the_lines_of_its_run(shown):
 def test_the_answer_of_a_kept_conversation_is_shown_as_such(arguments, line):
     call = {"id": "1", "type": "function", "function": {"name": "final_answer", "arguments": arguments}}
     refused = {"role": "tool", "tool_call_id": "1", "name": "final_answer", "content": "no"}
-    (first, second) = conversation([{"role": "assistant", "content": None, "tool_calls": [call]}, refused])
+    (first, second) = render_messages([{"role": "assistant", "content": None, "tool_calls": [call]}, refused])
     assert (first.role, first.text) == line
     assert (second.role, second.text) == ("result", "final_answer: no")
 
 
 def test_calls_are_written_as_one_writes_them():
-    assert written(ToolCall("1", "f", '{"a": 2, "b": "x", "c": null}')) == 'f(a=2, b="x", c=null)'
-    assert written(ToolCall("1", "f", "{}")) == "f()"
-    assert written(ToolCall("1", "f", "[1")) == "f([1)"
+    assert format_call(ToolCall("1", "f", '{"a": 2, "b": "x", "c": null}')) == 'f(a=2, b="x", c=null)'
+    assert format_call(ToolCall("1", "f", "{}")) == "f()"
+    assert format_call(ToolCall("1", "f", "[1")) == "f([1)"
 
 
 @pytest.mark.parametrize(
@@ -399,7 +401,7 @@ def test_calls_are_written_as_one_writes_them():
     ],
 )
 def test_figures_tell_what_there_is_to_tell(usage, seconds, text):
-    assert figures(usage, seconds) == text
+    assert format_usage(usage, seconds) == text
 
 
 PROGRAM = """

@@ -49,8 +49,7 @@ def cell(monkeypatch):
     fake.display = SimpleNamespace(display=cell.display)
     monkeypatch.setitem(sys.modules, "IPython", fake)
     monkeypatch.delenv("AGENTKIT_PROGRESS", raising=False)
-    monkeypatch.setattr(notebook, "PAUSE", 0.05)
-    monkeypatch.setattr(notebook, "_last", [])
+    notebook._last.clear()
     return cell
 
 
@@ -97,11 +96,12 @@ def test_a_failed_run_leaves_nothing_either(cell, world):
     assert len(cell.handles) == 2
 
 
-def test_quick_runs_leave_no_empty_outputs(cell, world, monkeypatch):
-    monkeypatch.setattr(notebook, "PAUSE", 5)
+def test_quick_runs_leave_no_empty_outputs(cell):
     answer = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "x"}}]}
     for _ in range(3):
-        world.run(JsonAgent(slow, model=ScriptedModel(answer)), "x")
+        with notebook.show_in_cell(redraw_seconds=5) as show:
+            for event in JsonAgent(slow, model=ScriptedModel(answer)).stream("x"):
+                show(event)
     assert cell.handles == []
 
 
@@ -159,9 +159,9 @@ def test_ipython_is_not_imported_for_it(monkeypatch):
 
 def test_a_cell_is_coloured_and_a_file_is_not(cell, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert log.printer().file is sys.stdout
-    assert log.printer().colour
-    assert not log.printer(io.StringIO()).colour
+    assert log.make_printer().file is sys.stdout
+    assert log.make_printer().colour
+    assert not log.make_printer(io.StringIO()).colour
 
 
 def test_secrets_are_masked(cell, world, monkeypatch):

@@ -19,7 +19,7 @@ from agentkit.schemas.formats import FORMATS
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import ToolResult
 from agentkit.views.html import agent_view, catalogue_page, live_view, result_page, result_view, session_page
-from agentkit.views.html.conversation import longest
+from agentkit.views.html.conversation import max_text_bytes
 
 
 def weather(city: str, days: int = 1) -> dict:
@@ -102,7 +102,7 @@ def test_parallel_calls_stand_side_by_side_and_to_scale(world):
     )
     result = world.run(JsonAgent(nap, model=model), "Sleep")
     html = result.to_html()
-    lanes = re.findall(r'<div class="lane">(.*?)</div>', html.partition("What was said")[0])
+    lanes = re.findall(r'<div class="lane">(.*?)</div>', html.partition("Messages")[0])
     tools = [re.findall(r'class="bar tool" style="left:([\d.]+)%;width:([\d.]+)%"', lane) for lane in lanes]
     widths = sorted(float(lane[0][1]) for lane in tools if lane)
     assert len(widths) == 3
@@ -160,9 +160,9 @@ def test_fifty_steps_stay_below_200_kb(length, letter):
 
 
 def test_short_texts_are_whole_and_long_ones_share_the_rest():
-    assert longest(["x" * 10, "x" * 1000], 2000) == 2000
-    assert longest(["x" * 10] * 10 + ["x" * 5000] * 2, 4000) == 1950
-    assert longest(["x" * 5000] * 1000, 4000) == 400
+    assert max_text_bytes(["x" * 10, "x" * 1000], 2000) == 2000
+    assert max_text_bytes(["x" * 10] * 10 + ["x" * 5000] * 2, 4000) == 1950
+    assert max_text_bytes(["x" * 5000] * 1000, 4000) == 400
 
 
 def test_secrets_are_masked_everywhere(world, monkeypatch):

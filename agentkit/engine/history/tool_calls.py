@@ -19,7 +19,7 @@ def repair_calls(message: Message, place: int, found: Findings) -> Message:
     A missing id becomes "".  Entries that are no calls are removed.  A valid message is returned as the same object.
     """
     calls = message.get("tool_calls")
-    if not (calls and isinstance(calls, list | dict)) and has_calls(message):
+    if isinstance(message.get("function_call"), dict) and not _holds_call(calls):
         found.add(place, "bad_call", "function_call is the deprecated form of tool_calls")
         rest = {key: value for key, value in message.items() if key != "function_call"}
         return {**rest, "tool_calls": [_repair_call({"function": message["function_call"]}, place, Findings())]}
@@ -40,10 +40,12 @@ def repair_calls(message: Message, place: int, found: Findings) -> Message:
 
 def has_calls(message: Message) -> bool:
     """Whether a message of any role holds calls; `function_call` is OpenAI's form of 2023 for a single call."""
-    calls = message.get("tool_calls")
-    if isinstance(calls, list):
-        return any(isinstance(call, dict) for call in calls)
-    return bool(calls and isinstance(calls, dict)) or isinstance(message.get("function_call"), dict)
+    return _holds_call(message.get("tool_calls")) or isinstance(message.get("function_call"), dict)
+
+
+def _holds_call(calls: Any) -> bool:
+    entries = calls if isinstance(calls, list) else [calls or None]
+    return any(isinstance(entry, dict) for entry in entries)
 
 
 def normalize_call(call: Message) -> Message:

@@ -1,1 +1,1 @@
-"""Between agentkit's values and litellm's: requests, replies, streams and errors, without importing litellm."""
+"""Requests, replies, streams and errors of litellm. Only `model.py` imports litellm, inside the first request."""

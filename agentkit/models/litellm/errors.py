@@ -1,12 +1,14 @@
-"""From whatever a litellm call raised to the one error that operators know: what failed, and whether to try again.
+"""Convert exceptions of litellm calls to `ModelError`: the kind of failure, and whether a retry can help.
 
-litellm's own class and status mislead: a closed connection and a missing key are both an `InternalServerError(500)`,
-and some versions turn a provider's 401 into a 500.  Reliable on every route and version that we measured are
-- the classes in the whole chain of causes (an `httpx.TransportError` is a fault of the transport, wherever it hides),
-- the innermost status in that chain, which is the one that the provider sent,
-- the headers of a reply, which hang somewhere in the chain exactly when there was one.
+litellm's own class and status are misleading: a closed connection and a missing key are both an
+`InternalServerError(500)`, and some versions turn a provider's 401 into a 500. Three properties are reliable on every
+measured route and version:
 
-This file imports neither litellm nor httpx: it knows their errors by class name.
+- the classes in the whole chain of causes (an `httpx.TransportError` anywhere means a transport failure),
+- the innermost HTTP status in that chain, which is the status that the provider sent,
+- the response headers, which are attached somewhere in the chain if and only if a response arrived.
+
+This module imports neither litellm nor httpx; it recognises their errors by class name.
 """
 
 import json
@@ -26,7 +28,7 @@ _CONTEXT_ERROR = re.compile(
     re.IGNORECASE,
 )
 _REQUEST_TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
-"""OpenAI and Groq, to a single request above the tokens per minute of the account: waiting does not help."""
+"""OpenAI and Groq: a single request above the account's tokens per minute. A retry cannot succeed."""
 _NO_QUOTA = re.compile(r"insufficient_quota|credit balance is too low", re.IGNORECASE)
 _MISSING_KEY = re.compile(r"api[_ ]?key|credentials", re.IGNORECASE)
 _RETRY_DELAY = re.compile(r'"retryDelay":\s*"([\d.]+)s"')  # google.rpc.RetryInfo: Gemini sends no Retry-After header
@@ -57,15 +59,21 @@ def convert_error(
     body: str | None = None,
     outer: BaseException | None = None,
 ) -> ModelError:
-    """The `ModelError` for `error`, to be raised from it.
+    """Return the `ModelError` for `error`; the caller raises it from `error`.
 
-    `model` is the name to show, `begun` says that the provider had begun to answer, `body` is its answer as far as it
-    is known, `outer` is the exception that was already being handled when the call began (it hangs in the
-    chain of causes, but is none).  The causes keep their class and their text, without secrets and without their
-    tracebacks: the variables in litellm's frames hold the key, and some loggers print the variables of every frame.
+    The causes keep their class and their masked text, but lose their tracebacks: the local variables of litellm's
+    frames hold the API key, and some loggers print the variables of every frame.
+
+    Args:
+        error: The exception that the litellm call raised.
+        model: The model's name, for the message.
+        begun: Whether the provider had started to reply.
+        body: The body of the reply as far as it is known.
+        outer: The exception that was being handled when the call began. Python adds it to the chain of causes,
+            although it is not a cause.
     """
     chain = list(_iter_chain(error, outer))
-    links = [link for link in chain if type(link).__name__ != "MidStreamFallbackError"] or chain  # a mere wrapping
+    links = [link for link in chain if type(link).__name__ != "MidStreamFallbackError"] or chain  # only a wrapper
     kind, transient = _classify(links, begun)
     status = _find_status(links)
     text = mask(_explain(links, body))[:_MAX_MESSAGE_CHARS]
@@ -78,7 +86,7 @@ def convert_error(
 
 
 def _iter_chain(error: BaseException | None, outer: BaseException | None) -> Iterator[BaseException]:
-    """The error, what it wraps, and so on, outermost first."""
+    """Yield the error and its causes, outermost first."""
     seen: set[int] = set()
     while error is not None and error is not outer and id(error) not in seen:
         seen.add(id(error))
@@ -89,13 +97,13 @@ def _iter_chain(error: BaseException | None, outer: BaseException | None) -> Ite
 
 
 def _classify(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, bool]:
-    """The kind of failure, and whether the same request can succeed later."""
+    """Return the kind of failure, and whether the same request can succeed later."""
     status = _find_status(links)
     text = "\n".join([*map(str, links), *_iter_bodies(links)])
     names = {base.__name__ for link in links for base in type(link).__mro__}
-    # The first lines only: litellm puts tracebacks into its texts, whose source lines know of context windows too.
-    told = "\n".join([*(str(link).partition("\n")[0] for link in links), *_iter_bodies(links)])
-    is_overflow = _REQUEST_TOO_LARGE.search(told) or (status != 429 and _CONTEXT_ERROR.search(told))
+    # First lines only: litellm puts tracebacks into its messages, and their source lines mention context windows.
+    headlines = "\n".join([*(str(link).partition("\n")[0] for link in links), *_iter_bodies(links)])
+    is_overflow = _REQUEST_TOO_LARGE.search(headlines) or (status != 429 and _CONTEXT_ERROR.search(headlines))
     if is_overflow or "ContextWindowExceededError" in names:
         return "context", False
     if "ContentPolicyViolationError" in names:
@@ -115,54 +123,54 @@ def _classify(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, 
 
 
 def _classify_unsent(text: str, names: set[str]) -> ModelErrorKind:
-    """The kind of a failure without any reply of a server: nothing was sent."""
+    """Return the kind of a failure that happened before a request was sent."""
     if "AuthenticationError" in names or _MISSING_KEY.search(text):
         return "authentication"
     return "bad_request" if "BadRequestError" in names else "internal"
 
 
 def _find_status(links: list[BaseException]) -> int | None:
-    """The innermost HTTP status: what the provider sent; None where no reply came."""
+    """Return the innermost HTTP status, which the provider sent; None without a response."""
     found = None
     for link in links:
         status = getattr(_get_response(link) or link, "status_code", None)
         if isinstance(status, int) and 100 <= status < 600:
             found = status
-    return None if found == 500 and _find_headers(links) is None else found  # litellm says 500 when it knows of none
+    return None if found == 500 and _find_headers(links) is None else found  # litellm's default is 500
 
 
 def _find_headers(links: list[BaseException]) -> dict[str, str] | None:
-    """The headers of the provider's reply, in lower case; None where no reply came."""
+    """Return the headers of the provider's response, in lower case; None without a response."""
     for link in links:
         for holder, name in ((link, "litellm_response_headers"), (link, "headers"), (_get_response(link), "headers")):
             headers: Any = getattr(holder, name, None)
-            if headers:  # raw provider errors hold empty ones when they had no reply
+            if headers:  # provider errors without a response hold empty ones
                 return {str(key).lower(): str(value) for key, value in dict(headers).items()}
     return None
 
 
 def _get_response(link: BaseException) -> Any:
-    """The reply that an error of httpx or the OpenAI SDK is about; litellm's own errors hold invented ones."""
+    """Return the response of an httpx or OpenAI SDK error. The `response` of litellm's own errors is invented."""
     is_real = type(link).__module__.startswith("openai") or "HTTPStatusError" in type(link).__name__
     return getattr(link, "response", None) if is_real else None
 
 
 def _is_error_in_reply(link: BaseException) -> bool:
-    """Whether `link` is litellm's plain exception for a reply that has status 200 and an error in its body."""
+    """Return whether `link` is litellm's plain exception for a reply with status 200 and an error in its body."""
     return type(link) is Exception and hasattr(link, "status_code")
 
 
 def _iter_bodies(links: list[BaseException]) -> Iterator[str]:
-    """What the provider wrote, as far as it was read."""
+    """Yield the bodies of the provider's responses that were read."""
     for link in links:
         try:
             yield str(_get_response(link).text)
-        except (AttributeError, RuntimeError):  # no response; a stream that nobody read
+        except (AttributeError, RuntimeError):  # no response, or an unread stream
             continue
 
 
 def _find_retry_after(links: list[BaseException]) -> float | None:
-    """Seconds to wait, from `Retry-After` (RFC 9110, 10.2.3: seconds or a date), its millisecond kin, or the body."""
+    """Return the seconds to wait: `Retry-After` (RFC 9110, 10.2.3: seconds or a date), its ms variant, or the body."""
     headers = _find_headers(links) or {}
     try:
         if milliseconds := headers.get("retry-after-ms"):
@@ -179,22 +187,22 @@ def _find_retry_after(links: list[BaseException]) -> float | None:
 
 
 def _explain(links: list[BaseException], body: str | None) -> str:
-    """One line that says what happened, in the provider's own words where it gave any."""
+    """Return one line about the failure, quoting the provider if it sent a message."""
     for text in [*_iter_bodies(links), body or "", *map(str, links)]:
-        if words := _extract_message(text):
-            return words
+        if message := _extract_message(text):
+            return message
     names = _TRANSPORT_CLASSES | _TIMEOUT_CLASSES
     faults = [link for link in links if any(base.__name__ in names for base in type(link).__mro__)]
-    told = faults[-1] if faults else next(filter(_is_error_in_reply, links), links[0])
-    text = str(told) or str(getattr(told, "message", ""))
+    source = faults[-1] if faults else next(filter(_is_error_in_reply, links), links[0])
+    text = str(source) or str(getattr(source, "message", ""))
     while stripped := _PREFIX.match(text):
         text = text[stripped.end() :]
-    silence = "no answer in time" if type(told).__name__ in _TIMEOUT_CLASSES else type(told).__name__
-    return next(iter(text.strip().splitlines()), "") or silence
+    default = "no reply in time" if type(source).__name__ in _TIMEOUT_CLASSES else type(source).__name__
+    return next(iter(text.strip().splitlines()), "") or default
 
 
 def _extract_message(text: str) -> str:
-    """The message inside of a provider's JSON error body, if `text` is one."""
+    """Return the message in a provider's JSON error body; "" if `text` holds none."""
     start = text.find("{")
     if start < 0:
         return ""

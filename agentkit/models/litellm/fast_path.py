@@ -1,7 +1,7 @@
-"""litellm's `completion` and `acompletion` without what stands around them: bookkeeping, and a detour by a thread.
+"""Call litellm's `completion` without its decorator's bookkeeping, and await it without a detour through a thread.
 
-That is a fifth of the CPU of a request.  The function that litellm decorates is called itself; `acompletion=True` is
-the argument by which litellm's own `acompletion` has it give, in that thread, the coroutine that asks the provider.
+This saves a fifth of the CPU of a request. The function that litellm decorates is called directly. With the argument
+`acompletion=True` it returns the coroutine of the request; litellm's own `acompletion` calls it so in a thread.
 """
 
 import asyncio
@@ -14,27 +14,27 @@ from typing import Any
 from ...core.messages import Message
 
 _DIRECT_PROVIDERS = frozenset({"openai", "anthropic", "gemini", "groq", "ollama_chat"})
-"""Providers whose coroutine is known to be made without waiting for anything."""
+"""Providers whose coroutine is created without blocking."""
 _DIRECT_ARGUMENTS = frozenset({
     "model", "messages", "tools", "tool_choice", "stream", "stream_options", "timeout", "max_retries", "drop_params",
     "max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "seed", "user", "frequency_penalty",
     "presence_penalty", "reasoning_effort", "thinking", "parallel_tool_calls", "response_format", "extra_headers",
     "api_key", "api_base", "base_url", "logger_fn", "litellm_logging_obj", "_skip_mcp_handler",
 })  # fmt: skip
-"""What both hand on as it is; with anything else (a mock, fallbacks, a prompt's id) it may do more."""
+"""Arguments that the decorator passes on unchanged. For others (a mock, fallbacks, a prompt id) it may do more."""
 _awaited_providers: set[str] = set()
 """Providers that were is_async before: the first request loads modules, for which the event loop should not wait."""
 
 
 def call_completion(litellm: Any, arguments: dict[str, Any], provider: str) -> Any:
-    """What `litellm.completion(**arguments)` gives and raises."""
+    """Return what `litellm.completion(**arguments)` returns."""
     return (unwrap(litellm.completion) if _can_call_directly(litellm, arguments, provider) else litellm.completion)(
         **arguments
     )
 
 
 async def call_acompletion(litellm: Any, arguments: dict[str, Any], provider: str) -> Any:
-    """What `litellm.acompletion(**arguments)` gives and raises."""
+    """Return what `litellm.acompletion(**arguments)` returns."""
     if provider not in _awaited_providers or not _can_call_directly(litellm, arguments, provider):
         answer = await litellm.acompletion(**arguments)
         _awaited_providers.update(_DIRECT_PROVIDERS & {provider})
@@ -53,7 +53,7 @@ async def call_acompletion(litellm: Any, arguments: dict[str, Any], provider: st
 
 
 def _can_call_directly(litellm: Any, arguments: dict[str, Any], provider: str) -> bool:
-    """Whether the short way does the same: nothing is arguments for, or set, for which the long way would do more."""
+    """Return whether a direct call is equivalent: no argument and no setting needs the decorator."""
     if (
         provider not in _DIRECT_PROVIDERS
         or "litellm_logging_obj" not in arguments
@@ -64,7 +64,7 @@ def _can_call_directly(litellm: Any, arguments: dict[str, Any], provider: str) -
 
 
 def _has_parts(messages: Sequence[Message]) -> bool:
-    """Whether there may be a link to a picture, which litellm fetches for some providers, blocking."""
+    """Return whether there may be a link to an image, which litellm fetches for some providers, blocking."""
     return any(isinstance(message.get("content"), list) for message in messages)
 
 
@@ -83,14 +83,14 @@ _OBSERVER_SETTINGS = (
     "cache",
     "custom_provider_map",
 )
-"""litellm's settings of what may want to know of a reply; each is empty, or else its bookkeeping is left as it is."""
+"""litellm's settings of callbacks and the like. If one is set, litellm's bookkeeping stays on."""
 _OBSERVER_OPTIONS = frozenset(
     {"success_callback", "failure_callback", "callbacks", "metadata", "litellm_metadata", "guardrails"}
 )
 
 
 class _SilentLogging:
-    """What litellm's log of one call does no more when nobody reads it."""
+    """The methods of litellm's log of one call that have no effect without observers."""
 
     def _response_cost_calculator(self, *_: Any, **__: Any) -> None:
         return None
@@ -106,18 +106,21 @@ class _SilentLogging:
 
 
 def has_observers(litellm: Any) -> bool:
-    """Whether somebody wants to hear from litellm of every reply."""
+    """Return whether the host has registered an observer with litellm."""
     for name in _OBSERVER_SETTINGS:
         value = getattr(litellm, name, None)
-        if value and value != ["cache"]:  # litellm adds this one by itself
+        if value and value != ["cache"]:  # litellm adds this one itself
             return True
     return False
 
 
 def silence_logging(litellm: Any, arguments: dict[str, Any], *, is_async: bool) -> dict[str, Any]:
-    """The argument that saves the bookkeeping of a call; none where somebody reads it, or litellm has changed.
+    """Return the argument that turns off the bookkeeping of a call; {} with observers, or if litellm has changed.
 
-    `arguments` are the arguments of the call, `is_async` says whether it is asynchronous.
+    Args:
+        litellm: The litellm module.
+        arguments: The arguments of the call.
+        is_async: Whether the call is asynchronous.
     """
     if not _OBSERVER_OPTIONS.isdisjoint(arguments) or has_observers(litellm):
         return {}

@@ -1,28 +1,22 @@
-"""The models of some hundred providers through litellm; the one file that imports it, inside the first request.
+"""The models of about a hundred providers through litellm. It is imported by the first request.
 
 Each call makes exactly one request: litellm's retries and fallbacks are off, it prints nothing and fetches nothing.
 The policies decide whether to repeat a request, and therefore need to see each failure.
 """
 
 import asyncio
-import logging
-import os
 import sys
 from collections.abc import AsyncGenerator, Generator
-from contextlib import aclosing, closing, suppress
-from functools import cache
-from importlib import import_module
-from threading import Lock
+from contextlib import aclosing, closing
 from typing import Any
 
-from ...core.background import start_thread
 from ...core.errors import ModelError
 from ...core.masking import MaskedDict
 from ...engine.history.size import TokenBounds
 from ...engine.model import Delta, Reply, Request
 from .errors import convert_error
 from .fast_path import call_acompletion, call_completion, has_observers, silence_logging
-from .importing import pause_gc
+from .importing import load_litellm
 from .prices import find_prices
 from .raw_reply import RawReply
 from .replies import Route, read_reply
@@ -33,60 +27,23 @@ from .thinking import adjust_thinking
 from .timeouts import PieceTimer, Signal, alimit_time, limit_time
 from .tools import PreparedTools
 
-_QUIET_ENVIRONMENT = {
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the price table is fetched from GitHub at import
-    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",  # and a list of headers at the first request to Anthropic
-    "LITELLM_MODE": "PRODUCTION",  # else whatever .env lies near litellm's files is loaded
-    # OpenAI over litellm's own HTTP client: 0.4 of the time, and less and less of it as the history grows, which the
-    # OpenAI SDK walks with type look-ups at each request.
-    "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER": "True",
-}
 _MODEL_NAMES = (
     'a model is named "provider/name", for example "openai/gpt-4o-mini", "groq/llama-3.1-8b-instant", '
     '"ollama_chat/phi4", or "offline" for the embedded one'
 )
-_importing = Lock()
-
-
-@cache
-def _load_litellm() -> Any:
-    """The litellm module, imported without a word and without a request; what the user set stays as it is."""
-    with _importing:
-        for name, value in _QUIET_ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
-        with pause_gc():
-            import litellm
-        litellm.suppress_debug_info = True  # advertisements on stdout
-        litellm.disable_hf_tokenizer_download = True  # else streams of Llama models wait for Hugging Face
-        # What would be loaded in the first request, while the provider's time is measured.
-        for name in ("encoding", "module_level_client"):
-            getattr(litellm, name, None)
-        with suppress(ImportError):  # by the first failure, maybe in a forgotten thread: an exit just then would hang
-            import_module("litellm.proxy.guardrails.exception_utils")
-        if "LITELLM_LOG" not in os.environ:
-            for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
-                logging.getLogger(name).setLevel(logging.CRITICAL)
-        return litellm
-
-
-def begin_import() -> None:
-    """Import litellm in the background, some seconds of work; a failure is the first request's to tell."""
-
-    def work() -> None:
-        with suppress(Exception):
-            _load_litellm()
-
-    if "litellm" not in sys.modules:
-        start_thread(work)
 
 
 class LiteLLMModel:
-    """A model by litellm's name for it: `LiteLLMModel("groq/llama-3.1-8b-instant", temperature=0)`.
+    """A model under litellm's name: `LiteLLMModel("groq/llama-3.1-8b-instant", temperature=0)`.
 
-    `timeout` is in seconds: for the whole reply, or for each piece of a streamed one (a server that merely keeps the
-    connection alive sends none).  `strict` asks OpenAI to hold the model to the tools' schemas.  `options` go to
-    `litellm.completion` as they are: `api_key`, `api_base`, `temperature`, `max_tokens`, `reasoning_effort`, ...; what
-    a provider does not take is dropped.  Without `api_key` the key is read from the provider's environment variable.
+    Args:
+        name: "provider/model".
+        timeout: Seconds for the whole reply, or for each piece of a streamed one. Keep-alive chunks do not count as
+            pieces.
+        strict: Use OpenAI's strict mode, which makes the model obey the tools' schemas.
+        options: Passed to `litellm.completion` unchanged: `api_key`, `api_base`, `temperature`, `max_tokens`,
+            `reasoning_effort`, ... Options that the provider does not support are dropped. Without `api_key` the key
+            is read from the provider's environment variable.
     """
 
     keeps_time = True
@@ -101,18 +58,18 @@ class LiteLLMModel:
 
     @property
     def name(self) -> str:
-        """The name as it was given."""
+        """The name that was passed."""
         return self._name
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"  # without the options: one of them may be the key
 
     def ask(self, request: Request) -> Generator[Delta | Reply, None, None]:
-        """Answer `request`, blocking: deltas if it asks for a stream, then the `Reply`; raises `ModelError`.
+        """Yield the deltas of a stream, if requested, then the `Reply`; block, and raise `ModelError` on failure.
 
-        The connection is closed when this generator is, also when nobody reads on.
+        Closing the generator closes the connection.
         """
-        _load_litellm()
+        load_litellm()
         timer = PieceTimer(self._timeout, request.timeout)
         try:
             yield from limit_time(self._iter_pieces(request), timer)
@@ -120,9 +77,9 @@ class LiteLLMModel:
             raise self._timeout_error(request, timer) from error
 
     async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
-        """Answer `request` on the running event loop, as `ask` does."""
+        """Yield what `ask` yields, on the running event loop."""
         if "litellm" not in sys.modules:
-            await asyncio.to_thread(_load_litellm)  # some seconds that would stop everything else on this event loop
+            await asyncio.to_thread(load_litellm)  # takes seconds that would block the event loop
         timer = PieceTimer(self._timeout, request.timeout)
         try:
             async with aclosing(alimit_time(self._aiter_pieces(request), timer)) as pieces:
@@ -132,11 +89,11 @@ class LiteLLMModel:
             raise self._timeout_error(request, timer) from error
 
     def _iter_pieces(self, request: Request) -> Generator[Delta | Reply | Signal, None, None]:
-        """What comes in answer to `request`."""
+        """Send the request; yield deltas, signals and the reply."""
         outer, answer, raw = sys.exception(), None, RawReply()
         try:
             provider = self._resolve_route().provider
-            answer = call_completion(_load_litellm(), self._arguments(request, raw, is_async=False), provider)
+            answer = call_completion(load_litellm(), self._arguments(request, raw, is_async=False), provider)
             if not request.stream:
                 yield read_reply(answer, self._resolve_route(), raw.body)
                 return
@@ -154,7 +111,7 @@ class LiteLLMModel:
         outer, answer, raw = sys.exception(), None, RawReply()
         try:
             provider = self._resolve_route().provider
-            answer = await call_acompletion(_load_litellm(), self._arguments(request, raw, is_async=True), provider)
+            answer = await call_acompletion(load_litellm(), self._arguments(request, raw, is_async=True), provider)
             if not request.stream:
                 yield read_reply(answer, self._resolve_route(), raw.body)
                 return
@@ -170,15 +127,15 @@ class LiteLLMModel:
             raise self._convert_error(error, outer, raw, begun=answer is not None) from error
 
     def worst_case(self, request: Request) -> float | None:
-        """The dollars that `request` can cost at most; None where a price, or the longest reply, is not known.
+        """Return an upper bound of the request's cost in dollars; None if a price or the reply's limit is unknown.
 
-        Nobody counts tokens as the provider does.  But no token stands for less than a byte of the text, so the bytes
-        of messages and tools are a bound; it lies some four times too high for English, less for code and other
-        scripts.  The reply is taken to be as long as it may be: say `max_tokens` to make that less.
+        Each token stands for at least one byte of text, so the number of bytes of messages and tools bounds the input
+        tokens. The bound is about four times too high for English text, less for code and other scripts. The reply
+        is counted with its maximum length; pass `max_tokens` to lower it.
         """
         try:
             prices = self._resolve_route().prices
-        except ModelError:  # the request itself will tell why
+        except ModelError:  # the request itself raises it
             return None
         if prices is None:
             return None
@@ -186,20 +143,20 @@ class LiteLLMModel:
         return None if longest is None else prices.max_cost(self._token_bounds.tokens(request), longest)
 
     def _timeout_error(self, request: Request, timer: PieceTimer) -> ModelError:
-        text = f"nothing came for {self._timeout:g} s"
+        text = f"no data for {self._timeout:g} s"
         if timer.is_over:
             text = f"no complete answer within {request.timeout:g} s"
         return ModelError(f"{self._name}: {text}", kind="timeout", transient=True)
 
     def _open_stream(self, stream: Any, request: Request) -> tuple[ChunkSource, StreamAssembler]:
-        litellm, route = _load_litellm(), self._resolve_route()
+        litellm, route = load_litellm(), self._resolve_route()
         timed_client = TimedClient(litellm.module_level_client, self._timeout_for(request))
         return ChunkSource(
             stream, route.provider, timed_client=timed_client, has_observers=has_observers(litellm)
         ), StreamAssembler(route)
 
     def _arguments(self, request: Request, raw: RawReply, *, is_async: bool) -> dict[str, Any]:
-        """What litellm is arguments; raises `ModelError` where it is certain that no provider can answer that."""
+        """Return the arguments of litellm's call; raise `ModelError` for a request that cannot succeed."""
         route = self._resolve_route()
         streaming = {"stream": True, "stream_options": {"include_usage": True}} if request.stream else {}
         length = self._reply_limit(request)
@@ -216,23 +173,23 @@ class LiteLLMModel:
             "drop_params": True,
             "max_retries": 0,
             "logger_fn": raw.make_logger(self._options.get("logger_fn")),
-            "_skip_mcp_handler": True,  # else tools drag litellm's MCP gateway in, which some versions cannot import
+            "_skip_mcp_handler": True,  # else tools import litellm's MCP gateway, which fails in some versions
         }
-        return {**arguments, **silence_logging(_load_litellm(), arguments, is_async=is_async)}
+        return {**arguments, **silence_logging(load_litellm(), arguments, is_async=is_async)}
 
     def _timeout_for(self, request: Request) -> float:
         return self._timeout if request.timeout is None else min(self._timeout, request.timeout)
 
     def _reply_limit(self, request: Request) -> dict[str, int]:
-        """The option that limits the reply: the backend's own, or the request's where that is less."""
+        """Return the option that limits the reply: the lesser of the backend's and the request's limit."""
         key = "max_completion_tokens" if "max_completion_tokens" in self._options else "max_tokens"
         limits = [limit for limit in (self._options.get(key), request.max_tokens) if limit is not None]
         return {key: min(limits)} if limits else {}
 
     def _resolve_route(self) -> Route:
-        """Where the requests go, found once; raises `ModelError` for an unknown provider or a missing key."""
+        """Return the route, resolved once; raise `ModelError` for an unknown provider or a missing key."""
         if self._cached_route is None:
-            litellm = _load_litellm()
+            litellm = load_litellm()
             name = "ollama_chat/" + self._name[7:] if self._name.startswith("ollama/") else self._name
             try:
                 model, provider, _, _ = litellm.get_llm_provider(
@@ -248,8 +205,8 @@ class LiteLLMModel:
         return self._cached_route
 
     def _require_key(self, name: str) -> None:
-        """Refuse a request that lacks its key before it is sent; credentials other than keys are litellm's concern."""
-        litellm = _load_litellm()
+        """Raise `ModelError` for a missing API key before a request is sent; litellm checks other credentials."""
+        litellm = load_litellm()
         if {"api_key", "api_base", "base_url"} & self._options.keys() or litellm.api_key:
             return
         missing = litellm.validate_environment(name)["missing_keys"]

@@ -1,29 +1,29 @@
-"""What requests cost, from a row of litellm's bundled price table (dollars per token)."""
+"""Cost of requests, from litellm's bundled price table (dollars per token)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 LONG_PROMPT_TOKENS = 200_000
-"""Input tokens above which some models have higher prices."""
+"""Above this many input tokens, some models have higher prices."""
 _OUTPUT_KEYS = ("output_cost_per_token", "output_cost_per_reasoning_token")
 _INPUT_KEYS = ("input_cost_per_token", "cache_creation_input_token_cost")
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The standard prices of one model."""
+    """The standard prices of one model; `row` is its row of the table."""
 
     row: Mapping[str, Any]
 
     @property
     def max_output_tokens(self) -> int | None:
-        """The longest reply that the model writes."""
+        """The model's maximum reply length in tokens; None if the table has no value."""
         found = self.row.get("max_output_tokens") or self.row.get("max_tokens")
         return int(found) if isinstance(found, int | float) else None
 
     def cost(self, tokens_in: int, tokens_out: int, cached: int = 0, written: int = 0) -> float:
-        """Dollars; `cached` (read) and `written` are the cache's part of `tokens_in`."""
+        """Return dollars. `cached` (cache reads) and `written` (cache writes) are included in `tokens_in`."""
         fresh = self._price("input_cost_per_token", tokens_in, 0.0)
         return (
             max(0, tokens_in - cached - written) * fresh
@@ -33,7 +33,7 @@ class Prices:
         )
 
     def max_cost(self, tokens_in: int, tokens_out: int) -> float:
-        """Dollars at the most for as many tokens at the most: each at the dearest price that it can have."""
+        """Return an upper bound in dollars: each token at the highest price that can apply to it."""
         reading = max(self._price(key, tokens_in, 0.0) for key in _INPUT_KEYS)
         writing = max(self._price(key, tokens_in, 0.0) for key in _OUTPUT_KEYS)
         return tokens_in * reading + tokens_out * writing
@@ -45,7 +45,7 @@ class Prices:
 
 
 def find_prices(table: Mapping[str, Any], provider: str, model: str) -> Prices | None:
-    """The prices of a model, which the table keeps by either name; None where it has none."""
+    """Return the prices of a model, listed with or without the provider's prefix; None if unlisted."""
     for key in (f"{provider}/{model}", model):
         row: dict[str, Any] = table.get(key, {})
         if "input_cost_per_token" in row and str(row.get("litellm_provider", "")).startswith(provider):

@@ -1,4 +1,4 @@
-"""What a provider said in its own words, beside litellm's reading of it: asked of litellm's hook for loggers."""
+"""The provider's raw response body, read through litellm's hook for loggers."""
 
 import inspect
 from collections.abc import Callable
@@ -6,16 +6,19 @@ from typing import Any
 
 
 class RawReply:
-    """The body of a reply that was not streamed, or of an error; `body` is None where none was heard, or no text."""
+    """The body of an unstreamed reply or of an error.
+
+    `has_arrived` tells whether a response arrived. `body` is its text; None without a response or for other types.
+    """
 
     def __init__(self) -> None:
         self.has_arrived = False
         self.body: str | None = None
 
     def make_logger(self, other: Any = None) -> Callable[[dict[str, Any]], None]:
-        """litellm's option `logger_fn`; `other` is called as well, if it can be.
+        """Return the function for litellm's option `logger_fn`, which calls `other` too, if that is callable.
 
-        A plain function, since litellm copies what it is given.
+        It is a plain function because litellm copies the option's value.
         """
 
         def log(details: dict[str, Any]) -> None:

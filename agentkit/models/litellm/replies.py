@@ -1,6 +1,6 @@
-"""What comes in: litellm's message and usage objects as the plain JSON that a history holds.
+"""Convert litellm's message and usage objects to the plain JSON of a history.
 
-The objects are read by attribute and never named: this file imports no litellm.
+The objects are read by attribute; this module does not import litellm.
 """
 
 import json
@@ -14,17 +14,17 @@ from ...engine.model import Reply
 from .prices import Prices
 
 _TRUNCATED_REASONS = {"MAX_TOKENS", "max_tokens", "length", "model_context_window_exceeded"}
-"""Native reasons of a reply that was cut by the limit of tokens, or by the end of the context window."""
+"""The providers' stop reasons of a truncated reply: the token limit or the end of the context window."""
 _KNOWN_REASONS = {"stop", "tool_calls", "content_filter"}
-"""The other reasons that OpenAI has; what some servers say beside them means one of the first two."""
+"""OpenAI's other finish reasons. Unknown ones of some servers are read as one of the first two."""
 _REASON_KEYS = ("stop_reason", "finishReason", "blockReason", "done_reason")
 _SIGNATURE_MARK = "__thought__"
-"""litellm writes Gemini's signature into the call's id as well; other providers refuse such long ids."""
+"""litellm appends Gemini's thought signature to the call's id; other providers refuse such long ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a model's requests go: litellm's provider, the model's name there, its prices if known."""
+    """The destination of a model's requests: its full name, litellm's provider, the name there, prices if known."""
 
     name: str
     provider: str
@@ -34,9 +34,14 @@ class Route:
     def build_reply(
         self, message: Message, finish_reason: str | None, usage: Any, model: str | None, native: str | None = None
     ) -> Reply:
-        """The `Reply` for a complete message.
+        """Return the `Reply` for a complete message.
 
-        `native` is why the model stopped, in the provider's own words, where litellm does not tell them.
+        Args:
+            message: The assistant message.
+            finish_reason: litellm's finish reason.
+            usage: litellm's usage object, or None.
+            model: The model's name in the response.
+            native: The provider's own stop reason, where litellm hides it.
         """
         if native and finish_reason == "content_filter" and not message["content"]:
             message.setdefault("refusal", f"the provider's content filter stopped the reply ({native})")
@@ -49,7 +54,7 @@ class Route:
         return Reply(message, self.read_usage(usage), finish_reason, name)
 
     def read_usage(self, reported: Any) -> Usage:
-        """The tokens of one request and their price; `reported` is litellm's usage object, or None (groq)."""
+        """Return the tokens and the cost of one request; `reported` is litellm's usage object, or None (groq)."""
         if reported is None:
             return Usage(requests=1, cost=None)
         tokens_in, tokens_out = reported.prompt_tokens or 0, reported.completion_tokens or 0
@@ -66,7 +71,7 @@ class Route:
 
 
 def read_reply(response: Any, route: Route, body: object = None) -> Reply:
-    """The `Reply` in a response that was not streamed; `body` is its text, where that is known."""
+    """Return the `Reply` of an unstreamed response; `body` is the raw response text if it is known."""
     if not response.choices:
         raise ModelError(f"{route.name}: a reply without choices", kind="server", status=200, transient=True)
     choice = response.choices[0]
@@ -76,14 +81,14 @@ def read_reply(response: Any, route: Route, body: object = None) -> Reply:
 
 
 def read_native_reason(body: str) -> str | None:
-    """Why the model stopped, from the JSON of Anthropic, Gemini or Ollama, whole or one line of a stream.
+    """Return the stop reason in the JSON of Anthropic, Gemini or Ollama: a whole body or one line of a stream.
 
-    litellm's finish reason hides it: Gemini and Ollama always end with "tool_calls" where there are some, though the
-    last one may be cut.
+    litellm's finish reason hides it: for Gemini and Ollama it is "tool_calls" whenever there are calls, although the
+    last one may be truncated.
     """
     try:
-        told = json.loads(body)
-        places = (told, told.get("delta"), *(told.get("candidates") or ()), told.get("promptFeedback"))
+        data = json.loads(body)
+        places = (data, data.get("delta"), *(data.get("candidates") or ()), data.get("promptFeedback"))
         found = next(place[key] for place in places for key in _REASON_KEYS if place and place.get(key))
     except (ValueError, AttributeError, TypeError, StopIteration, RecursionError):
         return None
@@ -91,9 +96,9 @@ def read_native_reason(body: str) -> str | None:
 
 
 def clean_reply(message: Message) -> Message:
-    """The message as a history can hold it: no empty extras, valid Unicode, calls with short ids.
+    """Return the message in the form of a history: no empty extras, valid Unicode, calls with short ids.
 
-    A message says `role` and `content` first, whatever else it has.
+    `role` and `content` are its first keys.
     """
     tidied: Message = {"role": "assistant", "content": to_valid_text(message.get("content") or "") or None}
     for key, value in message.items():

@@ -1,9 +1,9 @@
-"""What goes out: a conversation as one provider takes it.
+"""Convert a history to the messages that one provider accepts.
 
-The history holds every assistant message as it came, with what only its writer understands: thinking blocks,
-signatures, provider-specific fields.  Its key `provider` says who that was; these extras go back to the writer, which
-may insist on them, and to nobody else, because OpenAI-compatible servers refuse keys that they do not know.
-The history itself is never changed, nothing is copied deeply, and a message that may go out as it is, does.
+The history holds every assistant message as it arrived, with extras that only its provider understands: thinking
+blocks, signatures, provider-specific fields. The key `provider` of a message names that provider. The extras are sent
+back to it alone, because it may require them and OpenAI-compatible servers refuse unknown keys.
+The history is never changed and nothing is copied deeply: a message that needs no change is sent as it is.
 """
 
 import hashlib
@@ -29,14 +29,14 @@ _WRITER_KEYS: dict[str, tuple[str, ...]] = {
     "deepseek": ("reasoning_content",),
     "moonshot": ("reasoning_content",),
 }
-"""The keys of an assistant message that its writer wants back in the next turn of a tool loop.
+"""The extra keys of an assistant message that its provider requires in the next turn of a tool loop.
 
-Anthropic: "Extended thinking", preserving thinking blocks; Gemini: "Thought signatures"; DeepSeek: "Thinking mode",
-tool calls; Moonshot: "Use Kimi K2 thinking", multi-step tool calls.  The others take text and calls alone.
+Sources: Anthropic, "Extended thinking", preserving thinking blocks; Gemini, "Thought signatures"; DeepSeek, "Thinking
+mode", tool calls; Moonshot, "Use Kimi K2 thinking", multi-step tool calls. Other providers accept text and calls only.
 """
 
 _NAMED_RESULT_PROVIDERS = {"gemini", "vertex_ai", "mistral"}
-"""Their function results carry the function's name; OpenAI's schema of a tool message has no such key."""
+"""Their tool results carry the tool's name; OpenAI's schema of a tool message has no such key."""
 
 _ID_PATTERNS = {
     provider: re.compile(pattern)
@@ -48,13 +48,13 @@ _ID_PATTERNS = {
     }.items()
 }
 _DEFAULT_ID_PATTERN = re.compile(r"\S{1,40}")
-"""What the id of a call may look like, by provider; where nothing is known, as OpenAI wants it, whom many copy."""
+"""Valid ids of tool calls where nothing else is known: OpenAI's rule, which many servers copy."""
 
 _ACCOUNT_HEADERS = {
     "OpenAI-Organization": ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID"),
     "OpenAI-Project": ("OPENAI_PROJECT_ID",),
 }
-"""What the SDK would send for these environment variables (OpenAI API reference, "Authentication")."""
+"""Headers that the OpenAI SDK sends for these environment variables (OpenAI API reference, "Authentication")."""
 
 _CACHE_MARK = {"type": "ephemeral"}
 _FILLER_TEXT = "Understood."
@@ -67,7 +67,7 @@ _FUNCTION_KEYS = {"name", "arguments"}
 
 
 def prepare_messages(messages: Sequence[Message], provider: str) -> list[Message]:
-    """The messages to send to `provider`: known keys only, empty assistant messages left out."""
+    """Return the messages to send to `provider`: known keys only, without empty assistant messages."""
     sent = [known for message in messages if (known := _clean_message(message, provider)) is not None]
     if provider == "anthropic":
         return _add_cache_marks(sent)
@@ -77,10 +77,10 @@ def prepare_messages(messages: Sequence[Message], provider: str) -> list[Message
 
 
 def _add_cache_marks(messages: list[Message]) -> list[Message]:
-    """The conversation with marks after the instruction and after its end, unless it has marks already.
+    """Add cache marks to the system message and the last message, unless the messages have marks already.
 
-    Anthropic keeps what stands before a mark for the next request, which then costs a tenth of it, and caches nothing
-    without marks (its documentation, "Prompt caching").  The tools stand before the instruction.
+    Anthropic caches the part of a request before a mark, tools included, and charges a tenth for it in the next
+    request. Without marks it caches nothing (Anthropic, "Prompt caching").
     """
     if not messages or any(map(_is_marked, messages)):
         return messages
@@ -99,7 +99,7 @@ def _is_marked(message: Message) -> bool:
 
 
 def _separate_results(messages: Sequence[Message]) -> Iterator[Message]:
-    """The conversation with the assistant's word between results and what the user says next; Mistral insists on it."""
+    """Insert an assistant message between a tool message and a user message, which Mistral requires."""
     for before, message in zip([None, *messages], messages, strict=False):
         if before is not None and before["role"] == "tool" and message["role"] == "user":
             yield assistant(_FILLER_TEXT)
@@ -107,9 +107,10 @@ def _separate_results(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def _split_equal_calls(messages: Sequence[Message]) -> Iterator[Message]:
-    """The conversation with equal calls of one turn in turns of their own.
+    """Move equal calls of one turn to turns of their own.
 
-    For models before Gemini 3 litellm drops all but one of them, and none of their results, which Gemini refuses.
+    For models before Gemini 3, litellm drops all but one of the equal calls but keeps their results, and Gemini refuses
+    that request.
     """
     for group in split_groups(messages):
         head, *results = messages[group]
@@ -146,7 +147,7 @@ def _clean_assistant(message: Message, provider: str) -> Message | None:
     if not calls and not content:
         return None
     returned = _WRITER_KEYS.get(provider, ()) if message.get("provider") == provider else ()
-    sent: Message = {"role": "assistant", "content": content or None}  # beside calls, '' becomes text on some routes
+    sent: Message = {"role": "assistant", "content": content or None}  # with calls, some routes send '' as text
     if calls:
         with_extras = "provider_specific_fields" in returned
         sent["tool_calls"] = [_clean_call(call, provider, with_extras) for call in calls]
@@ -174,7 +175,7 @@ def _clean_call(call: Json, provider: str, with_extras: bool) -> Json:
 
 @lru_cache(4096)
 def convert_call_id(identity: str, provider: str) -> str:
-    """The id of a call as `provider` takes it: itself, or always the same other one."""
+    """Return the id itself if `provider` accepts it, or else a valid id that is always the same for it."""
     if _ID_PATTERNS.get(provider, _DEFAULT_ID_PATTERN).fullmatch(identity):
         return identity
     digest = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()
@@ -187,12 +188,12 @@ def _cached_object_text(arguments: str) -> str:
 
 
 def _object_text(arguments: str) -> str:
-    """`to_object_text`, which reads them, once for arguments that go out again with every request."""
+    """Return `to_object_text(arguments)`, cached: the same arguments are sent again with every request."""
     return _cached_object_text(arguments) if len(arguments) < _MAX_CACHED_CHARS else to_object_text(arguments)
 
 
 def build_account_headers(options: dict[str, Any]) -> dict[str, Any]:
-    """The option `extra_headers` with the account's organization and project, which litellm's own client leaves out."""
+    """Return the option `extra_headers` with the account's organization and project, which litellm's client omits."""
     found = {
         header: next(filter(None, map(os.environ.get, variables)), None)
         for header, variables in _ACCOUNT_HEADERS.items()

@@ -1,4 +1,4 @@
-"""A stream put together: litellm's chunks become deltas for whoever watches and, at the end, one message."""
+"""Assemble a stream: convert litellm's chunks to deltas and, at the end, to one message."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from .timeouts import Signal
 
 
 class StreamAssembler:
-    """Collects the chunks of one reply."""
+    """Collect the chunks of one reply."""
 
     def __init__(self, route: Route) -> None:
         self._route = route
@@ -30,9 +30,9 @@ class StreamAssembler:
         self._has_choices = False
 
     def add(self, chunk: Any) -> Iterator[Delta | Signal]:
-        """Add a chunk; yields the deltas that it brought, and whether there was anything in it."""
+        """Add a chunk; yield its deltas, then a `Signal` that tells whether it was empty."""
         moved = False
-        if isinstance(chunk, dict) and "choices" not in chunk:  # litellm's own: noise, or the end of the stream
+        if isinstance(chunk, dict) and "choices" not in chunk:  # litellm's own dict: empty, or the end of the stream
             if chunk.get("is_finished"):
                 self._finish_reason = self._finish_reason or chunk.get("finish_reason") or "stop"
                 moved = True
@@ -50,7 +50,7 @@ class StreamAssembler:
         yield Signal.PROGRESS if moved else Signal.KEEPALIVE
 
     def _add_usage(self, usage: Any) -> None:
-        if self._usage is not None and not usage.prompt_tokens:  # Anthropic tells the input first, the output last
+        if self._usage is not None and not usage.prompt_tokens:  # Anthropic sends the input first, the output last
             usage.prompt_tokens = self._usage.prompt_tokens
             usage.prompt_tokens_details = self._usage.prompt_tokens_details
         self._usage = usage
@@ -73,7 +73,7 @@ class StreamAssembler:
             yield self._add_call(piece)
 
     def _add_block(self, block: dict[str, Any]) -> None:
-        """Thinking comes in pieces; the last one brings the signature, and in some versions the whole text again."""
+        """Add a piece of thinking; the last one has the signature, and in some versions the whole text again."""
         last: dict[str, Any] = self._blocks[-1] if self._blocks else {"type": None}
         if block["type"] != "thinking" or last["type"] != "thinking" or last.get("signature"):
             self._blocks.append(dict(block))
@@ -99,7 +99,7 @@ class StreamAssembler:
         return ToolCallDelta(place, call["function"]["name"], arguments)
 
     def _find_call(self, index: int | None, identity: str | None, name: str | None) -> int:
-        """The call that a piece belongs to.  Ollama gives index 0 to all calls, with ids that differ or none at all."""
+        """Return the position of the piece's call. Ollama gives all calls index 0, with or without different ids."""
         place = None if index is None else self._open.get(index)
         if place is not None:
             known = self._calls[place]
@@ -117,7 +117,7 @@ class StreamAssembler:
         return place
 
     def build_reply(self, source: ChunkSource) -> Reply:
-        """The reply; raises `ModelError` when `source` ended without saying that the model had finished."""
+        """Return the reply; raise `ModelError` if `source` ended without a finish reason."""
         if not source.is_finished(self._finish_reason):
             text = f"{self._route.name}: the stream was cut before the model had finished"
             raise ModelError(text, kind="connection", transient=True)

@@ -1,7 +1,8 @@
-"""Where the chunks of a stream come from, and whether it came to its own end.
+"""Read the chunks of a stream, and detect whether it ended or was cut.
 
-litellm's own wrapper invents what a cut stream lacks: a finish reason, even the usage; it also costs five to ten times
-the rest.  So the provider's own iterator inside of it is read where we know it, and the wrapper elsewhere.
+litellm's stream wrapper invents the missing parts of a cut stream, a finish reason and even the usage. It also takes
+five to ten times the CPU of the rest. Therefore the provider's own iterator inside the wrapper is read for known
+providers, and the wrapper for all others.
 """
 
 import json
@@ -13,16 +14,16 @@ from typing import Any
 from .replies import read_native_reason
 
 _DIRECT_PROVIDERS = {"openai", "anthropic", "gemini", "groq", "ollama_chat"}
-"""Providers whose inner iterator is known to yield OpenAI-shaped chunks (and generic dicts, mostly empty)."""
+"""Providers whose inner iterator yields OpenAI-shaped chunks (and generic dicts, mostly empty)."""
 _TAPPED_PROVIDERS = {"anthropic", "ollama_chat"}
-"""Providers whose reason to stop litellm reads wrongly; Gemini's is one too, on whichever route it is asked."""
+"""Providers whose stop reason litellm misreads; so it does for Gemini, on every route."""
 _OPENAI_HANDLER = "OpenAIChatCompletionStreamingHandler"
-"""litellm's reader of OpenAI's own stream; those of its kin have rules of their own."""
+"""litellm's reader of OpenAI's stream. Its subclasses have rules of their own."""
 _REASON_MARKS = ('"stop_reason"', '"finishReason"', '"blockReason"', '"done_reason"')
 
 
 class _AttributeDict(dict[str, Any]):
-    """An object of JSON whose members are attributes, None where there is none, as litellm's chunks have them."""
+    """A JSON object with attribute access, None for a missing key, like litellm's chunks."""
 
     __getattr__ = dict.get
 
@@ -31,7 +32,7 @@ _decode_json = json.JSONDecoder(object_hook=_AttributeDict).decode
 
 
 def _parse_line(otherwise: Callable[[str], Any], str_line: str) -> Any:
-    """What a line of OpenAI's stream says, for a fourth of what litellm's objects cost; errors are left to litellm."""
+    """Parse a line of OpenAI's stream at a fourth of the CPU of litellm's objects; errors go to `otherwise`."""
     if str_line.startswith("data: {") and '"error"' not in str_line:
         with suppress(ValueError):
             return _decode_json(str_line[6:])
@@ -39,12 +40,17 @@ def _parse_line(otherwise: Callable[[str], Any], str_line: str) -> Any:
 
 
 class ChunkSource:
-    """Where the chunks of one reply come from, and whether the provider said that there will be no more."""
+    """The chunks of one reply, and whether the provider finished it."""
 
     def __init__(self, wrapper: Any, provider: str, *, timed_client: Any, has_observers: bool) -> None:
-        """`wrapper` is litellm's stream, `timed_client` the HTTP client for one that is not open yet.
+        """Wrap a stream of litellm.
 
-        `has_observers` keeps to the wrapper, since it tells the callbacks that the host has registered with litellm.
+        Args:
+            wrapper: litellm's stream wrapper.
+            provider: litellm's name of the provider.
+            timed_client: The HTTP client for a stream that is not open yet.
+            has_observers: Whether the host has registered callbacks with litellm; then the wrapper is read, because
+                it calls them.
         """
         self._wrapper = wrapper
         self._timed_client = timed_client
@@ -55,7 +61,7 @@ class ChunkSource:
         self._lines: Any = None
 
     def chunks(self) -> Iterator[Any]:
-        """The chunks of a synchronous stream."""
+        """Return the chunks of a synchronous stream."""
         wrapper = self._wrapper
         if wrapper.completion_stream is None and wrapper.make_call is not None:
             wrapper.completion_stream = wrapper.make_call(client=self._timed_client)
@@ -64,62 +70,62 @@ class ChunkSource:
         return chosen if self._is_direct and chosen is not None else iter(wrapper)
 
     async def achunks(self) -> AsyncIterator[Any]:
-        """The chunks of an asynchronous stream."""
+        """Return the chunks of an asynchronous stream."""
         inner = self._attach_tap(self._wrapper.completion_stream or await self._wrapper.fetch_stream())
         chosen: AsyncIterator[Any] | None = aiter(inner) if hasattr(inner, "__aiter__") else None
         wrapped: AsyncIterator[Any] = aiter(self._wrapper)
         return chosen if self._is_direct and chosen is not None else wrapped
 
     def close(self) -> None:
-        """Hang up.  Dropping litellm's stream is not enough: on some routes it hangs in a reference cycle."""
+        """Close the connection. Dropping litellm's stream is not enough: on some routes it is in a reference cycle."""
         if hasattr(self._lines, "close"):
             self._lines.close()
 
     async def aclose(self) -> None:
-        """Hang up an asynchronous stream."""
+        """Close the connection of an asynchronous stream."""
         await self._wrapper.aclose()
         if hasattr(self._lines, "aclose"):
             await self._lines.aclose()
 
     def is_finished(self, reason: str | None) -> bool:
-        """Whether the stream came to its own end; `reason` is the finish reason that its chunks reported."""
-        if self._is_gemini and self._tap is not None:  # litellm calls each of Gemini's chunks the last one
+        """Return whether the provider finished the stream; `reason` is the finish reason of its chunks."""
+        if self._is_gemini and self._tap is not None:  # litellm marks each of Gemini's chunks as the last one
             return self._tap.finished
         reported = self._wrapper.received_finish_reason or self._wrapper.intermittent_finish_reason
         return bool(reason if self._is_direct else reported)
 
     @property
     def native_reason(self) -> str | None:
-        """Why the model stopped, in the provider's own words, if they were heard."""
+        """The provider's own stop reason, if a tap read one."""
         return None if self._tap is None else self._tap.reason
 
     def _attach_tap(self, inner: Any) -> Any:
-        """`inner`, its lines overheard where litellm does not pass on all that they say."""
+        """Return `inner`, with a tap on its lines where litellm drops information from them."""
         self._lines = getattr(inner, "streaming_response", inner)
         if self._is_direct and type(inner).__name__ == _OPENAI_HANDLER:
             inner._handle_string_chunk = partial(_parse_line, inner._handle_string_chunk)
         self._is_gemini = "gemini" in type(inner).__module__ and self._lines is not inner
         if self._is_gemini or (self._provider in _TAPPED_PROVIDERS and self._lines is not inner):
             self._tap = inner.streaming_response = _LineTap(self._lines)
-            if hasattr(inner, "response_iterator"):  # some read from there what is not asynchronous
+            if hasattr(inner, "response_iterator"):  # some read synchronous lines from here
                 inner.response_iterator = self._tap
         return inner
 
 
 class TimedClient:
-    """litellm's shared HTTP client with a timeout (seconds), which its Gemini route forgets to pass on for streams."""
+    """litellm's shared HTTP client with a timeout in seconds, which its Gemini route omits for streams."""
 
     def __init__(self, client: Any, timeout: float) -> None:
         self._client = client
         self._timeout = timeout
 
     def post(self, *args: Any, **named: Any) -> Any:
-        """Send the request, as litellm's own client does."""
+        """Send the request with the timeout."""
         return self._client.post(*args, **{**named, "timeout": self._timeout})
 
 
 class _LineTap:
-    """An iterator of lines that remembers why the model stopped, if one of them says so."""
+    """An iterator of lines that stores the stop reason when a line contains one."""
 
     def __init__(self, lines: Any) -> None:
         self._lines = lines

@@ -1,7 +1,7 @@
-"""Claude's extended thinking, and what does not go with it.
+"""Claude's extended thinking, and the request options that conflict with it.
 
-Anthropic, "Extended thinking": a reply that thinks cannot be forced to call a tool, it must be allowed more tokens than
-its thinking may take, which are 1,024 at least, and in the middle of a tool loop it goes on from a message that begins
+Anthropic, "Extended thinking": a tool call cannot be forced while thinking is on. The reply's token limit must exceed
+the thinking budget, which is at least 1,024 tokens. In the middle of a tool loop the last assistant message must begin
 with thinking.
 """
 
@@ -16,16 +16,23 @@ Json = dict[str, Any]
 
 _MIN_BUDGET_TOKENS = 1_024
 _MIN_EFFORT_TOKENS = 8_192
-"""litellm makes a budget of up to 4,096 tokens of `reasoning_effort`; a shorter reply than this gets the least."""
+"""litellm turns `reasoning_effort` into a budget of up to 4,096 tokens; shorter replies than this use "low"."""
 
 
 def adjust_thinking(
     request: Request, options: Json, provider: str, model: str, longest: int | None = None
 ) -> tuple[Request, Json]:
-    """The request and litellm's options for it, as they go together in a reply of at most `longest` tokens.
+    """Resolve conflicts between thinking and the rest of the request; return the request and its options.
 
-    There is no more thinking than fits, none where another model began the tool loop, and a model that thinks is not
-    forced to call a tool.
+    The thinking budget is reduced to fit the reply, thinking is off where another model began the tool loop, and a
+    thinking model is not forced to call a tool.
+
+    Args:
+        request: The request.
+        options: litellm's options.
+        provider: litellm's name of the provider.
+        model: The model's name there.
+        longest: The reply's token limit, if any.
     """
     if _is_thinking(options, provider, model):
         options = (
@@ -39,7 +46,7 @@ def adjust_thinking(
 
 
 def _is_thinking(options: Json, provider: str, model: str) -> bool:
-    """Whether these options make a Claude think."""
+    """Return whether the options turn on thinking of a Claude model."""
     if provider != "anthropic" and "claude" not in model:
         return False
     effort, kind = options.get("reasoning_effort"), (options.get("thinking") or {}).get("type")
@@ -47,7 +54,7 @@ def _is_thinking(options: Json, provider: str, model: str) -> bool:
 
 
 def _fit_budget(options: Json, longest: int | None) -> Json:
-    """The options with no more thinking than fits in a reply of `longest` tokens."""
+    """Return the options with a thinking budget that fits a reply of `longest` tokens."""
     if longest is None:
         return options
     if longest < 2 * _MIN_BUDGET_TOKENS:
@@ -65,9 +72,9 @@ def _drop_thinking(options: Json) -> Json:
 
 
 def _can_think_next(messages: Sequence[Message], options: Json, provider: str) -> bool:
-    """Whether the model may think next: at the beginning of its turn, or after a message of its own.
+    """Return whether the model may think next: at the start of its turn, or after a message of its own.
 
-    With a budget, that one must have thought too; a model that decides by itself may have seen no need to.
+    With a budget, that message must contain thinking too. With adaptive thinking it may lack it.
     """
     last = next((message for message in reversed(messages) if message["role"] != "tool"), None)
     if last is None or last["role"] != "assistant":

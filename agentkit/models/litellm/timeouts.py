@@ -1,6 +1,6 @@
-"""Time limits that hold whatever a server does: say nothing, drip bytes, keep a stream alive without a word.
+"""Time limits for the pieces of a reply, whatever the server does: silence, slow bytes, empty keep-alive chunks.
 
-What is limited are the pieces of a reply; signs stand among them where nothing came that could be shown.
+Signals stand among the pieces where a chunk held no delta.
 """
 
 import asyncio
@@ -21,19 +21,21 @@ Piece: TypeAlias = Delta | Reply
 
 
 class Signal(Enum):
-    """What the connection brought, if it was no piece; never passed on."""
+    """A chunk without a delta; consumed here."""
 
-    KEEPALIVE = "nothing, it is merely open: that buys no time"
-    PROGRESS = "something of the reply, which buys time"
+    KEEPALIVE = "an empty chunk, which does not reset the time limit"
+    PROGRESS = "a part of the reply, which resets the time limit"
 
 
 _END: Any = object()
 
 
 class PieceTimer:
-    """Runs from the moment it is made; tells how long the next piece may take.
+    """The time that the next piece may take.
 
-    `between` is the limit for each piece, `total` the limit for all of them together, both in seconds.
+    Args:
+        between: Limit for each piece, in seconds.
+        total: Limit for all pieces together, in seconds from now.
     """
 
     def __init__(self, between: float, total: float | None = None) -> None:
@@ -41,13 +43,13 @@ class PieceTimer:
         self._end = None if total is None else time.monotonic() + total
 
     def seconds_left(self) -> float:
-        """Seconds from now on."""
+        """Return the seconds that remain for the next piece."""
         remaining = self._between if self._end is None else min(self._between, self._end - time.monotonic())
         return min(max(remaining, 0.0), threading.TIMEOUT_MAX)
 
     @property
     def is_over(self) -> bool:
-        """Whether the time for all pieces is up."""
+        """Whether the total limit is reached."""
         return self._end is not None and time.monotonic() >= self._end
 
 
@@ -57,10 +59,10 @@ class _Failure:
 
 
 def limit_time(pieces: Generator[Piece | Signal, None, None], timer: PieceTimer) -> Generator[Piece, None, None]:
-    """Yield `pieces`, as long as each comes in time; raises `TimeoutError`.
+    """Yield `pieces`; raise `TimeoutError` when one does not arrive in time.
 
-    They are read in a thread of their own: a blocking read cannot be interrupted, but who waits beside it can go.  The
-    thread then hangs up at the next sign of life, or when its own read times out.
+    They are read in a thread of their own, because a blocking read cannot be interrupted. After a timeout that thread
+    closes the connection at the next byte, or when its own read times out.
     """
     queue: SimpleQueue[Any] = SimpleQueue()
     abandoned = threading.Event()
@@ -95,7 +97,7 @@ def _pump(pieces: Generator[Any, None, None], queue: "SimpleQueue[Any]", abandon
 
 
 async def alimit_time(pieces: AsyncGenerator[Piece | Signal, None], timer: PieceTimer) -> AsyncGenerator[Piece, None]:
-    """`within`, on the running event loop."""
+    """Yield `pieces` as `limit_time` does, on the running event loop."""
     async with aclosing(pieces):
         while True:
             async with asyncio.timeout(timer.seconds_left()):

@@ -1,4 +1,4 @@
-"""The tools of a request as one provider takes them through litellm, prepared once for as long as they are the same."""
+"""The tools of a request in the form that litellm needs for one provider, prepared once for the same tools."""
 
 import json
 from typing import Any
@@ -8,17 +8,17 @@ from ...engine.model import Request
 Json = dict[str, Any]
 
 _NON_MUTATING_PROVIDERS = {"openai", "anthropic", "groq", "ollama_chat"}
-"""Routes that are known to leave the caller's tool dicts alone; litellm's Gemini route rewrites them in place."""
+"""Routes that do not change the caller's tool dicts; litellm's Gemini route rewrites them in place."""
 
 _STRICT_PROVIDERS = {"openai", "azure"}
-"""Who takes strict tools through litellm; for Anthropic and Gemini it drops the mark, the others ignore it."""
+"""Providers that get strict tools through litellm. It drops the mark for Anthropic and Gemini; others ignore it."""
 
 
 class PreparedTools:
-    """litellm's `tools` for the requests to one model; `strict` asks OpenAI for arguments that are sure to fit.
+    """litellm's `tools` for the requests to one model; `strict` requests OpenAI's strict mode.
 
-    `additionalProperties: false` goes out with strict tools alone.  Else it tells a model nothing that counts, is paid
-    for in every request, and servers that check calls refuse for it a whole reply that would be put right here.
+    `additionalProperties: false` is sent with strict tools only. Elsewhere it costs tokens without a benefit, and
+    servers that validate calls refuse a whole reply for it that agentkit would repair.
     """
 
     def __init__(self, *, strict: bool) -> None:
@@ -26,7 +26,7 @@ class PreparedTools:
         self._last: tuple[Any, list[Json], str] = (None, [], "")
 
     def parameters(self, request: Request, provider: str, model: str) -> Json:
-        """litellm's `tools` and `tool_choice` for `request`; nothing where there are no tools."""
+        """Return litellm's `tools` and `tool_choice` for `request`; {} without tools."""
         schemas = request.tools.schemas(self._schema_format(provider, model))  # the same object from request to request
         if not schemas:
             return {}
@@ -52,7 +52,7 @@ class PreparedTools:
 
 
 def _wrap(tool: Json) -> Json:
-    """A tool in OpenAI's wrapping, the only one that litellm takes on every route."""
+    """Return the tool in OpenAI's form, the only one that litellm accepts on every route."""
     function = tool.get("function", tool)
     if "input_schema" in function:
         function = {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}

@@ -1,4 +1,4 @@
-"""The embedded model: a deterministic planner that needs no key, no network and no weights."""
+"""The embedded model: a deterministic planner without a key, network access or weights."""
 
 from .model import OfflineModel
 from .planning import plan

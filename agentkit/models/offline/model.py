@@ -1,6 +1,6 @@
-"""The embedded model as a backend: it plans the calls, and when they are answered it composes the final answer.
+"""The embedded model as a backend: it plans the tool calls, then composes the final answer from their results.
 
-The answer is what the tools results: as readable text, or as valid arguments of an answer tool that asks for more.
+The answer consists of the results: as readable text, or as valid arguments of an answer tool with a type.
 """
 
 import datetime
@@ -22,16 +22,20 @@ from ...tools.text_calls.call import parse_value
 from .planning import plan_calls, read_fields
 from .words import to_concepts
 
-MAX_QUOTED_CHARS = 2000  # characters of one result that an answer quotes
+MAX_QUOTED_CHARS = 2000
+"""Characters of one result that an answer quotes."""
 _ERROR_TEXT = re.compile(r"[A-Z]\w*(?:Error|Exception|Timeout|Exceeded|Refused|Denied|Interrupt|Cancelled)\b(?:: |$)")
 
 
 class OfflineModel:
-    """A deterministic planner in place of a language model: no weights, no key, no network, no randomness.
+    """A deterministic planner in place of a language model: no weights, key, network or randomness.
 
     It matches the words of the last query with the tools' names, descriptions and parameters, fills the arguments with
-    values that the query really mentions, and answers with what the tools returned.  It does not understand language,
-    knows nothing of the world and cannot chat.  `today` tells the date that "tomorrow" is counted from.
+    values that the query contains, and answers with the tools' results. It does not understand language, has no world
+    knowledge and cannot chat.
+
+    Args:
+        today: Returns the date that "tomorrow" is relative to.
     """
 
     name = "offline"
@@ -40,15 +44,15 @@ class OfflineModel:
         self._today = today
 
     def worst_case(self, _: Request) -> float:
-        """What a request can cost: nothing."""
+        """Return the cost of a request: 0."""
         return 0.0
 
     def ask(self, request: Request) -> Generator[Reply, None, None]:
-        """Answer `request`; yields nothing but the reply."""
+        """Answer `request`; yield only the reply."""
         yield Reply(self._build_message(request), finish_reason="stop", model=self.name)
 
     async def aask(self, request: Request) -> AsyncGenerator[Reply, None]:
-        """Answer `request`; it takes no time, so nothing is awaited."""
+        """Answer `request`; nothing is awaited, because planning takes milliseconds."""
         yield next(self.ask(request))
 
     def _build_message(self, request: Request) -> Message:
@@ -69,7 +73,7 @@ class OfflineModel:
 
 
 class AnsweredCall(NamedTuple):
-    """A call that has its answer: the tool's name, the arguments, and the text that came back."""
+    """A call with its result: the tool's name, the arguments, and the text of the result."""
 
     name: str
     arguments: dict[str, Any]
@@ -77,7 +81,7 @@ class AnsweredCall(NamedTuple):
 
 
 def _read_turn(messages: Sequence[Message]) -> tuple[str, list[AnsweredCall]]:
-    """The last query and its answered calls; a user message that names the answer tool is the loop's, not a query."""
+    """Return the last query and its answered calls; user messages that name the answer tool are the loop's own."""
     asked = [i for i, m in enumerate(messages) if m["role"] == "user" and FINAL_ANSWER not in text_of(m)]
     turn = messages[asked[-1] :] if asked else []
     results = {m["tool_call_id"]: remove_delimiters(text_of(m)) for m in turn if m["role"] == "tool"}
@@ -87,27 +91,24 @@ def _read_turn(messages: Sequence[Message]) -> tuple[str, list[AnsweredCall]]:
 
 
 def compose_text(answered: Sequence[AnsweredCall], missing: Mapping[str, Sequence[str]], names: Sequence[str]) -> str:
-    """The answer in words: the results, one line each when there are several; without any, why no tool was called."""
+    """Return the answer as text: the results, one line each if several; without results, the reason."""
     lines = []
     for name, arguments, content in answered:
         about = ", ".join(map(str, arguments.values()))
-        text_read = (
-            content if len(content) <= MAX_QUOTED_CHARS else content[:MAX_QUOTED_CHARS].rsplit(" ", 1)[0] + " ..."
-        )
-        found = f"{name}{about and f' ({about})'}: {text_read}" if len(answered) > 1 else text_read
+        fields = content if len(content) <= MAX_QUOTED_CHARS else content[:MAX_QUOTED_CHARS].rsplit(" ", 1)[0] + " ..."
+        found = f"{name}{about and f' ({about})'}: {fields}" if len(answered) > 1 else fields
         lines.append(
-            f"{name} could not answer{about and f' for {about}'}: {text_read}" if _ERROR_TEXT.match(content) else found
+            f"{name} could not answer{about and f' for {about}'}: {fields}" if _ERROR_TEXT.match(content) else found
         )
     lines += [
-        f"I could not call {name}: the query does not say {', '.join(text_read)}."
-        for name, text_read in missing.items()
+        f"I could not call {name}: the query does not say {', '.join(fields)}." for name, fields in missing.items()
     ]
     known = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     return "\n".join(lines) or f"I found no tool that fits this query. The tools I have: {known or 'none'}."
 
 
 def compose_arguments(answer: JsonTool[..., Any], answered: Sequence[AnsweredCall], text: str) -> dict[str, Any] | None:
-    """The arguments of the answer tool: the text, or the first valid ones that the results may mean; None without."""
+    """Return the arguments of the answer tool: the text, or the first valid guess from the results; None without."""
     if takes_text(answer):
         return {"text": text}
     for given in _guess_arguments(
@@ -120,7 +121,7 @@ def compose_arguments(answer: JsonTool[..., Any], answered: Sequence[AnsweredCal
 
 
 def _guess_arguments(schema: JsonSchema, good: Sequence[AnsweredCall], text: str) -> Iterator[dict[str, Any]]:
-    """What may be meant for an object: all of the results, what they hold under its names, what their text tells."""
+    """Yield guesses for an object: the results themselves, their values under its keys, the values in their text."""
     values = [parse_value(one.content, one.content) for one in good]
     parts = [part for part in (*(one.arguments for one in good), *values) if isinstance(part, dict)]
     merged = {key: value for part in parts for key, value in part.items()}
@@ -129,12 +130,12 @@ def _guess_arguments(schema: JsonSchema, good: Sequence[AnsweredCall], text: str
         _select_keys(schema, (), {**merged, ANSWER_KEY: one}) for n, one in enumerate(whole) if one not in whole[:n]
     ]
     yield from (named for named in held if len(named) == len(schema["properties"]))
-    text_read = read_fields(schema, re.sub(r'[][{}"]', " ", "\n".join(one.content for one in good)))
-    yield from (text_read | held[0], held[0] | text_read)
+    fields = read_fields(schema, re.sub(r'[][{}"]', " ", "\n".join(one.content for one in good)))
+    yield from (fields | held[0], held[0] | fields)
 
 
 def _select_keys(schema: JsonSchema, path: tuple[str | int, ...], data: Any) -> Any:
-    """`data` with the keys that the schema has at `path`, as the schema writes them, and no others."""
+    """Return `data` with only the keys that the schema has at `path`, in the schema's spelling."""
     nodes = find_schemas(schema, path)
     if isinstance(data, list) and nodes:
         return [_select_keys(schema, (*path, 0), one) for one in data]

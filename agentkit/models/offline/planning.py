@@ -1,11 +1,11 @@
-"""The planner: from a query and the tools on offer to the calls that the query asks for.
+"""The planner: from a query and the available tools to the calls that the query asks for.
 
-1. The query is cut into clauses, and for each the tool is chosen whose words it says best.  Clauses in a row that ask
-   for the same tool, or for nothing clearly, are one task, until one gives parameters anew.  A clause that gives none
-   anew is shared with the earlier tasks of the tool ("..., *in miles*").
-2. For each task the parameters of its tool get the values that fit them (`fit`), the best fit first, one value each.
-3. A value left over that stands beside one already taken ("Rome and *Paris*") makes one more call; another one to which
-   a preposition leads goes to an optional parameter of which nothing is said.
+1. The query is split into clauses, and each gets the tool whose words match it best. Consecutive clauses for the same
+   tool, or without a clear tool, are one task until one sets a parameter again. A clause that sets no parameter again
+   also applies to the earlier tasks of the tool ("..., *in miles*").
+2. For each task the parameters of its tool get the values that fit them, the best fit first, one value each.
+3. An unused value next to a used one ("Rome and *Paris*") makes one more call. Another value after a preposition goes
+   to an optional parameter that the query does not mention.
 """
 
 import datetime
@@ -23,18 +23,22 @@ from .words import GENERIC, PATTERNS, STOP, Query, TextSpan, is_listed_with, rea
 Call: TypeAlias = tuple[str, dict[str, Any]]
 Plan: TypeAlias = tuple[list[Call], dict[str, list[str]]]
 
-# The clauses that a query is cut into, at most; what a value must score, and a good one; what of it words must tell for
-# an optional parameter; what a value from elsewhere loses, and one that a pronoun may refer to.
-MAX_CLAUSES, MIN_SCORE, GOOD_SCORE, MIN_CUE, OUTSIDE_PENALTY, PRONOUN_PENALTY = 30, 0.3, 0.7, 0.55, 0.9, 0.4
+MAX_CLAUSES = 30
+MIN_SCORE, GOOD_SCORE = 0.3, 0.7
+"""The score that a value needs for a parameter, and that of a good value."""
+MIN_CUE = 0.55
+"""The part of the score that the context must add for an optional parameter."""
+OUTSIDE_PENALTY, PRONOUN_PENALTY = 0.9, 0.4
+"""Deducted from the score of a value outside of the clause; the lesser one if a pronoun may refer to it."""
 
 
 def plan(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date | None = None) -> list[Call]:
-    """The calls, as (tool name, arguments), that `query` asks for; `tools` are OpenAI tool dicts."""
+    """Return the calls, as (tool name, arguments), that `query` asks for; `tools` are OpenAI tool dicts."""
     return plan_calls(query, tools, today or datetime.date.today())[0]
 
 
 def plan_calls(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date) -> Plan:
-    """As `plan`, and for each fitting tool that cannot be called the arguments that the query lacks."""
+    """Return the calls as `plan` does, and for each tool that cannot be called the arguments missing from the query."""
     offer = _read_tools(json.dumps(list(tools)))
     done = [(task.tool.name, *task.build_calls()) for task in _find_tasks(read_query(query, today), *offer)]
     calls = [(name, arguments) for name, found, _ in done for arguments in found]
@@ -43,7 +47,7 @@ def plan_calls(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.d
 
 
 def read_fields(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """The properties of an object schema that a text tells; none where several values fit one of them as well."""
+    """Return the properties of an object schema that a text contains; {} if several values fit one equally well."""
     tool = read_tool({"name": "", "parameters": {**schema, "required": ()}})
     task = Task(tool, read_query(text, datetime.date.today()), 0, len(text))
     fits, (calls, _) = sorted(task.iter_fits(), key=lambda fit: fit.score), task.build_calls()
@@ -54,23 +58,25 @@ def read_fields(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _read_tools(definitions: str) -> tuple[Sequence[OfferedTool], Mapping[str, float]]:
-    """The tools on offer, and how rare each concept is among them."""
+    """Return the available tools, and how rare each concept is among them."""
     tools = [read_tool(definition) for definition in json.loads(definitions)]
     counts = Counter(word for tool in tools for word in tool.weights).items()
     return tools, {word: math.log(1 + len(tools) / count) for word, count in counts}
 
 
 def _find_tasks(query: Query, tools: Sequence[OfferedTool], rarity: Mapping[str, float]) -> list["Task"]:
-    """The stretches of the query, each with the tool it asks for; none when no tool fits."""
+    """Return the parts of the query, each with its tool; [] if no tool fits."""
     tasks: list[Task] = []
     for start, end in _split_clauses(query) if tools else ():
-        said = query.concepts_in(start, end)
-        told = [math.fsum(tool.weights.get(word, 0) * rarity.get(word, 0) for word in said) for tool in tools]
-        best = tools[told.index(max(told))]
+        mentioned = query.concepts_in(start, end)
+        scores = [math.fsum(tool.weights.get(word, 0) * rarity.get(word, 0) for word in mentioned) for tool in tools]
+        best = tools[scores.index(max(scores))]
         last = tasks[-1] if tasks else None
-        if not last or (best.is_meant(said) and max(told) > told[tools.index(last.tool)]):
+        if not last or (best.is_meant(mentioned) and max(scores) > scores[tools.index(last.tool)]):
             tasks.append(Task(best, query, start, end))
-        elif (task := Task(last.tool, query, start, end)).is_next(last, "another" in said or last.tool.is_meant(said)):
+        elif (task := Task(last.tool, query, start, end)).is_next(
+            last, "another" in mentioned or last.tool.is_meant(mentioned)
+        ):
             tasks.append(task)
         else:
             tasks[-1] = last._replace(end=end)
@@ -79,7 +85,7 @@ def _find_tasks(query: Query, tools: Sequence[OfferedTool], rarity: Mapping[str,
 
 
 def _split_clauses(query: Query) -> list[tuple[int, int]]:
-    """The clauses of a query, as (start, end); quotations and lists of values are not cut."""
+    """Split a query into clauses, as (start, end); quotations and lists of values are not split."""
     values = [value for value in query.values if value.kind != "phrase"]
     whole = [*zip(values, values, strict=True), *(two for two in pairwise(values) if is_listed_with(*two, query.text))]
     cuts = [match.end() for match in PATTERNS["break"].finditer(query.text)]
@@ -88,7 +94,7 @@ def _split_clauses(query: Query) -> list[tuple[int, int]]:
 
 
 class Task(NamedTuple):
-    """A stretch of a query, and the tool that it asks for."""
+    """A part of a query, and the tool that it asks for."""
 
     tool: OfferedTool
     query: Query
@@ -97,12 +103,9 @@ class Task(NamedTuple):
     suffixes: Sequence["Task"] = ()
 
     def is_next(self, last: "Task", is_named: bool) -> bool:
-        """Whether the stretch asks for one more call of the tool of the last, which it may say that it does."""
-        again = [
-            param
-            for param in self._filled_params(GOOD_SCORE) & last._filled_params(GOOD_SCORE)
-            if is_named or not param.is_list
-        ]
+        """Return whether this part asks for another call of the last task's tool; `is_named` if it names the tool."""
+        shared = self._filled_params(GOOD_SCORE) & last._filled_params(GOOD_SCORE)
+        again = [param for param in shared if is_named or not param.is_list]
         needed = {param for param in self.tool.params if param.required}
         return len(again) > 1 or (len(again) == 1 and needed <= last._filled_params(MIN_SCORE))
 
@@ -110,7 +113,7 @@ class Task(NamedTuple):
         return {p for p, (fit, *_) in self._assign_values().items() if self._contains(fit) and fit.score >= least}
 
     def build_calls(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """The arguments of each call that the stretch asks for, or the required names it lacks."""
+        """Return the arguments of each call that this part asks for, or the missing required names."""
         columns = self._assign_values()
         if missing := [".".join(p.path) for p in self.tool.params if p.required and p not in columns]:
             return [], missing
@@ -124,7 +127,7 @@ class Task(NamedTuple):
         return calls, []
 
     def _assign_values(self) -> dict[Param, list[Fit]]:
-        """What each parameter gets, in order: the best fits, one to each, then what is left and stands beside them."""
+        """Return each parameter's values in order: the best fit each, then unused values that are listed with it."""
         ranked = sorted(self.iter_fits(), key=lambda fit: (not self._contains(fit), -fit.score, fit.value.start))
         columns: dict[Param, list[Fit]] = {param: [] for param in self.tool.params}
         taken: set[int] = set()
@@ -139,7 +142,7 @@ class Task(NamedTuple):
         return {param: sorted(fits, key=lambda fit: fit.value.start) for param, fits in columns.items() if fits}
 
     def iter_fits(self) -> Iterator[Fit]:
-        """The fits that are good enough; those from outside the stretch, at a loss, for required parameters only."""
+        """Yield the fits with a sufficient score; from outside this part, at a penalty, for required ones only."""
         loss = PRONOUN_PENALTY if PATTERNS["pronoun"].search(self.query.text, self.start, self.end) else OUTSIDE_PENALTY
         values = list(self._iter_values())
         for param in self.tool.params:
@@ -152,12 +155,12 @@ class Task(NamedTuple):
                     yield fit
 
     def _is_loose(self, fit: Fit) -> bool:
-        """Whether a preposition leads to a value, but nothing tells that it is for this optional parameter."""
+        """Return whether a preposition announces the value, but no context does for this optional parameter."""
         is_good = "<lead>" in fit.value.context and fit.param.fits.get(fit.value.kind, 0) >= GOOD_SCORE
         return (is_good or len(self.tool.params) == 1) and fit.cue < MIN_CUE and not fit.param.required
 
     def _iter_values(self) -> Iterator[TextSpan]:
-        """The values and phrases of the query, without the tool's own words, and the rest of what the stretch says."""
+        """Yield the query's values and phrases without the tool's own words, then the rest of this part's text."""
         for value in self.query.values:
             others = [w for w in self.query.words_in(value.start, value.end) if w.value not in self.tool.own]
             if value.kind == "phrase" and not GENERIC.issuperset(word.value for word in others):

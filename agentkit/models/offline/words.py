@@ -1,9 +1,8 @@
-"""What a text says: its words, made comparable, and the values that it mentions, with what is said about each.
+"""Read a text: its words in comparable form, and its values with their context.
 
-Words are compared by their *concept*: their stem, or the stem that stands for a group of synonyms.  A *value* is a
-number, date, name, quotation, link or the like with its place in the text; a *phrase* is a run of other words.  All
-that is known of English stands in `lexicon.toml`: how values are written is its table `values`, `_READERS` tells what
-they mean.
+Words are compared by their *concept*: their stem, or the stem that represents a group of synonyms. A *value* is a
+number, date, name, quotation, link or the like with its position in the text; a *phrase* is a run of other words. The
+knowledge of English is in `lexicon.toml`: its table `values` has the patterns of values, and `_PARSERS` convert them.
 """
 
 import datetime
@@ -21,12 +20,13 @@ from ...tools.arguments.json_text import parse_lenient
 LEXICON: dict[str, Any] = tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8"))
 PATTERNS = {name: re.compile(pattern) for name, pattern in LEXICON["patterns"].items()}
 STOP, COMMANDS = frozenset(LEXICON["stop"].split()), frozenset(LEXICON["commands"].split())
-MAX_QUERY_CHARS, MAX_VALUES = 1000, 60  # characters and values: what a person asks stands at the head of a long text
+MAX_QUERY_CHARS, MAX_VALUES = 1000, 60
+"""Limits of what is read: the request of a long text is at its start."""
 
 
 @lru_cache(maxsize=4096)
 def stem(word: str) -> str:
-    """A word cut to what its inflections share: `calculate`, `calculation` and `calculators` are `calcul`."""
+    """Return the part of a word that its inflections share: `calculate` and `calculators` become `calcul`."""
     return re.sub(r"([^aeiou])\1$", r"\1", PATTERNS["ending"].sub("", word.lower()))[:6]
 
 
@@ -35,28 +35,28 @@ _SYNONYMS = {key: stem(group[0]) for group in _GROUPS for word in group for key 
 
 
 def to_concept(word: str) -> str:
-    """The stem of a word, or the one that stands for all its synonyms; none is taken for a stop word that it is not."""
+    """Return the stem of a word, or its synonyms' stem; the word itself if its stem is a stop word."""
     word, cut = word.lower(), stem(word)
     return _SYNONYMS.get(word) or _SYNONYMS.get(cut) or (cut if STOP.isdisjoint((word, cut)) else word)
 
 
 @lru_cache(maxsize=2048)
 def to_concepts(text: str) -> tuple[str, ...]:
-    """The concepts of a name or a description, without doubles; `snake_case`, `camelCase` and `dots` are split."""
+    """Return the distinct concepts of a name or description; `snake_case`, `camelCase` and `dots` are split."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z]{2})|(?<=[a-z0-9]{2})(?=[A-Z])|_", " ", text)
     return tuple(dict.fromkeys(to_concept(word) for word in PATTERNS["token"].findall(spaced) if word[0].isalnum()))
 
 
-# What says too little to choose a tool or a parameter by; what words before a value, and units, say about it.
+# Concepts too general to choose a tool or parameter; concepts implied by the words before a value, and by units.
 GENERIC = {*to_concepts(LEXICON["generic"]), *(word for word in STOP if to_concept(word) == word)}
 _LEADS = {word: ("<lead>", *to_concepts(hints)) for words, hints in LEXICON["leads"].items() for word in words.split()}
 _UNITS = {to_concept(unit): to_concepts(hints) for units, hints in LEXICON["units"].items() for unit in units.split()}
 
 
 class TextSpan(NamedTuple):
-    """A stretch of a text: a word or sign (its value is the concept), or a value of some kind.
+    """A span of a text: a word or sign, whose value is the concept, or a value of some kind.
 
-    `context` are the concepts near a value, and how much each says about it.
+    `context` maps the concepts near a value to their weights.
     """
 
     kind: str
@@ -78,11 +78,11 @@ class Query(NamedTuple):
     values: Sequence[TextSpan] = ()
 
     def words_in(self, start: int, end: int) -> Sequence[TextSpan]:
-        """The words of a stretch of the text."""
+        """Return the words of a span of the text."""
         return [word for word in self.words if start <= word.start < end]
 
     def concepts_in(self, start: int, end: int) -> set[str]:
-        """The concepts of a stretch's words, numbers and quotations aside, and the `<kinds>` of its values."""
+        """Return the concepts of a span's words, without numbers and quotations, and the `<kinds>` of its values."""
         values = [value for value in self.values if start <= value.start < end]
         quoted = {n for value in values if value.kind == "quoted" for n in range(value.start, value.end)}
         words = {
@@ -91,19 +91,19 @@ class Query(NamedTuple):
         return words.union(f"<{value.kind}>" for value in values)
 
     def make_span(self, kind: str, start: int, end: int, context: Mapping[str, float] | None = None) -> TextSpan:
-        """A stretch of the text as a value."""
+        """Return a span of the text as a value."""
         return TextSpan(kind, self.text[start:end], self.text[start:end], start, end, context=context or {})
 
 
 @lru_cache(maxsize=64)
 def read_query(text: str, today: datetime.date) -> Query:
-    """The words and values of `text`; "tomorrow" is counted from `today`."""
+    """Return the words and values of `text`; "tomorrow" is relative to `today`."""
     text = text[:MAX_QUERY_CHARS]
     words = [TextSpan("word", to_concept(m[0]), m[0].lower(), *m.span()) for m in PATTERNS["token"].finditer(text)]
     query, values, last = Query(text, words), list[TextSpan](), START
     for value in sorted(_find_values(text, today), key=lambda value: value.start)[:MAX_VALUES]:
         value = add_context(value, query, last)
-        if values and is_listed_with(values[-1], value, text):  # members share what is said of the first
+        if values and is_listed_with(values[-1], value, text):  # members of a list share the context of the first
             value = value._replace(context={**values[-1].context, **value.context})
         values.append(value)
         last = last if value.kind in ("name", "phrase") else value
@@ -111,15 +111,15 @@ def read_query(text: str, today: datetime.date) -> Query:
 
 
 def is_listed_with(one: TextSpan, other: TextSpan, text: str) -> bool:
-    """Whether two values stand side by side, as in "1, 2 and 3"."""
+    """Return whether two values are neighbours in a list, as in "1, 2 and 3"."""
     start, end = min(one.end, other.end), max(one.start, other.start)
     return one.kind == other.kind and 0 <= end - start < 15 and bool(PATTERNS["beside"].fullmatch(text, start, end))
 
 
 def add_context(value: TextSpan, query: Query, last: TextSpan = START) -> TextSpan:
-    """The value with what is said about it by the words before it, back to the last value, in it and after it."""
+    """Return the value with the concepts of the words before it (back to the `last` value), in it and after it."""
     inside, between = query.words_in(value.start, value.end), query.words_in(last.end, value.start)
-    is_unit = last.kind == "number" and len(between) > 1 and between[0].text not in STOP  # what belongs to the last
+    is_unit = last.kind == "number" and len(between) > 1 and between[0].text not in STOP  # it belongs to the last value
     before = list(takewhile(lambda word: word.text not in {*".?!;,", "and"}, between[is_unit:][:-10:-1]))
     after = list(
         takewhile(lambda w: w.text not in STOP and w.text[0].isalnum(), query.words_in(value.end, MAX_QUERY_CHARS)[:3])
@@ -136,20 +136,20 @@ def add_context(value: TextSpan, query: Query, last: TextSpan = START) -> TextSp
 
 
 def _find_values(text: str, today: datetime.date) -> Iterator[TextSpan]:
-    """The values of `text`; where two could stand, the more certain kind, which comes first in the lexicon, wins."""
+    """Yield the values of `text`; of overlapping ones the more certain kind, which is first in the lexicon."""
     for kind, pattern, proof in _VALUE_PATTERNS:
         for match in pattern.finditer(text):
-            with suppress(ValueError):  # what only looks like such a value
+            with suppress(ValueError):  # it only looks like such a value
                 value = _PARSERS[kind](match, today) if kind in _PARSERS else match[match.lastindex or 0]
-                said = value if isinstance(value, str) and match[0].endswith(value) else match[0]
-                start, end = match.end() - len(said), match.end()
+                written = value if isinstance(value, str) and match[0].endswith(value) else match[0]
+                start, end = match.end() - len(written), match.end()
                 if re.search(proof, match.string[start:end]):
                     yield TextSpan(kind, value, match.string[start:end], start, end)
                     text = text[:start] + "\0" * (end - start) + text[end:]
 
 
 def _expand_pattern(pattern: str) -> str:
-    """A pattern of the lexicon with its {pieces} filled in."""
+    """Return a pattern of the lexicon with its {pieces} inserted."""
     return re.sub(r"\{([a-z]+)\}", lambda m: _expand_pattern(_PIECES[m[1]]), pattern)
 
 
@@ -161,16 +161,16 @@ _MONTHS, _WEEKDAYS = _PIECES["months"].lower().split("|"), _PIECES["weekdays"].s
 
 
 def _parse_date(match: re.Match[str], today: datetime.date) -> datetime.date | str:
-    """The day, or the words themselves where they name no whole day."""
-    said, (*before, word) = match.groupdict(), match[0].lower().split()
+    """Return the day, or the words themselves if they name no single day."""
+    fields, (*before, word) = match.groupdict(), match[0].lower().split()
     ahead = {day: (n - today.weekday() - 1) % 7 + 1 - 7 * ("last" in before) for n, day in enumerate(_WEEKDAYS)}
     ahead |= {"today": 0, "tomorrow": 1, "yesterday": -1}
     if word in ahead:
         return today + datetime.timedelta(ahead[word])
-    if not (said.get("day") and said["year"]):
+    if not (fields.get("day") and fields["year"]):
         return match[0]
-    month = next((n for n, name in enumerate(_MONTHS, 1) if name[:3] == said["month"][:3].lower()), said["month"])
-    return datetime.date(int(said["year"]), int(month), int(said["day"]))
+    month = next((n for n, name in enumerate(_MONTHS, 1) if name[:3] == fields["month"][:3].lower()), fields["month"])
+    return datetime.date(int(fields["year"]), int(month), int(fields["day"]))
 
 
 def _parse_time(match: re.Match[str], _: datetime.date) -> datetime.time:
@@ -187,7 +187,7 @@ def _parse_number(match: re.Match[str], _: datetime.date) -> float:
 
 
 def _parse_name(match: re.Match[str], _: datetime.date) -> str:
-    """A capitalised span without the words that are capitalised only because they open a sentence or a request."""
+    """Return a capitalised span without the leading words of a sentence or request."""
     opening = STOP | COMMANDS if PATTERNS["opening"].search(match.string[: match.start()]) else STOP
     return " ".join(dropwhile(lambda word: word.lower().strip(",") in opening, match[0].split(" ")))
 

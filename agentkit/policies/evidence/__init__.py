@@ -1,1 +1,1 @@
-"""What checks of an answer work with: the material of the run, and the claims that an answer makes."""
+"""The check that the claims of an answer occur in the run's material."""

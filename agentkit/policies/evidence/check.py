@@ -1,4 +1,4 @@
-"""A check of answers: what they say in figures and quotations must have come from somewhere."""
+"""A check of answers: figures and quotations must occur in the query or in a tool's result."""
 
 import re
 from bisect import bisect_left
@@ -26,17 +26,17 @@ from .claims import (
 _WORD = re.compile(r"[^\W_]+")
 _GAP = r"(?:[\W_]|\\[nrt])+"
 MAX_LISTED_CLAIMS = 10
-"""How many unsupported pieces the model is told of."""
+"""Unsupported claims that the message to the model lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The check that `evidence` makes."""
+    """The check that `evidence` returns."""
 
     refusals: int = 1
 
     def __call__(self, answer: Any, material: Material) -> None:
-        """Raise `ToolError` with a list of what `answer` says without support."""
+        """Raise `ToolError` with the claims of `answer` that have no support."""
         if not (missing := find_unsupported(answer, material.text)):
             return
         shown = "; ".join(f"{claim.text} ({claim.kind})" for claim in missing[:MAX_LISTED_CLAIMS])
@@ -48,16 +48,19 @@ class Evidence:
 
 
 def evidence(*, refusals: int = 1) -> Evidence:
-    """The check that numbers, dates, times, web addresses and quotations of an answer occur in what the model was told.
+    """Return a check that numbers, dates, times, web addresses and quotations of an answer occur in its sources.
 
-    That is the instruction, the query and the tools' results.  Rounded numbers, unit words, thousands separators,
-    percentages and other ways to write a date are the same thing.  It sends an answer back `refusals` times.
+    The sources are the instruction, the query and the tools' results.  Rounded numbers, unit words, thousands
+    separators, percentages and other forms of a date are equal.
+
+    Args:
+        refusals: How often the check sends an answer back.
     """
     return Evidence(refusals)
 
 
 def find_unsupported(answer: Any, source: str) -> list[Claim]:
-    """The claims of an answer (a text, or data with texts and numbers in it) that `source` does not hold."""
+    """Return the claims of an answer (a text, or data with texts and numbers) that `source` does not contain."""
     claims = extract_claims("\n".join(_texts(to_json_data(answer))))
     found = _Source(source)
     return [claim for claim in claims if not found.supports(claim)]
@@ -74,13 +77,13 @@ def _texts(data: Any) -> Iterator[str]:
 
 
 class _Source:
-    """A text, and what stands in it; each kind is looked for when the first claim of it comes."""
+    """A text and the figures in it; each kind is searched when the first claim of that kind is checked."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def supports(self, claim: Claim) -> bool:
-        """Whether the text says what is claimed."""
+        """Return whether the text contains the claim."""
         match claim.kind:
             case "address":
                 return normalize_address(claim.text) in self._addresses
@@ -100,7 +103,7 @@ class _Source:
         return place < len(self._numbers) and self._numbers[place] <= value + reach
 
     def _quotes(self, piece: str) -> bool:
-        """Whether the words of `piece` stand in the text one after the other, whatever marks are between them."""
+        """Return whether the words of `piece` follow each other in the text, with any punctuation between them."""
         words = [re.escape(word) for word in _WORD.findall(piece.lower())]
         return not words or re.search(_GAP.join(words), self._lower) is not None
 

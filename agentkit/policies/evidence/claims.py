@@ -1,4 +1,4 @@
-"""What a text claims in figures and words that can be looked up: numbers, dates, times, addresses, quotations."""
+"""The claims of a text that can be looked up: numbers, dates, times, addresses, quotations."""
 
 import re
 from collections.abc import Iterator
@@ -39,23 +39,23 @@ _SMALL_WORD = re.compile(rf"[ZOTFSENzotfsen](?:{'|'.join(word[1:] for word in _S
 _LISTED = re.compile(r"^[ \t]*(?:[-*][ \t]+)?\d{1,3}[.)](?=\s)", re.MULTILINE)
 
 Date = tuple[int | None, int, int | None]
-"""Year, month, day; None where the text does not say."""
+"""Year, month, day; None where the text does not name it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A piece of a text that can be looked up, and what it may mean (only what belongs to its kind is filled)."""
+    """A piece of a text that can be looked up, with its possible meanings; only the fields of its kind are set."""
 
     text: str
     kind: str
     dates: tuple[Date, ...] = ()
     minutes: tuple[int, ...] = ()
     values: tuple[tuple[float, float], ...] = ()
-    """What a number may mean, each with how far a number that it was rounded from may be away."""
+    """The possible values of a number, each with the largest rounding error."""
 
 
 def extract_claims(text: str) -> list[Claim]:
-    """The claims of a text, each once; what is part of a date, a time or an address is no number."""
+    """Return the claims of a text, each once; the figures of a date, a time or an address are not numbers."""
     found: list[Claim] = []
     for kind, form, read in (("address", _URL, _address), ("quotation", _QUOTATION, _quotation)):
         found += (read(match) for match in form.finditer(text))
@@ -72,15 +72,15 @@ def extract_claims(text: str) -> list[Claim]:
 
 
 def find_dated_pieces(text: str) -> str:
-    """The pieces of a long text that may be dates in figures or times, once each.
+    """Return the pieces of a long text that may be dates in figures or times, once each.
 
-    The forms themselves would be tried at every letter of it; a form that begins with a digit is not.
+    The patterns themselves would be tried at every letter; a pattern that begins with a digit is not.
     """
     return "\n".join(set(_MARKED.findall(text)))
 
 
 def find_dates(text: str, marked: str) -> set[Date]:
-    """All that may be meant by the dates of a text, of which `marked` are the pieces in figures."""
+    """Return the possible dates of a text, of which `marked` are the pieces in figures."""
     matches = [match for form in (_ISO, _SHORT) for match in form.finditer(marked)]
     for month in _NEAR.finditer(text):
         matches += _WORDS.finditer(text[max(0, month.start() - 10) : month.end() + 25])
@@ -88,22 +88,22 @@ def find_dates(text: str, marked: str) -> set[Date]:
 
 
 def find_minutes(marked: str) -> set[int]:
-    """The times of day in a text, in minutes since midnight."""
+    """Return the times of day in a text, in minutes since midnight."""
     return {minutes for match in _TIME.finditer(marked) for minutes in _minutes(match)}
 
 
 def find_addresses(text: str) -> set[str]:
-    """The web addresses of a text, as `address_key` makes them."""
+    """Return the web addresses of a text, normalized."""
     return {normalize_address(match[0]) for match in _URL.finditer(text)}
 
 
 def normalize_address(url: str) -> str:
-    """A web address without what may differ: the scheme, `www.`, a last slash or punctuation mark, the case."""
+    """Return a web address without its scheme, `www.`, and a last slash or punctuation mark, in lower case."""
     return re.sub(r"^https?://(?:www\.)?", "", url.lower().rstrip(".,;:!?*/"))
 
 
 def read_figure(figure: str) -> Iterator[tuple[float, int]]:
-    """What a figure may mean, each with its number of decimals: `1,234` is 1234, or 1.234 where a comma is a point."""
+    """Yield the possible values of a figure, each with its number of decimals: `1,234` is 1234 or 1.234."""
     figure = figure.replace("\u00a0", " ").replace("\u202f", " ").replace("’", "'")
     marks = [mark for mark in figure if not mark.isdigit()]
     last = figure.rpartition(marks[-1])[2] if marks else ""
@@ -116,7 +116,7 @@ def read_figure(figure: str) -> Iterator[tuple[float, int]]:
 
 
 def find_numbers(text: str) -> list[float]:
-    """All that may be meant by the figures of a text, sorted."""
+    """Return the possible values of the figures of a text, sorted."""
     values: set[float] = set()
     for figure, unit in set(_ANY_NUMBER.findall(text)):
         try:
@@ -134,7 +134,7 @@ def find_numbers(text: str) -> list[float]:
 
 
 def find_small_numbers(text: str) -> set[float]:
-    """The numbers up to twelve that a text says in words."""
+    """Return the numbers up to twelve that a text contains as words."""
     words = (match[0] for match in _SMALL_WORD.finditer(text) if not text[match.start() - 1 : match.start()].isalpha())
     return {float(_SMALL.index(word)) for word in map(str.lower, words) if word in _SMALL}
 

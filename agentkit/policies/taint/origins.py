@@ -1,4 +1,4 @@
-"""Where the arguments of a call come from: from the person and trusted tools, or from outside and out of thin air."""
+"""The origins of a call's arguments: the user and trusted tools, or untrusted results and the model."""
 
 import json
 import re
@@ -14,22 +14,22 @@ from ...tools.arguments.repair import truncate
 from ...tools.json_tool import JsonTool
 
 MAX_SHOWN_CHARS = 80
-"""Characters of an argument in a reason."""
+"""Characters of an argument that a reason shows."""
 
 
 @dataclass
 class Origins:
-    """What a conversation says by whom, read from message to message, and only when it is asked for.
+    """The trusted and untrusted texts of a conversation, read lazily, message by message.
 
-    `outside` are the names of the tools whose results come from outside; a fenced result does too, whoever's it is.
-    Trusted is what the system and the user messages say, and the results of all other tools: those of calls that were
-    made before anything came from outside, and of calls whose own arguments are trusted.  (Else a call of any tool that
-    repeats its arguments would make them so.)  `outer` is the call of another agent in which this conversation is held:
-    what that agent has read from outside was read, and what it trusts is trusted; the query is its word.
+    `untrusted_tools` are the names of the tools whose results are untrusted; a delimited result is untrusted, too.
+    Trusted are the system and user messages and the results of all other tools, if their call was made before anything
+    untrusted was read, or if its own arguments are trusted.  (Otherwise a tool that repeats its arguments would make
+    them trusted.)  `outer` is the call of another agent that encloses this conversation: what that agent trusts is
+    trusted here, its untrusted results count as read, and the query is its text.
     """
 
     history: Sequence[Message]
-    outside: set[str]
+    untrusted_tools: set[str]
     outer: "EnclosingCall | None" = None
     _read: int = 0
     _sources: dict[str, list[str]] = field(default_factory=dict)
@@ -39,11 +39,11 @@ class Origins:
     """The tools of the calls so far, by call id."""
 
     def doubt(self, arguments: str, tool: JsonTool[..., Any]) -> str:
-        """Why a call should not be made unasked; "" if nothing came from outside, or all its arguments are trusted.
+        """Return why a call needs approval; "" if nothing untrusted was read, or all its arguments are trusted.
 
-        A value is trusted when it stands in one trusted text, as a whole and verbatim but for case, white space and the
-        way a number is written.  Booleans, null, and what the tool's own schema says (choices, defaults, names of
-        properties) need no origin; but a call that has nothing else is doubted.
+        A value is trusted if one trusted text contains it as a whole and verbatim, except for case, white space and the
+        notation of numbers.  Booleans, null, and the words of the tool's own schema (choices, defaults, names of
+        properties) need no origin; but a call without any other value needs approval.
         """
         if not self.sources():
             return ""
@@ -54,11 +54,11 @@ class Origins:
         came = f"text from outside ({', '.join(self.sources())}) has been read"
         if not values:
             return f"{came}, and no argument of the call shows that it was asked for"
-        told = [f"{where} = {_format_value(value)} {self._origin(value)}" for where, value in doubted]
-        return f"{came}, and neither the user nor a trusted result says this: {'; '.join(told)}"
+        shown = [f"{where} = {_format_value(value)} {self._origin(value)}" for where, value in doubted]
+        return f"{came}, and neither the user nor a trusted result says this: {'; '.join(shown)}"
 
     def sources(self) -> list[str]:
-        """The tools whose results came from outside by now, those of the agents around this one first."""
+        """Return the names of the tools with untrusted results so far, those of enclosing agents first."""
         if len(self.history) < self._read:
             self._read = 0
             self._sources, self._trusted, self._clean, self._names = {}, [], set(), {}
@@ -68,10 +68,10 @@ class Origins:
         return list(dict.fromkeys([*(self.outer.origins.sources() if self.outer else ()), *self._sources]))
 
     def is_clean(self, arguments: str) -> bool:
-        """Whether a call with these arguments tells nothing but what is trusted."""
+        """Return whether all arguments of a call are trusted."""
         return not self.sources() or self._all_known(arguments)
 
-    def is_from_outside(self, message: Message) -> bool:
+    def is_untrusted(self, message: Message) -> bool:
         """Whether a message is the result of an untrusted tool, or of a call that is unknown."""
         self.sources()
         return self._is_untrusted(message)
@@ -79,7 +79,7 @@ class Origins:
     def _is_untrusted(self, message: Message) -> bool:
         name = self._names.get(message.get("tool_call_id", ""))
         is_result = message["role"] == "tool"
-        return is_result and (name is None or name in self.outside or is_delimited(text_of(message)))
+        return is_result and (name is None or name in self.untrusted_tools or is_delimited(text_of(message)))
 
     def _take(self, message: Message) -> None:
         text = text_of(message)
@@ -110,7 +110,7 @@ class Origins:
 
 @dataclass(frozen=True)
 class EnclosingCall:
-    """The call of an agent in which another agent runs: what that agent knows, and the call's arguments."""
+    """The tool call that encloses a run: the origins of its conversation, and its arguments."""
 
     origins: Origins
     arguments: str
@@ -119,14 +119,14 @@ class EnclosingCall:
 ENCLOSING_CALL: ContextVar[EnclosingCall | None] = ContextVar("outer", default=None)
 
 _REFUSALS = ("UnknownTool: ", "ValidationError: ")
-"""How results begin that quote what the model wrote, which the call in the history need not do."""
+"""The beginnings of results that quote the model's own call, which the call in the history may differ from."""
 _ESCAPED_SPACE = re.compile(r"(?<!\\)\\[nrt]")
 _BEFORE, _AFTER = re.compile(r"[\w/\\@.+%&~*-]"), re.compile(r"[\w/\\@+&=#~*-]|[.,:;?!]\w")
-"""What a value is no whole with: the rest of a word, path, address or number."""
+"""Characters beside a value that make it a part of a longer word, path, address or number."""
 
 
 def _values(arguments: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, str | int | float]]:
-    """The values of a call that must come from somewhere, and where in its arguments they stand."""
+    """Yield the values of a call that need an origin, with their places in the arguments."""
     own = set(_schema_words(schema))
     try:
         data = json.loads(arguments)
@@ -151,7 +151,7 @@ def _leaves(data: Any, where: str) -> Iterator[tuple[str, str | int | float]]:
 
 
 def _schema_words(schema: Any) -> Iterator[str | int | float]:
-    """What a schema says by itself: choices, defaults, names of properties."""
+    """Yield the words of a schema: choices, defaults, names of properties."""
     if isinstance(schema, list):
         for entry in schema:
             yield from _schema_words(entry)
@@ -168,7 +168,7 @@ def _schema_words(schema: Any) -> Iterator[str | int | float]:
 
 
 def _any_contains(texts: Sequence[str], value: str | int | float) -> bool:
-    """Whether one of these plain texts holds a value as a whole."""
+    """Return whether one of these normalized texts contains a value as a whole."""
     spellings = _spellings(value)
     return any(_contains_token(spelling, text) for text in texts for spelling in spellings)
 

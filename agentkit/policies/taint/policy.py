@@ -1,13 +1,13 @@
-"""Text from outside is data: the model reads it in a fence, and what it asks for is not done unasked.
+"""Untrusted text is data: the model reads it between delimiters, and calls that may follow from it need approval.
 
-Tools with `trust="untrusted"` return what others may have written.  Their results are fenced (see `fences`), and once
-one of them is in the conversation, a call with `effect="write"` or "danger" needs approval, unless its arguments come
-from the user or from trusted tools (see `origins`).
+Tools with `trust="untrusted"` return what others may have written.  Their results are delimited (see `delimiters`).
+Once one of them is in the conversation, a call with `effect="write"` or "danger" needs approval, unless its arguments
+come from the user or from trusted tools (see `origins`).
 
-What this stops: that a page, a mail or a file has the agent act with values of its own, an address to send to, a path
-to delete, a text to post.  What it does not: a call of tools that are declared as "read", or not at all, whose
-arguments can carry what the agent knows to the outside (`fetch_page` of an address with data in it); a wrong choice
-among values that the user did give; a wrong answer.  A fence is a hint that models mostly heed; the approval does not
+This stops a page, a mail or a file from making the agent act with values of its own: an address to send to, a path to
+delete, a text to post.  It does not stop a call of a tool with effect "read", or without an effect, whose arguments
+carry data to the outside (`fetch_page` of an address with data in it).  Neither does it stop a wrong choice among
+values that the user gave, or a wrong answer.  A delimiter is a hint that models mostly follow; the approval does not
 depend on it.
 """
 
@@ -31,25 +31,26 @@ from .origins import ENCLOSING_CALL, EnclosingCall, Origins
 GUARDED_EFFECTS = ("write", "danger")
 
 
-def guard_untrusted(history: Sequence[Message], tools: ToolRegistry, fence: str | None = None) -> Policy:
-    """Fence the results of untrusted tools, and have what may follow from them approved.
+def guard_untrusted(history: Sequence[Message], tools: ToolRegistry, delimiter: str | None = None) -> Policy:
+    """Delimit the results of untrusted tools, and set `needs_approval` on the calls that may follow from them.
 
-    `history` is the conversation of the run: what came from outside in earlier runs counts.  `tools` are the agent's;
-    those that are offered later are known when they are.  `fence` is the id of the fences, if it is not left to chance.
-    A call that must be approved has the reason in `needs_approval`.
+    Args:
+        history: The conversation of the run; untrusted results of earlier runs count.
+        tools: The agent's tools; those of later steps are added when they are offered.
+        delimiter: The id of the delimiters; a random one by default.
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
-        guard = _Guard(Origins(history, _untrusted_names(tools), ENCLOSING_CALL.get()), fence or new_delimiter_id())
+        guard = _Guard(Origins(history, _untrusted_names(tools), ENCLOSING_CALL.get()), delimiter or new_delimiter_id())
         last = tools
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             nonlocal last
             if isinstance(effect, CallTools):
-                effect = replace(effect, calls=tuple(map(guard.guarded, effect.calls)))
+                effect = replace(effect, calls=tuple(map(guard.check_call, effect.calls)))
             elif isinstance(effect, AskModel) and effect.request.tools is not last:
                 last = effect.request.tools
-                guard.origins.outside |= _untrusted_names(last)
+                guard.origins.untrusted_tools |= _untrusted_names(last)
             return (yield from ask(effect))
 
         return interpret(flow, handle, (AskModel, CallTools))
@@ -63,34 +64,34 @@ def _untrusted_names(tools: ToolRegistry) -> set[str]:
 
 @dataclass(frozen=True)
 class _Guard:
-    """What one run has of this policy."""
+    """The state of one run."""
 
     origins: Origins
-    fence: str
+    delimiter: str
 
-    def guarded(self, bound: BoundCall) -> BoundCall:
-        """The call, its result fenced if it comes from outside; held for approval if there is doubt about it."""
+    def check_call(self, bound: BoundCall) -> BoundCall:
+        """Return the call; its untrusted result will be delimited, and doubtful arguments need approval."""
         tool = bound.tool
         if tool is None or bound.problem is not None or bound.is_answer:
             return bound
         if tool.effect in GUARDED_EFFECTS and (doubt := self.origins.doubt(bound.call.arguments, tool)):
             bound = replace(bound, needs_approval="; ".join(filter(None, [bound.needs_approval, doubt])))
-        if tool.trust == "untrusted" or (tool.name == READ_MORE and self._is_page_from_outside(bound)):
-            bound = replace(bound, shorten=_Fencing(bound, self.fence))
+        if tool.trust == "untrusted" or (tool.name == READ_MORE and self._reads_untrusted(bound)):
+            bound = replace(bound, shorten=_Delimiting(bound, self.delimiter))
         return bound.with_variable(ENCLOSING_CALL, EnclosingCall(self.origins, bound.call.arguments))
 
-    def _is_page_from_outside(self, bound: BoundCall) -> bool:
-        """Whether a call reads on in a cut result that came from outside: then its id stands in that result."""
+    def _reads_untrusted(self, bound: BoundCall) -> bool:
+        """Return whether a call reads on in a truncated untrusted result: its id stands in that result."""
         mark = f'result_id="{json.loads(bound.call.arguments).get("result_id")}"'
-        return any(self.origins.is_from_outside(entry) and mark in text_of(entry) for entry in self.origins.history)
+        return any(self.origins.is_untrusted(entry) and mark in text_of(entry) for entry in self.origins.history)
 
 
 @dataclass(frozen=True)
-class _Fencing:
-    """Cuts a text as it would be cut, and fences what is left of it."""
+class _Delimiting:
+    """Truncates a text as the call would, and delimits it."""
 
     bound: BoundCall
-    fence: str
+    delimiter: str
 
     def __call__(self, text: str) -> str:
-        return delimit(self.bound.shorten(text), self.fence, self.bound.call.name)
+        return delimit(self.bound.shorten(text), self.delimiter, self.bound.call.name)

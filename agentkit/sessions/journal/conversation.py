@@ -1,4 +1,4 @@
-"""A conversation, and how much of it its journal holds."""
+"""A conversation, and which part of it the journal has."""
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,31 +9,31 @@ from ...core.messages import Message, ToolCall, Usage
 from .store import Journal, Statement, digest, encode_json
 
 Uncertain: TypeAlias = Callable[[ToolCall], Any] | Literal["ask"] | None
-"""Says about a call that was begun, and of which nobody knows whether it took effect: True to make it again, a value
-for what it came to, None or False to tell the model that it is not known; "ask" asks the person at the terminal."""
+"""Decide about a call whose outcome is unknown: True repeats it, a value is its result, None or False informs the model
+that the outcome is unknown; "ask" asks the person at the terminal."""
 Changed: TypeAlias = Literal["refuse", "go on"]
 INSERT_MESSAGE = "INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?)"
 
 
 def message_row(key: int, place: int, message: Message) -> tuple[int, int, str, int]:
-    """What `INSERT_MESSAGE` writes: the conversation, the message's place and text, and their digest."""
+    """Return the values for `INSERT_MESSAGE`: the conversation, the index, the text, and their digest."""
     body = encode_json(message)
     return key, place, body, digest(place, body)
 
 
 @dataclass(eq=False)
 class JournaledConversation:
-    """One conversation in a journal; `run` is the one in it that can go on, "" if none can.
+    """One conversation in a journal; `run` is its unfinished run, or "".
 
-    A message that was written is written again only if it became another object, and only the first one and those of
-    the last turn can: the loop changes no others.
+    A message is written again only if it is another object.  Only the first one and those of the last turn are
+    compared, because the loop changes no others.
     """
 
     journal: Journal
     key: int = field(default_factory=lambda: secrets.randbits(60))
     name: str | None = None
     origin: str = ""
-    """"run/call" of the run that it is part of, if it is that of an agent inside a tool."""
+    """"run/call" of the enclosing run, if it is the conversation of an agent inside a tool."""
     run: str = ""
     on_uncertain: Uncertain = None
     changed: Changed = "refuse"
@@ -42,40 +42,40 @@ class JournaledConversation:
     cut: set[str] = field(default_factory=set, repr=False)
     state: Mapping[str, Any] = field(default_factory=dict, repr=False)
     total: int = 0
-    """The sum of the digests but the instruction's, by which a request knows what it was made on."""
+    """The sum of the digests without the instruction's: each request stores it, so missing messages are noticed."""
     rows: int = 0
-    """How many messages the journal holds."""
+    """Messages in the journal."""
     replies: list[Message] = field(default_factory=list, repr=False)
-    """The replies that a finished run ended with, from which its answer is had again."""
+    """The last replies of a finished run; they are used again to return its answer."""
     base: Usage = field(default_factory=Usage)
-    """What the other runs of the conversation took."""
+    """The usage of the other runs of the conversation."""
 
     def is_continued_by(self, messages: Sequence[Message]) -> bool:
-        """Whether `messages` begin with what is written, but for the instruction and the last turn."""
+        """Return whether `messages` begin with the written ones, ignoring the instruction and the last turn."""
         kept = self._turn
         return len(messages) >= kept and all(
             old is new or old == new for old, new in zip(self.written[1:kept], messages[1:kept], strict=True)
         )
 
     def detach(self) -> None:
-        """Take what is written for another conversation, which stays as it is."""
+        """Become a new conversation; the old one stays in the journal."""
         self.key, self.run, self.state, self.total = secrets.randbits(60), "", {}, 0
         self.written, self.digests, self.cut, self.rows, self.replies = [], [], set(), 0, []
 
     def note(self, message: Message, number: int) -> None:
-        """Take note of the next message that is written already, with its digest."""
+        """Add the next message that the journal has, with its digest."""
         self.total += number if self.written else 0
         self.written.append(message)
         self.digests.append(number)
         self.rows = max(self.rows, len(self.written))
 
     def forget(self, place: int) -> None:
-        """Let the conversation end before `place`; what is written of the rest stays."""
+        """End the conversation before index `place`; the rows in the journal are not changed."""
         self.total -= sum(self.digests[max(1, place) :])
         del self.written[place:], self.digests[place:]
 
     def new_messages(self, messages: Sequence[Message]) -> Iterator[tuple[int, Message]]:
-        """What is to be written of `messages`, by their places; it counts as written."""
+        """Yield the messages to write, with their indexes; they count as written."""
         for place in (*range(min(1, len(messages))), *range(max(1, self._turn), len(messages))):
             if place == len(self.written):
                 self.note({}, 0)
@@ -84,7 +84,7 @@ class JournaledConversation:
                 yield place, messages[place]
 
     def statement(self, place: int, message: Message) -> Statement:
-        """What writes one message."""
+        """Return the statement that writes one message."""
         row = message_row(self.key, place, message)
         number = row[-1]
         self.total += (number - self.digests[place]) if place else 0
@@ -92,14 +92,14 @@ class JournaledConversation:
         return INSERT_MESSAGE, row
 
     def truncation_statements(self, messages: Sequence[Message]) -> Iterator[Statement]:
-        """What takes the end of the conversation away, if `messages` have become fewer."""
+        """Yield the statement that removes the last rows, if there are fewer `messages`."""
         if len(messages) < len(self.written):
             self.forget(len(messages))
             self.rows = len(messages)
             yield "DELETE FROM messages WHERE conversation = ? AND place >= ?", (self.key, len(messages))
 
     def cut_statements(self, texts: Mapping[str, str]) -> Iterator[Statement]:
-        """What writes the whole texts of results that were cut since."""
+        """Yield the statements that write the full texts of results truncated since the last write."""
         if texts.keys() == self.cut:
             return
         for key in self.cut - texts.keys():
@@ -110,7 +110,7 @@ class JournaledConversation:
 
     @property
     def _turn(self) -> int:
-        """The place where the last turn that is written begins."""
+        """The index at which the last written turn begins."""
         place = len(self.written)
         while place > 0:
             place -= 1

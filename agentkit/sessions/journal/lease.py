@@ -1,6 +1,6 @@
-"""The right to go on with a conversation, which only one run of all processes has at a time.
+"""The lease of a conversation: only one run of all processes may continue it at a time.
 
-It is a lock on one byte of a file beside the journal, so the system takes it back when its holder dies.
+It is a lock on one byte of a file beside the journal, which the system releases when the process dies.
 """
 
 import os
@@ -24,9 +24,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def acquire_lease(journal: Path, key: int) -> Callable[[], None] | None:
-    """Take the lease of the conversation `key`; gives what ends it, None if another run has it.
+    """Take the lease of the conversation `key`; return a function that releases it, None if another run has it.
 
-    Raises `OSError` where no file can be made beside the journal.
+    Raises `OSError` if no file can be created beside the journal.
     """
     path = os.path.realpath(journal) + "-lease"
     with _guard:
@@ -47,7 +47,7 @@ def acquire_lease(journal: Path, key: int) -> Callable[[], None] | None:
 
 
 def is_leased(journal: Path, key: int) -> bool:
-    """Whether a run goes on with the conversation just now, in any process."""
+    """Return whether a run of any process has the conversation."""
     try:
         end = acquire_lease(journal, key) if os.path.exists(os.path.realpath(journal) + "-lease") else lambda: None
     except OSError:

@@ -1,4 +1,4 @@
-"""Looking after a journal: listing its runs, branching them, removing them."""
+"""Maintain a journal: list, branch and delete its runs."""
 
 import json
 import os
@@ -13,13 +13,13 @@ from .store import JournalError, Statement, Store, encode_json, open_store
 
 SECONDS_PER_DAY = 86_400.0
 DEFAULT_PATH = "runs.db"
-"""The journal of those who name none."""
+"""The default journal."""
 HANDOFF_PREFIX = "The conversation is handed over to "
-"""What the result of a hand-off begins with, by which those in a branch are counted."""
+"""The beginning of the result of a hand-off; a branch counts its hand-offs by it."""
 
 
 def runs(store: str | os.PathLike[str] = DEFAULT_PATH, *, unfinished: bool = False) -> list[RunInfo]:
-    """The runs in a journal, the newest first; only those that can be resumed with `unfinished`.
+    """Return the runs of a journal, the newest first; with `unfinished`, only those that can be resumed.
 
     A run that cannot be read has the state "damaged".
     """
@@ -30,9 +30,9 @@ def runs(store: str | os.PathLike[str] = DEFAULT_PATH, *, unfinished: bool = Fal
 
 
 def _list_runs(store: Store) -> list[RunInfo]:
-    """All runs but those of agents inside of tools, which are part of others.
+    """Return all runs except those of agents inside tools, which are parts of others.
 
-    Both queries are answered by an index alone, so a run is listed though its row be damaged.
+    Both queries use an index alone, so that a run with a damaged row is listed too.
     """
     inner = {run for (run,) in store.rows("SELECT id FROM runs WHERE origin GLOB '*/*' AND origin > ''")}
     return [_read_run(store, run) for (run,) in store.rows("SELECT id FROM runs") if run not in inner]
@@ -49,10 +49,10 @@ def _read_run(store: Store, identity: str) -> RunInfo:
 
 
 def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT_PATH) -> str:
-    """Branch a run after its first `step` replies and what they called (0: after the query); gives the branch's id.
+    """Branch a run after its first `step` replies and their calls (0: after the query); return the branch's id.
 
-    The run itself stays as it is.  The branch is resumed like any run, by an agent with other tools or another
-    instruction too.
+    The run itself is not changed.  The branch is resumed like any run, also by an agent with other tools or another
+    instruction.
     """
     with open_store(store, must_exist=True) as opened:
         run = find_run(opened, run_id)
@@ -60,11 +60,11 @@ def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT_PATH
         replies = [place for place in range(run.first, len(listed)) if listed[place]["role"] == "assistant"]
         last = len(replies) - (run.state == "finished")
         if not 0 <= step <= last:
-            raise JournalError(f"run {run.id} can be branched after step 0 to {last}, not {step}")
+            raise JournalError(f"run {run.id}: step must be an integer from 0 to {last}, got {step}")
         end = replies[step] if step < len(replies) else len(listed)
         state = json.loads(opened.rows("SELECT state FROM conversations WHERE id = ?", run.conversation)[0][0])
-        told = [message for message in listed[run.first : end] if message["role"] == "tool"]
-        handed = sum(str(message.get("content")).startswith(HANDOFF_PREFIX) for message in told)
+        results = [message for message in listed[run.first : end] if message["role"] == "tool"]
+        handed = sum(str(message.get("content")).startswith(HANDOFF_PREFIX) for message in results)
         state |= {"waiting": [], "decisions": {}, "nested": {}, "handed": state.get("handed", [])[:handed]}
         branch, key = secrets.token_hex(6), secrets.randbits(60)
         opened.write(
@@ -88,17 +88,17 @@ def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT_PATH
 
 
 def delete(run_id: str, *, store: str | os.PathLike[str] = DEFAULT_PATH) -> None:
-    """Remove a run; with the last run of a conversation all that was said in it."""
+    """Delete a run; with the last run of a conversation also its messages."""
     with open_store(store, must_exist=True) as opened:
         run = find_run(opened, run_id)
         if is_leased(opened.path, run.conversation):
-            raise JournalError(f"run {run.id} is under way: it can be deleted when it has ended")
+            raise JournalError(f"run {run.id} is in progress. Delete it when it has ended.")
         opened.write(_removal_statements(opened, run.id, run.conversation))
         opened.vacuum()
 
 
 def prune(days: float, *, store: str | os.PathLike[str] = DEFAULT_PATH) -> int:
-    """Remove the runs, finished or not, that have written nothing for so many days; gives how many."""
+    """Delete the runs, finished or not, that have written nothing for `days`; return their number."""
     with open_store(store, must_exist=True) as opened:
         old = [
             run

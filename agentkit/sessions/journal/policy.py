@@ -1,8 +1,8 @@
-"""The journal of a run: each request and each call is written down before it is made, and what came of it after that.
+"""The journal of a run: each request and each call is written before it is made, and again with its outcome.
 
-It stands outside of everything else, next to the driver, so it sees what is really done.  A run that goes on is given
-what its journal holds: what is known is not done again, what only reads or may be made twice is, and of the rest the
-model is told that nobody knows.
+The policy is the outermost one, next to the driver, so it sees what is really done.  A resumed run gets the recorded
+outcomes.  A call without an outcome is repeated if its tool only reads or is idempotent; of any other the model is
+informed that the outcome is unknown.
 """
 
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -35,24 +35,24 @@ UNKNOWN = ExceptionInfo(
     "the run was stopped while this call was under way, so it is not known whether it had an effect. Find that out "
     "before it is called again.",
 )
-QUESTION = "It was begun before the run was stopped. Make it again? y, n, or what came of it: "
+QUESTION = "It began before the run was stopped. Repeat it? y, n, or its result: "
 
 
 @dataclass(frozen=True, slots=True)
 class JournalFailed(WarningEvent):
-    """The journal could not be written; the run goes on, and what is missing is written as soon as that is possible."""
+    """The journal could not be written; the run continues, and the missing rows are written as soon as possible."""
 
     error: JournalError
 
     @property
     def notice(self) -> str:
-        return f"the run is not kept: {self.error}"
+        return f"the run is not recorded: {self.error}"
 
 
 def journal_policy(writer: JournalWriter, on_uncertain: Uncertain = None) -> Policy:
-    """Keep a run in the journal that `writer` writes, and give it what is there already.
+    """Record a run with `writer`, and give it the outcomes that are recorded already.
 
-    `on_uncertain` says what becomes of calls that were begun and have no outcome, see `Uncertain`.
+    `on_uncertain` decides about calls that began and have no outcome, see `Uncertain`.
     """
 
     def handle(effect: Effect[Any]) -> Flow[Any]:
@@ -65,7 +65,7 @@ def journal_policy(writer: JournalWriter, on_uncertain: Uncertain = None) -> Pol
             return reply
         if not isinstance(effect, CallTools):
             yield from ask(WriteJournal(writer))
-        else:  # the first call that begins is written together with the reply that asks for it
+        else:  # the first call is written together with the reply that asks for it
             if any(bound.tool is not None and bound.tool.fifo_lock is not None for bound in effect.calls):
                 yield from ask(WriteJournal(writer))
             calls = []
@@ -84,8 +84,8 @@ def journal_policy(writer: JournalWriter, on_uncertain: Uncertain = None) -> Pol
         except Exception as error:
             status = "paused" if isinstance(error, Paused) else "failed"
             with suppress(JournalError):
-                told = {"error": f"{type(error).__name__}: {error}"}
-                yield from ask(WriteJournal(writer, partial(writer.end_run, status, told)))
+                outcome = {"error": f"{type(error).__name__}: {error}"}
+                yield from ask(WriteJournal(writer, partial(writer.end_run, status, outcome)))
             raise
         yield from ask(WriteJournal(writer, partial(writer.end_run, "finished", _answer_data(answer))))
         return answer
@@ -95,7 +95,7 @@ def journal_policy(writer: JournalWriter, on_uncertain: Uncertain = None) -> Pol
 
 @dataclass(frozen=True, slots=True)
 class WriteJournal:
-    """The effect that writes what is new into the journal, after `note` has noted what there is to note."""
+    """An effect that calls `note`, which adds rows, and writes all new rows into the journal."""
 
     writer: JournalWriter
     note: Callable[[], None] | None = None
@@ -110,7 +110,7 @@ class WriteJournal:
         yield Done(None)
 
     async def events(self) -> list[Event]:
-        """Write, where it may take long in a thread; gives what is to be seen of it."""
+        """Write, in a thread where it may take long; return the events."""
         if self.writer.conversation.journal.sync == "full":
             return await run_in_thread(lambda: [*self.perform()])
         return [*self.perform()]
@@ -118,9 +118,9 @@ class WriteJournal:
 
 @dataclass(frozen=True, slots=True)
 class JournaledCalls(CallTools):
-    """`CallTools` that writes each call down before it begins and when it has its result, and what was done at the end.
+    """`CallTools` that writes each call before it begins and when it has its result.
 
-    A call that was finished when the turn was stopped is written although nobody sees its result any more.
+    Calls that have finished when the turn is stopped are written too, although the loop does not get their results.
     """
 
     writer: JournalWriter = field(kw_only=True)
@@ -136,8 +136,8 @@ class JournaledCalls(CallTools):
             async with aclosing(CallTools.aperform(self)) as events:
                 async for event in events:
                     if note := self._note(event):
-                        for trouble in await WriteJournal(self.writer, note).events():
-                            yield trouble
+                        for warning in await WriteJournal(self.writer, note).events():
+                            yield warning
                     yield event
         finally:
             self._write_rest()
@@ -159,26 +159,26 @@ class JournaledCalls(CallTools):
 
 
 def _restore_call(bound: BoundCall, begun: BegunCall, on_uncertain: Uncertain) -> Flow[BoundCall]:
-    """The call that was begun before as it is to be made now: it gives what came of it, if that is known."""
+    """Return a call that began before as it is to be made now: with its result, if that is recorded."""
     if begun.outcome is not None:
         return preset_result(bound, value_of(begun.outcome))
     if bound.tool is not None and bound.tool.effect in REPEATABLE_EFFECTS:
         return bound
-    said: Any = None
+    decision: Any = None
     if on_uncertain is not None:
-        said = yield from ask(Consult(_ask_person if on_uncertain == "ask" else on_uncertain, bound.call))
-    if said is True:
+        decision = yield from ask(Consult(_ask_person if on_uncertain == "ask" else on_uncertain, bound.call))
+    if decision is True:
         return bound
-    return preset_result(bound, UNKNOWN if said is None or said is False else said)
+    return preset_result(bound, UNKNOWN if decision is None or decision is False else decision)
 
 
 def _ask_person(call: ToolCall) -> Any:
-    """Ask the person at the terminal what became of a call; without one, nobody knows."""
+    """Ask the person at the terminal about a call; return None if there is no terminal."""
     try:
-        said = input(f"\n{describe_call(call)}\n{QUESTION}").strip()
+        decision = input(f"\n{describe_call(call)}\n{QUESTION}").strip()
     except (EOFError, OSError, RuntimeError):
         return None
-    return {"y": True, "yes": True, "": None, "n": None, "no": None}.get(said.lower(), said)
+    return {"y": True, "yes": True, "": None, "n": None, "no": None}.get(decision.lower(), decision)
 
 
 def _answer_data(answer: Answer) -> dict[str, Any]:

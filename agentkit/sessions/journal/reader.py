@@ -1,4 +1,4 @@
-"""Reading a journal back: conversations to go on with, and what there is to know of a run."""
+"""Read a journal: conversations to continue, and the state of runs."""
 
 import json
 import time
@@ -21,9 +21,8 @@ class RunInfo:
     """A run in a journal.
 
     `state` is "running", "interrupted" (it can be resumed), "paused", "failed", "finished", "superseded" (its
-    conversation went on with another run) or "damaged"; `seen` is when it last wrote something (seconds since 1970);
-    `last` what it was doing then; `answer` what it came to, `error` what ended it; `origin` the run and step that it
-    was forked from.
+    conversation continued with another run) or "damaged".  `begun` and `seen` are the times of its first and last write
+    (seconds since 1970); `last` describes the last step; `origin` is the run and step that it was forked from.
     """
 
     id: str
@@ -44,7 +43,7 @@ class RunInfo:
 
     @property
     def age(self) -> float:
-        """Seconds since it last wrote something."""
+        """Seconds since the last write."""
         return time.time() - self.seen
 
     @property
@@ -54,22 +53,22 @@ class RunInfo:
 
 
 def read_info(store: Store, row: tuple[Any, ...]) -> RunInfo:
-    """What a row of `RUN` and the run's steps tell."""
+    """Return the state of a run from a row of `SELECT_RUNS` and its steps."""
     identity, conversation, query, model, first, begun, ended, status, outcome, origin = row
     sql = "SELECT step, call, name, begun, ended FROM steps WHERE run = ? ORDER BY step DESC, begun DESC"
     steps = store.rows(sql, identity)
-    told: Mapping[str, Any] = json.loads(outcome) if outcome else {}
+    result: Mapping[str, Any] = json.loads(outcome) if outcome else {}
     state = status if status != "open" else "running" if is_leased(store.path, conversation) else "interrupted"
     seen = max([begun, ended or 0.0, *(time or start for _, _, _, start, time in steps)])
     return RunInfo(
         identity, query, model, state, begun, seen, steps[0][0] if steps else 0, _describe_last(steps),
-        told.get("answer"), told.get("error", ""), usage_of(store, identity), origin or "", told.get("stopped", ""),
-        first, conversation,
+        result.get("answer"), result.get("error", ""), usage_of(store, identity), origin or "",
+        result.get("stopped", ""), first, conversation,
     )  # fmt: skip
 
 
 def _describe_last(steps: list[tuple[Any, ...]]) -> str:
-    """What a run was doing last, in words."""
+    """Describe the last step of a run."""
     if not steps:
         return "had not asked the model yet"
     newest = steps[0][0]
@@ -82,7 +81,7 @@ def _describe_last(steps: list[tuple[Any, ...]]) -> str:
 
 
 def find_run(store: Store, run: str) -> RunInfo:
-    """The run with this id, or whose id begins so; raises `JournalError` unless there is exactly one."""
+    """Return the run whose id is or begins with `run`; raise `JournalError` unless there is exactly one."""
     rows = store.rows(f"{SELECT_RUNS} WHERE id LIKE ? || '%' LIMIT 2", run.replace("%", "").replace("_", ""))
     exact = [row for row in rows if row[0] == run]
     if len(exact or rows) != 1 or not run:
@@ -92,18 +91,18 @@ def find_run(store: Store, run: str) -> RunInfo:
 
 
 def read_messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
-    """The messages of a conversation with their digests; raises `JournalError` at the first that is damaged."""
+    """Yield the messages of a conversation with their digests; raise `JournalError` at the first damaged one."""
     rows = store.rows("SELECT place, body, digest FROM messages WHERE conversation = ? ORDER BY place", key)
     for expected, (place, body, number) in enumerate(rows):
         if place != expected or digest(place, body) != number:
-            raise JournalError(f"the journal {str(store.path)!r} is damaged: message {expected} of a run is not whole")
+            raise JournalError(f"the journal {str(store.path)!r} is damaged: message {expected} of a run is incomplete")
         yield json.loads(body), number
 
 
 def read_conversation(
     store: Store, journal: Journal, key: int, run: str = ""
 ) -> tuple[JournaledConversation, dict[str, Any]]:
-    """A conversation to go on with `run`, and what its session holds beside the messages, as far as it was written."""
+    """Return a conversation to continue with `run`, and the state of its session as far as it was written."""
     kept = JournaledConversation(journal, key)
     for message, number in read_messages(store, key):
         kept.note(message, number)
@@ -120,7 +119,7 @@ def read_conversation(
 
 
 def open_named(journal: Journal, name: str) -> tuple[JournaledConversation, dict[str, Any]]:
-    """The conversation of that name, a new one if there is none."""
+    """Return the conversation of that name, or a new one."""
     with open_store(journal.path, journal.sync) as store:
         key = JournaledConversation(journal).key
         store.write([("INSERT OR IGNORE INTO conversations (id, name) VALUES (?, ?)", (key, name))])
@@ -128,12 +127,12 @@ def open_named(journal: Journal, name: str) -> tuple[JournaledConversation, dict
 
 
 def open_run(journal: Journal, run: str) -> tuple[JournaledConversation, dict[str, Any]]:
-    """The conversation of a run that goes on; of a finished one without the last turn, which gives the answer again."""
+    """Return the conversation of a run to resume; of a finished one without the last turn, so it answers again."""
     with open_store(journal.path, journal.sync, must_exist=True) as store:
         wanted = find_run(store, run)
         if wanted.state == "superseded":
             raise JournalError(
-                f"run {wanted.id} cannot go on: its conversation went on with another run. Branch it: "
+                f"run {wanted.id} cannot be resumed: its conversation continued with another run. Branch it: "
                 f"agent.fork({wanted.id!r}, step)"
             )
         kept, state = read_conversation(store, journal, wanted.conversation, wanted.id)
@@ -147,7 +146,7 @@ def open_run(journal: Journal, run: str) -> tuple[JournaledConversation, dict[st
 
 
 def _withdraw_answer(kept: JournaledConversation, run: RunInfo) -> None:
-    """Let a finished conversation end before its answer: before the results of the last calls, or the last texts."""
+    """End a finished conversation before its answer: before the results of the last calls, or the last texts."""
     last = max(place for place, message in enumerate(kept.written) if message["role"] == "assistant")
     if last < run.first or any(message["role"] == "user" for message in kept.written[last:]):
         raise JournalError(f"run {run.id} is finished, and its conversation went on: journal.show() has its answer")

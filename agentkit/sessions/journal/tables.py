@@ -1,7 +1,7 @@
-"""What stands in the file of a journal."""
+"""The tables of a journal."""
 
 APPLICATION, VERSION = 0x616B6A6C, 1
-"""What SQLite keeps in the file's head: whose it is, and the version of the tables."""
+"""The application id and the version of the tables, in the header of the SQLite file."""
 TABLES = """
 CREATE TABLE conversations (id INTEGER PRIMARY KEY, name TEXT UNIQUE, state TEXT NOT NULL DEFAULT '{}');
 CREATE TABLE messages (

@@ -1,4 +1,4 @@
-"""What one run writes into its journal: what it is about to do before it does it, and what came of it."""
+"""Write one run into its journal: each step before it is made, and its outcome afterwards."""
 
 import json
 import secrets
@@ -21,15 +21,15 @@ from .steps import BegunCall, inner_runs, outcome_of, time_and_calls, usage_of
 from .store import JournalError, Statement, Store, digest, encode_json, open_store
 
 DIGEST_MODULUS = 1 << 62
-"""Numbers below this fit into a column."""
+"""Integers below this fit into a column."""
 
 
 @dataclass(eq=False)
 class JournalWriter:
     """The journal of one run.
 
-    `messages` is the run's own list; `state` tells what else its session holds, `texts` the whole texts of cut results,
-    `usage` what the run took.  What could not be written is written with what comes next.
+    `messages` is the run's own list, `state` returns the rest of its session, `texts` has the full texts of truncated
+    results, `usage` returns the usage of the run.  Rows that could not be written are written with the next ones.
     """
 
     conversation: JournaledConversation
@@ -40,17 +40,17 @@ class JournalWriter:
     run: str = ""
     usage: Callable[[], Usage] = Usage
     prior: Usage = field(default_factory=Usage)
-    """What a run that goes on took before, ..."""
+    """The usage of a resumed run before."""
     seconds: float = 0.0
-    """... how long something was under way in it, ..."""
+    """Seconds in which requests or calls of a resumed run were in progress before."""
     calls: int = 0
-    """... and how many calls it made, without those that have no result yet."""
+    """Calls that a resumed run made before, without those that have no result."""
     step: int = 0
-    """How many replies the run has by now."""
+    """Replies of the run."""
     known: dict[str, BegunCall] = field(default_factory=dict)
-    """The calls of the last turn that a run which goes on had begun, ..."""
+    """The recorded calls of the last turn of a resumed run, by their ids."""
     inner: dict[str, str] = field(default_factory=dict)
-    """... and the runs of agents inside of calls."""
+    """The runs of agents inside its calls, by the calls' ids."""
     _first: int = 1
     _pending: list[Statement] = field(default_factory=list, repr=False)
     _begun: set[str] = field(default_factory=set, repr=False)
@@ -61,10 +61,11 @@ class JournalWriter:
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     def open(self, query: str | None, model: str) -> None:
-        """Begin the run, or go on with the one that is open in the conversation if there is no query.
+        """Begin a run, or without a query continue the unfinished run of the conversation.
 
-        Raises `JournalError` when another run has the conversation, or has gone on with it since it was opened, and
-        when the agent is not the one that the run began with.
+        Raises:
+            JournalError: Another run has the conversation or has continued it since it was opened, or the run began
+                with other tools or another instruction.
         """
         try:
             self._take_lease()
@@ -72,7 +73,7 @@ class JournalWriter:
                 self._detach()
             self._check_unchanged()
             if query is None and self.conversation.run:
-                self._go_on(self._open_store())
+                self._continue(self._open_store())
             else:
                 self._begin(query or "", model)
         except BaseException:
@@ -84,13 +85,13 @@ class JournalWriter:
         try:
             self._release = acquire_lease(Path(conversation.journal.path), conversation.key)
         except OSError:
-            return  # nothing can be written there, as the first write will tell
+            return  # the first write fails and reports it
         if self._release is None:
             what = f"run {conversation.run}" if conversation.run else f"a run of {conversation.name!r}"
-            raise JournalError(f"{what} is under way already, here or in another process: wait until it has ended")
+            raise JournalError(f"{what} is in progress, here or in another process. Wait until it has ended.")
 
     def _detach(self) -> None:
-        """The conversation stays in the journal as it was; what it is now is written beside it."""
+        """Write the present conversation as a new one; the old one stays in the journal."""
         if name := self.conversation.name:
             self._pending.append(("UPDATE conversations SET name = NULL WHERE name = ?", (name,)))
         if self._release is not None:
@@ -110,13 +111,13 @@ class JournalWriter:
         except JournalError:
             if conversation.journal.errors == "raise":
                 raise
-            return  # the first write will tell
+            return  # the first write reports it
         found = store.rows("SELECT count(*) FROM messages WHERE conversation = ?", conversation.key)[0][0]
-        if not found and conversation.rows:  # it was deleted
+        if not found and conversation.rows:  # the rows were deleted
             self._detach()
         elif found != conversation.rows:
             name = f" {conversation.name!r}" if conversation.name else ""
-            raise JournalError(f"the conversation{name} went on elsewhere since it was opened: open it again")
+            raise JournalError(f"the conversation{name} was continued elsewhere since it was opened. Open it again.")
 
     def _begin(self, query: str, model: str) -> None:
         self.run = self.conversation.run = secrets.token_hex(6)
@@ -134,7 +135,7 @@ class JournalWriter:
             (sql, (self.run, key, query, model, identity, self._first, time.time(), self.conversation.origin or None)),
         ]
 
-    def _go_on(self, store: Store) -> None:
+    def _continue(self, store: Store) -> None:
         self.run = self.conversation.run
         sql = "SELECT first, body FROM runs LEFT JOIN setups ON setups.id = runs.setup WHERE runs.id = ?"
         self._first, body = store.rows(sql, self.run)[0]
@@ -157,20 +158,20 @@ class JournalWriter:
     def _check_setup(self, old: Setup) -> None:
         if changes := old.changes(self.setup):
             raise JournalError(
-                f"run {self.run} began with another agent. {'; '.join(changes)}. To go on with it all the same: "
+                f"run {self.run} began with another agent. {'; '.join(changes)}. To resume it with this agent: "
                 'agent.resume(run_id, changed="go on")'
             )
 
     def begin_request(self, model: str) -> None:
-        """A request is about to be made."""
+        """Record that a request is about to be made."""
         self._begin_step(self.step + 1, "", model, self.conversation.total % DIGEST_MODULUS, None)
 
     def end_request(self, finish_reason: str | None) -> None:
-        """The request has its reply; it is written as soon as the conversation holds it."""
+        """Record that the request has its reply."""
         self._end_step(self.step + 1, "", {"usage": self.usage().as_dict(), "finish_reason": finish_reason})
 
     def begin_call(self, bound: BoundCall) -> None:
-        """A call is about to be made."""
+        """Record that a call is about to be made."""
         identity = bound.call.id
         if bound.problem is not None or bound.is_answer or identity in self._begun:
             return
@@ -180,7 +181,7 @@ class JournalWriter:
         self._begin_step(self.step, identity, asked.name, digest(asked.name, asked.arguments), arguments)
 
     def end_call(self, result: ToolResult) -> None:
-        """A call has its result; one of an agent that paused has none yet, and one that was given up had not begun."""
+        """Record the result of a call; a paused call has no result yet, and a cancelled one may not have begun."""
         identity = result.call.id
         if identity not in self._begun or identity in self._ended:
             return
@@ -192,13 +193,13 @@ class JournalWriter:
             self._end_step(self.step, identity, outcome_of(result))
 
     def end_run(self, status: str, outcome: Mapping[str, Any]) -> None:
-        """The run has ended."""
+        """Record the end of the run."""
         self.conversation.run = "" if status == "finished" else self.run
         sql = "UPDATE runs SET status = ?, ended = ?, outcome = ? WHERE id = ?"
         self._pending.append((sql, (status, time.time(), encode_json(outcome), self.run)))
 
     def write(self, note: Callable[[], None] | None = None) -> JournalError | None:
-        """Write what is new, and what `note` notes; what went wrong, if it is the first time and may be passed over."""
+        """Call `note` and write all new rows; return the first error, if errors do not end the run."""
         try:
             with self._lock:
                 self._note_conversation()
@@ -213,7 +214,7 @@ class JournalWriter:
         return None
 
     def close(self) -> None:
-        """Let the journal go; a conversation that it does not hold whole is written as another one the next time."""
+        """Release the journal; a conversation that is not written completely becomes a new one in the next run."""
         with self._lock:
             try:
                 with suppress(JournalError):

@@ -17,7 +17,7 @@ from pydantic_core import to_jsonable_python
 
 from ...core.errors import ModelError, RunError
 from ...core.flow import Done, Effect, Emit, Event, Flow, ask, interpret
-from ...core.masking import mask_data
+from ...core.masking import mask_data, mask_pieces
 from ...core.messages import Message
 from ...engine.loop import Answer
 from ...engine.model import AskModel, ModelReplied, TextDelta, ThinkingDelta, ToolCallDelta
@@ -99,7 +99,7 @@ class RunRecorder:
                 self._deltas.append([at, "call", index, name, arguments])
             case ModelReplied(reply):
                 figures = {"finish_reason": reply.finish_reason, "usage": reply.usage.as_dict(), "model": reply.model}
-                deltas = {"deltas": self._deltas} if self._deltas else {}
+                deltas = {"deltas": _mask_deltas(self._deltas)} if self._deltas else {}
                 self._write("reply", seconds=at, message=reply.message, **figures, **deltas)
             case ModelError():
                 kind: dict[str, Any] = {"error_kind": event.kind, "status": event.status, "transient": event.transient}
@@ -169,6 +169,18 @@ class ObservedEffect:
     def _observe(self, event: Event) -> Generator[Event, None, None]:
         self.note(event)
         yield event
+
+
+def _mask_deltas(deltas: Sequence[list[Any]]) -> list[list[Any]]:
+    """Mask the pieces of each text together: a secret may be spread over several of them."""
+    masked = [[*delta] for delta in deltas]
+    texts: dict[Any, list[list[Any]]] = {}
+    for delta in masked:
+        texts.setdefault(tuple(delta[1:-1]) if delta[1] == "call" else delta[1], []).append(delta)
+    for pieces in texts.values():
+        for delta, text in zip(pieces, mask_pieces([delta[-1] for delta in pieces]), strict=True):
+            delta[-1] = text
+    return masked
 
 
 def _versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What providers demand of a request, written down from their documentation and their error messages.
+"""The providers' rules for requests, from their documentation and their error messages.
 
-Nothing here is shared with the code that writes requests: these rules are there to find its mistakes.
+This package shares no code with `agentkit.models.litellm`, because its purpose is to find the defects there.
 """

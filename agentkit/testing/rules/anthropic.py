@@ -1,7 +1,7 @@
 """Anthropic's rules for a Messages request.
 
 Sources: the API reference of Messages; "How to implement tool use"; "Extended thinking", preserving thinking blocks;
-and what the API answers.
+and the API's error messages.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ def check(body: Json, issued: Json) -> None:
 
 
 def remember(reply: Json, issued: Json) -> None:
-    """Remember the thinking of a reply with calls: it has to come back as it is."""
+    """Store the thinking of a reply with calls, which must come back unchanged."""
     thoughts = [block for block in reply["content"] if block["type"] in _THOUGHTS]
     for block in reply["content"] if thoughts else ():
         if block["type"] == "tool_use":
@@ -138,7 +138,7 @@ def _check_text(block: Json, at: str) -> None:
 
 
 def _check_results(messages: list[Json]) -> None:
-    """All calls of a turn are answered in the very next message, before anything else there."""
+    """Check that all calls of a turn have results in the next message, before its other blocks."""
     known: set[str] = set()
     uses: list[str] = []
     for place, message in enumerate([*messages, {"role": "end", "content": []}]):
@@ -165,7 +165,7 @@ def _check_results(messages: list[Json]) -> None:
 
 
 def _check_thoughts(messages: list[Json], issued: Json) -> None:
-    """Thinking comes back as it was written, and before the calls for as long as the tool loop lasts."""
+    """Check that thinking is unchanged, and that it precedes the calls during a tool loop."""
     if not issued:
         return
     starts = [
@@ -199,7 +199,7 @@ def _check_tools(body: Json) -> None:
     if len(set(names)) < len(names):
         raise Invalid("tools: Tool names must be unique.")
     for number, tool in enumerate(tools):
-        if "input_schema" in tool:  # the others are the provider's own
+        if "input_schema" in tool:  # other tools are the provider's own
             _check_tool(tool, f"tools.{number}.custom")
     if not tools and any(
         block["type"] == "tool_use" for message in body["messages"] for block in _list_blocks(message)

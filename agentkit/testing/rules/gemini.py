@@ -1,7 +1,7 @@
 """Gemini's rules for a generateContent request.
 
 Sources: the API reference of `Content`, `Tool`, `Schema` and `ToolConfig`; "Function calling"; "Thought signatures";
-and what the API answers.  Keys may be written in camel case or with underscores.
+and the API's error messages. Keys may be in camel case or with underscores.
 """
 
 import json
@@ -24,7 +24,7 @@ _FORMATS = {
     "NUMBER": ("float", "double"),
 }
 _PLACEHOLDER_SIGNATURE = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
-"""The documented signature for calls that another model wrote."""
+"""The documented signature for calls of another model."""
 
 
 def check(body: Json, issued: Json) -> None:
@@ -39,7 +39,7 @@ def check(body: Json, issued: Json) -> None:
 
 
 def remember(reply: Json, issued: Json) -> None:
-    """Remember the signatures of a reply's calls: they have to come back."""
+    """Store the signatures of a reply's calls, which must come back."""
     for candidate in reply.get("candidates", ()):
         for part in candidate["content"].get("parts", ()):
             if "functionCall" in part:
@@ -88,7 +88,7 @@ def _check_order(turns: list[Json]) -> None:
         raise Invalid("Please ensure that multiturn requests start and end with a user turn or a function response.")
     calls: list[str] = []
     for place, turn in enumerate(turns):
-        answers = place and _list_names(turns[place - 1], "functionResponse")  # a person may speak right after them
+        answers = place and _list_names(turns[place - 1], "functionResponse")  # a user message may follow directly
         if place and turn["role"] == turns[place - 1]["role"] and not answers:
             raise Invalid("Please ensure that multiturn requests alternate between user and model.", "contents")
         responses = _list_names(turn, "functionResponse")
@@ -109,7 +109,7 @@ def _check_order(turns: list[Json]) -> None:
 
 
 def _check_signatures(turns: list[Json], issued: Json) -> None:
-    """The calls since the last words of the user carry the signatures that came with them."""
+    """Check that the calls since the last user message have their original signatures."""
     begins = max(
         place
         for place, turn in enumerate(turns)

@@ -1,4 +1,4 @@
-"""What is wrong with a request, and what all rules need to find it."""
+"""The exception for refused requests, and the helpers of all rules."""
 
 import json
 import re
@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 
 class Invalid(Exception):
-    """A request that the provider refuses; `place` is the parameter that is at fault."""
+    """A request that the provider refuses; `place` is the path of the invalid parameter."""
 
     def __init__(self, message: str, place: str = "") -> None:
         super().__init__(message)
@@ -16,7 +16,7 @@ class Invalid(Exception):
 
 
 def parse_body(data: bytes) -> Any:
-    """The JSON value of a request's body; raises `Invalid` for what is no JSON (NaN) or no Unicode (half a pair)."""
+    """Return the JSON value of a body; raise `Invalid` for invalid JSON (NaN) or Unicode (a lone surrogate)."""
     try:
         body = json.loads(data, parse_constant=_refuse)
         if b"\\ud" in data.lower():
@@ -27,7 +27,7 @@ def parse_body(data: bytes) -> Any:
 
 
 def is_object_text(text: str) -> bool:
-    """Whether `text` is that of a JSON object."""
+    """Return whether `text` is a JSON object."""
     try:
         return isinstance(json.loads(text, parse_constant=_refuse), dict)
     except (ValueError, RecursionError):
@@ -35,20 +35,20 @@ def is_object_text(text: str) -> bool:
 
 
 def split_keys(words: str) -> set[str]:
-    """The words of a text."""
+    """Return the words of a text."""
     return set(words.split())
 
 
 def matches(pattern: str, value: Any) -> bool:
-    """Whether `value` is a text of that pattern."""
+    """Return whether `value` is a string that matches the whole pattern."""
     return isinstance(value, str) and re.fullmatch(pattern, value) is not None
 
 
 def json_type(value: Any) -> str:
-    """The JSON type of a value, as error messages call it."""
+    """Return the JSON type of a value, as error messages name it."""
     kinds = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
     return "null" if value is None else kinds[type(value)]
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")

@@ -1,7 +1,7 @@
-"""OpenAI's rules for a Chat Completions request, and one of the strict servers that speak its language.
+"""OpenAI's rules for a Chat Completions request, and those of strict compatible servers.
 
-Source: the API reference of Chat Completions, and what the API answers.  That arguments in the conversation are JSON
-objects is what compatible servers insist on (vLLM, Mistral, Groq), whose templates read them.
+Source: the API reference of Chat Completions, and the API's error messages. Compatible servers (vLLM, Mistral, Groq)
+require that the arguments in the conversation are JSON objects, because their chat templates read them.
 """
 
 from collections.abc import Iterator
@@ -28,14 +28,14 @@ _PARTS: tuple[dict[str, type], dict[str, type]] = (
     {"text": str, "image_url": dict, "input_audio": dict, "file": dict},
     {"text": str, "refusal": str},
 )
-"""The parts of a content, and of an assistant's."""
+"""The content parts of other messages, and of assistant messages."""
 _MISTRAL = ("mistral", "ministral", "magistral", "devstral", "codestral")
 _MORE_KEYS = {"deepseek": "reasoning_content", "kimi": "reasoning_content", "mistral": "name"}
-"""What those who serve other models in this format take besides."""
+"""Additional message keys of servers of other models."""
 
 
 def check(body: Json, _issued: Json) -> None:
-    """Raise `Invalid` for a request that OpenAI would refuse; nothing that it writes has to come back unchanged."""
+    """Raise `Invalid` for a request that OpenAI would refuse; no part of a reply must come back unchanged."""
     for key in body.keys() - _PARAMETERS:
         raise Invalid(f"Unrecognized request argument supplied: {key}", key)
     _check_tools(body)
@@ -55,7 +55,7 @@ def _empty_array(place: str) -> Invalid:
 
 
 def _check_order(messages: list[Json]) -> None:
-    """Each call is answered directly after the message that makes it, each answer belongs to a call."""
+    """Check that each call has a result directly after its message, and each result a call."""
     open_calls: dict[Any, None] = {}
     known: set[Any] = set()
     for place, message in enumerate([*messages, {"role": "end"}]):
@@ -83,7 +83,7 @@ def _check_order(messages: list[Json]) -> None:
 
 
 def _check_mistral(messages: list[Json]) -> None:
-    """Mistral wants ids of its own form, and the assistant's word between the last result and the user's next words."""
+    """Check Mistral's id format, and an assistant message between a tool message and a user message."""
     for place, message in enumerate(messages):
         for call in message.get("tool_calls") or ():
             if not matches(r"[a-zA-Z0-9]{9}", call["id"]):
@@ -204,7 +204,7 @@ def _check_parameters(function: Json, place: str) -> None:
 
 
 def _find_schema_errors(schema: Any, path: tuple[str, ...], strict: bool) -> Iterator[str]:
-    """What is wrong with a schema and those inside of it."""
+    """Yield the errors of a schema and its subschemas."""
     if not isinstance(schema, dict):
         if not isinstance(schema, bool):
             yield f"In context={path}, schema must be an object or a boolean."

@@ -1,4 +1,4 @@
-"""The wire formats of providers, from the server's side: a scripted reply as JSON, and as a stream."""
+"""The wire formats of providers on the server's side: a scripted reply as JSON and as a stream."""
 
 from .anthropic import ANTHROPIC
 from .gemini import GEMINI
@@ -10,7 +10,7 @@ __all__ = ["Json", "Wire", "find_wire"]
 
 
 def find_wire(path: str) -> Wire | None:
-    """The format that is spoken at a path; None where no provider listens."""
+    """Return the wire format of a path; None for an unknown path."""
     if path.endswith("/chat/completions"):
         return OPENAI
     if path.endswith("/v1/messages"):

@@ -1,6 +1,6 @@
 """Anthropic's "Messages" and "Streaming Messages".
 
-Of a scripted reply: `parts` are blocks that stand before the text, thinking for example.
+Keys of a scripted reply: `parts` are blocks before the text, for example thinking.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def _build_stop_reason(reply: Json) -> Any:
 
 
 def _iter_blocks(reply: Json) -> Iterator[tuple[Json, list[Json]]]:
-    """The blocks of a reply, each with the deltas that stream it."""
+    """Yield the blocks of a reply, each with the deltas that stream it."""
     for block in reply.get("parts", ()):
         yield block, list(_iter_deltas(block))
     if text := reply.get("content"):
@@ -73,7 +73,7 @@ _EMPTY_BLOCKS: dict[str, Json] = {
     "tool_use": {"input": {}},
     "thinking": {"thinking": "", "signature": ""},
 }
-"""What a block holds before its deltas came."""
+"""The fields of a block before its deltas."""
 
 
 def _build_pieces(reply: Json, model: str) -> Iterator[str]:

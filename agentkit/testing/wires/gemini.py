@@ -1,7 +1,7 @@
 """Gemini's "generateContent" and "streamGenerateContent".
 
-Of a scripted reply: `parts` stand before the text; a call's `signature` is the thought signature beside it;
-`block_reason` is a prompt that was blocked; `empty` is a reply without candidates.
+Keys of a scripted reply: `parts` precede the text; a call's `signature` is its thought signature; `block_reason` means
+a blocked prompt; `empty` means a reply without candidates.
 """
 
 from collections.abc import Iterator

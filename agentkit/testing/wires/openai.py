@@ -1,7 +1,8 @@
-"""OpenAI's "Chat Completions", which Groq and many others serve as well.
+"""OpenAI's "Chat Completions", the format of Groq and many others.
 
-Of a scripted reply: `message` holds more keys of the message ("refusal", "reasoning_content"); `empty` is a reply
-without choices; a call may have a `type`, in a stream an `index`, and with `raw` its arguments go out as an object.
+Keys of a scripted reply: `message` holds more keys of the message ("refusal", "reasoning_content"); `empty` means a
+reply without choices; a call may have a `type`, in a stream an `index`, and with `raw` its arguments are sent as an
+object.
 """
 
 from collections.abc import Iterator

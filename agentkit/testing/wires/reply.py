@@ -1,6 +1,6 @@
-"""What the wires share: a scripted reply's parts, as any provider's format needs them.
+"""Helpers of all wire formats: the parts of a scripted reply.
 
-A value that is `...` in a reply stands for a key that is left out: `{"id": ..., "name": "add"}` is a call without id.
+The value `...` omits a key: `{"id": ..., "name": "add"}` is a call without an id.
 """
 
 import json
@@ -16,9 +16,9 @@ INPUT_TOKENS, OUTPUT_TOKENS = 10, 5
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """One provider's format: a reply whole, a reply in pieces (ready to send), an error's body, an error in a stream.
+    """One provider's format: builders of a whole reply, a reply in pieces, an error body and an error in a stream.
 
-    `name` is the provider whose rules a conversation has to keep.
+    `name` is the provider whose rules apply to a request.
     """
 
     name: str
@@ -30,18 +30,18 @@ class Wire:
 
 
 def read_calls(reply: Json) -> list[Json]:
-    """The scripted calls with all their keys: `id` (made up where missing), `name`, `arguments` (an object or text)."""
+    """Return the scripted calls with all keys: `id` (generated if missing), `name`, `arguments` (object or text)."""
     calls = enumerate(reply.get("tool_calls") or (), 1)
     return [{"id": f"call_{reply.get('turn', 1)}_{number}", "arguments": {}, **call} for number, call in calls]
 
 
 def to_text(arguments: Any) -> str:
-    """Arguments as text; text as it is."""
+    """Return arguments as text; text is returned unchanged."""
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
 def to_object(arguments: Any) -> Any:
-    """Arguments as an object; text that is no JSON as it is, for a provider that passes its model's slip on."""
+    """Return arguments as an object; invalid JSON is returned as text, as providers do that pass it on."""
     try:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
     except ValueError:
@@ -49,7 +49,7 @@ def to_object(arguments: Any) -> Any:
 
 
 def read_tokens(reply: Json) -> tuple[int, int, int]:
-    """Tokens in, tokens out, and how many of the former came from a cache."""
+    """Return the input tokens, the output tokens, and the cached part of the input tokens."""
     usage = reply.get("usage") or {}
     return (
         usage.get("input_tokens", INPUT_TOKENS),
@@ -59,22 +59,22 @@ def read_tokens(reply: Json) -> tuple[int, int, int]:
 
 
 def read_finish_reason(reply: Json, default: str) -> Any:
-    """Why the model stopped, in the provider's words."""
+    """Return the provider's stop reason."""
     return reply.get("finish_reason", default)
 
 
 def drop_missing(value: Any) -> Any:
-    """`value` without the keys that are to be left out."""
+    """Return `value` without the omitted keys."""
     if isinstance(value, dict):
         return {key: drop_missing(item) for key, item in value.items() if item is not ...}
     return [drop_missing(item) for item in value] if isinstance(value, list) else value
 
 
 def format_event(data: Json, name: str | None = None) -> str:
-    """A server-sent event."""
+    """Return a server-sent event."""
     return (f"event: {name}\n" if name else "") + f"data: {json.dumps(drop_missing(data))}\n\n"
 
 
 def split_words(text: str) -> list[str]:
-    """A text as providers stream it: word by word."""
+    """Split a text into words, the pieces in which providers stream it."""
     return re.findall(r"\s*\S+\s*$|\s*\S+|\s+", text)

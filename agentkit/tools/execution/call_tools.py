@@ -1,6 +1,7 @@
 """Run the tool calls of one turn: the effect, its two drivers, and the order of the calls.
 
-Calls overlap.  A call whose tool has side effects runs alone, after all calls before it and before all calls after it.
+Calls overlap, at most 32 at a time.  A call whose tool has side effects runs alone, after all calls before it and
+before all calls after it.
 Equal calls of a tool that only reads run once and have the same result, unless such a call stands between them.
 A call that exceeds its timeout results in an error, and its later result is discarded.
 """
@@ -9,7 +10,8 @@ import asyncio
 import json
 import math
 import threading
-from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -40,14 +42,16 @@ class CallTools:
         finished: Filled with results by call id while the calls run, so that a cancelled turn keeps them.  A cancelled
             turn also adds a result for each call that had not started.
         sequential: Runs the calls one after another.
+        clock: Returns the seconds that timeouts are measured with.
     """
 
     calls: tuple[BoundCall, ...]
     finished: dict[str, ToolResult] = field(default_factory=dict)
     sequential: bool = False
+    clock: Callable[[], float] = time.perf_counter
 
     def perform(self) -> Generator[Event, None, list[ToolResult]]:
-        turn = BlockingToolTurn(self.calls, self.finished)
+        turn = BlockingToolTurn(self.calls, self.finished, self.clock)
         with closing(turn), on_cancel(turn.stop):
             for stage in plan_stages(self.calls, sequential=self.sequential):
                 yield from turn.begin(stage)
@@ -56,7 +60,7 @@ class CallTools:
         return self._results()
 
     async def aperform(self) -> AsyncGenerator[Event | Done[list[ToolResult]], None]:
-        turn = AsyncToolTurn(self.calls, self.finished)
+        turn = AsyncToolTurn(self.calls, self.finished, self.clock)
         with closing(turn), on_cancel(turn.stop):
             for stage in plan_stages(self.calls, sequential=self.sequential):
                 for event in turn.begin(stage):
@@ -99,8 +103,8 @@ class BlockingToolTurn(ToolTurn):
 class AsyncToolTurn(ToolTurn):
     """A turn that is waited for on the running event loop."""
 
-    def __init__(self, calls: Sequence[BoundCall], finished: dict[str, ToolResult]) -> None:
-        super().__init__(calls, finished)
+    def __init__(self, calls: Sequence[BoundCall], finished: dict[str, ToolResult], clock: Callable[[], float]) -> None:
+        super().__init__(calls, finished, clock)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._wake = asyncio.Event()

@@ -7,9 +7,9 @@ records its result itself, so that none is lost when the turn is cancelled at th
 
 import asyncio
 import math
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
@@ -24,6 +24,8 @@ from .job import CallGroup, Job
 
 MAX_PENDING_EVENTS = 10_000
 """Events that may wait in the queue; further progress events are dropped."""
+MAX_OVERLAP = 32
+"""Calls of one turn that run side by side; further ones start as these end, so a turn cannot start 4,000 threads."""
 NOT_STARTED = ExceptionInfo("Cancelled", "the run was stopped before this call began; it had no effect.")
 OUT_OF_TIME = ExceptionInfo("TimedOut", "the run's time is over, so this call was not run.")
 
@@ -70,11 +72,14 @@ Item: TypeAlias = Event | BaseException | tuple[Job, ToolResult | BaseException 
 class ToolTurn(ABC):
     """The calls of one turn while they run; `finished` is filled with their results by call id."""
 
-    def __init__(self, calls: Sequence[BoundCall], finished: dict[str, ToolResult]) -> None:
+    def __init__(self, calls: Sequence[BoundCall], finished: dict[str, ToolResult], clock: Callable[[], float]) -> None:
         self.finished = finished
         self._calls = calls
+        self._clock = clock
         self._begun: set[str] = set()
         self._jobs: dict[Job, None] = {}
+        self._waiting: deque[Job] = deque()
+        self._running = 0
         self.inbox: SimpleQueue[Item] = SimpleQueue()
         self.alarm: float | None = None
         for bound in calls:
@@ -93,10 +98,11 @@ class ToolTurn(ABC):
         for job in jobs:
             tool = job.bound.tool
             if tool is None or tool.fifo_lock is None or job.bound.problem is not None:
-                yield from self._start(job)
+                self._waiting.append(job)
             else:
                 self._set_deadline(job)
                 job.acquire(tool.fifo_lock, partial(self.put, (job, None)))
+        yield from self._start_waiting()
 
     def take(self, item: Item) -> Iterator[Event]:
         """Handle an item of `wait` and yield its events; raises an item that ends the turn."""
@@ -118,7 +124,7 @@ class ToolTurn(ABC):
     @property
     def seconds_left(self) -> float:
         """Seconds until the next timeout."""
-        return math.inf if self.alarm is None else self.alarm - time.perf_counter()
+        return math.inf if self.alarm is None else self.alarm - self._clock()
 
     def stop(self) -> None:
         """Cancel the turn, from any thread, because the enclosing run was cancelled."""
@@ -143,6 +149,10 @@ class ToolTurn(ABC):
     def launch(self, job: Job) -> CancelCallback:
         """Start the job; return a function that cancels it."""
 
+    def _start_waiting(self) -> Iterator[Event]:
+        while self._waiting and self._running < MAX_OVERLAP:
+            yield from self._start(self._waiting.popleft())
+
     def _start(self, job: Job) -> Iterator[Event]:
         for bound in job.group:
             yield ToolStarted(bound)
@@ -153,6 +163,7 @@ class ToolTurn(ABC):
             self._end(job, job.bound.fail(OUT_OF_TIME))
         else:
             self._set_deadline(job)
+            self._running += 1
             job.stop = self.launch(job)
 
     def work(self, job: Job, loop: asyncio.AbstractEventLoop | None = None) -> None:
@@ -185,18 +196,20 @@ class ToolTurn(ABC):
 
     def _finish(self, job: Job) -> Iterator[Event]:
         del self._jobs[job]
+        self._running -= job.stop is not None
         for bound in job.group:
             yield ToolFinished(self.finished[bound.call.id])
+        yield from self._start_waiting()
 
     def _set_deadline(self, job: Job) -> None:
-        job.started = time.perf_counter()
+        job.started = self._clock()
         if job.bound.timeout is not None:
             job.deadline = job.started + job.bound.timeout
             self.alarm = job.deadline if self.alarm is None else min(self.alarm, job.deadline)
 
     def _expire(self) -> Iterator[Event]:
         """End the calls whose timeout has passed."""
-        now = time.perf_counter()
+        now = self._clock()
         for job in [job for job in self._jobs if job.is_late(now)]:
             late = job.bound.describe_timeout(has_begun=job.stop is not None)
             if self._record(job, job.bound.fail(late, job.started)):  # else its result arrived at the last moment

@@ -1,4 +1,4 @@
-"""What happened, as a page: one file of HTML and CSS, without scripts and without anything from outside."""
+"""Runs, conversations and tools as HTML: one file of HTML and CSS, without scripts and external resources."""
 
 from .agent_card import agent_view
 from .live_card import live_view

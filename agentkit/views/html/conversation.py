@@ -1,4 +1,4 @@
-"""A conversation as HTML: every message, each call beside its result, and what each request took."""
+"""A conversation as HTML: every message, each call beside its result, and the usage of each request."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,32 +7,36 @@ from html import escape
 from typing import Any
 
 from ...core.delimiters import is_delimited, remove_delimiters
-from .figures import counted, dollars, duration, tokens
-from .markup import LEAST, Html, block, cut, joined, tag, text_of
+from .figures import format_cost, format_count, format_seconds, format_tokens
+from .markup import MIN_TEXT_BYTES, Html, escape_text, join, render_block, tag, truncate
 
 Data = Mapping[str, Any]
 
-BUDGET = 90_000
-"""Bytes that the texts of a page take together, as far as that can be had by cutting the long ones."""
-INLINE = 100
-"""Characters of arguments that stand beside the tool's name."""
+MAX_PAGE_BYTES = 90_000
+"""Bytes of all texts of a page, as far as truncating the long ones can achieve it."""
+MAX_INLINE_CHARS = 100
+"""Characters of arguments that are shown beside the tool's name."""
 
 
 @dataclass(frozen=True)
-class Conversation:
-    """Messages and what is known of them: the spans of requests, by the place of the reply, and of calls, by their ids.
+class MessageList:
+    """Messages and their trace.
 
-    `most` is how many bytes of a text are shown; `anchor` begins the names of all places in the page.
+    Attributes:
+        messages: The messages as plain data.
+        trace: The plain data of a trace: spans of requests, by the index of the reply, and of calls, by their ids.
+        max_bytes: Bytes of a text that are shown.
+        anchor: The prefix of all anchors in the page.
     """
 
     messages: Sequence[Data]
     trace: Data = field(default_factory=dict)
-    most: int = LEAST * 10
+    max_bytes: int = MIN_TEXT_BYTES * 10
     anchor: str = "m"
 
     @property
     def links(self) -> dict[str, str]:
-        """The anchors of the messages, by their places, and of the calls, by their ids."""
+        """The anchors of the messages, by their indices, and of the calls, by their ids."""
         found = {str(place): f"{self.anchor}{place}" for place in range(len(self.messages))}
         for place, message in enumerate(self.messages):
             for number, call in enumerate(message.get("tool_calls") or ()):
@@ -40,23 +44,23 @@ class Conversation:
         return found
 
     @property
-    def first(self) -> int:
-        """The place of the query that the traced run began with."""
+    def first_of_run(self) -> int:
+        """The index of the query of the traced run."""
         places = [span["place"] for span in self.trace.get("spans", ()) if span.get("place")]
-        asked = range(min(places, default=0))
-        return max((place for place in asked if self.messages[place : place + 1] and _is_user(self.messages[place])),
+        before = range(min(places, default=0))
+        return max((place for place in before if self.messages[place : place + 1] and _is_user(self.messages[place])),
                    default=0)  # fmt: skip
 
-    def html(self) -> Iterator[Html]:
-        """All of it; what was said before the traced run is folded up."""
-        first, earlier = self.first, []
+    def render(self) -> Iterator[Html]:
+        """Yield all messages; those before the traced run are folded."""
+        first, earlier = self.first_of_run, []
         for place, article in self._articles():
             if 0 < place < first:
                 earlier.append(article)
                 continue
             if earlier:
-                told = f"earlier in this conversation: {counted(len(earlier), 'message')}"
-                yield tag("details", tag("summary", told), *earlier)
+                count = f"earlier in this conversation: {format_count(len(earlier), 'message')}"
+                yield tag("details", tag("summary", count), *earlier)
                 earlier = []
             yield article
 
@@ -69,114 +73,110 @@ class Conversation:
             if span["kind"] == "model":
                 requests.setdefault(span.get("place", 0), []).append(span)
         for place, message in enumerate(self.messages):
-            asked = requests.pop(place, [])
+            own_requests = requests.pop(place, [])
             if message["role"] == "tool" and message.get("tool_call_id") in results:
                 continue
-            made = [
-                self._call(call, results.get(call["id"]), calls.get(call["id"], {}), f"{self.anchor}{place}c{number}")
+            anchor = f"{self.anchor}{place}"
+            own_calls = [
+                self._call(call, results.get(call["id"]), calls.get(call["id"], {}), f"{anchor}c{number}")
                 for number, call in enumerate(message.get("tool_calls") or ())
             ]
-            who = tag("div", tag("b", message["role"]), tag("div", *_requests(asked)), class_="who")
-            yield (
-                place,
-                tag("article", who, self._said(message), *made, class_=message["role"], id=f"{self.anchor}{place}"),
-            )
-        if left := [span for asked in requests.values() for span in asked]:
-            who = tag("div", tag("b", "no reply"), tag("div", *_requests(left)), class_="who")
-            yield len(self.messages), tag("article", who, class_="assistant")
+            head = tag("div", tag("b", message["role"]), tag("div", *_request_rows(own_requests)), class_="who")
+            content = self._content(message)
+            yield place, tag("article", head, content, *own_calls, class_=message["role"], id=anchor)
+        if left := [span for own_requests in requests.values() for span in own_requests]:
+            head = tag("div", tag("b", "no reply"), tag("div", *_request_rows(left)), class_="who")
+            yield len(self.messages), tag("article", head, class_="assistant")
 
-    def _said(self, message: Data) -> Html:
+    def _content(self, message: Data) -> Html:
         text = content_of(message)
-        said = tag("div", cut(text, self.most), class_="said") if text else None
+        shown = tag("div", truncate(text, self.max_bytes), class_="text") if text else None
         if message["role"] == "system":
-            return tag("details", tag("summary", "the instruction"), said)
-        thoughts = message.get("reasoning_content")
-        return joined(
-            tag("details", tag("summary", "thoughts"), block(str(thoughts), self.most, folded=False))
-            if thoughts
-            else None,
-            said,
-        )
+            return tag("details", tag("summary", "the instruction"), shown)
+        if not (thoughts := message.get("reasoning_content")):
+            return join(shown)
+        block = render_block(str(thoughts), self.max_bytes, folded=False)
+        return join(tag("details", tag("summary", "thoughts"), block), shown)
 
     def _call(self, call: Data, result: Data | None, span: Data, anchor: str) -> Html:
-        name, arguments = call["function"]["name"], span.get("raw") or _parsed(call["function"]["arguments"])
+        name, arguments = call["function"]["name"], span.get("raw") or _parse_json(call["function"]["arguments"])
         plain = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        is_short = len(plain) <= INLINE and "\n" not in plain
+        is_short = len(plain) <= MAX_INLINE_CHARS and "\n" not in plain
         failed = bool(span.get("error"))
-        spent = duration(span["end"] - span["start"]) if span else ""
+        seconds = format_seconds(span["end"] - span["start"]) if span else ""
         code = tag("code", plain) if is_short else None
         wrong = tag("span", " failed", class_="wrong") if failed else None
-        head = tag("div", tag("b", name), " ", code, tag("span", f" {spent}", class_="dim"), wrong)
-        repairs = [tag("div", "repaired ", text_of(repair), class_="note") for repair in span.get("repairs", ())]
+        head = tag("div", tag("b", name), " ", code, tag("span", f" {seconds}", class_="dim"), wrong)
+        repairs = [tag("div", "repaired ", escape_text(repair), class_="note") for repair in span.get("repairs", ())]
         return tag(
-            "div", head, None if is_short else block(arguments, self.most), *repairs, self._inner(span, anchor),
-            self._result(result), class_=f"call{' failed' * failed}", id=anchor,
+            "div", head, None if is_short else render_block(arguments, self.max_bytes), *repairs,
+            self._inner_run(span, anchor), self._result(result), class_=f"call{' failed' * failed}", id=anchor,
         )  # fmt: skip
 
     def _result(self, result: Data | None) -> Html:
         if result is None:
             return tag("div", "no result yet", class_="dim")
         text = content_of(result)
-        outside = tag("div", "from outside: the model reads it as data", class_="dim") if is_delimited(text) else None
-        return joined(
-            outside, block(_parsed(remove_delimiters(text)), self.most) if text else tag("div", "no text", class_="dim")
-        )
+        if not text:
+            return tag("div", "no text", class_="dim")
+        note = tag("div", "untrusted: the model reads it as data", class_="dim") if is_delimited(text) else None
+        return join(note, render_block(_parse_json(remove_delimiters(text)), self.max_bytes))
 
-    def _inner(self, span: Data, anchor: str) -> Html | None:
-        """What the agent inside of a tool did."""
+    def _inner_run(self, span: Data, anchor: str) -> Html | None:
+        """Return the run of the agent inside a tool."""
         inner = span.get("inner")
         if not inner:
             return None
-        requests = sum(inside["kind"] == "model" for inside in inner["spans"])
-        calls = sum(inside["kind"] == "tool" for inside in inner["spans"])
-        told = f"the agent's own run: {counted(requests, 'request')}, {counted(calls, 'call')}"
-        conversation = Conversation(inner.get("messages", ()), inner, self.most, f"{anchor}m")
+        requests = sum(entry["kind"] == "model" for entry in inner["spans"])
+        calls = sum(entry["kind"] == "tool" for entry in inner["spans"])
+        count = f"the agent's own run: {format_count(requests, 'request')}, {format_count(calls, 'call')}"
+        conversation = MessageList(inner.get("messages", ()), inner, self.max_bytes, f"{anchor}m")
         notes = [tag("div", note["text"], class_="note") for note in inner.get("notes", ())]
-        return tag("details", tag("summary", told), *notes, tag("div", *conversation.html(), class_="inner"))
+        return tag("details", tag("summary", count), *notes, tag("div", *conversation.render(), class_="inner"))
 
 
 def content_of(message: Data) -> str:
-    """The text of a message; in the place of an image, say, what it is."""
+    """Return the text of a message; parts such as images are replaced by their type."""
     content = message.get("content") or ""
     if isinstance(content, str):
         return content
     return "\n".join(str(part.get("text") or f"[{part.get('type')}]") for part in content)
 
 
-def longest(data: Any, budget: int = BUDGET) -> int:
-    """How many bytes of each text in `data` can be shown so that all together stay within `budget`, or nearly."""
-    sizes = sorted(_sizes(data))
+def max_text_bytes(data: Any, budget: int = MAX_PAGE_BYTES) -> int:
+    """Return how many bytes of each text in `data` can be shown so that all together take about `budget` bytes."""
+    sizes = sorted(_text_sizes(data))
     left = budget
     for place, size in enumerate(sizes):
         if size * (len(sizes) - place) > left:
-            return max(LEAST, left // (len(sizes) - place))
+            return max(MIN_TEXT_BYTES, left // (len(sizes) - place))
         left -= size
     return budget
 
 
-def _sizes(data: Any) -> Iterator[int]:
+def _text_sizes(data: Any) -> Iterator[int]:
     if isinstance(data, str):
         yield len(escape(data, quote=False).encode(errors="replace"))
     elif isinstance(data, Mapping | list | tuple):
         for entry in data.values() if isinstance(data, Mapping) else data:
-            yield from _sizes(entry)
+            yield from _text_sizes(entry)
 
 
-def _requests(spans: Sequence[Data]) -> Iterator[Html]:
-    """What each request took that led to a message, the failed ones too."""
+def _request_rows(spans: Sequence[Data]) -> Iterator[Html]:
+    """Yield a row for each request of a message, failed requests included."""
     for span in spans:
-        usage = span.get("usage") or {}
-        told = [span["name"], duration(span["end"] - span["start"]), tokens(usage), dollars(usage), span.get("error")]
-        yield tag("div", " · ".join(str(said) for said in told if said), class_="wrong" if span.get("error") else "")
+        usage, error = span.get("usage") or {}, span.get("error")
+        seconds = format_seconds(span["end"] - span["start"])
+        parts = [span["name"], seconds, format_tokens(usage), format_cost(usage), error]
+        yield tag("div", " · ".join(str(part) for part in parts if part), class_="wrong" if error else "")
 
 
-def _parsed(text: str) -> Any:
-    """The data that a text holds if it is an object or a list, else the text."""
+def _parse_json(text: str) -> Any:
+    """Return the data in a text that is a JSON object or list, else the text."""
     try:
-        data = json.loads(text) if text.lstrip()[:1] in ("{", "[") else text
+        return json.loads(text) if text.lstrip()[:1] in ("{", "[") else text
     except (ValueError, RecursionError):
         return text
-    return data
 
 
 def _is_user(message: Data) -> bool:

@@ -1,4 +1,4 @@
-"""Figures in words: seconds, tokens, dollars."""
+"""Figures as text: seconds, tokens, dollars."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 from .markup import Html, tag
 
 
-def duration(seconds: float) -> str:
-    """How long something took, in three digits or so."""
+def format_seconds(seconds: float) -> str:
+    """Return a duration in about three digits, with its unit."""
     if seconds >= 60:
         return f"{int(seconds) // 60} min {int(seconds) % 60} s"
     if seconds >= 10:
@@ -17,8 +17,8 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1000:.{1 if seconds >= 0.001 else 2}f} ms"
 
 
-def dollars(usage: Mapping[str, Any]) -> str:
-    """What requests cost; "" where there was nothing to pay for."""
+def format_cost(usage: Mapping[str, Any]) -> str:
+    """Return the cost of requests; "" without requests."""
     cost = usage.get("cost", 0)
     if cost is None:
         return "price unknown"
@@ -27,8 +27,8 @@ def dollars(usage: Mapping[str, Any]) -> str:
     return f"${cost:.4f}" if cost >= 0.01 else f"${cost:.3g}" if cost >= 0.0001 else f"${cost:.8f}".rstrip("0")
 
 
-def tokens(usage: Mapping[str, Any]) -> str:
-    """What requests read and wrote; "" where nobody counted."""
+def format_tokens(usage: Mapping[str, Any]) -> str:
+    """Return the tokens that requests read and wrote; "" if the backend reported none."""
     read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
     if not (read or written):
         return ""
@@ -38,16 +38,18 @@ def tokens(usage: Mapping[str, Any]) -> str:
     )
 
 
-def spent(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """What requests took, as `figures` shows it."""
-    return {"requests": usage.get("requests"), "tokens": tokens(usage).replace("tokens ", ""), "cost": dollars(usage)}
+def usage_figures(usage: Mapping[str, Any]) -> dict[str, Any]:
+    """Return requests, tokens and cost for `render_figures`."""
+    tokens = format_tokens(usage).replace("tokens ", "")
+    return {"requests": usage.get("requests"), "tokens": tokens, "cost": format_cost(usage)}
 
 
-def counted(number: int, what: str) -> str:
-    """ "1 call", "2 calls"."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def format_count(number: int, noun: str) -> str:
+    """Return "1 call", "2 calls"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def figures(told: Mapping[str, Any]) -> Html:
-    """Names and figures in a row, without those that are empty."""
-    return tag("ul", *(tag("li", f"{name} ", tag("b", said)) for name, said in told.items() if said), class_="figures")
+def render_figures(values: Mapping[str, Any]) -> Html:
+    """Return names and values in a row, without empty values."""
+    entries = (tag("li", f"{name} ", tag("b", value)) for name, value in values.items() if value)
+    return tag("ul", *entries, class_="figures")

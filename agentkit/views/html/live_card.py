@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from .markup import Html, tag, view
+from .markup import Html, tag, wrap_view
 
 
-def live_view(happened: Sequence[tuple[str, str]], going_on: Sequence[str], figures: str) -> Html:
-    """What happened last (who, what), what is under way, and the figures in one line."""
-    rows = [tag("div", tag("b", who), " ", text, class_="wrong" if who == "error" else "") for who, text in happened]
-    now = [tag("div", "\N{BLACK RIGHT-POINTING TRIANGLE} ", text, class_="note") for text in going_on]
-    return view(tag("div", *rows, *now, class_="live"), tag("div", figures, class_="dim"))
+def live_view(past: Sequence[tuple[str, str]], running: Sequence[str], usage: str) -> Html:
+    """Return the view of the last lines (role, text), the running operations, and the usage in one line."""
+    rows = [tag("div", tag("b", role), " ", text, class_="wrong" if role == "error" else "") for role, text in past]
+    now = [tag("div", "\N{BLACK RIGHT-POINTING TRIANGLE} ", text, class_="note") for text in running]
+    return wrap_view(tag("div", *rows, *now, class_="live"), tag("div", usage, class_="dim"))

@@ -1,6 +1,6 @@
-"""HTML by function: everything that is not HTML already is text, whatever stands in it.
+"""HTML by functions: every value that is not `Html` is escaped as text.
 
-Whatever becomes text is masked, before it is cut: what is left of a secret that was cut is none that could be found.
+Text is masked before it is truncated, because a truncated secret no longer matches.
 """
 
 import json
@@ -13,15 +13,15 @@ from typing import Any
 
 from ...core.masking import MAX_SECRET_CHARS, mask
 
-SHORT, FEW = 400, 8
-"""Characters and lines of a block that stands open; a longer one is folded up."""
-DEEPEST = 12
-"""Levels of data that are shown in lines of their own."""
-LEAST = 400
-"""Bytes of a long text that are shown in any case."""
+MAX_OPEN_CHARS, MAX_OPEN_LINES = 400, 8
+"""Characters and lines of a block that is shown open; a longer block is folded."""
+MAX_INDENT_DEPTH = 12
+"""Levels of data that are indented."""
+MIN_TEXT_BYTES = 400
+"""Bytes of a long text that are shown at least."""
 
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u202a-\u202e\u2066-\u2069]")
-"""What HTML cannot hold, and what turns the direction of the writing around it."""
+_INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u202a-\u202e\u2066-\u2069]")
+"""Characters that HTML cannot hold or that change the direction of the surrounding text."""
 
 
 class Html(str):
@@ -30,101 +30,111 @@ class Html(str):
     __slots__ = ()
 
 
-def text_of(given: Any) -> Html:
-    """`given` as HTML that shows exactly this text."""
-    return given if isinstance(given, Html) else Html(escape(_seen(str(given)), quote=False))
+def escape_text(value: Any) -> Html:
+    """Return `value` as HTML that shows exactly this text."""
+    return value if isinstance(value, Html) else Html(escape(_clean(str(value)), quote=False))
 
 
 def tag(name: str, *children: Any, **attributes: Any) -> Html:
-    """An element; children that are not `Html` are escaped, as all attributes are (`class_` stands for `class`).
+    """Return an element.
 
-    A child that is None or "" is left out, and so is such an attribute; of an attribute that is True, the name stands.
+    Args:
+        name: The name of the element.
+        children: Its content; values that are not `Html` are escaped, None and "" are left out.
+        attributes: Its attributes, escaped (`class_` stands for `class`); None, "" and False are left out, and True
+            writes the name alone.
     """
-    said = "".join(
-        f" {key.rstrip('_')}" + ("" if value is True else f'="{escape(_seen(str(value)))}"')
+    written = "".join(
+        f" {key.rstrip('_')}" + ("" if value is True else f'="{escape(_clean(str(value)))}"')
         for key, value in attributes.items()
         if value not in (None, "", False)
     )
-    return Html(f"<{name}{said}>{joined(*children)}</{name}>")
+    return Html(f"<{name}{written}>{join(*children)}</{name}>")
 
 
-def joined(*children: Any) -> Html:
-    """The children one after the other."""
-    return Html("".join(text_of(child) for child in children if child not in (None, "")))
+def join(*children: Any) -> Html:
+    """Return the children one after the other."""
+    return Html("".join(escape_text(child) for child in children if child not in (None, "")))
 
 
-def cut(text: str, most: int) -> Html:
-    """The text as HTML of about `most` bytes: of a longer one the head and the tail, and how much is left out."""
-    half = most // 2
-    if len(text) > most + 2 * MAX_SECRET_CHARS:  # to mask all of it would take long
-        before = text_of(mask(text[: half + MAX_SECRET_CHARS])[:-MAX_SECRET_CHARS]).encode()
-        after = text_of(mask(text[-half - MAX_SECRET_CHARS :])[MAX_SECRET_CHARS:]).encode()
+def truncate(text: str, max_bytes: int) -> Html:
+    """Return the text as HTML of about `max_bytes`: of a longer text its head, its tail and the number left out."""
+    half = max_bytes // 2
+    if len(text) > max_bytes + 2 * MAX_SECRET_CHARS:  # masking the whole text would be slow
+        before = escape_text(mask(text[: half + MAX_SECRET_CHARS])[:-MAX_SECRET_CHARS]).encode()
+        after = escape_text(mask(text[-half - MAX_SECRET_CHARS :])[MAX_SECRET_CHARS:]).encode()
     else:
-        before = after = text_of(text).encode()
-        if len(before) <= most:
-            return text_of(text)
+        before = after = escape_text(text).encode()
+        if len(before) <= max_bytes:
+            return escape_text(text)
     head = re.sub(r"&[a-z#0-9]{0,6}$", "", before[:half].decode(errors="ignore"))
     tail = re.sub(r"^[a-z#0-9]{0,6};", "", after[-half:].decode(errors="ignore"))
     left_out = max(0, len(text) - len(unescape(head)) - len(unescape(tail)))
     return Html(f"{head}\n\n[... {left_out:,} of {len(text):,} characters are left out ...]\n\n{tail}")
 
 
-def block(given: Any, most: int = LEAST * 10, *, folded: bool = True) -> Html:
-    """A value in its own lines: text as it is, data as JSON; of a long one the head and the tail, folded up."""
-    compact = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
-    is_short = len(compact) <= SHORT and compact.count("\n") < FEW
-    text = compact if (is_short and folded) or isinstance(given, str) else pretty(given, compact)
-    shown = tag("pre", cut(text, most))
+def render_block(value: Any, max_bytes: int = MIN_TEXT_BYTES * 10, *, folded: bool = True) -> Html:
+    """Return a value as a block: a text unchanged, data as JSON.
+
+    Args:
+        value: A text or JSON data.
+        max_bytes: The size from which `truncate` shortens the block.
+        folded: Whether a long block is folded behind its first line.
+    """
+    compact = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    is_short = len(compact) <= MAX_OPEN_CHARS and compact.count("\n") < MAX_OPEN_LINES
+    text = compact if (is_short and folded) or isinstance(value, str) else format_json(value, compact)
+    shown = tag("pre", truncate(text, max_bytes))
     if is_short or not folded:
         return shown
     first = mask(compact[: 80 + MAX_SECRET_CHARS]).strip()[:80].partition("\n")[0]
     return tag("details", tag("summary", f"{first} ... ({len(compact):,} characters)"), shown)
 
 
-def pretty(data: Any, compact: str) -> str:
-    """Data as JSON, in lines of their own if that does not make it much longer than it is in one line."""
-    if len(compact) <= 60 or not isinstance(data, dict | list) or _depth(data) > DEEPEST:
+def format_json(data: Any, compact: str) -> str:
+    """Return data as indented JSON, or `compact` where indentation would make it much longer."""
+    if len(compact) <= 60 or not isinstance(data, dict | list) or _depth(data) > MAX_INDENT_DEPTH:
         return compact
     lines = json.dumps(data, ensure_ascii=False, indent=2, default=str)
     return lines if len(lines) <= len(compact) * 3 // 2 + 100 else compact
 
 
-def view(*children: Any) -> Html:
-    """A part of a page (a notebook's cell, say), with its style."""
-    return tag("div", Html(f"<style>{style()}</style>"), *children, class_="agentkit")
+def wrap_view(*children: Any) -> Html:
+    """Return a part of a page, such as a notebook's cell, with its style."""
+    return tag("div", Html(f"<style>{load_style()}</style>"), *children, class_="agentkit")
 
 
-def page(title: str, *children: Any) -> str:
-    """A whole page that needs nothing else."""
-    head = joined(
+def build_page(title: str, *children: Any) -> str:
+    """Return a whole page that loads nothing else."""
+    head = join(
         Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'),
         Html("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"),
         Html('<meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">'),
         tag("title", " ".join(mask(title).split())[:100]),
-        Html(f"<style>{style()}</style>"),
+        Html(f"<style>{load_style()}</style>"),
     )
     body = tag("body", tag("main", *children), class_="agentkit")
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>{body}</html>\n'
 
 
 def write_page(page: str, path: str | os.PathLike[str] | None) -> str:
-    """The page, which is also written into the file `path`, if one is given."""
+    """Return the page; write it to the file `path` if it is given."""
     if path is not None:
         Path(path).write_text(page, encoding="utf-8")
     return page
 
 
 @cache
-def style() -> str:
-    """The style of everything here, in one line."""
+def load_style() -> str:
+    """Return the style sheet in one line."""
     return Path(__file__).with_name("style.css").read_text(encoding="utf-8").replace("\n", "")
 
 
-def _seen(text: str) -> str:
-    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", mask(text).replace("\r\n", "\n"))
+def _clean(text: str) -> str:
+    return _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", mask(text).replace("\r\n", "\n"))
 
 
-def _depth(data: Any, most: int = DEEPEST) -> int:
-    """How deeply data are nested, as far as `most` and one more."""
+def _depth(data: Any, limit: int = MAX_INDENT_DEPTH) -> int:
+    """Return the number of nested levels, counted up to `limit` + 1."""
     entries = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
-    return 1 + max((_depth(entry, most - 1) for entry in entries), default=0) if most else 1
+    return 1 + max((_depth(entry, limit - 1) for entry in entries), default=0) if limit else 1

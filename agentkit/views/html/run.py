@@ -1,4 +1,4 @@
-"""A run, or a conversation, as HTML: what it was asked and came to, where the time went, and every word of it."""
+"""A run or a conversation as HTML: the query and the answer, the timeline, and every message."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,101 +6,101 @@ from typing import Any, Protocol
 from zlib import crc32
 
 from ...core.messages import Usage
-from .conversation import Conversation, content_of, longest
-from .figures import counted, duration, figures, spent
-from .markup import Html, block, cut, joined, page, tag, view
-from .timeline import timeline
+from .conversation import MessageList, content_of, max_text_bytes
+from .figures import format_count, format_seconds, render_figures, usage_figures
+from .markup import Html, build_page, join, render_block, tag, truncate, wrap_view
+from .timeline import render_timeline
 
 Data = Mapping[str, Any]
 
-ANSWER = 8_000
-"""Bytes of the answer that are shown in any case."""
-CELL = 40_000
-"""Bytes that the texts in a notebook's cell take together."""
+MIN_ANSWER_BYTES = 8_000
+"""Bytes of a long answer that are shown at least."""
+MAX_CELL_BYTES = 40_000
+"""Bytes of all texts in a notebook's cell."""
 
 
 def result_page(result: Data) -> str:
-    """The whole page for a result's plain data."""
-    conversation = _conversation(result, longest(result))
-    return page(f"agentkit: {_query(conversation)}", *_parts(result, conversation))
+    """Return the whole page for a result's plain data."""
+    conversation = _conversation(result, max_text_bytes(result))
+    return build_page(f"agentkit: {_query(conversation)}", *_result_parts(result, conversation))
 
 
 def result_view(result: Data) -> Html:
-    """The result for a notebook."""
-    return view(*_parts(result, _conversation(result, longest(result, CELL), _unique(result))))
+    """Return the view of a result's plain data for a notebook."""
+    conversation = _conversation(result, max_text_bytes(result, MAX_CELL_BYTES), _anchor_prefix(result))
+    return wrap_view(*_result_parts(result, conversation))
 
 
 def session_page(messages: Sequence[Data], usage: Data | None = None) -> str:
-    """The whole page for a conversation."""
-    return page(
-        "agentkit: a conversation", tag("h1", "A conversation"), *_session(messages, usage or {}, longest(messages))
-    )
+    """Return the whole page for a conversation."""
+    parts = _session_parts(messages, usage or {}, max_text_bytes(messages))
+    return build_page("agentkit: a conversation", tag("h1", "A conversation"), *parts)
 
 
-class Talked(Protocol):
-    """What this file needs of a session."""
+class SessionLike(Protocol):
+    """The attributes of a session that a view reads."""
 
     messages: list[dict[str, Any]]
     usage: Usage
 
 
-def session_view(session: Talked) -> Html:
-    """A conversation for a notebook."""
-    messages = session.messages
-    return view(*_session(messages, session.usage.as_dict(), longest(messages, CELL), _unique(messages)))
+def session_view(session: SessionLike) -> Html:
+    """Return the view of a conversation for a notebook."""
+    messages, max_bytes = session.messages, max_text_bytes(session.messages, MAX_CELL_BYTES)
+    return wrap_view(*_session_parts(messages, session.usage.as_dict(), max_bytes, _anchor_prefix(messages)))
 
 
-def _session(messages: Sequence[Data], usage: Data, most: int, anchor: str = "m") -> Iterator[Html]:
-    said = sum(message["role"] == "user" for message in messages)
-    called = sum(len(message.get("tool_calls") or ()) for message in messages)
-    yield figures(
-        {"": f"{counted(len(messages), 'message')}, {said} of them from the user", "calls": called, **spent(usage)}
-    )
-    yield from Conversation(messages, {}, most, anchor).html()
+def _session_parts(messages: Sequence[Data], usage: Data, max_bytes: int, anchor: str = "m") -> Iterator[Html]:
+    queries = sum(message["role"] == "user" for message in messages)
+    calls = sum(len(message.get("tool_calls") or ()) for message in messages)
+    count = f"{format_count(len(messages), 'message')}, {queries} of them from the user"
+    yield render_figures({"": count, "calls": calls, **usage_figures(usage)})
+    yield from MessageList(messages, {}, max_bytes, anchor).render()
 
 
-def _parts(result: Data, conversation: Conversation) -> Iterator[Html]:
+def _result_parts(result: Data, conversation: MessageList) -> Iterator[Html]:
     trace = conversation.trace
-    yield tag("h1", cut(_query(conversation), conversation.most))
+    yield tag("h1", truncate(_query(conversation), conversation.max_bytes))
     if error := result.get("error"):
-        yield tag("div", cut(str(error), conversation.most), class_="answer wrong")
+        yield tag("div", truncate(str(error), conversation.max_bytes), class_="answer wrong")
     else:
-        answer, most = result.get("answer"), max(conversation.most, ANSWER)
-        shown = cut(answer, most) if isinstance(answer, str) else block(answer, most, folded=False)
-        yield tag("div", shown, class_="answer")
-    yield _figures(result, trace)
+        answer, max_bytes = result.get("answer"), max(conversation.max_bytes, MIN_ANSWER_BYTES)
+        if isinstance(answer, str):
+            yield tag("div", truncate(answer, max_bytes), class_="answer")
+        else:
+            yield tag("div", render_block(answer, max_bytes, folded=False), class_="answer")
+    yield _run_figures(result, trace)
     links = conversation.links
-    yield timeline(trace.get("spans", ()), result.get("seconds", 0.0), links)
+    yield render_timeline(trace.get("spans", ()), result.get("seconds", 0.0), links)
     yield _notes(trace, links)
-    yield tag("h2", "What was said")
-    yield from conversation.html()
+    yield tag("h2", "Messages")
+    yield from conversation.render()
 
 
-def _conversation(result: Data, most: int, anchor: str = "m") -> Conversation:
-    return Conversation(result.get("messages", ()), result.get("trace") or {}, most, anchor)
+def _conversation(result: Data, max_bytes: int, anchor: str = "m") -> MessageList:
+    return MessageList(result.get("messages", ()), result.get("trace") or {}, max_bytes, anchor)
 
 
-def _unique(data: Any) -> str:
-    """What the names of places begin with: other views of a notebook have others."""
+def _anchor_prefix(data: Any) -> str:
+    """Return a prefix for the anchors of a view, because other views of a notebook are on the same page."""
     return f"m{crc32(json.dumps(data, default=str).encode()):x}-"
 
 
-def _query(conversation: Conversation) -> str:
-    """What the run was asked."""
-    messages = conversation.messages
-    if messages[conversation.first : conversation.first + 1] and messages[conversation.first]["role"] == "user":
-        return content_of(messages[conversation.first])
+def _query(conversation: MessageList) -> str:
+    messages, first = conversation.messages, conversation.first_of_run
+    if messages[first : first + 1] and messages[first]["role"] == "user":
+        return content_of(messages[first])
     return next((content_of(message) for message in messages if message["role"] == "user"), "a run")
 
 
-def _figures(result: Data, trace: Data) -> Html:
+def _run_figures(result: Data, trace: Data) -> Html:
     spans = trace.get("spans", ())
     calls = [span for span in spans if span["kind"] == "tool"]
-    return figures({
+    return render_figures({
         "model": result.get("model"),
         "stopped": result.get("stopped"),
-        "time": duration(result.get("seconds", 0.0)),
-        **spent(result.get("usage") or {}),
+        "time": format_seconds(result.get("seconds", 0.0)),
+        **usage_figures(result.get("usage") or {}),
         "calls": len(calls),
         "failed calls": sum(bool(span.get("error")) for span in calls),
         "repairs": sum(len(span.get("repairs", ())) for span in calls),
@@ -109,7 +109,7 @@ def _figures(result: Data, trace: Data) -> Html:
 
 
 def _notes(trace: Data, links: Mapping[str, str]) -> Html:
-    """What a person should know, with the moment it came up and a link to the place."""
+    """Return repairs and notices as a table: the moment, which links to the message, and the text."""
     repairs = [
         (span["start"], f"{span['name']}: repaired {repair}", links.get(span.get("call", "")), "note")
         for span in trace.get("spans", ()) for repair in span.get("repairs", ())
@@ -120,6 +120,6 @@ def _notes(trace: Data, links: Mapping[str, str]) -> Html:
     ]
     rows = []
     for at, text, link, kind in sorted(repairs + notes, key=lambda note: float(note[0])):
-        moment = tag("a" if link else "span", duration(at), href=link and f"#{link}")
-        rows.append(tag("tr", tag("td", moment), tag("td", cut(text, 400), class_=kind)))
-    return joined(tag("h2", "Worth knowing"), tag("table", *rows)) if rows else Html("")
+        moment = tag("a" if link else "span", format_seconds(at), href=link and f"#{link}")
+        rows.append(tag("tr", tag("td", moment), tag("td", truncate(text, 400), class_=kind)))
+    return join(tag("h2", "Notes"), tag("table", *rows)) if rows else Html("")

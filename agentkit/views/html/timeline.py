@@ -1,51 +1,49 @@
-"""The spans of a run as bars on one scale: requests in the first lane, calls below, side by side where they overlap.
+"""The spans of a run as bars on one scale: requests in the first lane, calls below, overlapping calls side by side.
 
-Below the calls stands what agents inside of them did, a shade paler for each level.
+The spans of agents inside tools stand below the calls, paler.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .figures import duration, figures
-from .markup import Html, joined, tag
+from .figures import format_seconds, render_figures
+from .markup import Html, join, tag
 
-Span = Mapping[str, Any]
+SpanData = Mapping[str, Any]
 
-SHORTEST, TELLING = 0.15, 4.0
-"""Percent of the width: a shorter bar would not be seen; one that is longer than the other holds its name."""
+MIN_BAR_PERCENT, MIN_LABEL_PERCENT = 0.15, 4.0
+"""Percent of the width: the width of the narrowest bar, and the width from which a bar shows its name."""
 
 
-def timeline(spans: Sequence[Span], seconds: float, links: Mapping[str, str]) -> Html:
-    """The bars; `spans` are the plain data of a trace, `seconds` the length of the run.
+def render_timeline(spans: Sequence[SpanData], seconds: float, links: Mapping[str, str]) -> Html:
+    """Return the bars.
 
-    `links` are the anchors of the calls, by their ids, and of the messages, by their places.
+    Args:
+        spans: The plain data of a trace.
+        seconds: The duration of the run.
+        links: The anchors of the calls, by their ids, and of the messages, by their indices.
     """
     if not spans:
         return Html("")
-    whole = max([seconds, *(span["end"] for span in _all(spans))]) or 1.0
+    whole = max([seconds, *(span["end"] for span in _all_spans(spans))]) or 1.0
     rows = []
     for depth, lanes in enumerate(_levels(spans)):
-        rows += [
-            tag(
-                "div",
-                *(_bar(span, whole, {} if depth else links) for span in lane),
-                class_=f"lane{' in' * bool(depth)}",
-            )
-            for lane in lanes
-        ]
-    ends = [duration(whole * part / 4) if part else "0" for part in range(5)]
+        for lane in lanes:
+            bars = (_bar(span, whole, {} if depth else links) for span in lane)
+            rows.append(tag("div", *bars, class_=f"lane{' in' * bool(depth)}"))
+    ends = [format_seconds(whole * part / 4) if part else "0" for part in range(5)]
     scale = tag("div", *(tag("span", end) for end in ends), class_="scale")
-    return joined(tag("h2", "Where the time went"), tag("div", *rows, class_="lanes"), scale, _sums(spans, whole))
+    return join(tag("h2", "Timeline"), tag("div", *rows, class_="lanes"), scale, _sums(spans, whole))
 
 
-def _all(spans: Sequence[Span]) -> Iterator[Span]:
+def _all_spans(spans: Sequence[SpanData]) -> Iterator[SpanData]:
     for span in spans:
         yield span
-        yield from _all(span.get("inner", {}).get("spans", ()))
+        yield from _all_spans(span.get("inner", {}).get("spans", ()))
 
 
-def _levels(spans: Sequence[Span]) -> Iterator[list[list[Span]]]:
-    """The lanes of each level: of the run itself, of the agents inside its calls, of those inside theirs."""
+def _levels(spans: Sequence[SpanData]) -> Iterator[list[list[SpanData]]]:
+    """Yield the lanes of each level: of the run, of the agents inside its calls, of the agents inside theirs."""
     requests = [span for span in spans if span["kind"] != "tool"]
     yield [*([requests] if requests else []), *_lanes([span for span in spans if span["kind"] == "tool"])]
     while inner := [deeper for span in spans for deeper in span.get("inner", {}).get("spans", ())]:
@@ -53,9 +51,9 @@ def _levels(spans: Sequence[Span]) -> Iterator[list[list[Span]]]:
         spans = inner
 
 
-def _lanes(spans: Sequence[Span]) -> list[list[Span]]:
-    """Each span in the first lane that is free when it begins."""
-    lanes: list[list[Span]] = []
+def _lanes(spans: Sequence[SpanData]) -> list[list[SpanData]]:
+    """Put each span into the first lane that is free at its start."""
+    lanes: list[list[SpanData]] = []
     for span in sorted(spans, key=lambda span: float(span["start"])):
         free = next((lane for lane in lanes if lane[-1]["end"] <= span["start"]), None)
         if free is None:
@@ -64,31 +62,30 @@ def _lanes(spans: Sequence[Span]) -> list[list[Span]]:
     return lanes
 
 
-def _bar(span: Span, whole: float, links: Mapping[str, str]) -> Html:
+def _bar(span: SpanData, whole: float, links: Mapping[str, str]) -> Html:
     length = max(0.0, span["end"] - span["start"])
-    label = f"{'waiting ' if span['kind'] == 'wait' else ''}{span['name']}  {duration(length)}"
-    label += f": {span['error']}" if span.get("error") else ""
-    width = max(100 * length / whole, SHORTEST)
+    title = f"{'waiting ' if span['kind'] == 'wait' else ''}{span['name']}  {format_seconds(length)}"
+    title += f": {span['error']}" if span.get("error") else ""
+    width = max(100 * length / whole, MIN_BAR_PERCENT)
     left = min(100 * max(0.0, span["start"]) / whole, 100 - width)
     kind = span["kind"] if span["kind"] in ("model", "tool", "wait") else "tool"
-    shown = (
-        f"{str(span['name']).rpartition('/')[2]} {duration(length)}" if width >= TELLING and kind != "wait" else None
-    )
+    has_label = width >= MIN_LABEL_PERCENT and kind != "wait"
+    label = f"{str(span['name']).rpartition('/')[2]} {format_seconds(length)}" if has_label else None
     link = links.get(span["call"] if span.get("call") else str(span.get("place", "")))
     return tag(
-        "a" if link else "div", shown, class_=f"bar {kind}{' bad' if span.get('error') else ''}",
-        style=f"left:{left:.2f}%;width:{width:.2f}%", title=label, href=link and f"#{link}",
+        "a" if link else "div", label, class_=f"bar {kind}{' bad' if span.get('error') else ''}",
+        style=f"left:{left:.2f}%;width:{width:.2f}%", title=title, href=link and f"#{link}",
     )  # fmt: skip
 
 
-def _sums(spans: Sequence[Span], whole: float) -> Html:
-    """How long each kind took in all; calls that overlapped are counted once."""
-    told: dict[str, str] = {}
+def _sums(spans: Sequence[SpanData], whole: float) -> Html:
+    """Return the total duration of each kind; overlapping spans are counted once."""
+    totals: dict[str, str] = {}
     for kind, name in (("model", "model"), ("tool", "tools"), ("wait", "waiting")):
-        sum_of, end = 0.0, 0.0
+        total, end = 0.0, 0.0
         for span in sorted((span for span in spans if span["kind"] == kind), key=lambda span: float(span["start"])):
-            sum_of += max(0.0, span["end"] - max(span["start"], end))
+            total += max(0.0, span["end"] - max(span["start"], end))
             end = max(end, span["end"])
         if end:
-            told[name] = f"{duration(sum_of)} ({100 * sum_of / whole:.0f} %)"
-    return figures(told)
+            totals[name] = f"{format_seconds(total)} ({100 * total / whole:.0f} %)"
+    return render_figures(totals)

@@ -1,15 +1,15 @@
-"""Tools as HTML: what a model reads of them, and how each provider is told."""
+"""Tools as HTML: what the model reads of them, and their schemas in every format."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from ...schemas.formats import FORMATS, Loss
-from .figures import counted
-from .markup import Html, block, page, tag, view
+from .figures import format_count
+from .markup import Html, build_page, render_block, tag, wrap_view
 
 
-class Tool(Protocol):
-    """What this file needs of a tool."""
+class ToolLike(Protocol):
+    """The attributes of a tool that a view reads."""
 
     name: str
     description: str
@@ -18,49 +18,49 @@ class Tool(Protocol):
     def parameters(self) -> dict[str, Any]: ...
 
     def schema(self, format: str = "json") -> dict[str, Any]:
-        """The tool in a provider's dialect."""
+        """Return the tool in a provider's format."""
         ...
 
     def losses(self, format: str) -> tuple[Loss, ...]:
-        """What the dialect cannot hold."""
+        """Return what the format cannot express."""
         ...
 
 
-def catalogue_page(tools: Mapping[str, Tool]) -> str:
-    """A page of all tools with their schemas in every format."""
+def catalogue_page(tools: Mapping[str, ToolLike]) -> str:
+    """Return a page of all tools with their schemas in every format."""
     entries = [(tool, f"t{place}") for place, tool in enumerate(tools.values())]
     contents = [
-        tag("li", tag("a", tool.name, href=f"#{anchor}"), "  ", tag("span", _first(tool), class_="dim"))
+        tag("li", tag("a", tool.name, href=f"#{anchor}"), "  ", tag("span", _first_line(tool), class_="dim"))
         for tool, anchor in entries
     ]
-    told = (tag("article", *_told(tool), id=anchor) for tool, anchor in entries)
-    return page("agentkit: tools", tag("h1", counted(len(entries), "tool")), tag("ul", *contents), *told)
+    articles = (tag("article", *_tool_parts(tool), id=anchor) for tool, anchor in entries)
+    return build_page("agentkit: tools", tag("h1", format_count(len(entries), "tool")), tag("ul", *contents), *articles)
 
 
-def tool_view(tool: Tool) -> Html:
-    """One tool for a notebook."""
-    return view(*_told(tool))
+def tool_view(tool: ToolLike) -> Html:
+    """Return the view of one tool for a notebook."""
+    return wrap_view(*_tool_parts(tool))
 
 
-def registry_view(tools: Mapping[str, Tool]) -> Html:
-    """The tools of a registry for a notebook."""
-    return view(*folded(tools))
+def registry_view(tools: Mapping[str, ToolLike]) -> Html:
+    """Return the view of a registry's tools for a notebook."""
+    return wrap_view(*folded_tools(tools))
 
 
-def folded(tools: Mapping[str, Tool]) -> Iterator[Html]:
-    """Each tool by its name and first line; the rest of it is folded up."""
+def folded_tools(tools: Mapping[str, ToolLike]) -> Iterator[Html]:
+    """Yield each tool, folded behind its name and the first line of its description."""
     for tool in tools.values():
-        head = tag("summary", tag("b", tool.name), "  ", tag("span", _first(tool), class_="dim"))
+        head = tag("summary", tag("b", tool.name), "  ", tag("span", _first_line(tool), class_="dim"))
         yield tag("details", head, *_body(tool), class_="tool")
 
 
-def _told(tool: Tool) -> Iterator[Html]:
+def _tool_parts(tool: ToolLike) -> Iterator[Html]:
     yield tag("h2", tag("code", tool.name))
     yield from _body(tool)
 
 
-def _body(tool: Tool) -> Iterator[Html]:
-    yield tag("div", tool.description, class_="said")
+def _body(tool: ToolLike) -> Iterator[Html]:
+    yield tag("div", tool.description, class_="text")
     required = tool.parameters.get("required", [])
     rows = [
         tag("tr", *(tag("td", cell) for cell in (
@@ -70,15 +70,15 @@ def _body(tool: Tool) -> Iterator[Html]:
         for name, schema in tool.parameters.get("properties", {}).items()
     ]  # fmt: skip
     if rows:
-        head = tag("tr", *(tag("th", title) for title in ("parameter", "type", "", "what the model reads of it")))
+        head = tag("tr", *(tag("th", title) for title in ("parameter", "type", "", "description")))
         yield tag("div", tag("table", head, *rows), class_="wide")
     yield tag("div", *(_format(tool, name) for name in FORMATS), class_="formats")
 
 
-def _format(tool: Tool, name: str) -> Html:
+def _format(tool: ToolLike, name: str) -> Html:
     notes = [tag("div", f"{loss.path}: {loss.keyword}: {loss.moved_to}", class_="note") for loss in tool.losses(name)]
     lost = tag("span", f"  {len(notes)} lost or moved", class_="dim") if notes else None
-    return tag("details", tag("summary", name, lost), *notes, block(tool.schema(name), 20_000, folded=False))
+    return tag("details", tag("summary", name, lost), *notes, render_block(tool.schema(name), 20_000, folded=False))
 
 
 def _type(schema: Any) -> str:
@@ -97,5 +97,5 @@ def _default(schema: Any) -> str:
     return f"default {schema['default']!r}" if isinstance(schema, dict) and "default" in schema else "optional"
 
 
-def _first(tool: Tool) -> str:
+def _first_line(tool: ToolLike) -> str:
     return tool.description.splitlines()[0]

@@ -12,7 +12,8 @@ from wire_providers import KEY, MODELS, Play, Provider
 
 from agentkit.core.messages import Message
 from agentkit.engine.model import Delta, Reply, Request
-from agentkit.models.litellm.model import LiteLLMModel, _load_litellm
+from agentkit.models.litellm.importing import load_litellm
+from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.tools.registry import ToolRegistry
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
@@ -52,7 +53,7 @@ def _litellm_on_httpx(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in os.environ:
         if name.endswith(("_API_KEY", "_API_BASE", "_BASE_URL", "_PROXY", "_proxy")):
             monkeypatch.delenv(name)
-    litellm = _load_litellm()
+    litellm = load_litellm()
     monkeypatch.setattr(litellm, "disable_aiohttp_transport", True)
     litellm.in_memory_llm_clients_cache.flush_cache()
     yield

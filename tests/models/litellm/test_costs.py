@@ -11,7 +11,8 @@ import pytest
 from wire_providers import MODELS, Provider
 
 from agentkit import JsonAgent
-from agentkit.models.litellm.model import LiteLLMModel, _load_litellm
+from agentkit.models.litellm.importing import load_litellm
+from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.testing.server import ModelServer
 from agentkit.tools.json_tool import JsonTool
 
@@ -54,7 +55,7 @@ def test_each_request_begins_with_the_one_before(provider: Provider, world: str)
 
 
 def test_schemas_are_made_once_and_the_same_list_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    litellm, handed, made = _load_litellm(), [], []
+    litellm, handed, made = load_litellm(), [], []
     complete, schema = litellm.completion, JsonTool.schema
 
     def noted(**asked: Any) -> Any:
@@ -126,7 +127,7 @@ def test_strict_tools_keep_what_strict_mode_wants() -> None:
 
 
 def test_tools_that_litellm_rewrites_are_copied_for_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    litellm, handed = _load_litellm(), []
+    litellm, handed = load_litellm(), []
     complete = litellm.completion
 
     def noted(**asked: Any) -> Any:
@@ -146,8 +147,8 @@ def test_what_litellm_loads_is_looked_through_no_more_where_it_is_most_of_all(ow
     program = f"""
 import gc
 held = [[] for _ in range({own})]
-from agentkit.models.litellm.model import _load_litellm
-_load_litellm()
+from agentkit.models.litellm.importing import load_litellm
+load_litellm()
 assert gc.isenabled()
 print(gc.get_freeze_count() > 100_000)
 """

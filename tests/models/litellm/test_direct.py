@@ -11,7 +11,7 @@ from agentkit import ModelError
 from agentkit.core.messages import user
 from agentkit.engine.model import Request
 from agentkit.models.litellm import fast_path as direct
-from agentkit.models.litellm.model import _load_litellm
+from agentkit.models.litellm.importing import load_litellm
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
 
@@ -23,7 +23,7 @@ REPLIES = [CALL, "three", {"status": 429, "retry_after": 7}, {"status": 401}, {"
 def books(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The models for which litellm's decorated `completion` was called, as the decorator sees it."""
     called: list[str] = []
-    utils = _load_litellm().utils
+    utils = load_litellm().utils
     real = utils.load_credentials_from_list
 
     def noted(asked: dict[str, Any]) -> None:
@@ -37,7 +37,7 @@ def books(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def detours(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The models for which litellm's own `acompletion` was called."""
-    litellm, called = _load_litellm(), []
+    litellm, called = load_litellm(), []
     real = litellm.acompletion
 
     async def noted(**asked: Any) -> Any:

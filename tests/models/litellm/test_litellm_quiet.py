@@ -21,7 +21,8 @@ def watched_lookup(host, *rest, **named):
     dialled.append(host)
     return lookup(host, *rest, **named)
 socket.socket.connect, socket.getaddrinfo = watched_connect, watched_lookup
-from agentkit.models.litellm.model import LiteLLMModel, _load_litellm
+from agentkit.models.litellm.importing import load_litellm
+from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.core.errors import ModelError
 from agentkit.core.messages import user
 from agentkit.engine.model import Request
@@ -35,7 +36,7 @@ wish = Request([user("hi")], ToolRegistry(add))
 streamed = Request([user("hi")], ToolRegistry(add), stream=True)
 async def gather(model, wish):
     return [piece async for piece in model.aask(wish)]
-threads = [threading.Thread(target=_load_litellm) for _ in range(4)]
+threads = [threading.Thread(target=load_litellm) for _ in range(4)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 for name, path in {"openai/gpt-4o-mini": "/v1", "anthropic/claude-sonnet-4-5": "", "gemini/gemini-2.5-flash": "",

@@ -12,7 +12,7 @@ from wire_providers import Play, Provider
 from agentkit.core.errors import ModelError
 from agentkit.core.messages import calls_of, user
 from agentkit.engine.model import Request, TextDelta
-from agentkit.models.litellm.model import _load_litellm
+from agentkit.models.litellm.importing import load_litellm
 from agentkit.testing.server import ModelServer
 from agentkit.testing.wires import find_wire
 from agentkit.tools.registry import ToolRegistry
@@ -26,7 +26,7 @@ CALLS = {"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name":
 def _observed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a callback of the host, streams are read through litellm's wrapper, which invents a proper end."""
     if request.param == "observed":
-        monkeypatch.setattr(_load_litellm(), "success_callback", [lambda *_: None])
+        monkeypatch.setattr(load_litellm(), "success_callback", [lambda *_: None])
 
 
 @pytest.mark.usefixtures("_observed")

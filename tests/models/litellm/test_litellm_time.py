@@ -58,7 +58,7 @@ def test_signs_of_life_are_not_pieces_of_a_reply(provider: Provider, play: Play)
         error, seconds = failure(play, provider.at(server, timeout=LIMIT), stream=True)
     assert error.kind == "timeout"
     assert seconds < SOON
-    assert "nothing came for 0.15 s" in str(error)
+    assert "no data for 0.15 s" in str(error)
 
 
 def test_a_stream_may_take_longer_than_each_of_its_pieces(provider: Provider, play: Play) -> None:

@@ -13,7 +13,7 @@ from agentkit.core.messages import user
 from agentkit.engine.model import Request
 from agentkit.models.litellm import model as litellm_model
 from agentkit.models.litellm.fast_path import _OBSERVER_SETTINGS
-from agentkit.models.litellm.model import _load_litellm
+from agentkit.models.litellm.importing import load_litellm
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
 
@@ -84,7 +84,7 @@ def test_whoever_listens_to_litellm_hears_of_the_reply(
         async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
             self.log_success_event(kwargs, response_obj, start_time, end_time)
 
-    litellm = _load_litellm()
+    litellm = load_litellm()
     for name in _OBSERVER_SETTINGS:  # litellm adds to several of them by itself
         if isinstance(getattr(litellm, name, None), list):
             monkeypatch.setattr(litellm, name, [Listener()] if name == setting else [])

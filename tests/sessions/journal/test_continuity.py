@@ -153,9 +153,9 @@ class TestNames:
             world.run(agent, "Go", journal=Journal(place, sync="full"), journal_errors="raise")
 
     def test_without_a_journal_it_says_nothing(self, world):
-        with pytest.raises(DefinitionError, match=r'give journal="runs.db", too'):
+        with pytest.raises(DefinitionError, match=r'give journal="runs.db" too'):
             JsonAgent(look, model=ScriptedModel(), journal_errors="raise")
-        with pytest.raises(DefinitionError, match=r'give "warn" or "raise"'):
+        with pytest.raises(DefinitionError, match=r'must be "warn" or "raise"'):
             JsonAgent(look, model=ScriptedModel(), journal="runs.db", journal_errors="ignore")
 
     def test_a_slip_of_the_pen_is_told(self, world, path, run_id):

@@ -142,7 +142,7 @@ class TestGoingOn:
         assert agent.resume(runs(path)[0].id[:5]).answer == "3"
         with pytest.raises(JournalError, match="no run has the id 'nothing'"):
             agent.resume("nothing")
-        with pytest.raises(JournalError, match="there is no journal"):
+        with pytest.raises(JournalError, match="does not exist"):
             agent.resume("nothing", journal=path.with_name("other.db"))
 
     def test_a_journal_can_be_named_for_one_call(self, world, path):
@@ -401,9 +401,9 @@ class TestLeases:
             assert entered.wait(5)
             (run,) = runs(path)
             assert (run.state, run.last) == ("running", "calling wait")
-            with pytest.raises(JournalError, match="under way already"):
+            with pytest.raises(JournalError, match="is in progress"):
                 agent_of(path, tools=[wait]).resume(run.id)
-            with pytest.raises(JournalError, match="under way"):
+            with pytest.raises(JournalError, match="in progress"):
                 delete(run.id, store=path)
         finally:
             leave.set()
@@ -434,7 +434,7 @@ class TestLeases:
         run_id = stopped(world, path, ADD)
         late = Session.resumed(run_id, path)
         resumed(world, agent_of(path, final("3")), run_id)
-        with pytest.raises(JournalError, match="went on elsewhere"):
+        with pytest.raises(JournalError, match="continued elsewhere"):
             world.run(agent_of(path), None, session=late)
 
     def test_many_runs_share_a_file(self, path):
@@ -488,7 +488,7 @@ class TestSessions:
         session = Session.resumed(run_id, path)
         assert world.run(agent_of(path, final("other")), "Something else", session=session).answer == "other"
         assert {run.query: run.state for run in runs(path)} == {"Go": "superseded", "Something else": "finished"}
-        with pytest.raises(JournalError, match="went on with another run"):
+        with pytest.raises(JournalError, match="continued with another run"):
             agent_of(path).resume(run_id)
 
     def test_a_conversation_that_was_cleared_stays_as_it_was(self, world, path):
@@ -562,7 +562,7 @@ class TestLookingAfter:
         assert [message["role"] for message in model.requests[0].messages] == roles
         assert show(result.run_id, store=path).messages == result.messages
         assert {run.id: run.origin for run in runs(path)}[branch] == f"{result.run_id}:{step}"
-        with pytest.raises(JournalError, match="after step 0 to 2, not 3"):
+        with pytest.raises(JournalError, match="from 0 to 2, got 3"):
             fork(result.run_id, 3, store=path)
 
     def test_a_branch_goes_on_with_other_tools_and_another_instruction(self, path):
@@ -648,7 +648,7 @@ class TestFailing:
             if left[0] < 0:
                 self._file.execute("PRAGMA max_page_count=1")
                 self._file.execute("BEGIN IMMEDIATE")
-                with self._told(), self._ended():
+                with self._errors(), self._transaction():
                     self._file.execute("CREATE TABLE more (x)")
             write(self, statements)
 
@@ -731,13 +731,13 @@ class TestFailing:
         odd = Reply({**assistant(None, [ToolCall("1", "add", '{"a": 1, "b": 2}')]), "extra": {1, 2}})
         events = world.stream(agent_of(path, odd, final("3")), "Go")
         assert events[-1].result.answer == "3"
-        assert ["is kept as JSON" in event.notice for event in events if isinstance(event, JournalFailed)] == [True]
+        assert ["cannot be journaled" in event.notice for event in events if isinstance(event, JournalFailed)] == [True]
 
     def test_other_files_are_left_alone(self, path):
         path.write_bytes(b"my diary, in which nobody may write" * 50)
-        with pytest.raises(JournalError, match="damaged, or no journal"):
+        with pytest.raises(JournalError, match="damaged, or not a journal"):
             runs(path)
-        with pytest.raises(JournalError, match="damaged, or no journal"):
+        with pytest.raises(JournalError, match="damaged, or not a journal"):
             agent_of(Journal(path, errors="raise"), final("3"))("Go")
         path.unlink()
         with sqlite3.connect(path) as file:

@@ -68,7 +68,7 @@ def test_another_query_is_named(folder):
     folder.makepyfile(test_it=TEST.replace("QUERY", "2 + 2?"))
     result = folder.runpytest(*PLUGIN)
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines("*was asked '1 + 2?', and now '2 + 2?' is*")
+    result.stdout.fnmatch_lines("*the recorded query is '1 + 2?', the test's is '2 + 2?'*")
 
 
 def test_the_plugin_is_light():

@@ -160,7 +160,7 @@ class TestDifferences:
         assert replayed(world, same, path).answer == "3"
         other = JsonAgent([add, look], model=ScriptedModel(name="anthropic/claude"))
         told = self.refused(world, path, other)
-        assert "made to 'openai/gpt-4o', and now goes to 'anthropic/claude'" in told
+        assert "recorded model 'openai/gpt-4o', now 'anthropic/claude'" in told
         assert replayed(world, other, path, any_model=True).answer == "3"
 
 
@@ -252,9 +252,9 @@ def test_other_files_are_refused(path):
     with pytest.raises(OSError, match="No such file"):
         agent_of().replay(path)
     path.write_text("my diary\n")
-    with pytest.raises(RunError, match="no recorded run"):
+    with pytest.raises(RunError, match="not a recorded run"):
         agent_of().replay(path)
-    with pytest.raises(RunError, match="no recorded run"):
+    with pytest.raises(RunError, match="not a recorded run"):
         Recording.load(__file__)
 
 
@@ -317,3 +317,14 @@ class TestDecisions:
             world.run(agent_of(call("wipe", at="a"), tools=[self.wipe]), "Go", record=path)
         with pytest.raises(Paused):
             replayed(world, agent_of(tools=[self.wipe], approve=lambda call: True), path)
+
+
+def test_a_secret_that_is_streamed_in_pieces_is_masked(world, path, monkeypatch):
+    monkeypatch.setenv("APP_PASSWORD", "correct horse battery staple")
+    reply = {"content": "I use correct horse battery staple now.", **call("look", at="correct horse battery staple")}
+    world.stream(agent_of(reply, *REPLIES[-1:]), "Go", record=path)
+    deltas = [delta for line in lines(path) for delta in line.get("deltas", ())]
+    assert len([delta for delta in deltas if delta[1] == "text"]) > 2, "it came in pieces"
+    assert "".join(delta[-1] for delta in deltas if delta[1] == "text") == "I use *** now."
+    assert not any("horse" in delta[-1] for delta in deltas)
+    assert "horse" not in path.read_text()

@@ -77,7 +77,7 @@ def test_a_number_is_an_error_and_a_dict_with_a_status_a_particular_one() -> Non
 
 def test_the_end_of_the_script_and_a_wrong_path_are_told() -> None:
     with ModelServer() as server:
-        assert "no provider listens" in post(server, "/elsewhere").text
+        assert "no provider has the path /elsewhere" in post(server, "/elsewhere").text
         answer = post(server, "/api/chat")
     assert (answer.status_code, "no reply is left for request 2" in answer.json()["error"]) == (400, True)
 
