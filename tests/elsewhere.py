@@ -1,4 +1,4 @@
-"""Run by an installed wheel, outside the checkout: two functions of one's own answer questions, called from anywhere."""
+"""Check an installed wheel outside the checkout: two functions answer questions, called from a script, a loop, a thread."""
 
 import asyncio
 import threading

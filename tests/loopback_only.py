@@ -1,4 +1,4 @@
-"""Runs a script as on a machine without a network: `python tests/loopback_only.py script.py`."""
+"""Run a script as on a machine without a network: `python tests/loopback_only.py script.py`."""
 
 import runpy
 import socket
@@ -8,7 +8,7 @@ LOOPBACK = {"127.0.0.1", "::1", "localhost", "", None}
 
 
 def no_network() -> None:
-    """Let nothing but the loopback be reached; every other name is unknown, every other address unreachable."""
+    """Allow connections to the loopback only: other names are unknown, other addresses unreachable."""
     connect, connect_ex, look_up = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
 
     def is_outside(one, address):

@@ -1,13 +1,13 @@
-"""Documents that are run: the Python snippets and the commands of a Markdown file, and what it says that they print.
+"""Run the Python snippets and the commands of a Markdown file, and compare their output with the document.
 
-- A `python` block is run, all of a document in one namespace; `await` may stand at its top level.  A comment `# > text`
-  is a line of its output; such lines must come in this order.
+- All `python` blocks of a document run in one namespace, with top-level `await`.  A comment `# > text` is a line of the
+  block's output; such lines must occur in this order.
 - A `python` block with a title is a file of that name.
-- In a `console` block, `$ ` begins a command and the other lines are what it prints.
+- In a `console` block, `$ ` begins a command, and the other lines are its output.
 - A `text` block titled "Output" is the whole output of the block before it.
-- `<!-- not run: why -->` before a block: it is only compiled.
+- A block after `<!-- not run: why -->` is only compiled.
 
-`...` in an output stands for anything.
+`...` in an output matches any text.
 """
 
 import ast
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _BLOCK = re.compile(r"^(?:<!-- not run: (?P<skip>.+?) -->\n+)?```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.M | re.S)
-_SAID = re.compile(r"# > (.*)$", re.MULTILINE)
+_EXPECTED = re.compile(r"# > (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Block:
 
 
 def blocks(path: Path) -> list[Block]:
-    """The fenced blocks of a document."""
+    """Return the fenced blocks of a document."""
     text = path.read_text(encoding="utf-8")
     return [_block(found, text) for found in _BLOCK.finditer(text)]
 
@@ -50,7 +50,12 @@ def _block(found: re.Match[str], text: str) -> Block:
 
 
 def run_document(path: Path, output: Callable[[], str]) -> int:
-    """Run a document in the current folder; `output` gives what was printed since it was last asked.  Counts blocks."""
+    """Run a document in the current folder, and return the number of its blocks.
+
+    Args:
+        path: The Markdown file.
+        output: Returns the output since its last call.
+    """
     folder = str(Path.cwd())
     sys.path.insert(0, folder)
     try:
@@ -68,7 +73,7 @@ def _run(path: Path, output: Callable[[], str]) -> int:
     for block in blocks(path):
         place = f"{path.name}:{block.line}"
         if block.language == "python":
-            code = _compiled(block, path)
+            code = _compile(block, path)
             count += 1
             if block.title:
                 Path(block.title).write_text(block.body, encoding="utf-8")
@@ -77,28 +82,28 @@ def _run(path: Path, output: Callable[[], str]) -> int:
                 if inspect.iscoroutine(ran):
                     asyncio.run(ran)
                 printed = output()
-                _check_lines(_SAID.findall(block.body), printed, place)
+                _check_lines(_EXPECTED.findall(block.body), printed, place)
         elif block.language == "console" and block.is_run:
-            for command, said in _commands(block.body):
+            for command, expected in _split_commands(block.body):
                 count += 1
-                _check_whole(said, _shell(command), f"{place}: {command}")
+                _check_whole(expected, _run_command(command), f"{place}: {command}")
         elif block.title == "Output":
             _check_whole(block.body, printed, place)
     return count
 
 
-def _compiled(block: Block, path: Path) -> object:
+def _compile(block: Block, path: Path) -> object:
     source = "\n" * (block.line - 1) + block.body
     return compile(source, str(path), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
-def _commands(body: str) -> Iterator[tuple[str, str]]:
+def _split_commands(body: str) -> Iterator[tuple[str, str]]:
     for entry in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
-        command, _, said = entry.partition("\n")
-        yield command, said
+        command, _, expected = entry.partition("\n")
+        yield command, expected
 
 
-def _shell(command: str) -> str:
+def _run_command(command: str) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ran = subprocess.run(
         command, shell=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
@@ -107,20 +112,20 @@ def _shell(command: str) -> str:
     return ran.stdout
 
 
-def _check_lines(said: list[str], printed: str, place: str) -> None:
+def _check_lines(expected: list[str], printed: str, place: str) -> None:
     rest = iter(printed.splitlines())
-    for text in said:
+    for text in expected:
         assert any(re.fullmatch(_pattern(text), line.strip()) for line in rest), (
             f"{place}: no (further) line {text!r} in the output:\n{printed}"
         )
 
 
-def _check_whole(said: str, printed: str, place: str) -> None:
-    is_same = re.fullmatch(_pattern(_trimmed(said)), _trimmed(printed), re.DOTALL)
-    assert is_same, f"{place}: it is said to print\n{said}\nand prints\n{printed}"
+def _check_whole(expected: str, printed: str, place: str) -> None:
+    is_same = re.fullmatch(_pattern(_trim(expected)), _trim(printed), re.DOTALL)
+    assert is_same, f"{place}: expected output\n{expected}\nactual output\n{printed}"
 
 
-def _trimmed(text: str) -> str:
+def _trim(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 

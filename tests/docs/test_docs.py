@@ -69,6 +69,15 @@ def test_sentences_are_short(path):
     assert not [sentence for sentence in sentences(path) if len(re.findall(r"[\w'-]+", sentence)) > MAX_WORDS]
 
 
+@pytest.mark.parametrize("path", [*PAGES, ROOT / "README.md", ROOT / "benchmarks" / "README.md"], ids=str)
+def test_the_files_that_a_page_names_exist(path):
+    text = _FENCED.sub("", path.read_text())
+    named = {name for name in re.findall(r"`([\w./]+/[\w./]*)`", text) if re.search(r"/$|\.py$", name)}
+    places = (ROOT, ROOT / "agentkit", ROOT / "agentkit" / "schemas", ROOT / "agentkit" / "models", path.parent)
+    missing = {name for name in named if not any((place / name).exists() for place in places)}
+    assert not missing - {"policies/x.py", "schemas/formats/x.py", "views/x.py"}
+
+
 def test_every_page_stands_in_the_navigation():
     settings = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
     named = [page for section in settings["nav"] for pages in section.values() for page in pages]
