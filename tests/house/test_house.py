@@ -234,3 +234,8 @@ def test_a_run_error_shows_where_it_was_raised(world):
     with pytest.raises(RunError) as caught:
         world.run(agent, "?")
     assert traceback.extract_tb(caught.value.__traceback__)[-1].name == "refuse"
+
+
+def test_no_test_imports_from_a_conftest():
+    pattern = re.compile(r"^\s*(?:from|import) conftest\b", re.MULTILINE)
+    assert not [path for path in (ROOT / "tests").rglob("*.py") if pattern.search(path.read_text())]
