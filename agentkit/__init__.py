@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .core.errors import NoAnswer as NoAnswer
     from .core.errors import Paused as Paused
     from .core.errors import RunError as RunError
+    from .core.errors import RunStopped as RunStopped
     from .core.errors import ToolError as ToolError
     from .core.messages import ToolCall as ToolCall
     from .core.messages import Usage as Usage
@@ -59,6 +60,7 @@ _HOMES = {
         "NoAnswer",
         "Paused",
         "RunError",
+        "RunStopped",
         "ToolError",
     ],
     "tools.class_tool": ["ToolExecutor"],

@@ -214,6 +214,10 @@ class JsonAgent(Generic[T]):
         """Add a user message that the model gets with its next request, also during a run; from any thread."""
         self.session.say(text)
 
+    def stop(self, reason: str = "") -> None:
+        """Stop the current run of the agent's own conversation, from any thread; see `Session.stop`."""
+        self.session.stop(reason)
+
     @property
     def instruction(self) -> str:
         """The system message: the description, and how to work."""

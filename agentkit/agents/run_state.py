@@ -9,9 +9,9 @@ from typing_extensions import TypeVar
 
 from ..core.errors import Paused, RunError
 from ..core.flow import Event, Listener
-from ..core.messages import Message, Usage
+from ..core.messages import Message, Usage, text_of
 from ..engine.loop import Answer
-from ..engine.model import ModelReplied
+from ..engine.model import ModelAsked, ModelReplied, TextDelta
 from ..engine.partial_answer import PartialAnswerReader
 from ..engine.result import HandedOver, Result, RunFinished, SubRun
 from ..engine.trace import Trace
@@ -47,6 +47,8 @@ class Run:
     partial_answer: PartialAnswerReader | None = None
     trace: Trace = field(default_factory=Trace)
     run_id: str = ""
+    pieces: list[str] = field(default_factory=list)
+    """The streamed text of the current reply."""
 
     def watch(self, event: Event) -> Iterator[Event]:
         """Observe `event` and yield it, followed by the parts of the answer that it completes."""
@@ -57,10 +59,14 @@ class Run:
     def observe(self, event: Event) -> Event:
         """Record `event`, pass it to the listeners and return it."""
         if event.is_piece:
+            if isinstance(event, TextDelta):
+                self.pieces.append(event.text)
             for listener in self.listeners:
                 listener(event)
             return event
-        if isinstance(event, ModelReplied):
+        if isinstance(event, ModelAsked):
+            self.pieces.clear()
+        elif isinstance(event, ModelReplied):
             self.usage += event.reply.usage
             self.steps += 1
         elif isinstance(event, ToolFinished):
@@ -77,6 +83,12 @@ class Run:
         for listener in self.listeners:
             listener(event)
         return event
+
+    @property
+    def partial(self) -> str:
+        """The text of the current reply as far as it is streamed, else the last text of the model."""
+        texts = (text_of(message) for message in reversed(self.history) if message["role"] == "assistant")
+        return "".join(self.pieces) or next(filter(None, texts), "")
 
     def finish(self, answer: Answer) -> Result[Any]:
         """Return the result of the run that ended with `answer`."""

@@ -1,13 +1,15 @@
 """One run from its request to its result, blocking or on an event loop; it locks the session and emits the events."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from ..core.errors import RunError
-from ..core.flow import Emit, Event, Flow, Listener, Policy, adrive, apply_policies, ask, drive
+from ..core.errors import RunError, RunStopped
+from ..core.flow import Done, Emit, Event, Flow, Listener, Policy, adrive, apply_policies, ask, drive
+from ..core.threads import RUN_CANCELLATION, Cancellation
 from ..engine.loop import Answer
 from ..engine.model import Model
 from ..engine.result import Result, RunFinished, RunStarted
@@ -35,8 +37,9 @@ class Runnable(Persistable, Configured, Protocol):
 
 def stream_run(agent: Runnable, request: RunRequest) -> Generator[Event, None, None]:
     """Run an agent, blocking; yield the events, `RunFinished` last."""
-    with _begin_run(agent, request) as (run, flow):
-        for event in drive(flow):
+    with _begin_run(agent, request) as (run, flow), closing(drive(flow)) as steps:
+        cancellation = request.session.cancellation
+        while (event := _next_event(steps, cancellation)) is not None:
             yield from run.watch(event)
 
 
@@ -44,11 +47,65 @@ async def astream_run(agent: Runnable, request: RunRequest) -> AsyncGenerator[Ev
     """Run an agent on the running event loop; yield the events, `RunFinished` last."""
     await request.session.wait_until_free()
     with _begin_run(agent, request) as (run, flow):
-        async with aclosing(adrive(flow)) as happening:
-            async for event in happening:
-                if isinstance(event, Event):
-                    for shown in run.watch(event):
-                        yield shown
+        stopper = _TaskStopper(request.session.cancellation)
+        async with aclosing(adrive(flow)) as steps:
+            while isinstance(event := await stopper.next_event(steps), Event):
+                for shown in run.watch(event):
+                    yield shown
+
+
+def _next_event(steps: Generator[Event, None, None], cancellation: Cancellation) -> Event | None:
+    """Return the next event of a run, or None at its end; raise `RunStopped` if the run was stopped meanwhile."""
+    if cancellation.is_set:
+        raise RunStopped(cancellation.reason)
+    token = RUN_CANCELLATION.set(cancellation)
+    try:
+        return next(steps, None)
+    except Exception as error:
+        if cancellation.is_set:
+            raise RunStopped(cancellation.reason) from error
+        raise
+    finally:
+        RUN_CANCELLATION.reset(token)
+
+
+class _TaskStopper:
+    """Cancels the task that waits for the next event of a run when the run is stopped."""
+
+    def __init__(self, cancellation: Cancellation) -> None:
+        self._cancellation = cancellation
+        self._task: asyncio.Task[Any] | None = None
+        self._loop = asyncio.get_running_loop()
+        cancellation.add_callback(self._request)
+
+    async def next_event(self, steps: AsyncGenerator[Event | Done[None], None]) -> Event | Done[None]:
+        """Return the next item; raise `RunStopped` if the run was stopped meanwhile."""
+        if self._cancellation.is_set:
+            raise RunStopped(self._cancellation.reason)
+        self._task = task = asyncio.current_task()
+        cancelling = task.cancelling() if task else 0
+        token = RUN_CANCELLATION.set(self._cancellation)
+        try:
+            return await anext(steps)
+        except asyncio.CancelledError:
+            if self._cancellation.is_set and task is not None and task.uncancel() <= cancelling:
+                raise RunStopped(self._cancellation.reason) from None
+            raise
+        except Exception as error:
+            if self._cancellation.is_set:
+                raise RunStopped(self._cancellation.reason) from error
+            raise
+        finally:
+            self._task = None
+            RUN_CANCELLATION.reset(token)
+
+    def _request(self) -> None:
+        with suppress(RuntimeError):  # the loop is closed, so there is no waiting task
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
 
 def finish_run(agent: Runnable, request: RunRequest) -> Result[Any]:
@@ -87,6 +144,7 @@ def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow
                 yield run, _run_flow(agent, run, request, backend, begun, policies)
             except RunError as error:
                 error.history, error.usage, error.result = list(history), run.usage, run.fail(error)
+                error.partial = error.partial or run.partial
                 raise
             finally:
                 session.usage = before + run.usage
@@ -98,6 +156,7 @@ def _run_flow(
     yield from ask(Emit(begun))
     flow = run_handoffs(agent, request.session, partial(_agent_flow, agent, run, request, backend))
     answer = yield from apply_policies(flow, policies)
+    request.session.cancellation = Cancellation()  # too late to stop the run
     yield from ask(Emit(RunFinished(run.finish(answer))))
 
 

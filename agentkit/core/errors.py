@@ -5,6 +5,7 @@ AgentkitError
 └─ RunError             the operator: a run ended without an answer; carries the history and the usage
    ├─ ModelError        the provider or the backend failed, and retries and fallbacks did not help
    ├─ LimitExceeded     a limit was reached, and the final request brought no answer
+   ├─ RunStopped        `stop()` was called; the session can continue
    ├─ NoAnswer          the model stopped making progress
    ├─ Paused            a person must decide about tool calls; run the session again to continue
    ├─ JournalError      a journal cannot be written or read, or lacks the requested run
@@ -34,8 +35,8 @@ ModelErrorKind: TypeAlias = Literal[
     "timeout",  # no complete reply within the timeout
 ]
 
-StopReason: TypeAlias = Literal["max_steps", "tokens", "seconds", "dollars", "tool_calls", "stuck"]
-"""What ended a run before the model did: one of the limits, or a lack of progress ("stuck")."""
+StopReason: TypeAlias = Literal["max_steps", "tokens", "seconds", "dollars", "tool_calls", "stuck", "stopped"]
+"""What ended a run before the model did: a limit, a lack of progress ("stuck") or a call of `stop` ("stopped")."""
 
 
 class AgentkitError(Exception):
@@ -100,6 +101,12 @@ class LimitExceeded(RunError):
     def __init__(self, message: str, *, reason: StopReason = "max_steps") -> None:
         super().__init__(message)
         self.reason: StopReason = reason
+
+
+class RunStopped(RunError):
+    """The run was stopped by `session.stop()` or `agent.stop()`; the session can continue with the next query."""
+
+    reason: StopReason = "stopped"
 
 
 class NoAnswer(RunError):

@@ -9,7 +9,7 @@ effect and may change, repeat, refuse or answer it.  It is a generator itself, s
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from .layers import Kinds
 from .layers import interpret as interpret
+from .threads import on_cancel
 
 T = TypeVar("T")
 
@@ -185,7 +186,9 @@ class Sleep:
     seconds: float
 
     def perform(self) -> Generator[Event, None, None]:
-        time.sleep(self.seconds)
+        ended = threading.Event()
+        with on_cancel(ended.set):
+            ended.wait(self.seconds)
         yield from ()
 
     async def aperform(self) -> AsyncGenerator[Event | Done[None], None]:

@@ -23,31 +23,34 @@ MAX_IDLE_SECONDS = 10.0
 """How long a thread without work waits for some before it ends."""
 
 
-class Work:
-    """A function that runs in a daemon thread, in a copy of the caller's context; the function must not raise."""
+class Cancellation:
+    """A flag that is set once, from any thread, and then calls its callbacks.
 
-    def __init__(self, function: Callable[[], object]) -> None:
-        self.is_cancelled = False
-        self._is_over = False
+    Attributes:
+        is_set: Whether `set` was called.
+        reason: The text given to `set`.
+    """
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self.reason = ""
         self._callbacks: list[CancelCallback] = []
-        _free_thread().put((contextvars.copy_context(), self, function))
 
-    def cancel(self) -> None:
-        """Stop waiting for the work and call its cancel callbacks; from any thread, at any time."""
+    def set(self, reason: str = "") -> None:
+        """Set the flag and call the callbacks; do nothing if it is set."""
         with _lock:
-            if self._is_over or self.is_cancelled:
+            if self.is_set:
                 return
-            self.is_cancelled = True
-            _abandoned.add(self)
+            self.is_set, self.reason = True, reason
             callbacks = [*self._callbacks]
         for callback in callbacks:
             callback()
 
     def add_callback(self, callback: CancelCallback) -> None:
-        """Call `callback` when the work is cancelled; at once if it is cancelled already."""
+        """Call `callback` when the flag is set; at once if it is."""
         with _lock:
             self._callbacks.append(callback)
-            is_late = self.is_cancelled
+            is_late = self.is_set
         if is_late:
             callback()
 
@@ -56,8 +59,25 @@ class Work:
         with _lock:
             self._callbacks.remove(callback)
 
+
+class Work:
+    """A function that runs in a daemon thread, in a copy of the caller's context; the function must not raise."""
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self.cancellation = Cancellation()
+        self._is_over = False
+        _free_thread().put((contextvars.copy_context(), self, function))
+
+    def cancel(self) -> None:
+        """Stop waiting for the work and call its cancel callbacks; from any thread, at any time."""
+        with _lock:
+            if self._is_over or self.cancellation.is_set:
+                return
+            _abandoned.add(self)
+        self.cancellation.set()
+
     def _run(self, function: Callable[[], object]) -> None:
-        _current.set(self)
+        _current.set(self.cancellation)
         try:
             function()
         finally:
@@ -68,22 +88,23 @@ class Work:
 
 @contextmanager
 def on_cancel(callback: CancelCallback) -> Iterator[None]:
-    """While the body runs, call `callback` when the work that it is part of is cancelled (at once if it already is)."""
-    work = _current.get()
-    if work is None:
-        yield
-        return
-    work.add_callback(callback)
+    """While the body runs, call `callback` when the work or the run that it is part of is cancelled.
+
+    It is called at once if that has happened already.
+    """
+    sources = [source for source in (_current.get(), RUN_CANCELLATION.get()) if source is not None]
+    for source in sources:
+        source.add_callback(callback)
     try:
         yield
     finally:
-        work.remove_callback(callback)
+        for source in sources:
+            source.remove_callback(callback)
 
 
 def is_cancelled() -> bool:
-    """Whether the work that this code is part of was cancelled."""
-    work = _current.get()
-    return work is not None and work.is_cancelled
+    """Whether the work or the run that this code is part of was cancelled."""
+    return any(source is not None and source.is_set for source in (_current.get(), RUN_CANCELLATION.get()))
 
 
 def count_abandoned() -> int:
@@ -126,7 +147,9 @@ class FifoLock:
 
 
 _Inbox: TypeAlias = SimpleQueue[tuple[contextvars.Context, Work, Callable[[], object]]]
-_current: contextvars.ContextVar[Work | None] = contextvars.ContextVar("work", default=None)
+_current: contextvars.ContextVar[Cancellation | None] = contextvars.ContextVar("work", default=None)
+RUN_CANCELLATION: contextvars.ContextVar[Cancellation | None] = contextvars.ContextVar("run_cancellation", default=None)
+"""The cancellation of the run that the current code is part of."""
 _lock = threading.Lock()
 _abandoned: set[Work] = set()
 _idle: deque[_Inbox] = deque()

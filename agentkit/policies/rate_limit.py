@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from ..core.errors import DefinitionError, ModelError
 from ..core.flow import Done, Emit, Event, Flow, Policy, around, ask
+from ..core.threads import on_cancel
 from ..engine.model import AskModel
 
 Ticket: TypeAlias = "Future[None]"
@@ -156,7 +157,8 @@ class WaitForTicket:
 
     def perform(self) -> Generator[Event, None, None]:
         try:
-            self.ticket.result(self.timeout)
+            with on_cancel(self.ticket.cancel):
+                self.ticket.result(self.timeout)
         except TimeoutError:
             raise self._late() from None
         yield from ()

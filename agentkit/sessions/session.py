@@ -15,6 +15,7 @@ from ..core.display import display_with
 from ..core.errors import Paused, RunError
 from ..core.masking import mask_data
 from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, tool_message, user
+from ..core.threads import Cancellation
 from ..engine.history import repair_history
 from ..engine.loop import CANCELLED, is_open
 from ..policies.approval import Approvals, Decision
@@ -47,6 +48,8 @@ class Session:
     """The names of the agents to which the last run was handed over, in order."""
     journaled: JournaledConversation | None = field(default=None, repr=False)
     """The conversation in a journal, if there is one."""
+    cancellation: Cancellation = field(default_factory=Cancellation, repr=False)
+    """Stops the current run, see `stop`."""
     _busy: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _own: list[Message] = field(default_factory=list, repr=False)
     """The messages at the end of the last run."""
@@ -57,6 +60,15 @@ class Session:
     def say(self, text: str) -> None:
         """Add a user message that the model gets with its next request, also during a run; from any thread."""
         self.inbox.append(text)
+
+    def stop(self, reason: str = "") -> None:
+        """Stop the current run, from any thread; without one, or after a first `stop`, do nothing.
+
+        The run raises `RunStopped`.  A request is abandoned and its connection closed.  Coroutine tools are cancelled,
+        and a plain function is no longer waited for, as after a timeout.  The next query continues the conversation.
+        """
+        if self._busy.locked():
+            self.cancellation.set(reason)
 
     @property
     def waiting(self) -> list[ToolCall]:
@@ -89,6 +101,7 @@ class Session:
                 "the session is in use by another run. Wait for it (or close the stream that was left half-way), or "
                 "give each run a conversation of its own: agent(query, session=Session())"
             )
+        self.cancellation = Cancellation()
         try:
             unread = list(self.inbox) if query is not None else []
             added = self._begin(instruction, query, approvals or {})

@@ -15,6 +15,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from ...core.background import start_thread
+from ...core.errors import RunError
+from ...core.threads import on_cancel
 from ...engine.model import Delta, Reply
 
 Piece: TypeAlias = Delta | Reply
@@ -67,20 +69,22 @@ def limit_time(pieces: Generator[Piece | Signal, None, None], timer: PieceTimer)
     queue: SimpleQueue[Any] = SimpleQueue()
     abandoned = threading.Event()
     start_thread(partial(_pump, pieces, queue, abandoned))
-    try:
-        while True:
-            try:
-                piece = queue.get(timeout=timer.seconds_left())
-            except Empty:
-                raise TimeoutError from None
-            if piece is _END:
-                return
-            if isinstance(piece, _Failure):
-                raise piece.error
-            if not isinstance(piece, Signal):
-                yield piece
-    finally:
-        abandoned.set()
+    stopped = _Failure(RunError("cancelled: the run was stopped"))
+    with on_cancel(partial(queue.put, stopped)):
+        try:
+            while True:
+                try:
+                    piece = queue.get(timeout=timer.seconds_left())
+                except Empty:
+                    raise TimeoutError from None
+                if piece is _END:
+                    return
+                if isinstance(piece, _Failure):
+                    raise piece.error
+                if not isinstance(piece, Signal):
+                    yield piece
+        finally:
+            abandoned.set()
 
 
 def _pump(pieces: Generator[Any, None, None], queue: "SimpleQueue[Any]", abandoned: threading.Event) -> None:
