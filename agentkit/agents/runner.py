@@ -37,7 +37,7 @@ class Runnable(Persistable, Configured, Protocol):
 
 def stream_run(agent: Runnable, request: RunRequest) -> Generator[Event, None, None]:
     """Run an agent, blocking; yield the events, `RunFinished` last."""
-    with _begin_run(agent, request) as (run, flow), closing(drive(flow)) as steps:
+    with _begin_run(agent, request) as (run, flow), closing(iter(drive(flow))) as steps:
         cancellation = request.session.cancellation
         while (event := _next_event(steps, cancellation)) is not None:
             yield from run.watch(event)
