@@ -1,5 +1,7 @@
 """The input of a chat: lines with editing and a history, and texts of several lines."""
 
+import os
+import select
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -7,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ..core.ask_person import MAX_ANSWER_BYTES
 from .output import print_note
 
 HISTORY_FILE = Path("~/.agentkit_history")
@@ -21,7 +24,7 @@ def read_line() -> str | None:
     is_text = False
     while True:
         try:
-            part = input(_prompt(is_first=not parts and not is_text))
+            part = _read_part(_prompt(is_first=not parts and not is_text))
         except EOFError:
             return "\n".join(parts) if parts else None
         except KeyboardInterrupt:  # the unfinished text is dropped
@@ -40,6 +43,34 @@ def read_line() -> str | None:
             return "\n".join([*parts, part])
 
 
+def _read_part(prompt: str) -> str:
+    """Return the next line.  Several lines that were pasted before the prompt are put into it, to be confirmed."""
+    readline: Any = sys.modules.get("readline")
+    pending = _take_pending_lines()
+    if pending.count("\n") == 1 or (pending and readline is None):
+        print(f"{prompt}{pending}", end="")
+        return pending.removesuffix("\n")
+    if not pending:
+        return input(prompt)
+    readline.set_startup_hook(lambda: readline.insert_text(pending.removesuffix("\n")))
+    try:
+        return input(prompt)
+    finally:
+        readline.set_startup_hook(None)
+
+
+def _take_pending_lines() -> str:
+    """Return the whole lines that were entered at the terminal before the prompt."""
+    pending = b""
+    while os.name == "posix" and sys.stdin.isatty() and select.select([sys.stdin], [], [], 0)[0]:
+        if not (data := os.read(sys.stdin.fileno(), MAX_ANSWER_BYTES)):
+            if not pending:
+                raise EOFError
+            break
+        pending += data
+    return pending.decode(sys.stdin.encoding, errors="replace")
+
+
 def _prompt(*, is_first: bool) -> str:
     if not sys.stdin.isatty():
         return ""
@@ -55,6 +86,7 @@ def set_up_readline(commands: Iterable[str]) -> None:
         readline.set_completer_delims(" ")
         readline.set_completer(lambda text, number: _complete(text, number, sorted(commands)))
         readline.parse_and_bind("tab: complete")
+        readline.parse_and_bind("set enable-bracketed-paste on")  # pasted lines are one text until Enter
         file = HISTORY_FILE.expanduser()
         with suppress(OSError):
             readline.read_history_file(file)

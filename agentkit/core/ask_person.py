@@ -11,11 +11,24 @@ from typing import Any
 
 from .errors import Paused
 from .messages import ToolCall
+from .notebook import find_kernel
 from .threads import is_cancelled
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import termios
 
 MAX_ARGUMENT_CHARS = 10_000
 """Characters of one argument that the person is shown."""
 QUESTION = 'Allow it? y, n, a reason to refuse it, or other arguments as {"...": ...}: '
+
+MAX_ANSWER_BYTES = 65_536
+"""Bytes of an answer that are read at once."""
+QUIET_SECONDS = 0.15
+"""A question is shown when this time has passed without input: text that was typed or pasted before is no answer."""
+BURST_SECONDS = 0.05
+"""Lines that follow each other within this time were pasted together; they are one answer."""
 
 _PROMPT_LOCK = Lock()
 _POLL_SECONDS = 0.2
@@ -27,7 +40,7 @@ class Person:
     """Ask a person whether a call may be made.
 
     Args:
-        read: Shows a prompt and returns what the person enters; default: `input`.
+        read: Shows a prompt and returns what the person enters; default: `ask_terminal` at a terminal, else `input`.
     """
 
     read: Callable[[str], str] | None = None
@@ -48,7 +61,7 @@ class Person:
             complaint = f"{escape_unprintable(problem)}\n" if problem else ""
             try:
                 with _PROMPT_LOCK:
-                    entry = (self.read or input)(f"{text}{complaint}{QUESTION}").strip()
+                    entry = (self.read or _read)(f"{text}{complaint}{QUESTION}").strip()
             except (EOFError, OSError, RuntimeError):  # a lost standard input; a notebook without a frontend
                 return Paused
             if entry.lower() in ("y", "yes"):
@@ -63,22 +76,61 @@ class Person:
                 problem = f"That is no JSON object: {error}." if entry else ""
 
 
+def _read(prompt: str) -> str:
+    is_terminal = find_kernel() is None and sys.stdin is not None and sys.stdin.isatty()
+    return ask_terminal(prompt) if is_terminal else input(prompt)
+
+
 def ask_terminal(prompt: str) -> str:
-    """Write `prompt` to standard error and return the line that the person enters.
+    """Write `prompt` to standard error and return what the person enters after it is shown.
+
+    Input from before the prompt is discarded.  Pasted lines are returned together.
 
     Raises:
         EOFError: There is no terminal, its input has ended, or the run was cancelled while it waited.
     """
     if not sys.stdin.isatty():
         raise EOFError
+    _discard_input()
     sys.stderr.write(prompt)
     sys.stderr.flush()
-    while os.name == "posix" and not select.select([sys.stdin], [], [], _POLL_SECONDS)[0]:
+    entry = sys.stdin.readline() if sys.platform == "win32" else _read_burst()
+    if not entry:
+        raise EOFError
+    return entry
+
+
+def _read_burst() -> str:
+    """Return the next line of the terminal with the lines pasted after it; "" at the end of the input.
+
+    It bypasses the buffer of `sys.stdin`, which may hold lines from before the question.
+    """
+    while not _has_input(_POLL_SECONDS):
+        if is_cancelled():
+            return ""
+    entry = os.read(sys.stdin.fileno(), MAX_ANSWER_BYTES)
+    while entry and _has_input(BURST_SECONDS) and (more := os.read(sys.stdin.fileno(), MAX_ANSWER_BYTES)):
+        entry += more
+    return entry.decode(sys.stdin.encoding, errors="replace")
+
+
+def _discard_input() -> None:
+    """Discard the input of the terminal until it is quiet; raise `EOFError` if the run is cancelled meanwhile."""
+    if sys.platform == "win32":
+        while msvcrt.kbhit():
+            msvcrt.getwch()
+        return
+    while True:
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        if not _has_input(QUIET_SECONDS):
+            break
         if is_cancelled():
             raise EOFError
-    if not (line := sys.stdin.readline()):
-        raise EOFError
-    return line
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # a line that has no end yet
+
+
+def _has_input(seconds: float) -> bool:
+    return bool(select.select([sys.stdin], [], [], seconds)[0])
 
 
 def describe_call(call: ToolCall) -> str:
@@ -90,9 +142,17 @@ def describe_call(call: ToolCall) -> str:
     entries = arguments.items() if isinstance(arguments, dict) else [("arguments", arguments)]
     lines = [f"The agent wants to call {escape_unprintable(call.name)}:"]
     for key, value in entries:
-        shown = escape_unprintable(json.dumps(value, ensure_ascii=False))
-        lines.append(f"  {escape_unprintable(str(key))}: {shown}")
+        lines.append(f"  {escape_unprintable(str(key))}: {_show_ends(json.dumps(value, ensure_ascii=False))}")
     return "\n".join(lines)
+
+
+def _show_ends(text: str) -> str:
+    """Return the escaped text; of a long one the head and the tail, because both can decide about a call."""
+    if len(text) <= MAX_ARGUMENT_CHARS:
+        return escape_unprintable(text)
+    half = MAX_ARGUMENT_CHARS // 2
+    left_out = f"... ({len(text) - 2 * half:,} characters left out) ..."
+    return f"{escape_unprintable(text[:half])}{left_out}{escape_unprintable(text[-half:])}"
 
 
 def escape_unprintable(text: str, max_chars: int = MAX_ARGUMENT_CHARS) -> str:

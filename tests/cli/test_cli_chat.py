@@ -135,6 +135,30 @@ class TestAtATerminal:
         again.send("\x1b[A\x1b[A\n")
         again.expect("6\r\n")
 
+    def test_pasted_lines_are_one_question(self, terminal, folder):
+        talk = terminal("chat", "--tools", "mytools.py", "--session", "s.json")
+        talk.expect("\x1b[?2004h")  # the terminal marks pasted text from here on
+        talk.expect("> ")
+        talk.send("\x1b[200~Add 2\nand 3\x1b[201~")
+        talk.send("\n")
+        talk.expect("5\r\n")
+        talk.ask("/quit", "")
+        assert talk.end() == 0
+        asked = [message["content"] for message in Session.load("s.json").messages if message["role"] == "user"]
+        assert asked == ["Add 2\nand 3"]
+
+    def test_lines_pasted_while_an_answer_is_written_wait_for_enter(self, terminal, folder):
+        talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py", "--session", "s.json")
+        talk.ask("Wait for 1 seconds", "wait_for(")
+        talk.send("Add 2\nand 3\nand 4\n")
+        talk.expect("waited\r\n")
+        talk.expect("and 4")
+        talk.send("\x15")  # Ctrl-U: drop it
+        talk.send("/quit\n")
+        assert talk.end() == 0
+        asked = [message["content"] for message in Session.load("s.json").messages if message["role"] == "user"]
+        assert asked == ["Wait for 1 seconds"], "nothing was paid for"
+
     def test_an_interrupt_tells_how_to_go_on_with_what_is_kept(self, terminal):
         talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py", "--journal", "runs.db")
         talk.ask("Wait for 30 seconds", "wait_for(")

@@ -181,6 +181,23 @@ class TestAtATerminal:
         shown.expect(result)
         assert shown.end() == 0
 
+    def test_what_was_typed_before_a_question_is_no_answer(self, terminal):
+        shown = terminal("run", "Delete file a.txt", "--tools", "more:delete_file")
+        shown.send("yes\nyes\n")
+        shown.expect("}: ")
+        shown.send("n\n")
+        shown.expect("not allowed")
+        assert shown.end() == 0
+        assert "deleted a.txt" not in shown.text
+
+    def test_pasted_lines_are_one_answer_and_no_yes(self, terminal):
+        shown = terminal("run", "Delete file a.txt", "--tools", "more:delete_file")
+        shown.expect("}: ")
+        shown.send("y\nthen the next command of a script\n")
+        shown.expect("then the next command of a script")
+        assert shown.end() == 0
+        assert "deleted a.txt" not in shown.text
+
     def test_an_interrupt_ends_it_and_keeps_what_was_done(self, terminal, run, folder):
         shown = terminal("run", "Wait for 30 seconds", "--tools", "more.py")
         shown.expect("wait_for(")

@@ -408,9 +408,10 @@ class TestAskingThePerson:
         assert "\\u202e" in text
 
     def test_a_long_argument_is_shown_in_part_and_said_to_be(self):
-        text = describe_call(ToolCall("1", "f", json.dumps({"a": "x" * 50_000, "b": "end"})))
+        text = describe_call(ToolCall("1", "f", json.dumps({"a": "x" * 50_000 + "; rm -r /", "b": "end"})))
         assert len(text) < 11_000
-        assert "more characters" in text
+        assert "characters left out" in text
+        assert 'x; rm -r /"' in text, "the end of a long argument can matter most"
         assert '"end"' in text
 
     def test_the_way_of_asking_can_be_another(self, world):
