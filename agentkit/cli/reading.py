@@ -9,6 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import click
+
 from ..core.ask_person import MAX_ANSWER_BYTES
 from .output import print_note
 
@@ -48,7 +50,7 @@ def _read_part(prompt: str) -> str:
     readline: Any = sys.modules.get("readline")
     pending = _take_pending_lines()
     if pending.count("\n") == 1 or (pending and readline is None):
-        print(f"{prompt}{pending}", end="")
+        click.echo(f"{prompt}{pending}", nl=False)
         return pending.removesuffix("\n")
     if not pending:
         return input(prompt)
