@@ -9,7 +9,8 @@ The rules of the loop, which does no I/O:
 4. A text without a call is answered by a reminder.  The next text without a call becomes the answer, if `text_ends`.
    Policies limit the number of reminders.  An empty reply that they let pass ends the run with `NoAnswer`.
 5. Closing the flow in the middle of a turn, or raising an exception in it, leaves a valid history.  Finished results
-   are kept.  The other calls are answered as cancelled, or left open if the exception is `Paused`.
+   are kept.  Calls that had begun are answered as cancelled, with an unknown effect, and the others as not run.  If the
+   exception is `Paused`, all of these are left open.
 6. The history holds the calls as they were understood: the tool's own name, and arguments that are a JSON object.  A
    call that needs no repair is kept unchanged.
 """
@@ -39,6 +40,7 @@ from .history import normalize_reply
 from .model import AskModel, Model, Request
 
 CANCELLED = "Cancelled: the run was stopped before this call had a result; it is not known whether it had an effect."
+NOT_BEGUN = "Not run: the run was stopped before this call began."
 ANSWERED_ALREADY = "Not run: the answer was given already."
 REMINDER = "Go on by calling a tool. When the task is done, or cannot be done, call final_answer with the answer."
 
@@ -108,7 +110,8 @@ def _answer_calls(
     calls: Sequence[ToolCall], tools: ToolRegistry, history: list[Message], context: RunContext[Any]
 ) -> Flow[Answer | None]:
     """Run the calls of a turn, append their results to the history, and return the answer if one of them gave it."""
-    bound = tuple(tools.bind(call, replace(context, call=call)) for call in calls)
+    begun: set[str] = set()
+    bound = tuple(replace(tools.bind(call, replace(context, call=call)), begun=begun) for call in calls)
     normalize_calls(history, [entry.call for entry in bound])
     finished: dict[str, ToolResult] = {}
     results: dict[str, ToolResult] = {}
@@ -130,7 +133,8 @@ def _answer_calls(
             if own and not isinstance(own.exception, Paused):  # the call of an agent that paused stays open
                 history.append(own.message)
             elif rest is not None:
-                history.append(tool_message(entry.call, rest))
+                never_ran = rest is CANCELLED and entry.call.id not in begun
+                history.append(tool_message(entry.call, NOT_BEGUN if never_ran else rest))
         sort_results(history)
     return answer
 

@@ -4,7 +4,7 @@ import pytest
 
 from agentkit.core.errors import ModelError, NoAnswer, Paused
 from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
-from agentkit.engine.loop import ANSWERED_ALREADY, CANCELLED, REMINDER, Answer, agent_loop
+from agentkit.engine.loop import ANSWERED_ALREADY, CANCELLED, NOT_BEGUN, REMINDER, Answer, agent_loop
 from agentkit.engine.model import AskModel, Reply
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import CallTools
@@ -183,8 +183,18 @@ def test_closing_in_the_middle_of_a_turn_keeps_what_is_finished_and_cancels_the_
     calling = loop.send(reply(None, other, ADD))
     calling.finished["one"] = calling.calls[1].invoke()
     loop.close()
-    assert history[-2:] == [tool_message(other, CANCELLED), tool_message(ADD, "3")]
+    assert history[-2:] == [tool_message(other, NOT_BEGUN), tool_message(ADD, "3")]
     assert pending_calls(history) == []
+
+
+def test_a_call_that_had_begun_is_answered_as_cancelled_with_an_unknown_effect(history):
+    loop = agent_loop(MODEL, TOOLS, history)
+    next(loop)
+    other = ToolCall("two", "add", '{"a": 1, "b": 5}')
+    calling = loop.send(reply(None, other, ADD))
+    calling.calls[0].invoke()
+    loop.close()
+    assert history[-2:] == [tool_message(other, CANCELLED), tool_message(ADD, NOT_BEGUN)]
 
 
 def test_closing_before_the_answer_keeps_what_ran_beside_it(history):
@@ -192,7 +202,7 @@ def test_closing_before_the_answer_keeps_what_ran_beside_it(history):
     next(loop)
     loop.send(run_all(loop.send(reply(None, final("3"), ADD))))
     loop.close()
-    assert [message["content"] for message in history[-2:]] == [CANCELLED, "3"]
+    assert [message["content"] for message in history[-2:]] == [NOT_BEGUN, "3"]
 
 
 def test_a_pause_keeps_what_is_finished_and_leaves_the_rest_open(history):

@@ -13,6 +13,8 @@ import pytest
 from agentkit import DefinitionError, JsonAgent, Paused, RunContext, RunError, Session, ToolCall, tool
 from agentkit.core.ask_person import Person, describe_call
 from agentkit.core.flow import Effect, Flow, apply_policies, around, ask
+from agentkit.core.messages import text_of
+from agentkit.engine.loop import NOT_BEGUN
 from agentkit.policies.approval import ApprovalAsked, ApprovalGiven, Approvals, approve
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import CallTools, ToolStarted
@@ -393,11 +395,23 @@ class TestAskingThePerson:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(builtins, "input", read)
-        settled = agent(DELETE, FINAL, approve="ask")
+        turn = calls(call("look", path="a"), call("delete", path="a"))
+        asking = agent(turn, FINAL, approve="ask")
         with pytest.raises(KeyboardInterrupt):
-            settled("go")
+            asking("go")
         assert DONE == []
-        assert settled("again") == "done"
+        assert [text_of(message) for message in asking.history if message["role"] == "tool"] == [NOT_BEGUN] * 2
+        assert asking("again") == "done"
+
+    def test_a_cancelled_question_leaves_calls_that_never_ran(self):
+        async def decide(call):
+            asyncio.current_task().cancel()
+            await asyncio.sleep(60)
+
+        asking = agent(DELETE, FINAL, approve=decide)
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(asking.arun("go"))
+        assert [text_of(message) for message in asking.history if message["role"] == "tool"] == [NOT_BEGUN]
 
     def test_the_prompt_obeys_no_control_characters(self):
         text = describe_call(

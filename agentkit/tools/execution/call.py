@@ -88,6 +88,7 @@ class BoundCall:
         context: The run that makes the call.
         needs_approval: Why a person must decide about the call first; "" if no decision is needed.
         raw: The text that the model wrote, where the call has `{}` because that text is not a JSON object.
+        begun: Gets the id of the call when it begins to run; one set is shared by the calls of a turn.
     """
 
     call: ToolCall
@@ -101,6 +102,7 @@ class BoundCall:
     context: RunContext[Any] | None = field(default=None, repr=False, compare=False)
     needs_approval: str = ""
     raw: str = ""
+    begun: set[str] | None = field(default=None, repr=False, compare=False)
 
     @property
     def as_written(self) -> ToolCall:
@@ -133,6 +135,11 @@ class BoundCall:
 
         return replace(self, run=run)
 
+    def mark_begun(self) -> None:
+        """Add the id of the call to `begun`: from here on, the call may have had an effect."""
+        if self.begun is not None:
+            self.begun.add(self.call.id)
+
     def invoke(self, loop: asyncio.AbstractEventLoop | None = None) -> ToolResult:
         """Run the tool in this thread, blocking, and return its result.
 
@@ -141,6 +148,7 @@ class BoundCall:
         Args:
             loop: The running loop of another thread, on which a coroutine that a plain function returns is awaited.
         """
+        self.mark_begun()
         start, failures = time.perf_counter(), 0
         while True:
             try:
@@ -157,6 +165,7 @@ class BoundCall:
         """Run the tool: a coroutine function on this event loop, any other function in a thread."""
         if self.tool is not None and not self.tool.is_async:
             return await run_in_thread(partial(self.invoke, asyncio.get_running_loop()))
+        self.mark_begun()
         start, failures = time.perf_counter(), 0
         while True:
             try:
