@@ -10,11 +10,12 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from agentkit import JsonAgent, NoAnswer
+from agentkit import JsonAgent, NoAnswer, tool
 from agentkit.core.messages import ToolCall, assistant, calls_of, system, tool_message, user
 from agentkit.engine.model import Reply, Request
 from agentkit.models.offline import OfflineModel, plan
 from agentkit.models.offline.model import AnsweredCall, compose_arguments, compose_text
+from agentkit.models.offline.planning import Plan
 from agentkit.tools.final_answer import make_answer_tool
 from agentkit.tools.registry import ToolRegistry, make_tool
 
@@ -73,7 +74,7 @@ def only(query, *tools):
         (param("integer", "How many items"), "order 5k items", 5000),
         (param("number", "Annual rate"), "order at a rate of 5%", 0.05),
         (param("number", "Annual rate in percent"), "order at a rate of 5%", 5),
-        (param("float", "Weight in kg"), "order with a weight of 2.5 kg", 2.5),
+        (param("number", "Weight in kg"), "order with a weight of 2.5 kg", 2.5),
         (param("string", "When", format="date"), "order on March 3rd, 2023", "2023-03-03"),
         (param("string", "Day, MM/DD/YYYY"), "order for 2024-06-01", "06/01/2024"),
         (param("string", "Day, YYYY-MM-DD"), "order for tomorrow", "2024-05-16"),
@@ -81,12 +82,13 @@ def only(query, *tools):
         (param("string", "Title"), "order 'The Long Way'", "The Long Way"),
         (param("string", "Link"), "order https://example.org/a?b=c please", "https://example.org/a?b=c"),
         (param("string", "File"), "order from /var/data/list.csv", "/var/data/list.csv"),
+        (param("string", "File"), "order from archive.tar.gz", "archive.tar.gz"),
         (param("string", "Size", enum=["small", "extra_large"]), "order an extra large one", "extra_large"),
         (param("string", "City, State"), "order in Austin, Texas", "Austin, Texas"),
         (param("array", "Numbers", items={"type": "integer"}), "order 1, 2 and 3", [1, 2, 3]),
         (param("array", "Numbers", items={"type": "integer"}), "order [4, 5]", [4, 5]),
-        (param("tuple", "Point", items={"type": "float"}), "order (1.5, 2)", [1.5, 2]),
-        (param("dict", "Amounts"), 'order {"a": 1, "b": true}', {"a": 1, "b": True}),
+        (param("array", "Point", items={"type": "number"}), "order (1.5, 2)", [1.5, 2]),
+        (param("object", "Amounts"), 'order {"a": 1, "b": true}', {"a": 1, "b": True}),
         ({"anyOf": [{"type": "null"}, {"type": "integer"}]}, "order 7", 7),
         ({"$ref": "#/$defs/Count"}, "order 8", 8),
     ],
@@ -309,7 +311,7 @@ def test_a_missing_argument_is_named():
 
 
 def test_a_long_result_is_cut_at_a_word():
-    text = compose_text([AnsweredCall("read", {}, "word " * 1000)], {}, ["read"])
+    text = compose_text([AnsweredCall("read", {}, "word " * 1000)], Plan([], {}, {}, []), ["read"])
     assert len(text) < 2100
     assert text.endswith("word ...")
 
@@ -601,3 +603,99 @@ def test_a_value_that_a_preposition_leads_to_is_not_lost():
         "date": "2024-07-01",
         "venue": "Rosalba",
     }
+
+
+@pytest.mark.parametrize(
+    "identifier",
+    [
+        "payment-api", "shop.example.com", "2.4.1", "v1.0.3-rc1", "team/app:v2", "node@host-1", "db.primary", "host:8080",
+        "auth_service", "logs-2024-01-05", "shop.example.com:8080",
+    ],
+)  # fmt: skip
+def test_an_identifier_is_one_value(identifier):
+    tool = offer("restart", "Restarts a service.", {"service": param("string", "The service")})
+    for query in ("Restart {}", "restart the service {}, please", "Restart {} and auth-service."):
+        calls = plan(query.format(identifier), [tool], WEDNESDAY)
+        assert calls[0] == ("restart", {"service": identifier})
+        assert all(arguments["service"] in (identifier, "auth-service") for _, arguments in calls)
+
+
+def test_words_with_a_hyphen_stay_together_and_abbreviations_are_words():
+    tool = offer("get_price", "Gets the price of an item.", {"item": param("string")})
+    assert only("the price of well-known tea", tool) == {"item": "well-known tea"}
+    assert only("e.g. the price of tea", tool) == {"item": "tea"}
+
+
+@pytest.mark.parametrize("quotes", ['""', "''", "“”", "‘’", "``", "«»"])
+def test_quotes_around_the_whole_query_are_removed(quotes):
+    assert plan(f" {quotes[0]}weather in Rome{quotes[1]} ", [WEATHER], WEDNESDAY) == plan("weather in Rome", [WEATHER])
+    assert plan(f"{quotes[0]}weather in Rome{quotes[1]}", [WEATHER])
+
+
+@pytest.mark.parametrize(
+    ("query", "unused"),
+    [
+        ("What is the weather in Rome, and book a flight", "book a flight"),
+        ("weather in Rome at 10:30", "10:30"),
+        ("weather in Rome for order #4711", "#4711"),
+    ],
+)
+def test_the_answer_names_the_parts_of_the_query_that_were_not_used(query, unused):
+    result = JsonAgent([get_weather], model="offline").run(query)
+    assert "Rome" in str(result.answer) or "sunny" in str(result.answer)
+    assert result.answer.endswith(f"I did not use this part of the query: {unused}.")
+
+
+def test_the_parts_that_were_not_used_are_no_part_of_a_typed_answer():
+    assert JsonAgent([get_weather], model="offline", answer=list[str])("weather in Rome at 10:30") == ["sunny in Rome"]
+
+
+@pytest.mark.parametrize(
+    ("query", "unsure"),
+    [
+        ("Restart the thing that is broken", "service (thing)"),  # merely the rest of the text
+        ("restart checkout in Frankfurt", "service (Frankfurt)"),  # or checkout
+        ("Open report.txt", "the tool"),  # no word asks for it
+    ],
+)
+def test_a_tool_with_side_effects_is_not_called_with_uncertain_values(query, unsure):
+    ran = []
+
+    @tool(effect="write")
+    def restart(service: str) -> str:
+        """Restarts a service."""
+        ran.append(service)
+        return "done"
+
+    @tool(effect="danger")
+    def delete_file(path: str) -> str:
+        """Deletes a file."""
+        ran.append(path)
+        return "gone"
+
+    answer = JsonAgent([restart, delete_file], model="offline", approvals=lambda *_: True)(query)
+    assert ran == []
+    assert f"which has side effects, because I am not certain of {unsure}" in answer
+    assert JsonAgent([restart, delete_file], model="offline", approvals=lambda *_: True)("Restart the service 'thing'")
+    assert ran == ["thing"]
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("the forecast for Rome", "get_weather"),
+        ("how much does 'tea' cost", "get_price"),
+        ("remove 'old.log'", "delete_file"),
+        ("generate 'a summary'", "create_text"),
+        ("mail to ada@example.com", "send_email"),
+    ],
+)
+def test_synonyms_of_common_words_choose_the_tool(query, name):
+    tools = [
+        offer("get_weather", "", {"city": param("string")}),
+        offer("get_price", "", {"item": param("string")}),
+        offer("delete_file", "", {"file": param("string")}),
+        offer("create_text", "", {"text": param("string")}),
+        offer("send_email", "", {"to": param("string")}),
+    ]
+    assert [call[0] for call in plan(query, tools)] == [name]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ...tools.arguments.schema_places import find_schemas, list_types
 from .words import GENERIC, LEXICON, PATTERNS, STOP, Query, TextSpan, add_context, to_concepts
 
-_TYPE_OF = {loose: strict for strict, names in LEXICON["types"].items() for loose in names.split()}
+_TYPES = {"integer", "number", "boolean", "array", "object", "string"}
 _FITS = {
     kind: [({*to_concepts(words)}, fits) for words, fits in rows.items()] for kind, rows in LEXICON["fits"].items()
 }
@@ -80,7 +80,7 @@ def schema_at(root: Mapping[str, Any], path: Sequence[str | int]) -> dict[str, A
     nodes = find_schemas(dict(root), tuple(path))
     schema = {key: value for node in reversed(nodes) for key, value in node.items()}
     kinds = sorted(list_types(nodes) - {"null"}) or ["object" if "properties" in schema else "any"]
-    return {**schema, "type": _TYPE_OF.get(re.split(r"\W", kinds[0].lower())[0], "any")}
+    return {**schema, "type": kinds[0] if kinds[0] in _TYPES else "any"}
 
 
 def _iter_params(root: Mapping[str, Any], path: Sequence[str], required: bool) -> Iterator[Param]:

@@ -6,7 +6,7 @@ The answer consists of the results: as readable text, or as valid arguments of a
 import datetime
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...core.delimiters import remove_delimiters
@@ -19,7 +19,7 @@ from ...tools.arguments.schema_places import find_schemas, list_properties
 from ...tools.final_answer import ANSWER_KEY, FINAL_ANSWER, takes_text
 from ...tools.json_tool import JsonTool
 from ...tools.text_calls.call import parse_value
-from .planning import plan_calls, read_fields
+from .planning import Plan, plan_calls, read_fields
 from .words import to_concepts
 
 MAX_QUOTED_CHARS = 2000
@@ -59,10 +59,11 @@ class OfflineModel:
         answer, offered = request.tools.answer, request.tools.schemas("openai")
         tools = [tool for tool in offered if tool["function"]["name"] != FINAL_ANSWER]
         query, answered = _read_turn(request.messages)
-        planned, missing = plan_calls("" if request.tool_choice == FINAL_ANSWER else query, tools, self._today())
-        calls = [call for call in planned if call not in [one[:2] for one in answered]]
+        writing = [name for name in request.tools if request.tools[name].effect not in (None, "read")]
+        planned = plan_calls("" if request.tool_choice == FINAL_ANSWER else query, tools, self._today(), writing)
+        calls = [call for call in planned.calls if call not in [one[:2] for one in answered]]
         if not calls:
-            text = compose_text(answered, missing, [tool["function"]["name"] for tool in tools])
+            text = compose_text(answered, planned, [tool["function"]["name"] for tool in tools])
             given = compose_arguments(answer, answered, text) if answer else {"text": text}
             if given is None:
                 return assistant(f"I cannot give the answer in the shape asked for. {text}")
@@ -90,19 +91,31 @@ def _read_turn(messages: Sequence[Message]) -> tuple[str, list[AnsweredCall]]:
     return (text_of(turn[0]) if turn else ""), [one for one in answered if isinstance(one.arguments, dict)]
 
 
-def compose_text(answered: Sequence[AnsweredCall], missing: Mapping[str, Sequence[str]], names: Sequence[str]) -> str:
-    """Return the answer as text: the results, one line each if several; without results, the reason."""
+def compose_text(answered: Sequence[AnsweredCall], planned: Plan, names: Sequence[str]) -> str:
+    """Return the answer as text: the results, one line each if several, then what was not done and why.
+
+    Args:
+        answered: The calls with their results.
+        planned: The plan of the query.
+        names: The names of all tools.
+    """
     lines = []
     for name, arguments, content in answered:
         about = ", ".join(map(str, arguments.values()))
-        fields = content if len(content) <= MAX_QUOTED_CHARS else content[:MAX_QUOTED_CHARS].rsplit(" ", 1)[0] + " ..."
-        found = f"{name}{about and f' ({about})'}: {fields}" if len(answered) > 1 else fields
+        text = content if len(content) <= MAX_QUOTED_CHARS else content[:MAX_QUOTED_CHARS].rsplit(" ", 1)[0] + " ..."
+        if _ERROR_TEXT.match(content):
+            lines.append(f"{name} could not answer{about and f' for {about}'}: {text}")
+        else:
+            lines.append(f"{name}{about and f' ({about})'}: {text}" if len(answered) > 1 else text)
+    for name, keys in planned.missing.items():
+        lines.append(f"I could not call {name}: the query does not say {', '.join(keys)}.")
+    for name, keys in planned.unsure.items():
         lines.append(
-            f"{name} could not answer{about and f' for {about}'}: {fields}" if _ERROR_TEXT.match(content) else found
+            f"I did not call {name}, which has side effects, because I am not certain of {', '.join(keys)}. "
+            "Please name the tool and put each value in quotes."
         )
-    lines += [
-        f"I could not call {name}: the query does not say {', '.join(fields)}." for name, fields in missing.items()
-    ]
+    if planned.unused and (lines or planned.calls):
+        lines.append(f"I did not use this part of the query: {', '.join(planned.unused)}.")
     known = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     return "\n".join(lines) or f"I found no tool that fits this query. The tools I have: {known or 'none'}."
 

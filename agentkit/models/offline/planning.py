@@ -12,7 +12,7 @@ import datetime
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
@@ -21,7 +21,6 @@ from .fill_arguments import Fit, OfferedTool, Param, read_tool, score_values
 from .words import GENERIC, PATTERNS, STOP, Query, TextSpan, is_listed_with, read_query
 
 Call: TypeAlias = tuple[str, dict[str, Any]]
-Plan: TypeAlias = tuple[list[Call], dict[str, list[str]]]
 
 MAX_CLAUSES = 30
 MIN_SCORE, GOOD_SCORE = 0.3, 0.7
@@ -32,18 +31,77 @@ OUTSIDE_PENALTY, PRONOUN_PENALTY = 0.9, 0.4
 """Deducted from the score of a value outside of the clause; the lesser one if a pronoun may refer to it."""
 
 
+_INFERRED_KINDS = frozenset({"phrase", "rest", "question", "asked"})
+"""Kinds of values that a query need not use up."""
+
+
+class Plan(NamedTuple):
+    """The calls of a query, and what was not done.
+
+    `missing` are the required arguments that the query lacks, by tool; `unsure` the uncertain arguments, by tool, of
+    calls with side effects, which are not made; `unused` are the parts of the query that no call uses.
+    """
+
+    calls: list[Call]
+    missing: dict[str, list[str]]
+    unsure: dict[str, list[str]]
+    unused: list[str]
+
+
 def plan(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date | None = None) -> list[Call]:
     """Return the calls, as (tool name, arguments), that `query` asks for; `tools` are OpenAI tool dicts."""
-    return plan_calls(query, tools, today or datetime.date.today())[0]
+    return plan_calls(query, tools, today or datetime.date.today()).calls
 
 
-def plan_calls(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date) -> Plan:
-    """Return the calls as `plan` does, and for each tool that cannot be called the arguments missing from the query."""
-    offer = _read_tools(json.dumps(list(tools)))
-    done = [(task.tool.name, *task.build_calls()) for task in _find_tasks(read_query(query, today), *offer)]
-    calls = [(name, arguments) for name, found, _ in done for arguments in found]
-    calls = [call for n, call in enumerate(calls) if call not in calls[:n]]
-    return calls, {name: missing for name, _, missing in done if missing}
+def plan_calls(
+    query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date, writing: Collection[str] = ()
+) -> Plan:
+    """Plan the calls of a query.
+
+    Args:
+        query: The query.
+        tools: OpenAI tool dicts.
+        today: The date that "tomorrow" is relative to.
+        writing: Names of tools with side effects; they are called with certain arguments only.
+    """
+    read = read_query(query, today)
+    tasks = _find_tasks(read, *_read_tools(json.dumps(list(tools))))
+    result = Plan([], {}, {}, _find_unused(read, tasks))
+    for task in tasks:
+        name = task.tool.name
+        calls, missing = task.build_calls()
+        if missing:
+            result.missing[name] = missing
+        elif name in writing and (unsure := task.find_unsure()):
+            result.unsure[name] = unsure
+        else:
+            result.calls.extend(call for arguments in calls if (call := (name, arguments)) not in result.calls)
+    return result
+
+
+def _find_unused(query: Query, tasks: Sequence["Task"]) -> list[str]:
+    """Return the values of a query that no task uses, and the requests that no tool matches."""
+    used = {place for task in tasks for place in task.list_places()}
+    own = {word for task in tasks for word in (*task.tool.weights, *task.tool.own)}.union(GENERIC) - STOP
+    found: list[str] = []
+    for start, end in _split_clauses(query) if tasks else ():
+        words = [word for word in query.words_in(start, end) if word.text[0].isalnum() and word.text not in STOP]
+        news = {word.start for word in words if own.isdisjoint((word.value, word.text))}
+        if news and len(news) == len(words) and used.isdisjoint(range(start, end)):
+            found.append(query.text[start:end].strip(" ,;.?!"))
+            continue
+        values = [value for value in query.values if start <= value.start < end and value.kind not in _INFERRED_KINDS]
+        values += [one for two in pairwise(query.values) if _is_listed_phrase(*two, query.text, used) for one in two]
+        for value in values:
+            is_used = not used.isdisjoint(_range_of(value)) or news.isdisjoint(_range_of(value))
+            if not is_used and value.text.lower() != "one":
+                found.append(value.text)
+    return list(dict.fromkeys(found))
+
+
+def _is_listed_phrase(one: TextSpan, other: TextSpan, text: str, used: Collection[int]) -> bool:
+    """Return whether two phrases stand in one list, of which one is used."""
+    return is_listed_with(one, other, text) and (one.start in used or other.start in used)
 
 
 def read_fields(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -112,6 +170,33 @@ class Task(NamedTuple):
     def _filled_params(self, least: float) -> set[Param]:
         return {p for p, (fit, *_) in self._assign_values().items() if self._contains(fit) and fit.score >= least}
 
+    def list_places(self) -> Iterator[int]:
+        """Yield the positions in the text of the values that this part uses."""
+        for column in self._assign_values().values():
+            for fit in column:
+                yield from _range_of(fit.value)
+
+    def find_unsure(self) -> list[str]:
+        """Return the parameters whose values are uncertain, as "name (value)"; the tool itself as "the tool".
+
+        A value is certain if this part contains it, the query has no unused value that suits the parameter too, and it
+        is not merely the rest of the text. The tool is certain if the words of this part name it, without the kinds
+        of the values.
+        """
+        words = {word for word in self.query.concepts_in(self.start, self.end) if not word.startswith("<")}
+        unsure = [] if self.tool.is_meant(words) else ["the tool"]
+        columns, fits = self._assign_values(), list(self.iter_fits())
+        taken = {
+            place for fit in (fit for column in columns.values() for fit in column) for place in _range_of(fit.value)
+        }
+        for param, column in columns.items():
+            free = [fit for fit in fits if fit.param is param and self._contains(fit)]
+            free = [fit for fit in free if taken.isdisjoint(_range_of(fit.value))]
+            for fit in column:
+                if free or fit.value.kind == "rest" or not self._contains(fit):
+                    unsure.append(f"{'.'.join(param.path)} ({fit.value.text})")
+        return unsure
+
     def build_calls(self) -> tuple[list[dict[str, Any]], list[str]]:
         """Return the arguments of each call that this part asks for, or the missing required names."""
         columns = self._assign_values()
@@ -164,7 +249,8 @@ class Task(NamedTuple):
         for value in self.query.values:
             others = [w for w in self.query.words_in(value.start, value.end) if w.value not in self.tool.own]
             if value.kind == "phrase" and not GENERIC.issuperset(word.value for word in others):
-                yield self.query.make_span("phrase", others[0].start, others[-1].end, value.context)
+                start, end = self.query.widen(others[0].start, others[-1].end)
+                yield self.query.make_span("phrase", start, end, value.context)
             elif value.kind != "phrase" and (others or value.kind != "name"):
                 yield value
         words = [word for word in self.query.words_in(self.start, self.end) if word.text[0].isalnum()]
@@ -173,3 +259,7 @@ class Task(NamedTuple):
 
     def _contains(self, fit: Fit) -> bool:
         return self.start <= fit.value.start < self.end
+
+
+def _range_of(value: TextSpan) -> range:
+    return range(value.start, value.end)

@@ -47,10 +47,10 @@ def to_concepts(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(to_concept(word) for word in PATTERNS["token"].findall(spaced) if word[0].isalnum()))
 
 
-# Concepts too general to choose a tool or parameter; concepts implied by the words before a value, and by units.
-GENERIC = {*to_concepts(LEXICON["generic"]), *(word for word in STOP if to_concept(word) == word)}
+GENERIC = {word for word in STOP if to_concept(word) == word}
+"""Concepts too general to choose a tool or a parameter by."""
+_COUNT_HINTS = to_concepts("quantity count number limit")  # implied by a word after a number
 _LEADS = {word: ("<lead>", *to_concepts(hints)) for words, hints in LEXICON["leads"].items() for word in words.split()}
-_UNITS = {to_concept(unit): to_concepts(hints) for units, hints in LEXICON["units"].items() for unit in units.split()}
 
 
 class TextSpan(NamedTuple):
@@ -67,6 +67,7 @@ class TextSpan(NamedTuple):
     context: Mapping[str, float] = {}
 
 
+_CLOSING_QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "«": "»", "„": "“"}
 START = TextSpan("", "", "", 0, 0)
 
 
@@ -90,6 +91,14 @@ class Query(NamedTuple):
         }
         return words.union(f"<{value.kind}>" for value in values)
 
+    def widen(self, start: int, end: int) -> tuple[int, int]:
+        """Return the span extended to whole words with hyphens or underscores, such as `payment-api`."""
+        while start and (self.text[start - 1].isalnum() or self.text[start - 1] in "-_"):
+            start -= 1
+        while end < len(self.text) and (self.text[end].isalnum() or self.text[end] in "-_"):
+            end += 1
+        return start, end
+
     def make_span(self, kind: str, start: int, end: int, context: Mapping[str, float] | None = None) -> TextSpan:
         """Return a span of the text as a value."""
         return TextSpan(kind, self.text[start:end], self.text[start:end], start, end, context=context or {})
@@ -98,7 +107,7 @@ class Query(NamedTuple):
 @lru_cache(maxsize=64)
 def read_query(text: str, today: datetime.date) -> Query:
     """Return the words and values of `text`; "tomorrow" is relative to `today`."""
-    text = text[:MAX_QUERY_CHARS]
+    text = _strip_quotes(text[:MAX_QUERY_CHARS])
     words = [TextSpan("word", to_concept(m[0]), m[0].lower(), *m.span()) for m in PATTERNS["token"].finditer(text)]
     query, values, last = Query(text, words), list[TextSpan](), START
     for value in sorted(_find_values(text, today), key=lambda value: value.start)[:MAX_VALUES]:
@@ -108,6 +117,14 @@ def read_query(text: str, today: datetime.date) -> Query:
         values.append(value)
         last = last if value.kind in ("name", "phrase") else value
     return query._replace(values=values)
+
+
+def _strip_quotes(text: str) -> str:
+    """Return the text without quotes that enclose the whole text."""
+    bare = text.strip()
+    closing = _CLOSING_QUOTES.get(bare[:1])
+    is_quoted = closing and len(bare) > 2 and bare.endswith(closing) and not {bare[0], closing} & {*bare[1:-1]}
+    return bare[1:-1] if is_quoted else text
 
 
 def is_listed_with(one: TextSpan, other: TextSpan, text: str) -> bool:
@@ -126,8 +143,7 @@ def add_context(value: TextSpan, query: Query, last: TextSpan = START) -> TextSp
     )
     heads = ("from" if word.text[0].isdigit() else word.text for word in before)
     leads = (_LEADS.get(f"{value.kind}_{head}", _LEADS.get(head, ())) for head in heads)
-    units = [_UNITS[w.value] for w in (*inside, *after[:1]) if w.value in _UNITS] or [_UNITS["other"]][: len(after)]
-    near = {hint: 0.6 for hints in units if value.kind == "number" for hint in hints}
+    near = dict.fromkeys(_COUNT_HINTS, 0.6) if value.kind == "number" and after else {}
     near |= dict.fromkeys(next(filter(None, leads), ()), 0.7)
     for words in (before, inside if value.kind in ("name", "phrase") else (), after):
         for away, word in enumerate(word for word in words if word.text not in STOP):
