@@ -10,7 +10,7 @@ from .models import ModelSchema, is_arguments_model
 from .naming import check_description, check_name, to_snake_case
 from .overloads import Choice
 from .references import inline
-from .signature import docstring_of, name_of, unwrap_function
+from .signature import docstring_of, iter_wrapped, name_of, unwrap_function
 from .walk import JsonSchema, iter_children, rebuild
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "inline",
     "is_arguments_model",
     "iter_children",
+    "iter_wrapped",
     "name_of",
     "rebuild",
     "texts_of",

@@ -27,7 +27,13 @@ def unwrap_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
     The result has the name, the type hints and the docstring.
     """
+    return list(iter_wrapped(function))[-1]
+
+
+def iter_wrapped(function: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    """Yield a callable and what it wraps, layer by layer, down to the function."""
     while True:
+        yield function
         if isinstance(function, partial):
             function = function.func
         elif inspect.ismethod(function):
@@ -37,7 +43,7 @@ def unwrap_function(function: Callable[..., Any]) -> Callable[..., Any]:
         elif not (inspect.isroutine(function) or inspect.isclass(function)):
             function = type(function).__call__
         else:
-            return function
+            return
 
 
 def name_of(function: Callable[..., Any]) -> str:

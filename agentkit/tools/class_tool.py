@@ -2,12 +2,15 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar, get_args, get_origin
+from difflib import get_close_matches
+from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
 from ..core.errors import DefinitionError
 from ..schemas import is_arguments_model
+from .settings import DEFAULTS, ToolSettings, complete_settings, explain_unknown_setting
 
 A = TypeVar("A")
+_KEYWORDS = ("name", "description", *DEFAULTS)
 
 
 class ToolExecutor(ABC, Generic[A]):
@@ -16,19 +19,38 @@ class ToolExecutor(ABC, Generic[A]):
     `name` defaults to the class's name without `Tool`, in snake case; `description` to the docstring.  The parameters
     are the fields of the arguments' class: a pydantic model, a dataclass, a TypedDict or a NamedTuple.  An instance is
     accepted wherever tools are, and so is the class itself if its constructor needs no arguments.
+
+    Each of `ToolSettings` may be an attribute (`effect = "danger"`) or a keyword of the class
+    (`class DeleteFile(ToolExecutor[Args], effect="danger")`).
     """
 
     name: str = ""
     description: str = ""
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        super().__init_subclass__(**settings)
+        super().__init_subclass__()
+        for name, value in settings.items():
+            if name not in _KEYWORDS:
+                raise TypeError(explain_unknown_setting(cls.__name__, name))
+            setattr(cls, name, value)
+        for name, value in vars(cls).items():
+            close = get_close_matches(name, _KEYWORDS, 1, cutoff=0.85)
+            if close and name not in _KEYWORDS and not callable(value) and not hasattr(value, "__get__"):
+                raise DefinitionError(
+                    f"{cls.__name__}.{name}: no such setting. Did you mean {close[0]!r}? If not, rename it to _{name}."
+                )
+        complete_settings(cls.__name__, _read_settings(cls))
         if "description" not in cls.__dict__ and (text := inspect.cleandoc(cls.__dict__.get("__doc__") or "")):
             cls.description = text
 
     @abstractmethod
     def execute(self, args: A) -> Any:
         """Do the work with validated arguments; may be a coroutine function."""
+
+    @property
+    def __agentkit__(self) -> ToolSettings:
+        """The settings of the tool."""
+        return _read_settings(self)
 
     @classmethod
     def arguments_model(cls) -> type:
@@ -41,3 +63,9 @@ class ToolExecutor(ABC, Generic[A]):
         raise DefinitionError(
             f"{cls.__name__}: the class of its arguments is missing. Write class {cls.__name__}(ToolExecutor[MyArgs])"
         )
+
+
+def _read_settings(owner: Any) -> ToolSettings:
+    """Return the settings among the attributes of a class or an instance; methods of the same names do not count."""
+    found = {name: getattr(owner, name) for name in DEFAULTS if hasattr(owner, name)}
+    return cast("ToolSettings", {name: value for name, value in found.items() if not callable(value)})

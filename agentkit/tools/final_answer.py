@@ -41,13 +41,13 @@ def make_answer_tool(answer: Any = str) -> JsonTool[..., Any]:
         description = _describe(texts_of(answer).description)
         return JsonTool.from_model(answer, _return_answer, name=FINAL_ANSWER, description=description)
     if inspect.isroutine(answer) or isinstance(answer, JsonTool):
-        function = answer.function if isinstance(answer, JsonTool) else answer
-        description = _describe(read_docstring(docstring_of(function), ()).description)
-        return JsonTool(function, name=FINAL_ANSWER, description=description)
+        description = _describe(read_docstring(docstring_of(answer), ()).description)
+        return JsonTool(answer, name=FINAL_ANSWER, description=description)
     try:
         return JsonTool(_make_identity(answer), name=FINAL_ANSWER, description=DESCRIPTION)
-    except DefinitionError as error:
-        reason = describe_error(error.__cause__) if isinstance(error.__cause__, Exception) else ""
+    except Exception as error:  # pydantic raises various exceptions for objects that are not types
+        cause = error.__cause__ if isinstance(error, DefinitionError) else error
+        reason = describe_error(cause) if isinstance(cause, Exception) else ""
         raise DefinitionError(
             f"answer={describe_type(answer)}: a model cannot write this type{f' ({reason})' if reason else ''}. Use a "
             "type that pydantic can validate from JSON: a number, a string, a list, a dataclass, a pydantic model."

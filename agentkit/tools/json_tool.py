@@ -16,16 +16,16 @@ from ..schemas import (
     FieldText,
     JsonSchema,
     ModelSchema,
-    build_arguments,
     check_description,
     check_name,
     derive_description,
-    derive_name,
+    iter_wrapped,
     to_snake_case,
 )
 from ..schemas.formats import Declaration, Loss, References
 from . import settings as kinds
-from .arguments.binding import ArgumentsSchema, BoundArguments, bind_arguments, extract_arguments
+from .arguments.binding import BoundArguments, bind_arguments, extract_arguments
+from .definition import Definition, define
 from .isolation.process import check_isolable, run_isolated
 from .schema_cache import SchemaCache
 from .settings import DEFAULTS, RepairMode, ToolSettings, complete_settings, read_declared_settings
@@ -64,7 +64,6 @@ class JsonTool(Generic[P, R]):
     sequential: bool
     isolate: kinds.Isolation | None
     trust: kinds.Trust | None
-    _schema_options: tuple[Any, ...] = ()
 
     def __init__(
         self,
@@ -78,11 +77,13 @@ class JsonTool(Generic[P, R]):
         overload: Choice | None = None,
         **settings: Unpack[ToolSettings],
     ) -> None:
-        self._schema_options = (parameters, duplicates, overload)
-        schema = build_arguments(function, *self._schema_options)
-        description = description or derive_description(function, schema)
-        settings = {**read_declared_settings(function), **settings}
-        self._set_up(function, schema, name or derive_name(function, schema), description, **settings)
+        options = (parameters, duplicates, overload)
+        if isinstance(function, JsonTool):
+            definition = function._definition.redefine(name, description, options)
+        else:
+            definition = define(function, name, description, options)
+            function = definition.function
+        self._set_up(definition, {**read_declared_settings(function), **settings}, _find_lock(function))
 
     @classmethod
     def from_schema(
@@ -102,7 +103,8 @@ class JsonTool(Generic[P, R]):
         from ..schemas.raw import RawSchema  # imports jsonschema
 
         tool = cast("JsonTool[..., R]", cls.__new__(cls))
-        tool._set_up(call, RawSchema(name, parameters, call), name, description, **settings)
+        definition = Definition(call, RawSchema(name, parameters, call), name, description)
+        tool._set_up(definition, {**read_declared_settings(call), **settings}, _find_lock(call))
         return tool
 
     @classmethod
@@ -123,30 +125,25 @@ class JsonTool(Generic[P, R]):
         tool = cast("JsonTool[..., R]", cls.__new__(cls))
         schema = ModelSchema(model, handler)
         description = description or derive_description(handler, schema)
-        tool._set_up(handler, schema, name or to_snake_case(model.__name__), description, **settings)
+        definition = Definition(handler, schema, name or to_snake_case(model.__name__), description)
+        tool._set_up(definition, {**read_declared_settings(handler), **settings}, _find_lock(handler))
         return tool
 
-    def _set_up(
-        self,
-        function: Callable[..., R],
-        schema: ArgumentsSchema,
-        name: str,
-        description: str,
-        **settings: Unpack[ToolSettings],
-    ) -> None:
-        check_name(name)
-        check_description(name, description)
-        self.function = function
-        self.name = name
-        self.description = description.strip()
-        self.arguments = schema
-        vars(self).update(complete_settings(name, settings))
+    def _set_up(self, definition: Definition, settings: ToolSettings, lock: FifoLock | None) -> None:
+        check_name(definition.name)
+        check_description(definition.name, definition.description)
+        self._definition = definition
+        self.function: Callable[..., R] = definition.function
+        self.name = definition.name
+        self.description = definition.description.strip()
+        self.arguments = definition.schema
+        vars(self).update(complete_settings(self.name, settings))
         if self.isolate:
-            check_isolable(name, function, schema.injected)
-        self.fifo_lock = FifoLock() if self.sequential else None
-        self.is_async = is_async(function) and not self.isolate
+            check_isolable(self.name, self.function, self.arguments.injected)
+        self.fifo_lock = (lock or FifoLock()) if self.sequential else None
+        self.is_async = is_async(self.function) and not self.isolate
         self._schemas = SchemaCache(lambda: Declaration(self.name, self.description, self.parameters))
-        update_wrapper(self, function, updated=())
+        update_wrapper(self, self.function, updated=())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself."""
@@ -155,21 +152,20 @@ class JsonTool(Generic[P, R]):
     def __get__(self, instance: object, owner: type | None = None) -> "JsonTool[..., R]":
         if instance is None:
             return self
-        method = self.function.__get__(instance, owner)
-        return self._copy(method, build_arguments(method, *self._schema_options), self.name)
+        return self._copy(self._definition.bind_to(instance, owner))
 
     def renamed(self, name: str) -> "JsonTool[P, R]":
         """Return the same tool under another name."""
-        return cast("JsonTool[P, R]", self._copy(self.function, self.arguments, name))
+        return cast("JsonTool[P, R]", self._copy(replace(self._definition, name=name)))
 
-    def _copy(self, function: Callable[..., R], schema: ArgumentsSchema, name: str) -> "JsonTool[..., R]":
+    def _copy(self, definition: Definition) -> "JsonTool[..., R]":
         copy: JsonTool[..., R] = JsonTool.__new__(type(self))
-        copy._set_up(function, schema, name, self.description, **self._settings)
-        copy._schema_options, copy.fifo_lock = self._schema_options, self.fifo_lock
+        copy._set_up(definition, self.__agentkit__, self.fifo_lock)
         return copy
 
     @property
-    def _settings(self) -> ToolSettings:
+    def __agentkit__(self) -> ToolSettings:
+        """The settings, which a tool made from this one inherits."""
         return cast("ToolSettings", {setting: getattr(self, setting) for setting in DEFAULTS})
 
     def __repr__(self) -> str:
@@ -248,7 +244,7 @@ class JsonTool(Generic[P, R]):
         try:
             ready = self.bind(arguments).ready
             return ready if isinstance(ready, ExceptionInfo) else cast(R, resolve(ready()))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return ExceptionInfo.of(error)
 
     async def acall_with_raw_arguments(self, arguments: str | Mapping[str, Any]) -> R | ExceptionInfo:
@@ -257,5 +253,11 @@ class JsonTool(Generic[P, R]):
             if isinstance(ready := self.bind(arguments).ready, ExceptionInfo):
                 return ready
             return cast(R, await aresolve(ready() if self.is_async else await run_in_thread(ready)))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return ExceptionInfo.of(error)
+
+
+def _find_lock(function: Any) -> FifoLock | None:
+    """Return the lock of the sequential tool that `function` wraps, so that both tools share it."""
+    tools = (layer for layer in iter_wrapped(function) if isinstance(layer, JsonTool))
+    return next((tool.fifo_lock for tool in tools if tool.fifo_lock), None)

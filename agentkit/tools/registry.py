@@ -12,11 +12,11 @@ from ..core.display import display_with
 from ..core.errors import DefinitionError, ExceptionInfo
 from ..core.messages import ToolCall
 from ..core.portable import to_portable_name
-from ..schemas import to_snake_case, unknown_name_error
+from ..schemas import unknown_name_error
 from .arguments.json_text import is_strict_object
 from .arguments.repair import Repair, truncate
 from .arguments.tool_names import PARALLEL_MESSAGE, is_parallel_wrapper, match_tool_name
-from .class_tool import ToolExecutor
+from .definition import check_is_bound
 from .execution.call import BoundCall, ToolResult
 from .json_tool import JsonTool
 from .settings import RepairMode
@@ -194,31 +194,8 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
 
 def make_tool(entry: Any) -> JsonTool[..., Any]:
     """Return `entry` if it is a tool, else a tool made from it; raises `DefinitionError` if it cannot be one."""
-    if isinstance(entry, JsonTool):
-        return entry
-    if isinstance(entry, type) and issubclass(entry, ToolExecutor):
-        entry = _instantiate(entry)
-    if isinstance(entry, ToolExecutor):
-        model = entry.arguments_model()
-        name = entry.name or to_snake_case(type(entry).__name__)
-        return JsonTool.from_model(model, entry.execute, name=name, description=entry.description or None)
-    if isinstance(entry, Mapping):
-        raise DefinitionError(
-            f"a tool must be a function or a JsonTool, got a mapping: {entry!r:.80}. "
-            "Write JsonTool.from_schema(name=..., description=..., parameters=..., call=...)."
-        )
-    if not callable(entry):
-        raise DefinitionError(f"a tool must be a function or a JsonTool, got {type(entry).__name__}: {entry!r:.80}")
-    return JsonTool(entry)
-
-
-def _instantiate(cls: type[ToolExecutor[Any]]) -> ToolExecutor[Any]:
-    try:
-        return cls()
-    except TypeError as error:
-        raise DefinitionError(
-            f"{cls.__name__}: its constructor needs arguments ({error}). Pass an instance."
-        ) from error
+    check_is_bound(entry.function if isinstance(entry, JsonTool) else entry)
+    return entry if isinstance(entry, JsonTool) else JsonTool(entry)
 
 
 def _is_method(instance: Any, name: str) -> bool:
@@ -232,7 +209,7 @@ def _is_method(instance: Any, name: str) -> bool:
 def _flatten(entries: Iterable[Any]) -> Iterator[Callable[..., Any]]:
     for entry in entries:
         if isinstance(entry, ToolRegistry):
-            yield from entry.values()
+            yield from (tool for tool in entry.values() if tool is not entry.answer)
         elif isinstance(entry, Iterable) and not callable(entry) and not isinstance(entry, str | Mapping):
             yield from _flatten(entry)
         else:

@@ -1,9 +1,11 @@
 """Settings of a tool."""
 
 import math
+from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
 
 from ..core.errors import DefinitionError
+from ..schemas import iter_wrapped
 
 RepairMode: TypeAlias = Literal["safe", "off"]
 """Whether mistakes of the model are repaired where the repair is certain, or all reported to it."""
@@ -59,6 +61,8 @@ DEFAULTS: Final[ToolSettings] = {
     "isolate": None,
     "trust": None,
 }
+KEYWORDS: Final = ("name", "description", "parameters", "duplicates", "overload", *DEFAULTS)
+"""All keywords of a tool."""
 REPEATABLE_EFFECTS: Final = ("read", "idempotent")
 """Effects of calls that may be retried."""
 ORDERED_EFFECTS: Final = ("idempotent", "write", "danger")
@@ -73,21 +77,36 @@ _CHOICES: Final[dict[str, tuple[Any, ...]]] = {
 
 
 def read_declared_settings(function: Any) -> ToolSettings:
-    """Return the settings in a function's attribute `__agentkit__`; those of the tool take precedence."""
-    found = getattr(function, "__agentkit__", None)
-    return cast("ToolSettings", found) if isinstance(found, dict) else {}
+    """Return the settings in the attribute `__agentkit__` of a function, a tool or a `ToolExecutor`.
+
+    They are inherited through partials, methods and decorators, so that a wrapper of a dangerous tool is dangerous too.
+    The outermost declaration takes precedence.
+    """
+    found: dict[str, Any] = {}
+    for layer in iter_wrapped(function):
+        for holder in (layer, getattr(layer, "__self__", None)):
+            declared = getattr(holder, "__agentkit__", None)
+            found = {**declared, **found} if isinstance(declared, dict) else found
+    return cast("ToolSettings", found)
 
 
-def complete_settings(tool: str, handling: ToolSettings) -> ToolSettings:
+def explain_unknown_setting(owner: str, name: str) -> str:
+    """Return the error text for a keyword that no tool has."""
+    close = get_close_matches(name, KEYWORDS, 1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"{owner} has no setting {name!r}.{hint} The settings are: {', '.join(KEYWORDS)}."
+
+
+def complete_settings(tool: str, settings: ToolSettings) -> ToolSettings:
     """Return the settings with defaults for those not given.
 
     Raises:
         TypeError: a setting is unknown.
         DefinitionError: a value is not allowed.
     """
-    if unknown := set(handling) - set(DEFAULTS):
-        raise TypeError(f"the tool {tool!r} has no setting {min(unknown)!r}; the settings are: {', '.join(DEFAULTS)}")
-    whole: dict[str, Any] = {**DEFAULTS, **handling}
+    if unknown := set(settings) - set(DEFAULTS):
+        raise TypeError(explain_unknown_setting(f"the tool {tool!r}", min(unknown)))
+    whole: dict[str, Any] = {**DEFAULTS, **settings}
     for name, choices in _CHOICES.items():
         if (value := whole[name]) not in choices:
             raise DefinitionError(

@@ -101,12 +101,12 @@ def plain(name: str = "") -> str:
 TOOLS = ToolRegistry(read, aread, write, awrite, danger, put, plain)
 
 
-def turn(*calls, tools=TOOLS, timeout=60.0, sequential=False):
+def turn(*calls, tools=TOOLS, timeout=60.0, sequential=False, clock=time.perf_counter):
     written = [ToolCall(f"c{place}", name, arguments) for place, (name, arguments) in enumerate(calls)]
     bound = tuple(tools.bind(call, RunContext(None, call=call)) for call in written)
 
     def flow():
-        return (yield from ask(CallTools(bound)))
+        return (yield from ask(CallTools(bound, clock=clock)))
 
     return apply_policies(flow(), (limit_tool_time(timeout, sequential=sequential),))
 
@@ -374,8 +374,7 @@ def test_a_call_that_waits_in_vain_for_one_that_hangs_is_not_run(world):
 
 def test_a_call_has_time_to_wait_as_long_as_those_before_it_come_to_an_end(world, monkeypatch):
     clock = Clock()
-    for module in ("tools.execution.turn", "core.threads"):
-        monkeypatch.setattr(f"agentkit.{module}.time", clock)
+    monkeypatch.setattr("agentkit.core.threads.time", clock)
 
     @tool(sequential=True)
     def use(name: str) -> str:
@@ -383,7 +382,8 @@ def test_a_call_has_time_to_wait_as_long_as_those_before_it_come_to_an_end(world
         clock.ahead += 50
         return name
 
-    results, _ = world.drive(turn(*[named("use", str(n)) for n in range(5)], tools=ToolRegistry(use), timeout=120))
+    calls = [named("use", str(n)) for n in range(5)]
+    results, _ = world.drive(turn(*calls, tools=ToolRegistry(use), timeout=120, clock=clock.perf_counter))
     assert [result.value for result in results] == ["0", "1", "2", "3", "4"]
 
 

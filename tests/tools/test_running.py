@@ -1,8 +1,10 @@
 """Running calls under fire: timeouts, whatever tools raise, progress, and runs that are stopped half-way."""
 
+import argparse
 import asyncio
 import os
 import signal
+import sqlite3
 import sys
 import threading
 import time
@@ -10,7 +12,18 @@ from contextlib import aclosing
 
 import pytest
 
-from agentkit import DefinitionError, JsonAgent, JsonTool, RunContext, ToolCall, ToolError, ToolRegistry, tool
+from agentkit import (
+    DefinitionError,
+    ExceptionInfo,
+    JsonAgent,
+    JsonTool,
+    RunContext,
+    RunError,
+    ToolCall,
+    ToolError,
+    ToolRegistry,
+    tool,
+)
 from agentkit.core.background import run_coroutine
 from agentkit.core.context import Progress
 from agentkit.core.flow import adrive, apply_policies, ask, drive
@@ -327,9 +340,60 @@ def test_a_task_that_a_tool_cancelled_itself_is_a_result(world):
     assert world.drive(turn("cancels", tools=ToolRegistry(cancels)))[0][0].content == "CancelledError"
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
-def test_an_interrupt_or_exit_of_a_tool_stops_the_run_with_a_valid_history(world, error, is_async):
+def test_a_tool_that_exits_is_a_failed_call_and_the_process_continues(world, is_async):
+    def leave() -> None:
+        """Leaves."""
+        raise SystemExit(2)
+
+    async def aleave() -> None:
+        """Leaves."""
+        raise SystemExit(2)
+
+    tools = ToolRegistry(leave, aleave, quick)
+    results, _ = world.drive(turn("aleave" if is_async else "leave", "quick", tools=tools))
+    assert results[0].content == "SystemExit: 2"
+    assert results[1].error is None
+    assert tools["leave"].call_with_raw_arguments("{}") == ExceptionInfo("SystemExit", "2")
+
+
+def test_argparse_in_a_tool_is_a_failed_call(world, capsys):
+    def options(text: str) -> str:
+        """Parses options."""
+        parser = argparse.ArgumentParser(prog="p")
+        parser.add_argument("--n", type=int)
+        return str(parser.parse_args([text]))
+
+    results, _ = world.drive(turn(("options", '{"text": "--wrong"}'), tools=ToolRegistry(options)))
+    assert results[0].content == "SystemExit: 2"
+
+
+def test_an_exit_with_on_error_raise_is_an_exception_that_a_server_can_catch(world):
+    def leave() -> None:
+        """Leaves."""
+        raise SystemExit(2)
+
+    with pytest.raises(RunError, match=r"leave: the tool exited with SystemExit\(2\)"):
+        world.drive(turn("leave", tools=ToolRegistry(JsonTool(leave, on_error="raise"))))
+
+
+def test_a_connection_of_another_thread_is_explained_with_the_remedy(world):
+    connection = sqlite3.connect(":memory:")
+
+    def count() -> int:
+        """Counts."""
+        return int(connection.execute("select 1").fetchone()[0])
+
+    results, _ = world.drive(turn("count", tools=ToolRegistry(count)))
+    assert results[0].error.name == "ProgrammingError"
+    assert "sqlite3.connect(..., check_same_thread=False)" in results[0].content
+    assert "@tool(sequential=True)" in results[0].content
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_an_interrupt_of_a_tool_stops_the_run_with_a_valid_history(world, is_async):
+    error = KeyboardInterrupt
+
     def leave() -> None:
         """Leaves."""
         until(lambda: "quick" in RUNS)

@@ -65,7 +65,8 @@ class JsonReader:
 
     def make_error(self, wanted: str) -> InvalidJson:
         """Return the exception to raise at the current position, where `wanted` is expected."""
-        if _UNFINISHED.match(self.text, self.at):
+        is_bare_word = not self.text[: self.at].strip() and self.peek().isalnum()  # no object was opened
+        if _UNFINISHED.match(self.text, self.at) and not is_bare_word:
             return TruncatedJson(
                 f"cut off after {len(self.text)} characters, or a bracket or quote is not closed. Nothing was done. "
                 "Send them whole: make them shorter, or split the work over several calls."

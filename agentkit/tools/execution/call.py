@@ -30,6 +30,12 @@ FIRST_RETRY_SECONDS = 0.1
 MAX_RETRY_SECONDS = 5.0
 ANSWER_RESULT = "The answer was given."
 """The result of the answer's own call, whose arguments already hold the answer."""
+_OTHER_THREAD = "can only be used in that same thread"
+"""Part of the error of a `sqlite3` connection that another thread opened."""
+_THREAD_REMEDY = (
+    "agentkit runs tools in threads: open the connection with sqlite3.connect(..., check_same_thread=False) and "
+    "declare the tool with @tool(sequential=True), or open the connection in the tool."
+)
 _EFFECT_UNKNOWN = "it is not known whether it had an effect. Find that out before it is called again."
 _EFFECT_OF_LATE_CALL: dict[str | None, str] = {
     "read": "it only reads, so nothing has changed.",
@@ -143,7 +149,7 @@ class BoundCall:
     def invoke(self, loop: asyncio.AbstractEventLoop | None = None) -> ToolResult:
         """Run the tool in this thread, blocking, and return its result.
 
-        An exception of the tool becomes the result, except an interrupt and an exit.
+        An exception of the tool becomes the result, an exit (`SystemExit`) too; only an interrupt is raised.
 
         Args:
             loop: The running loop of another thread, on which a coroutine that a plain function returns is awaited.
@@ -153,7 +159,7 @@ class BoundCall:
         while True:
             try:
                 return self._result(resolve(self.run(), MAX_ITEMS, loop), start)
-            except (KeyboardInterrupt, SystemExit):
+            except KeyboardInterrupt:
                 raise
             except BaseException as error:
                 failures += 1
@@ -170,7 +176,7 @@ class BoundCall:
         while True:
             try:
                 return self._result(await aresolve(self.run(), MAX_ITEMS), start)
-            except (KeyboardInterrupt, SystemExit):
+            except KeyboardInterrupt:
                 raise
             except BaseException as error:
                 if isinstance(error, asyncio.CancelledError) and _is_task_cancelled():
@@ -237,6 +243,8 @@ def _describe_error(error: BaseException) -> ExceptionInfo:
     """Return the error for the model, with secrets masked; of an exception group, each of its members."""
     info = ExceptionInfo.of(error)
     info = replace(info, message=mask(info.message))
+    if _OTHER_THREAD in info.message:
+        return replace(info, message=f"{info.message} {_THREAD_REMEDY}")
     if isinstance(error, BaseExceptionGroup):
         return replace(
             info, message=f"{info.message}: {'; '.join(str(_describe_error(one)) for one in error.exceptions)}"

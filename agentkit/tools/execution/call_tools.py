@@ -18,7 +18,7 @@ from functools import partial
 from queue import Empty
 
 from ...core.background import start_coroutine, start_thread
-from ...core.errors import ToolError
+from ...core.errors import RunError, ToolError
 from ...core.flow import Done, Event
 from ...core.threads import POLL_SECONDS, CancelCallback, on_cancel
 from ..isolation.process import NotIsolable
@@ -34,8 +34,8 @@ __all__ = ["CallTools", "ToolAbandoned", "ToolFinished", "ToolStarted"]
 class CallTools:
     """The effect that runs the calls of one turn; its outcome is their results, in the order of the calls.
 
-    The exception of a tool with `on_error="raise"` is raised when all calls have ended; an interrupt or an exit in a
-    tool, at once.
+    The exception of a tool with `on_error="raise"` is raised when all calls have ended, an exit as a
+    `RunError`.  An interrupt is raised at once.
 
     Attributes:
         calls: The calls.
@@ -78,6 +78,8 @@ class CallTools:
             is_raised = is_for_caller and isinstance(error, Exception) and not isinstance(error, ToolError)
             if error is not None and (is_raised or isinstance(error, NotIsolable)):
                 raise error
+            if is_for_caller and isinstance(error, SystemExit):
+                raise RunError(f"{bound.call.name}: the tool exited with SystemExit({error})") from error
         return results
 
 

@@ -1,0 +1,135 @@
+"""What a tool is made of, and which objects cannot be one."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from ..core.errors import DefinitionError
+from ..schemas import (
+    Choice,
+    Duplicates,
+    FieldText,
+    ModelSchema,
+    build_arguments,
+    derive_description,
+    derive_name,
+    is_arguments_model,
+    to_snake_case,
+)
+from .arguments.binding import ArgumentsSchema
+from .class_tool import ToolExecutor
+
+SchemaOptions: TypeAlias = tuple[Mapping[str, FieldText] | None, Duplicates, Choice | None]
+"""The keywords `parameters`, `duplicates` and `overload` of a tool."""
+NO_OPTIONS: SchemaOptions = (None, "dedupe", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A function, the schema of its arguments, and the texts that the model reads.
+
+    Attributes:
+        options: How the schema was built from the function; None if it is built from something else.
+    """
+
+    function: Callable[..., Any]
+    schema: ArgumentsSchema
+    name: str
+    description: str
+    options: SchemaOptions | None = None
+
+    def redefine(self, name: str | None, description: str | None, options: SchemaOptions) -> "Definition":
+        """Return the definition with other texts; raises `DefinitionError` for options that it cannot have."""
+        name, description = name or self.name, description or self.description
+        if options == NO_OPTIONS:
+            return replace(self, name=name, description=description)
+        if self.options is None:
+            raise _refuse_options(f"the tool {self.name!r}")
+        return define(self.function, name, description, options)
+
+    def bind_to(self, instance: object, owner: type | None) -> "Definition":
+        """Return the definition of the method that the function is on `instance`."""
+        method = self.function.__get__(instance, owner)
+        return replace(self, function=method, schema=build_arguments(method, *(self.options or NO_OPTIONS)))
+
+
+def define(function: Any, name: str | None, description: str | None, options: SchemaOptions = NO_OPTIONS) -> Definition:
+    """Return the definition of a function or of a `ToolExecutor` (the class or an instance).
+
+    Raises:
+        DefinitionError: the object cannot be a tool; the message says what to pass instead.
+    """
+    check_can_be_tool(function)
+    if isinstance(function, type) and issubclass(function, ToolExecutor):
+        function = _instantiate(function)
+    if isinstance(function, ToolExecutor):
+        if options != NO_OPTIONS:
+            raise _refuse_options(type(function).__name__)
+        execute, model = function.execute, ModelSchema(function.arguments_model(), function.execute)
+        name = name or function.name or to_snake_case(type(function).__name__)
+        description = description or function.description or derive_description(execute, model)
+        return Definition(execute, model, name, description)
+    schema = build_arguments(function, *options)
+    name, description = name or derive_name(function, schema), description or derive_description(function, schema)
+    return Definition(function, schema, name, description, options)
+
+
+def check_can_be_tool(entry: Any) -> None:
+    """Raise `DefinitionError` for an agent, a class, an instance or a dict, with what to pass instead."""
+    function = entry
+    while isinstance(function, partial):
+        function = function.func
+    owner = getattr(function, "__self__", None) if inspect.ismethod(function) else function
+    if callable(getattr(type(owner), "as_tool", None)):
+        raise DefinitionError(
+            f"{type(owner).__name__}: an agent is not a tool, because its parameters are not for a model "
+            '(approvals=, journal=). Pass agent.as_tool("name", "What it does.") instead.'
+        )
+    if isinstance(function, type) and not (issubclass(function, ToolExecutor) or is_arguments_model(function)):
+        name = function.__name__
+        raise DefinitionError(
+            f"{name}: a class is not a tool. For its methods: ToolRegistry.from_object({name}(...)). For one of them: "
+            f"{name}(...).method."
+        )
+    if callable(function) or isinstance(function, ToolExecutor):
+        return
+    name = type(function).__name__
+    if isinstance(function, Mapping):
+        remedy = "Pass functions, in a list. For a JSON Schema: JsonTool.from_schema(name=, description=, ...)."
+    elif isinstance(function, str | int | float | None):
+        remedy = "Pass the function itself."
+    else:
+        remedy = f"For the methods of an object: ToolRegistry.from_object({name.lower()})."
+    raise DefinitionError(f"a tool must be a function or a JsonTool, got {name}: {function!r:.80}. {remedy}")
+
+
+def check_is_bound(function: Any) -> None:
+    """Raise `DefinitionError` for a function of a class that lacks its object, like `Shop.price`."""
+    holder, _, name = getattr(function, "__qualname__", "").rpartition(".")
+    if not inspect.isfunction(function) or not holder or holder.endswith("<locals>"):
+        return
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    if first is not None and first.name == "self" and first.annotation is first.empty:
+        holder = holder.rpartition(".")[2]
+        raise DefinitionError(
+            f"{holder}.{name}: a method needs its object. Pass {holder}(...).{name}, or all methods of an object: "
+            f"ToolRegistry.from_object({holder}(...))."
+        )
+
+
+def _instantiate(cls: type[ToolExecutor[Any]]) -> ToolExecutor[Any]:
+    try:
+        return cls()
+    except TypeError as error:
+        raise DefinitionError(
+            f"{cls.__name__}: its constructor needs arguments ({error}). Pass an instance."
+        ) from error
+
+
+def _refuse_options(name: str) -> DefinitionError:
+    return DefinitionError(
+        f"{name}: parameters=, duplicates= and overload= are for functions. Describe the parameters in the class or "
+        "the schema of the arguments."
+    )
