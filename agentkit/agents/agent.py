@@ -26,8 +26,9 @@ from ..tools.final_answer import make_answer_tool
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from ..tools.settings import RepairMode
+from ..views.history import print_lines, render_messages
 from ..views.html import agent_view
-from ..views.log import log_event, show_messages
+from ..views.log import log_event
 from .agent_tool import make_agent_tool
 from .backends import Backends, check_option_names, list_models, preload, resolve_model
 from .batch import Outcome, Queries, collect_outcomes, iterate_outcomes, read_in_thread
@@ -237,7 +238,7 @@ class JsonAgent(Generic[T]):
 
     def show_history(self) -> None:
         """Print the conversation."""
-        show_messages(self.history)
+        print_lines(render_messages(self.history))
 
     def clear_history(self) -> None:
         """Clear the conversation; the instruction is kept."""

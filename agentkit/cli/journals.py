@@ -11,7 +11,7 @@ import agentkit
 from ..core.ask_person import escape_unprintable
 from ..core.masking import mask
 from .agents import agent_options, build_agent
-from .output import dump_json, print_answer, print_note
+from .output import dump_json, print_answer, print_note, print_result
 from .views import follow, make_view
 
 DEFAULT_JOURNAL = Path("runs.db")
@@ -79,7 +79,7 @@ def runs_command(
         elif as_json:
             click.echo(dump_json(run.as_dict(), indent=2))
         else:
-            print_answer(str(run))
+            print_result(run.as_dict())
 
 
 def _print_runs(listed: list[Any], if_empty: str) -> None:

@@ -24,9 +24,14 @@ def print_answer(text: str) -> None:
 
 def print_conversation(messages: Iterable[dict[str, Any]]) -> None:
     """Print a whole conversation in the form of a run."""
-    out = import_module("agentkit.views.log").make_printer(sys.stdout, longest=None)
-    for line in import_module("agentkit.views.lines").render_messages(messages):
-        out.write(line)
+    history = import_module("agentkit.views.history")
+    history.print_lines(history.render_messages(messages))
+
+
+def print_result(data: dict[str, Any]) -> None:
+    """Print the plain data of a result or a saved session in the form of a run, with its usage."""
+    history = import_module("agentkit.views.history")
+    history.print_lines(history.render_result(data))
 
 
 def dump_json(value: Any, indent: int | None = None) -> str:

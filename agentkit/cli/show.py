@@ -8,9 +8,7 @@ from typing import Any
 
 import click
 
-import agentkit
-
-from .output import print_conversation
+from .output import print_result
 
 
 @click.command("show", short_help="Show a stored run or conversation.")
@@ -28,8 +26,7 @@ def show_command(file: Path, page: Path | None) -> None:
     """
     data = _read(file)
     if page is None:
-        print_conversation(data["messages"])
-        click.echo(f"{'total':<9}{_format_figures(data)}")
+        print_result(data)
         return
     html = import_module("agentkit.views.html")
     text = html.result_page(data) if "answer" in data else html.session_page(data["messages"], data["usage"])
@@ -43,20 +40,13 @@ def show_command(file: Path, page: Path | None) -> None:
     click.echo(f"{page}: {page.stat().st_size:,} bytes")
 
 
-def _format_figures(data: dict[str, Any]) -> str:
-    usage = agentkit.Usage(**data["usage"])
-    text: str = import_module("agentkit.views.lines").format_usage(usage, data.get("seconds"))
-    return f"{text}, stopped: {data['stopped']}" if "answer" in data else text
-
-
 def _read(file: Path) -> dict[str, Any]:
     try:
         content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         is_events = content.lstrip().startswith(b'{"event"')
         data = json.loads(content.splitlines()[-1])["result"] if is_events else json.loads(content)
-        agentkit.Usage(**data["usage"])
         if all(isinstance(message["role"], str) for message in data["messages"]):
-            tuple(import_module("agentkit.views.lines").render_messages(data["messages"]))  # raises if invalid
+            tuple(import_module("agentkit.views.history").render_result(data))  # raises if invalid
             return dict(data)
     except (ValueError, KeyError, TypeError, AttributeError):
         pass

@@ -1,7 +1,7 @@
 """The events of a run as lines for people: a role and a text each.  Every view of a run consists of these lines."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -10,12 +10,10 @@ from ..core.context import Progress
 from ..core.delimiters import remove_delimiters
 from ..core.flow import Event
 from ..core.masking import MAX_SECRET_CHARS, mask
-from ..core.messages import Message, ToolCall, Usage, calls_of, text_of
+from ..core.messages import ToolCall, Usage, text_of
 from ..engine.model import ModelAsked, ModelReplied
 from ..engine.result import RunFinished, RunStarted, SubRun
-from ..tools.execution.call import ANSWER_RESULT
 from ..tools.execution.turn import ToolFinished, ToolStarted
-from ..tools.final_answer import FINAL_ANSWER
 from ..tools.results.result_text import render_text
 
 Level: TypeAlias = Literal["DEBUG", "INFO", "WARNING"]
@@ -92,32 +90,6 @@ def render_progress(event: Event) -> Iterator[Line]:
     for line in render_event(event):
         if line.level != "DEBUG" and not (line.agents and line.role == "total"):
             yield line
-
-
-def render_messages(messages: Iterable[Message]) -> Iterator[Line]:
-    """Yield the lines of a stored conversation: those of the run that it comes from, without usage and notes."""
-    answers: set[str] = set()
-    for message in messages:
-        text = remove_delimiters(text_of(message))
-        match message["role"]:
-            case "tool":
-                if message.get("tool_call_id") not in answers or text != ANSWER_RESULT:
-                    yield Line("INFO", "result", f"{message.get('name') or 'a tool'}: {text}")
-            case role if text:
-                yield Line("INFO", {"user": "query", "assistant": "model"}.get(role, "system"), text)
-        for call in calls_of(message):
-            if call.name == FINAL_ANSWER:
-                answers.add(call.id)
-            yield _answer_line(call) if call.name == FINAL_ANSWER else Line("INFO", "call", format_call(call))
-
-
-def _answer_line(call: ToolCall) -> Line:
-    """Return the answer in a call with one argument, else the call itself."""
-    try:
-        (value,) = json.loads(call.arguments).values()
-    except (ValueError, RecursionError, AttributeError):
-        return Line("INFO", "call", format_call(call))
-    return Line("INFO", "answer", render_text(value))
 
 
 def _event_lines(event: Event) -> Iterator[Line]:

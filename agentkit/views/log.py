@@ -8,13 +8,11 @@ retries, final requests.  Secrets are masked in all lines, also in the traceback
 logged as text: loguru would print the variables of its frames.
 """
 
-import json
 import os
 import shutil
 import sys
 import textwrap
 import traceback
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TextIO
@@ -25,18 +23,16 @@ from ..core.context import ENCLOSING_AGENTS
 from ..core.errors import DefinitionError
 from ..core.flow import Event
 from ..core.masking import mask
-from ..core.messages import Message, text_of
 from ..core.notebook import find_kernel
 from ..engine.result import SubRun
 from ..tools.execution.turn import ToolFinished
-from .lines import LEVELS, ROLE_COLUMN_WIDTH, ROLE_STYLES, Level, Line, render_event, sanitize
+from .lines import LEVELS, ROLE_COLUMN_WIDTH, ROLE_STYLES, Level, Line, render_event
 
 MAX_VALUE_CHARS = 1_000
 """Characters of a value that are shown."""
 MIN_WRAP_COLUMNS = 20
 """Columns of the text below which it is not wrapped."""
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
-_MESSAGE_STYLES = {"system": "dim", "user": "bold", "assistant": "cyan", "tool": "green"}
 _lazy_logger: Any = logger.opt(lazy=True)
 _activations = getattr(getattr(logger, "_core", None), "activation_list", ())
 if not any("agentkit.".startswith(name) for name, _ in _activations):
@@ -168,15 +164,3 @@ def make_printer(
         in_cell = in_notebook and file in (sys.stdout, sys.stderr)
         colour = (in_cell or file.isatty()) and not os.environ.get("NO_COLOR")  # https://no-color.org
     return Printer(file, colour, level, longest)
-
-
-def show_messages(messages: Iterable[Message], file: TextIO | None = None) -> None:
-    """Print a conversation to standard output (or `file`): each message under its role, calls as indented JSON."""
-    out = make_printer(file or sys.stdout)
-    for message in messages:
-        role = message["role"]
-        print(out.style(f"[{role.upper()}]", _MESSAGE_STYLES.get(role, "")), file=out.file)
-        calls = (json.dumps(call, indent=4, ensure_ascii=False) for call in message.get("tool_calls") or ())
-        for text in filter(None, (text_of(message), *calls)):
-            print(sanitize(text), file=out.file)
-        print(file=out.file)

@@ -37,9 +37,8 @@ def test_kept_runs_are_listed_and_shown(run):
     assert run(*ASKED).stdout == "5\n"
     listed = run("runs")
     (line,) = re.findall(r"^(\w{12})  finished +\d+s  Add 2 and 3$", listed.stdout, re.MULTILINE)
-    shown = run("runs", line)
-    assert "user: Add 2 and 3" in shown.stdout
-    assert 'add({"a":' in shown.stdout
+    shown = run("runs", line).stdout
+    assert "query    Add 2 and 3\ncall     add(a=2, b=3)\nresult   add: 5\nanswer   5\ntotal    2 requests" in shown
     assert json.loads(run("runs", "--json").stdout)[0]["id"] == line
     assert json.loads(run("runs", line, "--json").stdout)["answer"] == "5"
 

@@ -4,8 +4,16 @@ import json
 import sys
 
 import pytest
+from report_pages import Page
 
+from agentkit import JsonAgent
 from agentkit.cli.providers import PROVIDERS
+from agentkit.testing import ScriptedModel, answer, call
+
+
+def failing(word: str) -> str:
+    """Fails."""
+    raise ValueError(f"no {word}")
 
 
 @pytest.fixture
@@ -71,6 +79,37 @@ def test_what_is_shown_holds_no_control_characters_and_no_secret(run, folder, mo
     (folder / "x.json").write_text(json.dumps({"messages": messages, "usage": {}}))
     shown = run("show", "x.json").stdout
     assert r"clear \x1b[2J the \x07 screen, ***" in shown
+
+
+def test_history_session_result_and_journal_have_one_rendering(run, folder, capsys):
+    agent = JsonAgent(failing, model=ScriptedModel(call("Failing", word="1"), answer("done")), journal="runs.db")
+    result = agent.run("Try")
+    agent.session.save("session.json")
+    (folder / "result.json").write_text(json.dumps(result.as_dict()))
+    agent.show_history()
+    *lines, total = run("show", "result.json").stdout.splitlines()
+    assert lines[1:] == [
+        "query    Try",
+        'call     failing(word="1")',
+        "warning  failing: " + str(result.repairs[0]),
+        "error    failing: ValueError: no 1",
+        "answer   done",
+    ]
+    assert total.endswith("stopped: answer")
+    plain = [line.replace("error    ", "result   ") for line in lines if not line.startswith("warning")]
+    assert capsys.readouterr().out.splitlines() == plain, "a conversation alone does not tell which call failed"
+    assert run("show", "session.json").stdout.splitlines()[:-1] == plain
+    journaled = run("runs", result.run_id).stdout.splitlines()[:-1]
+    assert journaled == [line for line in lines if not line.startswith("warning")]
+    page = Page(result.to_html()).text
+    assert all(line[9:].partition(": ")[2] in page for line in lines[3:5])
+    roles = [text for text in Page(result.to_html()).texts if text in ("query", "model", "answer")]
+    assert roles[1:] == [
+        "query",
+        "model",
+        "model",
+        "answer",
+    ]
 
 
 @pytest.fixture

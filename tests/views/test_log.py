@@ -27,7 +27,8 @@ from agentkit.policies.rate_limit import Throttled
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import BoundCall, ToolRetried
 from agentkit.tools.execution.call_tools import ToolAbandoned
-from agentkit.views.lines import Line, format_call, format_usage, render_event, render_messages
+from agentkit.views.history import render_messages
+from agentkit.views.lines import Line, format_call, format_usage, render_event
 from agentkit.views.log import make_printer
 
 

@@ -7,14 +7,10 @@ from itertools import islice
 from typing import Any
 
 from ...core.display import display_with
-from ...core.masking import mask
 from ...core.messages import Message
 from .maintenance import DEFAULT_PATH
 from .reader import RunInfo, find_run, read_messages
 from .store import JournalError, open_store
-
-MAX_TEXT_CHARS = 500
-"""Characters of a text in the terminal."""
 
 
 @dataclass(frozen=True)
@@ -45,18 +41,7 @@ class JournaledRun:
         return str(display_with("agentkit.views.html:result_markdown")(self.as_dict()))
 
     def __str__(self) -> str:
-        run = self.run
-        lines = [f"run {run.id}: {run.state}, {run.steps} steps, {run.model}; {run.last}"]
-        for message in self.messages:
-            if message["role"] != "system":
-                lines.append(f"{message.get('name') or message['role']}: {_text(message.get('content'))}".rstrip())
-                calls = message.get("tool_calls") or ()
-                lines += [
-                    f"  {call['function']['name']}({call['function']['arguments'][:MAX_TEXT_CHARS]})" for call in calls
-                ]
-        if run.error:
-            lines.append(f"ended with {run.error}")
-        return mask("\n".join(lines))
+        return str(display_with("agentkit.views.history:format_result")(self.as_dict()))
 
 
 def show(run_id: str, *, store: str | os.PathLike[str] = DEFAULT_PATH) -> JournaledRun:
@@ -95,14 +80,3 @@ def _span(run: RunInfo, call: str, name: str, begun: float, ended: float | None,
     }
     times = {"start": max(0.0, begun - run.begun), "end": max(0.0, (ended or begun) - run.begun)}
     return {**{key: value for key, value in span.items() if value}, **times}
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, list):
-        content = " ".join(part.get("text") or f"[{part.get('type')}]" for part in content)
-    text = str(content or "")
-    return (
-        text
-        if len(text) <= MAX_TEXT_CHARS
-        else f"{text[:MAX_TEXT_CHARS]}... ({len(text) - MAX_TEXT_CHARS:,} more characters)"
-    )

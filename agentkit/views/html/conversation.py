@@ -2,11 +2,15 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
 from ...core.delimiters import is_delimited, remove_delimiters
+from ...tools.execution.call import ANSWER_RESULT
+from ...tools.final_answer import FINAL_ANSWER
+from ..history import ROLES, read_answer
 from .figures import format_cost, format_count, format_seconds, format_tokens
 from .markup import MIN_TEXT_BYTES, Html, escape_text, join, render_block, tag, truncate
 
@@ -81,7 +85,8 @@ class MessageList:
                 self._call(call, results.get(call["id"]), calls.get(call["id"], {}), f"{anchor}c{number}")
                 for number, call in enumerate(message.get("tool_calls") or ())
             ]
-            head = tag("div", tag("b", message["role"]), tag("div", *_request_rows(own_requests)), class_="who")
+            role = ROLES.get(message["role"], message["role"])
+            head = tag("div", tag("b", role), tag("div", *_request_rows(own_requests)), class_="who")
             content = self._content(message)
             yield place, tag("article", head, content, *own_calls, class_=message["role"], id=anchor)
         if left := [span for own_requests in requests.values() for span in own_requests]:
@@ -100,6 +105,11 @@ class MessageList:
 
     def _call(self, call: Data, result: Data | None, span: Data, anchor: str) -> Html:
         name, arguments = call["function"]["name"], span.get("raw") or _parse_json(call["function"]["arguments"])
+        shown_result = self._result(result)
+        with suppress(ValueError):
+            if name == FINAL_ANSWER and content_of(result or {}) == ANSWER_RESULT:
+                arguments = read_answer(call["function"]["arguments"])
+                name, shown_result = "answer", Html("")
         plain = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         is_short = len(plain) <= MAX_INLINE_CHARS and "\n" not in plain
         failed = bool(span.get("error"))
@@ -110,7 +120,7 @@ class MessageList:
         repairs = [tag("div", "repaired ", escape_text(repair), class_="note") for repair in span.get("repairs", ())]
         return tag(
             "div", head, None if is_short else render_block(arguments, self.max_bytes), *repairs,
-            self._inner_run(span, anchor), self._result(result), class_=f"call{' failed' * failed}", id=anchor,
+            self._inner_run(span, anchor), shown_result, class_=f"call{' failed' * failed}", id=anchor,
         )  # fmt: skip
 
     def _result(self, result: Data | None) -> Html:

@@ -535,7 +535,7 @@ class TestLookingAfter:
     def test_a_run_is_shown(self, path):
         result = agent_of(path, ADD, final("3")).run("1 + 2?")
         shown = show(result.run_id, store=path)
-        for part in ("finished", "1 + 2?", 'add({"a": 1, "b": 2})', "add: 3"):
+        for part in ("query    1 + 2?", "call     add(a=1, b=2)", "result   add: 3", "answer   3", "stopped: answer"):
             assert part in str(shown), part
         assert "1 + 2?" in shown.to_html(path.with_suffix(".html"))
         assert path.with_suffix(".html").exists()
