@@ -27,19 +27,19 @@ def compare_schemas(old: JsonSchema, new: JsonSchema) -> list[Difference]:
 
 
 class _Comparison:
-    """The definitions of both sides, and the pairs of references that are being compared."""
+    """The definitions of both sides, and the pairs of references that were compared."""
 
     def __init__(self, old: JsonSchema, new: JsonSchema) -> None:
         self._old, self._new = old, new
-        self._open: set[tuple[Any, Any]] = set()
+        self._compared: set[tuple[Any, Any]] = set()
 
     def compare(self, old: Any, new: Any, path: str) -> Iterator[Difference]:
         """Compare texts, then pair equal alternatives, then the one left on each side."""
         before, after = _resolve(old, self._old), _resolve(new, self._new)
         pair = (old.get("$ref"), new.get("$ref")) if isinstance(old, dict) and isinstance(new, dict) else (None, None)
-        if any(pair) and pair in self._open:  # a type that contains itself
+        if all(pair) and pair in self._compared:  # a type that contains itself, or occurs again
             return
-        self._open.add(pair)
+        self._compared.add(pair)
         for keyword in TEXTS[:-2]:
             if before.get(keyword) != after.get(keyword):
                 yield path, "compatible", f"{keyword} {_shorten(before, keyword)} -> {_shorten(after, keyword)}"
@@ -58,7 +58,6 @@ class _Comparison:
                 yield path, "breaking", f"removed: {_summarize(_resolve(branch, self._old))}"
             for branch in added:
                 yield path, "compatible", f"added: {_summarize(_resolve(branch, self._new))}"
-        self._open.discard(pair)
 
     def _compare_keywords(self, old: JsonSchema, new: JsonSchema, path: str) -> Iterator[Difference]:
         if "$ref" in old or "$ref" in new:

@@ -6,14 +6,11 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, SchemaError
 from pydantic_core import from_json
-from referencing import Registry
 
 from ..core.errors import DefinitionError
 from .references import check_references
+from .safe_validator import SafeValidator
 from .walk import JsonSchema
-
-REGISTRY: Registry[Any] = Registry()
-"""Resolves references within the given schema only: nothing is fetched."""
 
 
 class RawSchema:
@@ -36,13 +33,15 @@ class RawSchema:
             raise DefinitionError(
                 f"the tool {name!r}: parameters is not a valid JSON Schema at {error.json_path}: {error.message}"
             ) from error
+        except RecursionError as error:
+            raise DefinitionError(f"the tool {name!r}: parameters is nested too deeply.") from error
         if schema["type"] != "object":
             raise DefinitionError(f"the tool {name!r}: parameters must have type 'object', got {schema['type']!r}")
         check_references(schema)
         self.parameters: JsonSchema = schema
         self.injected: Mapping[str, Any] = {}
         self._call = call
-        self._validator = Draft202012Validator(schema, registry=REGISTRY)
+        self._validator = SafeValidator(schema)
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
         """Validate `arguments` (JSON text or a mapping) and return the call.

@@ -1,27 +1,23 @@
-"""References in a JSON Schema: inlined where possible, kept under short names where a type contains itself."""
+"""References in a JSON Schema: inlined where possible, else kept under short names.
+
+A type that contains itself cannot be inlined, and definitions that refer to each other twice (`A` two `B`, `B` two `C`
+...) double with each level: 2 kB of them would become gigabytes.
+"""
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, count
 from typing import Any
 from urllib.parse import unquote
 
 from ..core.errors import DefinitionError
-from .walk import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, JsonSchema, iter_children, rebuild
+from .walk import JsonSchema, iter_children, rebuild
 
 PREFIX = "#/$defs/"
-_REF = "\0$ref"
-"""The name that a property named `$ref` has while jsonref runs, which would take its schema for a reference."""
+MAX_INLINED_SCHEMAS = 5_000
+"""How many schemas a schema may hold to be inlined; beyond, definitions used more than once stay in `$defs`."""
 _HOMES = ("$defs", "definitions")
-_PLACES = SCHEMA_MAPS | SCHEMA_LISTS | SCHEMAS
-
-
-@dataclass(frozen=True)
-class _Sealed:
-    """A value that jsonref must not look into: data that resembles a reference, and references that stay."""
-
-    value: Any
 
 
 def check_references(schema: JsonSchema) -> None:
@@ -59,7 +55,7 @@ def collect_definitions(schema: JsonSchema) -> JsonSchema:
 
 
 def inline(schema: JsonSchema) -> JsonSchema:
-    """Return a copy of `schema` without references.  Types that contain themselves stay in `$defs`, under short names.
+    """Return a copy of `schema` without references, but for types that contain themselves or would make it too large.
 
     Keywords beside a `$ref` replace those of its target.  No two parts of the copy are the same object.
 
@@ -69,38 +65,40 @@ def inline(schema: JsonSchema) -> JsonSchema:
     whole = collect_definitions(schema)
     if "$defs" not in whole:
         return whole
-    kept = _find_cycles(whole["$defs"])
-    import jsonref  # imports requests: too slow for the top of the file
+    definitions = whole.pop("$defs")
+    kept = _find_cycles(definitions)
+    if _count_inlined(whole, definitions, kept) > MAX_INLINED_SCHEMAS:
+        kept |= _find_shared([whole, *definitions.values()])
 
-    def seal(node: JsonSchema) -> JsonSchema:
-        stays = str(node.get("$ref")).removeprefix(PREFIX) in kept
-        followed = {key for key in node if key in _PLACES or (key == "$ref" and not stays)}
-        return _rename_keys(
-            {key: value if key in followed else _Sealed(value) for key, value in node.items()}, "$ref", _REF
-        )
+    def expand(node: JsonSchema) -> JsonSchema:
+        name = str(node.get("$ref", "")).removeprefix(PREFIX)
+        if "$ref" not in node or name in kept:
+            return node
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        return {**rebuild(definitions[name], expand), **beside}
 
-    def opened(node: JsonSchema) -> JsonSchema:
-        unsealed = {key: value.value if isinstance(value, _Sealed) else value for key, value in node.items()}
-        return _rename_keys(unsealed, _REF, "$ref")
-
-    sealed = rebuild(whole, seal)
-    resolved: Any = jsonref.replace_refs(sealed, proxies=False, lazy_load=False, merge_props=True, loader=_refuse)
-    definitions = {name: resolved["$defs"][name] for name in resolved["$defs"] if name in kept}
-    del resolved["$defs"]
-    # jsonref gives equal parts as one shared object; rebuild makes them separate.
-    return rebuild({**resolved, "$defs": definitions} if definitions else resolved, opened)
+    inlined = rebuild(whole, expand)
+    rest = {name: rebuild(definitions[name], expand) for name in definitions if name in kept}
+    return {**inlined, "$defs": rest} if rest else inlined
 
 
-def _refuse(uri: str) -> Any:
-    raise DefinitionError(f"the schema refers to {uri!r}: only references within it (#/$defs/...) work")
+def _count_inlined(schema: JsonSchema, definitions: Mapping[str, JsonSchema], kept: set[str]) -> int:
+    """Return how many schemas `schema` holds when all definitions but `kept` are inlined."""
+    sizes: dict[str, int] = dict.fromkeys(kept, 1)
+
+    def count(node: JsonSchema) -> int:
+        name = str(node.get("$ref", "")).removeprefix(PREFIX)
+        if "$ref" in node and name not in sizes:
+            sizes[name] = count(definitions[name])
+        return 1 + sizes.get(name, 0) + sum(count(inner) for _, inner in iter_children(node))
+
+    return count(schema)
 
 
-def _rename_keys(node: JsonSchema, name: str, new: str) -> JsonSchema:
-    """Rename the key `name` in the mappings from names to schemas of `node`, in place."""
-    for key in SCHEMA_MAPS & set(node):
-        if isinstance(node[key], dict) and name in node[key]:
-            node[key] = {new if key == name else key: inner for key, inner in node[key].items()}
-    return node
+def _find_shared(schemas: Iterable[JsonSchema]) -> set[str]:
+    """Return the names of the definitions that are referred to more than once."""
+    found = Counter(reference.removeprefix(PREFIX) for schema in schemas for reference in _iter_references(schema))
+    return {name for name, number in found.items() if number > 1}
 
 
 def _without_definitions(schema: JsonSchema) -> JsonSchema:

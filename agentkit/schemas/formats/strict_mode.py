@@ -164,14 +164,20 @@ def find_exceeded_limit(schema: JsonSchema) -> str:
     return ""
 
 
-def count_levels(schema: JsonSchema, definitions: dict[str, JsonSchema], within: frozenset[str] = frozenset()) -> int:
-    """How many objects lie one in another; what contains itself counts once."""
-    inner = [part for place, part in iter_children(schema) if place[0] != "$defs"]
-    if isinstance(reference := schema.get("$ref"), str) and reference not in within:
-        within |= {reference}
-        inner.append(definitions[reference.removeprefix("#/$defs/")])
-    deepest = max((count_levels(part, definitions, within) for part in inner), default=0)
-    return deepest + ("properties" in schema)
+def count_levels(schema: JsonSchema, definitions: dict[str, JsonSchema]) -> int:
+    """Return how many objects lie inside each other; a type that contains itself counts once."""
+    known: dict[str, int] = {}
+
+    def count(node: JsonSchema) -> int:
+        deepest = max((count(part) for place, part in iter_children(node) if place[0] != "$defs"), default=0)
+        if isinstance(reference := node.get("$ref"), str):
+            if reference not in known:
+                known[reference] = 0
+                known[reference] = count(definitions[reference.removeprefix("#/$defs/")])
+            deepest = max(deepest, known[reference])
+        return deepest + ("properties" in node)
+
+    return count(schema)
 
 
 def _iter_nodes(schema: JsonSchema) -> Iterator[JsonSchema]:

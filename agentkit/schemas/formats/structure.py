@@ -7,6 +7,7 @@ anyOf (anthropics/claude-code#40075), MCP requires `type: object` (specification
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
+from itertools import count
 from typing import Any
 
 from .. import JsonSchema
@@ -185,6 +186,8 @@ def _intersect(left: JsonSchema, right: JsonSchema) -> JsonSchema | None:
 
 MAX_RECURSION_LEVELS = 3
 """How many levels of a type that contains itself are shown."""
+MAX_UNROLLED_REFERENCES = 500
+"""How many references are followed in one schema: three levels of many references each grow fast."""
 _KEYWORDS_OF_TYPE = {
     "string": ("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"),
     "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -201,6 +204,7 @@ def unroll(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
     Deeper levels are any object (or any value, if the type is not an object); losses are appended to `losses`.
     """
     definitions = schema.get("$defs", {})
+    left = count(MAX_UNROLLED_REFERENCES, -1)
 
     def follow(node: JsonSchema, path: str, depth: int = MAX_RECURSION_LEVELS) -> JsonSchema:
         reference = node.get("$ref")
@@ -210,7 +214,7 @@ def unroll(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
         beside = {key: value for key, value in node.items() if key != "$ref"}
         name = reference.removeprefix("#/$defs/")
         target = definitions[name]
-        if depth:
+        if depth and next(left) > 0:
             return follow({**target, **beside}, path, depth - 1)
         losses.append(Loss(path, "$ref", reference, f"dropped: {MAX_RECURSION_LEVELS} levels of {name} are shown"))
         kind: dict[str, Any] = {"type": "object"} if target.get("type") == "object" else {}

@@ -1,13 +1,18 @@
 """Build a small value that is valid by a JSON Schema, as an example for the model."""
 
 import math
-import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple
 
 from ...schemas import JsonSchema
+from ...schemas.patterns import matches
 from .schema_places import follow_reference
 
+MAX_EXAMPLE_ITEMS = 20
+"""How many items or keys a minimum may demand; an example with too few is invalid, and not shown."""
+MAX_EXAMPLE_VALUES = 500
+"""How many values an example may hold: definitions that refer to each other twice would double with each level."""
 MAX_EXAMPLE_DEPTH = 6
 """Levels below which an example omits optional content."""
 _BY_FORMAT = {
@@ -29,20 +34,28 @@ _GUESSES = (
 )
 
 
+class Source(NamedTuple):
+    """The schema of the arguments, and how many more values an example may hold."""
+
+    root: JsonSchema
+    left: Iterator[int]
+
+
 def build_examples(parameters: JsonSchema, wanted: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Yield arguments with the `wanted` and the required parameters, then with the required ones only."""
     whole = _resolve_schema(parameters, parameters)
+    source = Source(parameters, count(MAX_EXAMPLE_VALUES, -1))
     required = list(whole.get("required", ()))
     known = [name for name in whole.get("properties", {}) if name in required or name in set(wanted)]
     for names in (known, required):
-        yield {name: build_value(whole["properties"].get(name, {}), parameters, 1) for name in names}
+        yield {name: build_value(whole["properties"].get(name, {}), source, 1) for name in names}
 
 
-def build_value(schema: Any, root: JsonSchema, depth: int = 0) -> Any:
+def build_value(schema: Any, source: Source, depth: int = 0) -> Any:
     """Return a value for `schema`.  Patterns are guessed, and rules outside the schema are not known: validate it."""
-    if not isinstance(schema, dict):
+    if not isinstance(schema, dict) or next(source.left) <= 0:
         return "text"
-    node = _resolve_schema(schema, root)
+    node = _resolve_schema(schema, source.root)
     if node.get("examples"):
         return node["examples"][0]
     if "const" in node:
@@ -53,9 +66,9 @@ def build_value(schema: Any, root: JsonSchema, depth: int = 0) -> Any:
     kind = next((name for name in kind if name != "null"), "null") if isinstance(kind, list) else kind
     match kind:
         case "object":
-            return _build_object(node, root, depth)
+            return _build_object(node, source, depth)
         case "array":
-            return _build_array(node, root, depth)
+            return _build_array(node, source, depth)
         case "integer" | "number":
             return _build_number(node, kind)
         case "string":
@@ -98,30 +111,30 @@ def _merge_schemas(node: JsonSchema, other: Any) -> JsonSchema:
     return merged
 
 
-def _build_object(node: JsonSchema, root: JsonSchema, depth: int) -> dict[str, Any]:
+def _build_object(node: JsonSchema, source: Source, depth: int) -> dict[str, Any]:
     places = node.get("properties", {})
     shown = {
-        name: build_value(places.get(name, {}), root, depth + 1)
+        name: build_value(places.get(name, {}), source, depth + 1)
         for name in node.get("required", ())
         if depth < 4 * MAX_EXAMPLE_DEPTH
     }
     more = node.get("additionalProperties")
-    for number in range(len(shown), node.get("minProperties", 0)):
-        shown[f"key{number + 1}"] = build_value(more, root, depth + 1)
+    for number in range(len(shown), min(node.get("minProperties", 0), MAX_EXAMPLE_ITEMS)):
+        shown[f"key{number + 1}"] = build_value(more, source, depth + 1)
     return shown
 
 
-def _build_array(node: JsonSchema, root: JsonSchema, depth: int) -> list[Any]:
-    first = [build_value(place, root, depth + 1) for place in node.get("prefixItems", ())]
-    least = node.get("minItems", 0)
+def _build_array(node: JsonSchema, source: Source, depth: int) -> list[Any]:
+    first = [build_value(place, source, depth + 1) for place in node.get("prefixItems", ())]
+    least = min(node.get("minItems", 0), MAX_EXAMPLE_ITEMS)
     count = max(
         least,
         1 if depth < MAX_EXAMPLE_DEPTH and isinstance(node.get("items"), dict) and node.get("maxItems") != 0 else 0,
     )
     count = max(count - len(first), 0) if first else count
-    rest = [build_value(node.get("items"), root, depth + 1) for _ in range(count)]
+    rest = [build_value(node.get("items"), source, depth + 1) for _ in range(count)]
     if node.get("uniqueItems") and count > 1:
-        choices = _resolve_schema(node["items"], root).get("enum", [])
+        choices = _resolve_schema(node["items"], source.root).get("enum", [])
         rest = choices[:count] or [
             item + place if isinstance(item, int) else f"{item}{place}" for place, item in enumerate(rest)
         ]
@@ -145,14 +158,7 @@ def _build_number(node: JsonSchema, kind: str) -> int | float:
 def _build_string(node: JsonSchema) -> str:
     text = _BY_FORMAT.get(node.get("format", ""), "text")
     if pattern := node.get("pattern"):
-        text = next((guess for guess in _GUESSES if _matches(pattern, guess)), text)
-    least, most = node.get("minLength", 0), node.get("maxLength")
+        text = next((guess for guess in _GUESSES if matches(pattern, guess)), text)
+    least, most = min(node.get("minLength", 0), 50 * MAX_EXAMPLE_ITEMS), node.get("maxLength")
     text = (text * (least // max(len(text), 1) + 1))[: max(least, len(text))] if len(text) < least else text
     return text if most is None else text[:most]
-
-
-def _matches(pattern: str, guess: str) -> bool:
-    try:
-        return re.search(pattern, guess) is not None
-    except re.error:
-        return False

@@ -1,10 +1,10 @@
 """Find the part of a JSON Schema that a path in the arguments leads to."""
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...schemas import JsonSchema
+from ...schemas.patterns import matches
 from .json_text import Path
 
 Nodes = list[JsonSchema]
@@ -42,7 +42,7 @@ def iter_child_schemas(node: JsonSchema, step: int | str) -> Iterator[Any]:
         yield node["properties"][step]
     else:
         patterns = node.get("patternProperties", {})
-        matching = [inner for pattern, inner in patterns.items() if re.search(pattern, step)]
+        matching = [inner for pattern, inner in patterns.items() if matches(pattern, step)]
         yield from matching or [node.get("additionalProperties")]
 
 

@@ -91,12 +91,13 @@ def find_value(given: Any, path: Path) -> Any:
 
 def _iter_schema_problems(given: Any, parameters: JsonSchema) -> Iterator[ArgumentProblem]:
     """Yield the problems that jsonschema finds; of alternatives that all fail, the problems in each."""
-    from jsonschema import Draft202012Validator
-    from referencing import Registry
+    from ...schemas.safe_validator import SafeValidator, TooManyReferences  # imports jsonschema
 
-    registry: Registry[Any] = Registry()  # holds no other schema, so a reference is never fetched
-    for error in Draft202012Validator(parameters, registry=registry).iter_errors(given):
-        yield from _iter_problems(error)
+    try:
+        for error in SafeValidator(parameters).iter_errors(given):
+            yield from _iter_problems(error)
+    except TooManyReferences as error:
+        yield ArgumentProblem((), "value", str(error))
 
 
 def _iter_problems(error: Any) -> Iterator[ArgumentProblem]:

@@ -22,7 +22,7 @@ def lint(tools: Any) -> list[LintFinding]:
 
     A function that cannot be a tool is a finding, never an exception.  Rules: definition, duplicate-name,
     tool-description, long-description, parameter-description, parameter-name, untyped, omitted-type, enum-in-text,
-    too-large, not-strict, similar-tools, too-many-tools, anthropic-strict.
+    unchecked-pattern, too-large, not-strict, similar-tools, too-many-tools, anthropic-strict.
 
     Args:
         tools: A registry, a tool or function, or an iterable of them.

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal, TypeAlias
 
 from ...schemas import JsonSchema, iter_children
 
+MAX_PLACES = 10_000
 Severity: TypeAlias = Literal["error", "warning", "hint"]
 
 
@@ -37,8 +39,8 @@ class SchemaPlace:
 
 
 def iter_places(root: JsonSchema) -> Iterator[SchemaPlace]:
-    """Yield all schemas of a tool, `root` first; a type that contains itself is visited once."""
-    return _iter_places(root, "", root.get("$defs", {}), frozenset())
+    """Yield the schemas of a tool, `root` first, at most `MAX_PLACES`; a type that contains itself is visited once."""
+    return islice(_iter_places(root, "", root.get("$defs", {}), frozenset()), MAX_PLACES)
 
 
 def resolve_reference(schema: JsonSchema, definitions: JsonSchema) -> JsonSchema:

@@ -6,6 +6,7 @@ from typing import Any
 from ...schemas import JsonSchema
 from ...schemas.formats.anthropic import KEY as ANTHROPIC_KEY
 from ...schemas.formats.gemini import KEY as GEMINI_KEY
+from ...schemas.patterns import is_checkable
 from ..json_tool import JsonTool
 from .finding import LintFinding, SchemaPlace, Severity, iter_places, resolve_reference
 from .texts import find_listed_values, repeats, split_words
@@ -34,6 +35,9 @@ def check_parameters(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
                 yield LintFinding(tool.name, path, *trouble)
         if place.path and (message := _check_type(place)):
             yield LintFinding(tool.name, place.path, "untyped", message, "warning")
+        if (pattern := place.schema.get("pattern")) and not is_checkable(pattern):
+            message = f"the pattern {pattern!r:.60} has look-around or is too large, so it is not checked"
+            yield LintFinding(tool.name, place.path, "unchecked-pattern", message, "hint")
         values = find_listed_values(place.schema.get("description", "")) if _is_free_string(place.schema) else []
         if len(values) > 1:
             message = f"the description lists the values, the type does not: Literal[{', '.join(map(repr, values))}]"
