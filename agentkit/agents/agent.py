@@ -115,7 +115,8 @@ class JsonAgent(Generic[T]):
         self.tools = ToolRegistry(functions, more, make_handoff_tools(self.handoffs), answer=form, repair=repair)
         if len(self.tools) == 1 and answer is str and self._select is None:
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
-        self.tools.check_injected(RunContext(deps))
+        if deps is not None:  # else each run gives its own
+            self.tools.check_injected(RunContext(deps))
         self.model, self.deps, self.journal = model, deps, resolve_journal(journal, journal_errors)
         self.session, self._fallbacks, self.listeners = Session(), list_models(fallback_models), (log_event, *listeners)
         self._settings = Settings(
@@ -134,7 +135,8 @@ class JsonAgent(Generic[T]):
         Args:
             query: The question.  Without one the session continues where it stopped.
             how: Options of this call: `model`; `session` for another conversation; `approvals`, decisions about
-                pending calls by their ids; `journal` as for the agent; `record`, a file for `replay`.
+                pending calls by their ids; `journal` as for the agent; `record`, a file for `replay`; and `RunSettings`
+                such as `deps`, `limits` and `temperature`.
 
         Raises:
             RunError: The run has no answer; the error has `history`, `usage` and `result`.

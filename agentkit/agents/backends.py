@@ -17,6 +17,8 @@ from ..models.offline import OfflineModel
 
 MODEL_VARIABLE = "AGENTKIT_MODEL"
 OFFLINE = "offline"
+MAX_DERIVED = 8
+"""How many sets of a run's options keep their backends."""
 MIN_LIKENESS = 0.8
 """Similarity from which an option is taken for a misspelt parameter; litellm's own options are less similar."""
 NO_MODEL = (
@@ -54,10 +56,27 @@ class Backends:
 
     def __init__(self, options: dict[str, Any], timeout: float | None = None) -> None:
         self.options = MaskedDict(options if timeout is None else {"timeout": timeout, **options})
+        self.for_run: frozenset[str] = frozenset()
         self._made: dict[str, Model] = {}
+        self._derived: dict[str, Backends] = {}
+
+    def with_options(self, options: dict[str, Any]) -> "Backends":
+        """Return backends with further options, which replace those of the same name; the last few are kept."""
+        if not options:
+            return self
+        key = repr(sorted(options.items()))
+        if key not in self._derived:
+            self._derived = dict([*self._derived.items()][1 - MAX_DERIVED :])
+            self._derived[key] = Backends({**self.options, **options})
+            self._derived[key].for_run = frozenset(options)
+        return self._derived[key]
 
     def backend(self, model: str | Model, first: str | Model | None = None) -> Model:
         """Return the backend for a name, or the object itself; `first` is the model whose account the options name."""
+        if self.for_run and (not isinstance(model, str) or model == OFFLINE):
+            name = "the offline model" if model == OFFLINE else repr(model)
+            names = ", ".join(sorted(self.for_run))
+            raise DefinitionError(f"{names}: {name} takes no options of a run. Leave them out.")
         if not isinstance(model, str):
             return model
         if model not in self._made:

@@ -1,13 +1,14 @@
 """Options of one run."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict
 
-from ..core.flow import Policy
+from ..core.flow import Listener, Policy
 from ..engine.model import Model
 from ..policies.approval import Decision
+from ..policies.budget import Limits
 from ..sessions.journal.conversation import Changed, Uncertain
 from ..sessions.journal.store import JournalErrors, JournalLocation
 from ..sessions.session import Session
@@ -19,7 +20,8 @@ ModelChoice: TypeAlias = str | Model | None
 class RunRequest:
     """The query of a run (None: continue where the session stopped) and its options.
 
-    `replay` is the policy that returns recorded outcomes, `decided` has the recorded decisions.
+    `replay` is the policy that returns recorded outcomes, `decided` has the recorded decisions.  `settings` are the
+    `RunSettings` among the options.
     """
 
     query: str | None
@@ -31,9 +33,31 @@ class RunRequest:
     record: str | os.PathLike[str] | None = None
     replay: Policy | None = None
     decided: Mapping[str, Decision] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-class RunOptions(TypedDict, total=False):
+class RunSettings(TypedDict, total=False):
+    """Options of a run that replace those of its agent; `listeners` and `policies` are added to the agent's.
+
+    `temperature` and the options below it go to the model, see `JsonAgent`.  Agents inside tools keep their own.
+    """
+
+    deps: Any
+    limits: Limits | None
+    max_steps: int
+    listeners: Sequence[Listener]
+    policies: Sequence[Policy]
+    temperature: float
+    top_p: float
+    max_tokens: int
+    stop: str | list[str]
+    seed: int
+    reasoning_effort: str
+    extra_body: dict[str, Any]
+    extra_headers: dict[str, str]
+
+
+class RunOptions(RunSettings, total=False):
     """Options of a run, see `JsonAgent.__call__`."""
 
     model: ModelChoice
@@ -44,7 +68,7 @@ class RunOptions(TypedDict, total=False):
     record: str | os.PathLike[str] | None
 
 
-class ResumeOptions(TypedDict, total=False):
+class ResumeOptions(RunSettings, total=False):
     """Options of a run that is resumed.
 
     Calls that were in progress when the run stopped are repeated if their tool is declared "read" or "idempotent".

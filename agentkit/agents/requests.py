@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any, Protocol, TypeVar
 
@@ -12,7 +13,8 @@ from ..sessions.journal.store import Journal, JournalLocation, resolve_journal
 from ..sessions.recordings import Recording, replay_policy
 from ..sessions.session import Session
 from ..tools.registry import ToolRegistry
-from .options import ForkOptions, ReplayOptions, ResumeOptions, RunOptions, RunRequest
+from .options import ForkOptions, ReplayOptions, ResumeOptions, RunOptions, RunRequest, RunSettings
+from .settings import Settings
 
 
 class Resumable(Protocol):
@@ -31,6 +33,7 @@ class Branchable(Resumable, Protocol):
 
 
 BranchT = TypeVar("BranchT", bound=Branchable)
+_AGENT_OPTIONS = {option.name for option in fields(Settings)} | {"tools", "description", "answer", "fallback_models"}
 
 
 def make_request(session: Session, query: str | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
@@ -41,7 +44,8 @@ def make_request(session: Session, query: str | None, how: RunOptions, *, stream
     """
     _check_names("run", how, RunOptions.__optional_keys__)
     session, journal = how.get("session") or session, resolve_journal(how.get("journal"), how.get("journal_errors"))
-    return RunRequest(query, session, how.get("approvals"), stream, how.get("model"), journal, how.get("record"))
+    model, approvals, record = how.get("model"), how.get("approvals"), how.get("record")
+    return RunRequest(query, session, approvals, stream, model, journal, record, settings=_settings_of(how))
 
 
 def resume_request(agent: Resumable, run_id: str, how: ResumeOptions) -> RunRequest:
@@ -78,13 +82,20 @@ def _check_names(method: str, how: Mapping[str, Any], names: frozenset[str]) -> 
         wrong = min(unknown)
         close = get_close_matches(wrong, names, 1)
         hint = f"Did you mean {close[0]!r}? " if close else ""
+        if wrong in _AGENT_OPTIONS:
+            hint = f"It is an option of the agent: JsonAgent(..., {wrong}=...). "
         raise TypeError(f"{method}() got an unexpected option {wrong!r}. {hint}Options: {', '.join(sorted(names))}")
 
 
 def _continue_run(agent: Resumable, run_id: str, how: ResumeOptions) -> RunRequest:
     changed, journal = how.get("changed", "refuse"), _journal_of(agent, how)
     agent.session = Session.resumed(run_id, journal, on_uncertain=how.get("on_uncertain"), changed=changed)
-    return RunRequest(None, agent.session, how.get("approvals"), model=how.get("model"))
+    settings = _settings_of(how)
+    return RunRequest(None, agent.session, how.get("approvals"), model=how.get("model"), settings=settings)
+
+
+def _settings_of(how: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in how.items() if name in RunSettings.__optional_keys__}
 
 
 def _journal_of(agent: Resumable, how: ResumeOptions) -> Journal:

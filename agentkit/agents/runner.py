@@ -1,14 +1,14 @@
 """One run from its request to its result, blocking or on an event loop; it locks the session and emits the events."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
 from contextlib import aclosing, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
 from ..core.errors import RunError, RunStopped
-from ..core.flow import Done, Emit, Event, Flow, Listener, Policy, adrive, apply_policies, ask, drive
+from ..core.flow import Done, Emit, Event, Flow, Policy, adrive, apply_policies, ask, drive
 from ..core.threads import RUN_CANCELLATION, Cancellation
 from ..engine.loop import Answer
 from ..engine.model import Model
@@ -16,19 +16,17 @@ from ..engine.result import Result, RunFinished, RunStarted
 from ..views.notebook import show_in_cell
 from .handoffs import run_handoffs
 from .options import RunRequest
+from .overrides import Adjustable, override
 from .persistence import Persistable, persist
 from .pipeline import Configured, build_flow
 from .run_state import Run
 
 
-class Runnable(Persistable, Configured, Protocol):
+class Runnable(Persistable, Configured, Adjustable, Protocol):
     """What this file needs of an agent."""
 
     @property
     def handoffs(self) -> Mapping[str, Any]: ...
-
-    @property
-    def listeners(self) -> Sequence[Listener]: ...
 
     def choose_backend(self, model: str | Model | None = None) -> tuple[Model, str]:
         """Return the backend for a run, and a notice about the choice."""
@@ -134,6 +132,7 @@ def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow
     if query is not None and not (isinstance(query, str) and query.strip()):
         raise RunError('the query is empty: say what you want to know, agent("What is 2 + 3?")')
     request = replace(request, query=query.strip() if query else None)
+    agent = override(agent, request.settings)
     backend, note = agent.choose_backend(request.model)
     with session.turn(agent.instruction, request.query, request.approvals) as history:
         run = Run(backend.name, history, agent.listeners, handed=[*session.handed])
@@ -163,6 +162,7 @@ def _run_flow(
 def _agent_flow(first: Runnable, run: Run, request: RunRequest, backend: Model, agent: Runnable) -> Flow[Answer]:
     """Return the flow of `agent`; `backend` is the one that was chosen for the first agent."""
     if agent is not first:
+        agent = override(agent, request.settings)
         backend, _ = agent.choose_backend()
     run.model = backend.name
     return build_flow(agent, run, request, backend)

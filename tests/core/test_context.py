@@ -72,10 +72,19 @@ def test_a_value_the_model_writes_for_a_hidden_parameter_is_refused():
     assert "db" in info.message
 
 
-@pytest.mark.parametrize("deps", [None, 7, {"a": Database(), "b": Database()}])
+@pytest.mark.parametrize("deps", [7, {"a": Database(), "b": Database()}])
 def test_an_agent_without_what_its_tools_want_is_refused_when_it_is_made(deps):
     with pytest.raises(DefinitionError, match=r"exactly one Database.*JsonAgent\(\.\.\., deps="):
         JsonAgent(other_form, model=ScriptedModel(), deps=deps)
+
+
+def test_without_deps_of_the_agent_each_run_gives_its_own(world):
+    agent = JsonAgent(other_form, model=ScriptedModel())
+    with pytest.raises(DefinitionError, match=r"exactly one Database"):
+        world.run(agent, "?")
+    with pytest.raises(DefinitionError, match=r"exactly one Database"):
+        world.run(agent, "?", deps=7)
+    assert not agent.session.messages
 
 
 def test_injection_goes_by_type_never_by_name():

@@ -1,0 +1,115 @@
+"""Options of one run: they replace or extend those of the agent, for this run alone."""
+
+import pytest
+
+from agentkit import DefinitionError, Injected, JsonAgent, LimitExceeded, Limits, Session
+from agentkit.events import ModelAsked, RunFinished
+from agentkit.policies import around, ask
+from agentkit.testing import ModelServer, ScriptedModel, answer, call
+
+
+class User:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def greet(user: Injected[User]) -> str:
+    """Greets the user."""
+    return f"Hello {user.name}"
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+def test_each_run_has_its_own_deps(world):
+    model = ScriptedModel(*[call("greet"), answer("done")] * 3)
+    agent = JsonAgent(greet, model=model, deps=User("Ada"))
+    results = [world.run(agent, "?", deps=deps, session=Session()) for deps in (User("Bob"), User("Eve"))]
+    results.append(world.run(agent, "?", session=Session()))
+    assert [result.calls[0].value for result in results] == ["Hello Bob", "Hello Eve", "Hello Ada"]
+
+
+def test_limits_and_steps_hold_for_one_run(world):
+    script = [call("add", a=number, b=1) for number in range(4)]
+    agent = JsonAgent(
+        add, model=ScriptedModel([*script, answer("at the limit"), call("add", a=1, b=1), answer("done")])
+    )
+    result = world.run(agent, "?", max_steps=4)
+    assert (result.answer, result.stopped) == ("at the limit", "max_steps")
+    assert world.run(agent, "?").stopped == "answer"
+    agent = JsonAgent(add, model=ScriptedModel([*script[:3], answer("done")]))
+    assert world.run(agent, "?", limits=Limits(tool_calls=2)).stopped == "tool_calls"
+
+
+def test_listeners_and_policies_are_added(world):
+    order, seen = [], []
+
+    def note(name):
+        def handle(effect):
+            order.append(name)
+            return (yield from ask(effect))
+
+        return around(handle)
+
+    agent = JsonAgent(add, model=ScriptedModel(answer("a"), answer("b")), policies=[note("agent's")])
+    world.run(agent, "?", policies=[note("run's")], listeners=[seen.append])
+    assert order[:2] == ["agent's", "run's"]
+    assert any(isinstance(event, RunFinished) for event in seen)
+    seen.clear(), order.clear()
+    world.run(agent, "?")
+    assert not seen
+    assert set(order) == {"agent's"}
+
+
+def test_options_go_to_the_model_of_this_run(world):
+    with ModelServer([answer("a"), answer("b"), answer("c")]) as server:
+        agent = JsonAgent(add, model="openai/gpt-4o", api_base=server.url, api_key="sk-test", temperature=0.7)
+        world.run(agent, "?", temperature=0.1, max_tokens=50)
+        world.run(agent, "?")
+        world.run(agent, "?", temperature=0.1, max_tokens=50)
+        sent = [(request.body["temperature"], request.body.get("max_tokens")) for request in server.requests]
+    assert sent == [(0.1, 50), (0.7, None), (0.1, 50)]
+
+
+def test_they_hold_for_the_agents_to_which_a_run_is_handed_over(world):
+    second = JsonAgent(greet, description="Greets.", model=ScriptedModel(call("greet"), answer("done")))
+    first = JsonAgent(add, model=ScriptedModel(call("transfer_to_second", reason="greet")), handoffs={"second": second})
+    seen = []
+    result = world.run(first, "?", deps=User("Bob"), listeners=[seen.append])
+    assert "Hello Bob" in [outcome.value for outcome in result.calls]
+    assert {event.model for event in seen if isinstance(event, ModelAsked)} == {"scripted"}
+    assert first.deps is None
+    assert second.deps is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_steps": 0}, "max_steps must be an integer >= 1, got 0"),
+        ({"limits": 5}, "limits must be Limits"),
+        ({"listeners": print}, "listeners must be a list of functions"),
+        ({"temperature": 0.5}, "temperature: .*takes no options of a run"),
+    ],
+)
+def test_what_is_not_valid_is_refused_before_the_run(world, options, message):
+    agent = JsonAgent(add, model=ScriptedModel())
+    with pytest.raises(DefinitionError, match=message):
+        world.run(agent, "?", **options)
+    assert not agent.session.messages
+
+
+def test_what_is_an_option_of_the_agent_is_refused_with_that_hint():
+    with pytest.raises(
+        TypeError, match=r"unexpected option 'tools'. It is an option of the agent: JsonAgent\(\.\.\., tools"
+    ):
+        JsonAgent(add).run("?", tools=[add])
+    with pytest.raises(TypeError, match=r"unexpected option 'temprature'. Did you mean 'temperature'"):
+        JsonAgent(add).run("?", temprature=1)
+
+
+def test_a_run_beyond_its_own_limit_says_so(world):
+    agent = JsonAgent(add, model=ScriptedModel(call("add", a=1, b=1), call("add", a=1, b=2)))
+    with pytest.raises(LimitExceeded):
+        world.run(agent, "?", max_steps=1)
