@@ -110,24 +110,23 @@ class JsonAgent(Generic[T]):
         journal_errors: JournalErrors | None = None,
         **options: Any,
     ) -> None:
-        more, self._select = split_tools(tools)
-        self.handoffs, form = check_handoffs(handoffs), make_answer_tool(answer)
-        self.tools = ToolRegistry(functions, more, make_handoff_tools(self.handoffs), answer=form, repair=repair)
+        (more, self._select), self.handoffs = split_tools(tools), check_handoffs(handoffs)
+        registered = functions, more, make_handoff_tools(self.handoffs)
+        self.tools = ToolRegistry(*registered, answer=make_answer_tool(answer), repair=repair)
         if len(self.tools) == 1 and answer is str and self._select is None:
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
-        if deps is not None:  # else each run gives its own
+        if deps is not None:  # else the runs give theirs
             self.tools.check_injected(RunContext(deps))
         self.model, self.deps, self.journal = model, deps, resolve_journal(journal, journal_errors)
-        self.session, self._fallbacks, self.listeners = Session(), list_models(fallback_models), (log_event, *listeners)
+        self._fallbacks, self.listeners, self.session = list_models(fallback_models), (log_event, *listeners), Session()
         self._settings = Settings(
             max_steps=max_steps, limits=limits, retries=retries, request_timeout=request_timeout,
             tool_timeout=tool_timeout, sequential=sequential, max_concurrency=max_concurrency,
             requests_per_minute=requests_per_minute, approve=approve, checks=tuple(checks), tool_mode=tool_mode,
-            max_result=max_result, handoffs=self.handoffs, policies=tuple(policies),
-        )  # fmt: skip
+            max_result=max_result, handoffs=self.handoffs, policies=tuple(policies))  # fmt: skip
         self._backends = Backends(check_option_names(options, JsonAgent.__init__.__kwdefaults__ or ()), request_timeout)
-        preload(model)
         self._text_ends, self._noted, self.description, self._instruction = answer is str, False, description, ""
+        preload(model)
 
     def __call__(self, query: str | None = None, **how: Unpack[RunOptions]) -> T:
         """Answer `query` and return the answer; the agent's conversation continues from call to call.
