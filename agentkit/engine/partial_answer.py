@@ -68,11 +68,15 @@ class _TextReader:
         self._raw = ""
         self._parts: list[str] = []  # shared by all events: copies would be quadratic in the length of the text
         self._is_open = False
+        self._is_over = False
 
     def take(self, piece: str) -> Iterator[AnswerForming]:
+        if self._is_over:
+            return
         self._raw += piece
         if not self._is_open:
             if (opening := _OPENING.match(self._raw)) is None:
+                self._is_over = len(self._raw) > MAX_OPENING_CHARS
                 return
             self._raw, self._is_open = self._raw[opening.end() :], True
         complete = _CHARACTERS.match(self._raw)
@@ -81,15 +85,20 @@ class _TextReader:
             self._raw = self._raw[complete.end() :]
             self._parts.append(added)
             yield AnswerForming(self._parts, len(self._parts), added)
+        self._is_over = self._raw[:1] == '"' or len(self._raw) > MAX_ESCAPE_CHARS
 
     def rest(self) -> Iterator[AnswerForming]:
         """Yield nothing: each piece was read when it arrived."""
         yield from ()
 
 
+MAX_OPENING_CHARS = 1_000
+"""Characters in front of the text; with more, the text is not shown before it is complete."""
+MAX_ESCAPE_CHARS = 12
+"""Characters of the longest escape, a pair of surrogates; what is longer and cannot be decoded never can."""
 _OPENING = re.compile(r'\s*\{\s*"[^"\\]*"\s*:\s*"')
 _CHARACTERS = re.compile(
-    r'(?:[^"\\]|\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}|\\u[dD][89abAB]..\\u[dD][c-fC-F]..)*'
+    r'(?:[^"\\]++|\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}|\\u[dD][89abAB]..\\u[dD][c-fC-F]..)*+'
 )
 """Characters that can be decoded on their own: not the first half of an escape or of a surrogate pair."""
 
@@ -122,7 +131,7 @@ class _DataReader:
         self._pieces = ["".join(self._pieces)]
         try:
             value = from_json(self._pieces[0], allow_partial="trailing-strings")
-        except ValueError:
+        except (ValueError, TypeError):  # TypeError: half of a surrogate pair
             return
         if self._key is not None and isinstance(value, dict):
             value = value.get(self._key)

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-_NUMBER = r"(?P<{}>\d+)"
+_NUMBER = r"(?P<{}>\d{{1,12}}+)"
 _ROOM, _USED, _REPLY = map(_NUMBER.format, ("room", "used", "reply"))
 _MESSAGES = [
     re.compile(pattern, re.IGNORECASE | re.DOTALL)
@@ -34,6 +34,8 @@ _MESSAGES = [
         rf"(?:context (?:length|window|size)|maximum number of tokens)(?:[ :=(]|is|of|only|limit|this model)*{_ROOM}\b",
     )
 ]
+MAX_MESSAGE_CHARS = 4_000
+"""Characters of an error message that are read."""
 _SEPARATORS = re.compile(r"(?<=\d)[,_](?=\d{3})")
 
 
@@ -47,7 +49,7 @@ class Window:
 
 def parse_window(text: str) -> Window | None:
     """Return the window that an error message names, if it names one."""
-    text = _SEPARATORS.sub("", text)
+    text = _SEPARATORS.sub("", text[:MAX_MESSAGE_CHARS])
     for pattern in _MESSAGES:
         if found := pattern.search(text):
             numbers = {name: int(number) for name, number in found.groupdict().items() if number}

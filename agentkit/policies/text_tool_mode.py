@@ -35,7 +35,7 @@ The tools, each with the JSON Schema of its arguments:
 """
 _BLOCK = re.compile(r"<tool_call>(?P<inside>.*?)(?:</tool_call>|\Z)", re.DOTALL)
 _NAME = re.compile(r"[\"']?name[\"']?\s*:\s*[\"'](?P<name>[^\"'\n]+)[\"']")
-_ARGUMENTS = re.compile(r"[\"']?(?:arguments|parameters)[\"']?\s*:\s*(?P<text>.*?)\}?\s*\Z", re.DOTALL)
+_ARGUMENTS = re.compile(r"[\"']?(?:arguments|parameters)[\"']?\s*:\s*(?P<text>.*)", re.DOTALL)
 
 
 def use_text_mode() -> Policy:
@@ -128,4 +128,10 @@ def _read_block(text: str, tools: ToolRegistry) -> list[ToolCall]:
     if found := read_calls(text, tools):
         return [ToolCall("", call.name, call.arguments) for call in found]
     name, arguments = _NAME.search(text), _ARGUMENTS.search(text)
-    return [ToolCall("", name["name"] if name else "unreadable", arguments["text"] if arguments else text.strip())]
+    return [
+        ToolCall(
+            "",
+            name["name"] if name else "unreadable",
+            arguments["text"].rstrip().removesuffix("}") if arguments else text.strip(),
+        )
+    ]

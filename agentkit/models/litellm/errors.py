@@ -208,7 +208,7 @@ def _extract_message(text: str) -> str:
         return ""
     try:
         body, _ = json.JSONDecoder().raw_decode(text, start)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     inner = body.get("error", body)
     message = inner.get("message") if isinstance(inner, dict) else inner

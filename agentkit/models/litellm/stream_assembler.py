@@ -22,6 +22,8 @@ class StreamAssembler:
         self._thoughts: list[str] = []
         self._blocks: list[dict[str, Any]] = []
         self._calls: list[dict[str, Any]] = []
+        self._arguments: list[list[str]] = []
+        """The pieces of each call's arguments: joined at the end, since appending to a text copies it."""
         self._open: dict[int, int] = {}
         self._extras: dict[str, Any] = {}
         self._usage: Any = None
@@ -93,7 +95,7 @@ class StreamAssembler:
         if not isinstance(arguments, str):  # some servers send the object itself
             arguments = json.dumps(arguments, ensure_ascii=False)
         call["function"]["name"] = call["function"]["name"] or (function and function.name) or ""
-        call["function"]["arguments"] += arguments
+        self._arguments[place].append(arguments)
         if extras := getattr(piece, "provider_specific_fields", None):
             call["provider_specific_fields"] = dict(extras)
         return ToolCallDelta(place, call["function"]["name"], arguments)
@@ -106,11 +108,12 @@ class StreamAssembler:
             other = (
                 known["id"] not in ("", identity)
                 if identity
-                else name and _is_complete_json(known["function"]["arguments"])
+                else name and _is_complete_json("".join(self._arguments[place]))
             )
             if not other:
                 return place
         self._calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
+        self._arguments.append([])
         place = len(self._calls) - 1
         if index is not None:
             self._open[index] = place
@@ -130,6 +133,8 @@ class StreamAssembler:
 
     def _build_message(self) -> Message:
         message: Message = {"role": "assistant", "content": "".join(self._text)}
+        for call, pieces in zip(self._calls, self._arguments, strict=True):
+            call["function"]["arguments"] = "".join(pieces)
         parts = {
             "tool_calls": self._calls,
             "refusal": "".join(self._refusal),

@@ -32,7 +32,7 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _ANY_NUMBER = re.compile(r"(\d[\d.,'’\u00a0\u202f]*)(?:\s?(%|[A-Za-z]{1,9}\b))?")
-_MARKED = re.compile(r"\d+(?:[-/.]\d+[-/.]\d+|:\d+(?::\d+)?(?:\s?[AaPp]\.?[Mm]\b)?)")
+_MARKED = re.compile(r"(?<!\d)\d++(?:[-/.]\d+[-/.]\d+|:\d+(?::\d+)?(?:\s?[AaPp]\.?[Mm]\b)?)")
 _NEAR = re.compile(r"[JFMASOND](?:an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec)")
 _SMALL = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _SMALL_WORD = re.compile(rf"[ZOTFSENzotfsen](?:{'|'.join(word[1:] for word in _SMALL)})\b")
@@ -182,6 +182,6 @@ def _values(match: re.Match[str]) -> Iterator[tuple[float, float]]:
 
 
 def _remove_spans(text: str, spans: list[tuple[int, int]]) -> str:
-    for start, end in reversed(spans):
-        text = f"{text[:start]} {text[end:]}"
-    return text
+    starts = [0, *(end for _, end in spans)]
+    ends = [*(start for start, _ in spans), len(text)]
+    return " ".join(text[start:end] for start, end in zip(starts, ends, strict=True))

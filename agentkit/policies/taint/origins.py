@@ -173,12 +173,17 @@ def _any_contains(texts: Sequence[str], value: str | int | float) -> bool:
     return any(_contains_token(spelling, text) for text in texts for spelling in spellings)
 
 
+MAX_COMPARED_CHARS = 10_000_000
+"""Characters of a text that are compared with a value; only in crafted texts a long value occurs at every place."""
+
+
 def _contains_token(spelling: str, text: str) -> bool:
-    start = text.find(spelling)
-    while start >= 0:
+    start = -1
+    for _ in range(MAX_COMPARED_CHARS // max(1, len(spelling))):
+        if (start := text.find(spelling, start + 1)) < 0:
+            return False
         if not _BEFORE.match(text[start - 1 : start]) and not _AFTER.match(text, start + len(spelling)):
             return True
-        start = text.find(spelling, start + 1)
     return False
 
 

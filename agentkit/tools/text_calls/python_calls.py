@@ -7,7 +7,7 @@ from typing import Any
 from ..registry import ToolRegistry
 from .call import TextCall, make_call_from_python
 
-_LOOKS_LIKE = re.compile(r"\s*(?:#.*\n\s*)*(?:\w+\s*=\s*)?\[?\s*(?:await\s+)?[A-Za-z_][\w.]*\s*\(")
+_LOOKS_LIKE = re.compile(r"\s*+(?:#.*+\n\s*+)*+(?:\w++\s*+=\s*+)?+\[?\s*+(?:await\s++)?+[A-Za-z_][\w.]*+\s*+\(")
 MAX_CODE_CHARS = 20_000
 """Limit on the text, because parsing takes time."""
 _JSON_NAMES = {"true": True, "false": False, "null": None}

@@ -16,7 +16,7 @@ from .python_calls import read_python_calls
 
 _BETWEEN = re.compile(
     r"(?:[\s,;]|</?(?:tool_calls?|toolcalls?|function_calls?|tool_use|tools?|calls?|antml:function_calls)>"
-    r"|<[|｜][^<>\n]{1,60}[|｜]>|</?s>|\[/?TOOL_CALLS?\]|\[/TOOL_CALL\])*"
+    r"|<[|｜][^<>\n]{1,60}[|｜]>|</?s>|\[/?TOOL_CALLS?\]|\[/TOOL_CALL\])*+"
 )
 _CODE_BLOCKS = tuple(  # the block may end at the next mark or at the last, as the code may hold such marks
     re.compile(rf"```[ \t]*[\w+-]*(?P<inside>[\s{{\[<].{many})(?:```|\Z)", re.DOTALL) for many in ("*?", "*")
@@ -36,19 +36,20 @@ _NAMED = re.compile(
     r"(?:\s|<[|｜][^<>\n]{1,60}[|｜]>|\[ARGS\]|\[CALL_ID\]\w+|\b(?:json|code)\b|```)*(?=\{)"
 )
 _REACT = re.compile(
-    r"(?:(?:\*\*)?Thought:[^\n]*\n(?:(?!\s*(?:\*\*)?Action:)[^\n]*\n)*)?\s*(?:\*\*)?Action:(?:\*\*)?[ \t]*"
-    r"(?P<name>[^\n]+)\n\s*(?:\*\*)?Action Input:(?:\*\*)?[ \t]*"
+    r"(?:(?:\*\*)?Thought:[^\n]*+\n(?:(?![ \t]*+(?:\*\*)?Action:)[^\n]*+\n)*+)?+\s*+(?:\*\*)?Action:(?:\*\*)?[ \t]*+"
+    r"(?P<name>[^\n]++)\n\s*+(?:\*\*)?Action Input:(?:\*\*)?[ \t]*+"
     r"(?P<input>.*)",
     re.DOTALL,
 )
 
 
 class Scanner:
-    """A text, the tools that it may call, and the current position."""
+    """A text, the tools that it may call, and the current position; a text in a code block holds no other block."""
 
-    def __init__(self, text: str, tools: ToolRegistry) -> None:
+    def __init__(self, text: str, tools: ToolRegistry, *, in_block: bool = False) -> None:
         self.text = text
         self.tools = tools
+        self.in_block = in_block
         self.at = 0
 
     def calls(self) -> list[TextCall] | None:
@@ -77,8 +78,9 @@ class Scanner:
         return None
 
     def _fenced(self) -> list[TextCall] | None:
-        for fence in _CODE_BLOCKS:
-            if (block := fence.match(self.text, self.at)) and (calls := read_calls(block["inside"], self.tools)):
+        for form in () if self.in_block else _CODE_BLOCKS:
+            block = form.match(self.text, self.at)
+            if block and (calls := read_calls(block["inside"], self.tools, in_block=True)):
                 self.at = block.end()
                 return calls
         return None
@@ -140,6 +142,6 @@ class Scanner:
         return value
 
 
-def read_calls(text: str, tools: ToolRegistry) -> list[TextCall] | None:
+def read_calls(text: str, tools: ToolRegistry, *, in_block: bool = False) -> list[TextCall] | None:
     """Return the calls of a text in any form; None if it holds anything else."""
-    return Scanner(text, tools).calls() or read_python_calls(text, tools)
+    return Scanner(text, tools, in_block=in_block).calls() or read_python_calls(text, tools)

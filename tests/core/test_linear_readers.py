@@ -1,0 +1,245 @@
+"""Whatever reads a text of a model, a tool, a provider or a file takes time linear in its length.
+
+Each reader gets texts that are hard for regular expressions: one of its own words repeated between two others.  The time
+for 10,000 characters is compared with that for 1,000, and for the slowest texts that for 100,000 with that for 10,000.
+"""
+
+import json
+import random
+import re
+import re._parser as parser  # the only way to the words of an expression
+import time
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from agentkit import JsonTool, ToolRegistry
+from agentkit.core.delimiters import remove_delimiters
+from agentkit.core.errors import AgentkitError, ToolError
+from agentkit.core.masking import mask
+from agentkit.core.messages import ToolCall, assistant, tool_message, user
+from agentkit.core.portable import to_object_text, to_portable_name
+from agentkit.engine.history import repair_history
+from agentkit.engine.model import ModelAsked, Request, ToolCallDelta
+from agentkit.engine.partial_answer import PartialAnswerReader
+from agentkit.models.litellm.errors import convert_error
+from agentkit.models.offline.model import OfflineModel
+from agentkit.policies.context_window import parse_window
+from agentkit.policies.evidence.check import find_unsupported
+from agentkit.policies.taint.origins import Origins
+from agentkit.policies.text_tool_mode import _read_block
+from agentkit.tools.final_answer import make_answer_tool
+from agentkit.tools.lint import lint
+from agentkit.tools.results.result_text import render_result
+from agentkit.tools.text_calls.reply import find_text_calls
+from agentkit.views.html.markdown import code_span, escape_markdown
+from agentkit.views.html.markup import render_block
+from agentkit_tools import calculate
+from agentkit_tools.readable import extract_text
+
+ROOT = Path(__file__).parents[2]
+CASES = 50
+"""Texts for each reader."""
+MAX_RATIO = 40
+"""Growth of the time where the length grows tenfold: 10 is linear, 100 quadratic."""
+FLOOR_SECONDS = 0.004
+"""Shorter times say nothing."""
+WORDS = [*" \n\ta1{[(<\"'`\\,.-_~@#*&|é", "```", '{"a":', "[1,", "a=", "\\u", "</b>", "://", "x ", " \n", "**"]
+
+
+def weather(city: str, days: list[int] | None = None) -> str:
+    """Gets the weather of a city."""
+    return city
+
+
+TOOLS = ToolRegistry(weather, answer=make_answer_tool())
+PAGE = ToolCall("p", "page", "{}")
+SAVE = JsonTool.from_schema(name="save", description="Saves.", parameters={"type": "object"}, call=print)
+CLAIMS = 'On 3 May 2020, 12:30, 17.5% said "hello you there" at http://x.example/z, 12 times'
+
+
+def read_pieces(answer):
+    def read(text):
+        reader = PartialAnswerReader(make_answer_tool(answer))
+        list(reader.read(ModelAsked("m", Request([], TOOLS))))
+        for letter in text:
+            list(reader.read(ToolCallDelta(0, "final_answer", letter)))
+
+    return read
+
+
+def read_history(text):
+    call = {"id": text, "function": {"name": text, "arguments": text}}
+    result = {"role": "tool", "tool_call_id": text, "content": text}
+    repair_history(
+        [{"role": "user", "content": text, "name": text}, {"role": "assistant", "tool_calls": [call]}, result]
+    )
+
+
+def read_origins(text):
+    origins = Origins([user(text), assistant(None, [PAGE]), tool_message(PAGE, text)], {"page"})
+    origins.doubt(json.dumps({"where": text[: len(text) // 2], "number": 1}), SAVE)
+
+
+def read_described(text):
+    lint(JsonTool.from_schema(name="save", description=text, parameters={"type": "object"}, call=print))
+
+
+READERS = {
+    "core.masking": mask,
+    "core.portable": lambda text: (to_object_text(text), to_portable_name(text)),
+    "core.delimiters": remove_delimiters,
+    "engine.history.single_messages": read_history,
+    "engine.history.tool_calls": read_history,
+    "engine.partial_answer": read_pieces(str),
+    "engine.partial_answer: data": read_pieces(dict[str, list[int]]),
+    "models.litellm.errors": lambda text: convert_error(ValueError(text), model="m"),
+    "models.offline.model": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
+    "models.offline.words": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
+    "policies.context_window": parse_window,
+    "policies.evidence.check": lambda text: find_unsupported(CLAIMS, text),
+    "policies.evidence.claims": lambda text: find_unsupported(text, CLAIMS),
+    "policies.taint.origins": read_origins,
+    "policies.text_tool_mode": lambda text: _read_block(text, TOOLS),
+    "tools.arguments.json_text": TOOLS["weather"].call_with_raw_arguments,
+    "tools.arguments.json_reader": lambda text: TOOLS["weather"].call_with_raw_arguments('{"city": 1, x: ' + text),
+    "tools.arguments.fixes": lambda text: TOOLS["weather"].call_with_raw_arguments(json.dumps({"city": 1, "days": text})),
+    "tools.arguments.tool_names": lambda text: TOOLS.bind(ToolCall("1", text, "{}")),
+    "tools.lint.texts": read_described,
+    "tools.results.jsonable": render_result,
+    "tools.text_calls.python_calls": lambda text: find_text_calls(text, TOOLS),
+    "tools.text_calls.reply": lambda text: find_text_calls(text, TOOLS),
+    "tools.text_calls.scanner": lambda text: find_text_calls(text, TOOLS),
+    "views.html.markdown": lambda text: (escape_markdown(text), code_span(text)),
+    "views.html.markup": render_block,
+    "agentkit_tools.expression": calculate,
+    "agentkit_tools.readable": extract_text,
+}  # fmt: skip
+"""The modules that read texts of others, each with a function that comes by its expressions."""
+ELSEWHERE = {
+    "agents.backends": "options, which the program writes",
+    "cli.defaults": "command line",
+    "models.litellm.requests": "ids of at most 64 characters, model names",
+    "models.offline.fill_arguments": "pieces that words.py has found",
+    "pytest_plugin": "names of tests",
+    "schemas": "signatures and docstrings of the program",
+    "testing": "test doubles",
+    "tools.arguments.example": "patterns of schemas",
+    "tools.arguments.schema_places": "patterns of schemas",
+    "tools.lint.whole_tools": "paths in schemas",
+    "agentkit_tools.addresses": "addresses, which are short",
+    "agentkit_tools.web": "heads of at most some kB",
+}
+"""The modules with expressions that read nothing of others, or only short texts, with the reason."""
+
+
+def module_of(name):
+    place = name.split(":")[0]
+    return import_module(place if place.startswith("agentkit_tools") else f"agentkit.{place}")
+
+
+def patterns_in(value):
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, dict):
+        yield from patterns_in(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            yield from patterns_in(entry)
+
+
+def words_of(parsed):
+    """The literal texts in an expression, longest runs first to last."""
+    run = ""
+    for operation, argument in parsed:
+        if operation is parser.LITERAL:
+            run += chr(argument)
+            continue
+        yield run
+        run = ""
+        if operation is parser.SUBPATTERN:
+            yield from words_of(argument[3])
+        elif operation is parser.BRANCH:
+            for branch in argument[1]:
+                yield from words_of(branch)
+        elif operation in (parser.MAX_REPEAT, parser.MIN_REPEAT, parser.POSSESSIVE_REPEAT):
+            yield from words_of(argument[2])
+        elif operation in (parser.ASSERT, parser.ASSERT_NOT):
+            yield from words_of(argument[1])
+        elif operation is parser.ATOMIC_GROUP:
+            yield from words_of(argument)
+    yield run
+
+
+def own_words(name):
+    patterns = patterns_in([value for key, value in vars(module_of(name)).items() if key != "__builtins__"])
+    texts = [pattern for pattern in patterns if isinstance(pattern.pattern, str)]
+    return sorted({word for found in texts for word in words_of(parser.parse(found.pattern, found.flags)) if word})
+
+
+def attacks(name):
+    """Texts of a given length: a word, another one repeated, and an end; each a function of the length."""
+    dice, own = random.Random(name), own_words(name)
+    starts, units = ["", *own, *WORDS], [*own, *WORDS, *WORDS[:3]]
+    for _ in range(CASES):
+        start = dice.choice(starts)
+        unit = dice.choice(units) if dice.random() < 0.7 else dice.choice(units) + dice.choice(units)
+        yield start, unit, dice.choice(["", "!"])
+    for start in dice.sample(own, min(len(own), CASES // 5)):
+        yield from ((start, unit, "!") for unit in (" ", "\n", "1", "a", start))
+
+
+def seconds(read, attack, length):
+    start, unit, end = attack
+    text = start + unit * (length // len(unit)) + end
+    began = time.process_time()
+    with suppress(ValueError, SyntaxError, ArithmeticError, AgentkitError, ToolError):  # a refusal is an answer
+        read(text)
+    return time.process_time() - began
+
+
+def check_growth(read, attack, length):
+    """Fail if ten times the text takes more than `MAX_RATIO` times as long; the time for the longer text."""
+    for _ in range(3):
+        long = seconds(read, attack, length)
+        if long <= MAX_RATIO * FLOOR_SECONDS or long <= MAX_RATIO * seconds(read, attack, length // 10):
+            return long
+    raise AssertionError(f"{attack!r}: {long:.2f} s for {length:,} characters")
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_time_of_a_reader_is_linear(name):
+    read = READERS[name]
+    seconds(read, ("", "1", ""), 10)
+    times = {attack: check_growth(read, attack, 10_000) for attack in attacks(name)}
+    for attack in sorted(times, key=times.__getitem__)[-3:]:
+        check_growth(read, attack, 100_000)
+
+
+HARD = [
+    ("Thought: x\n", "\n", ""), ("Thought:", "\n", "!"), ("", "```\n", ""), ("```", "\n", "!"), ("name=", " ", "!"),
+    ("<tool_call>", "\n", "!"), ("maximum context length is ", "1", "!"), ("m", "1", "!"), ("", "@", ""),
+    ('{"text": "', "\\", ""), ('{"', "a", ""), ("", " ", ""), ("", '{"a":', ""), ("\ud83d", "x", ""),
+    ("", "May 1 ", ""), ("", "[", ""), ("-----BEGIN PRIVATE KEY-----", "\\", ""), ("", "```json\n{", "```"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("attack", HARD, ids=repr)
+def test_what_was_slow_once_is_linear_for_all(attack):
+    for read in READERS.values():
+        if check_growth(read, attack, 10_000) > FLOOR_SECONDS:
+            check_growth(read, attack, 100_000)
+
+
+def test_every_module_with_expressions_is_known():
+    found = set()
+    for root, prefix in ((ROOT / "agentkit", ""), (ROOT / "tools" / "agentkit_tools", "agentkit_tools.")):
+        for path in root.rglob("*.py"):
+            if re.search(r"^import re$", path.read_text(), re.MULTILINE):
+                place = prefix + ".".join(path.relative_to(root).with_suffix("").parts)
+                found.add(place.removesuffix(".__init__"))
+    read = {name.split(":")[0] for name in READERS}
+    excused = {name for name in found if any(f"{name}.".startswith(f"{reason}.") for reason in ELSEWHERE)}
+    assert found - read - excused == set(), "add the module to READERS, or to ELSEWHERE with the reason"
