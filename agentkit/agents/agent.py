@@ -30,10 +30,10 @@ from ..views.history import print_lines, render_messages
 from ..views.html import agent_view
 from ..views.log import log_event
 from .agent_tool import make_agent_tool
-from .backends import Backends, check_option_names, list_models, preload, resolve_model
+from .backends import Backends, check_model, list_models, preload
 from .batch import Outcome, Queries, collect_outcomes, iterate_outcomes, read_in_thread
 from .handoffs import check_handoffs, make_handoff_tools
-from .options import ForkOptions, ModelChoice, ReplayOptions, ResumeOptions, RunOptions, RunRequest
+from .options import ForkOptions, ModelChoice, ReplayOptions, ResumeOptions, RunOptions
 from .pipeline import INSTRUCTION, ToolSelector, split_tools
 from .requests import fork_request, make_request, replay_request, resume_request
 from .runner import afinish_run, astream_run, finish_run, stream_run
@@ -51,8 +51,8 @@ class JsonAgent(Generic[T]):
         model: A model name as litellm writes it ("groq/llama-3.1-8b-instant"), "offline" for the embedded model, or
             an object with the methods of `Model`.  Default: the environment variable AGENTKIT_MODEL, else "offline".
         description: The role of the agent; the instruction begins with it.
-        answer: The type of the answer, any that pydantic can validate (for a union, use `cast` to please type
-            checkers), or a function that returns the answer and whose parameters the model fills.
+        answer: The type of the answer, any that pydantic can validate, or a function that returns the answer and whose
+            parameters the model fills.  For a union, write `cast` for type checkers.
         max_steps: Requests that a run may make before the final request.
         limits: `Limits(tokens=, seconds=, dollars=, tool_calls=)` of a run.
         retries: Times that a request is repeated after a transient failure.
@@ -80,6 +80,8 @@ class JsonAgent(Generic[T]):
     Raises:
         DefinitionError: There are no tools, or a tool or a setting is not valid.
     """
+
+    _instruction = ""
 
     def __init__(
         self,
@@ -117,15 +119,15 @@ class JsonAgent(Generic[T]):
             raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
         if deps is not None:  # else the runs give theirs
             self.tools.check_injected(RunContext(deps))
-        self.model, self.deps, self.journal = model, deps, resolve_journal(journal, journal_errors)
-        self._fallbacks, self.listeners, self.session = list_models(fallback_models), (log_event, *listeners), Session()
+        self.model, self.deps, self.journal = check_model(model), deps, resolve_journal(journal, journal_errors)
+        self.session, self.listeners, self._text_ends = Session(), (log_event, *listeners), answer is str
         self._settings = Settings(
             max_steps=max_steps, limits=limits, retries=retries, request_timeout=request_timeout,
             tool_timeout=tool_timeout, sequential=sequential, max_concurrency=max_concurrency,
             requests_per_minute=requests_per_minute, approve=approve, checks=tuple(checks), tool_mode=tool_mode,
             max_result=max_result, handoffs=self.handoffs, policies=tuple(policies))  # fmt: skip
-        self._backends = Backends(check_option_names(options, JsonAgent.__init__.__kwdefaults__ or ()), request_timeout)
-        self._text_ends, self._noted, self.description, self._instruction = answer is str, False, description, ""
+        self._backends, self.description = Backends(options, request_timeout, list_models(fallback_models)), description
+        self._backends.check_options(model, JsonAgent.__init__.__kwdefaults__ or ())
         preload(model)
 
     def __call__(self, query: str | None = None, **how: Unpack[RunOptions]) -> T:
@@ -188,14 +190,14 @@ class JsonAgent(Generic[T]):
     def map(self, queries: Iterable[str], *, concurrency: int = 8, progress: bool | None = None) -> list[Outcome[T]]:
         """Answer many queries, `concurrency` at a time, each in a session of its own, on the background event loop.
 
-        An iterator is read in a worker thread, only as fast as queries are answered.  `progress` shows a bar; by
-        default on a terminal and in a notebook.  Return the results in order; for a failed query, its exception.
+        Return the results in order; for a failed query, its exception.  An iterator is read in a worker thread, only as
+        fast as queries are answered.  `progress` shows a bar; by default on a terminal and in a notebook.
         """
         return run_coroutine(self.amap(read_in_thread(queries), concurrency=concurrency, progress=progress))
 
     async def amap(self, queries: Queries, *, concurrency: int = 8, progress: bool | None = None) -> list[Outcome[T]]:
         """Do `map` on the running event loop."""
-        return await collect_outcomes(self._stream_alone, queries, concurrency, progress)
+        return await collect_outcomes(self, queries, concurrency, progress)
 
     def imap(self, queries: Iterable[str], *, concurrency: int = 8) -> Generator[tuple[int, Outcome[T]], None, None]:
         """Do `map` one by one: yield the index of each query with its outcome, as soon as it is there."""
@@ -203,10 +205,7 @@ class JsonAgent(Generic[T]):
 
     def aimap(self, queries: Queries, *, concurrency: int = 8) -> AsyncGenerator[tuple[int, Outcome[T]], None]:
         """Do `imap` on the running event loop."""
-        return iterate_outcomes(self._stream_alone, queries, concurrency)
-
-    def _stream_alone(self, query: str) -> AsyncGenerator[Event, None]:
-        return astream_run(self, RunRequest(query, Session()))
+        return iterate_outcomes(self, queries, concurrency)
 
     def as_tool(self, name: str, description: str = "") -> JsonTool[..., T]:
         """Return the agent as a tool for another agent; the default description is the agent's own."""
@@ -247,22 +246,12 @@ class JsonAgent(Generic[T]):
 
     def __repr__(self) -> str:
         names = ", ".join(name for name in self.tools if self.tools[name] is not self.tools.answer)
-        return f"JsonAgent({names}; model={self._backend().name!r})"
+        return f"JsonAgent({names}; model={self._backends.backend(self.model, self.model).name!r})"
 
     def _repr_html_(self) -> str:
-        messages, usage = self.session.messages, self.session.usage.as_dict()
-        return agent_view(self._backend().name, self.instruction, self.tools, messages, usage)
-
-    def fallbacks(self) -> list[Model]:
-        """Return the backends of the fallback models, in their order."""
-        return [self._backend(model) for model in self._fallbacks]
-
-    def _backend(self, model: ModelChoice = None) -> Model:
-        first, _ = resolve_model(self.model)  # whose account options the backend may not share with others
-        return self._backends.backend(model or first, first)
+        name, session = self._backends.backend(self.model, self.model).name, self.session
+        return agent_view(name, self.instruction, self.tools, session.messages, session.usage.as_dict())
 
     def choose_backend(self, model: ModelChoice = None) -> tuple[Model, str]:
         """Return the backend for a run, and a notice about the choice the first time that there is one."""
-        named, note = resolve_model(model, self.model)
-        note, self._noted = "" if self._noted else note, self._noted or bool(note)
-        return self._backend(named), note
+        return self._backends.choose(model, self.model)

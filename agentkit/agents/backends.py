@@ -13,6 +13,7 @@ from ..core.notebook import find_kernel
 from ..engine.model import Model
 from ..models.litellm.importing import begin_import
 from ..models.litellm.model import LiteLLMModel
+from ..models.litellm.parameters import REQUEST_PARAMETERS, RESERVED_PARAMETERS
 from ..models.offline import OfflineModel
 
 MODEL_VARIABLE = "AGENTKIT_MODEL"
@@ -20,7 +21,7 @@ OFFLINE = "offline"
 MAX_DERIVED = 8
 """How many sets of a run's options keep their backends."""
 MIN_LIKENESS = 0.8
-"""Similarity from which an option is taken for a misspelt parameter; litellm's own options are less similar."""
+"""Similarity from which an unknown option is taken for a misspelt parameter."""
 NO_MODEL = (
     f"no model is named (model=... or {MODEL_VARIABLE}), so the embedded offline model answers: it matches words, "
     "it does not understand them"
@@ -33,16 +34,41 @@ _ACCOUNT_OPTION = re.compile(
 )
 
 
-def check_option_names(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the `options` of a model.
+_FIELD_TERMS = {
+    **dict.fromkeys(
+        ("instructions", "system_prompt", "system_message", "system", "prompt", "backstory"), "description"
+    ),
+    **dict.fromkeys(("output_type", "result_type", "response_model", "output_schema"), "answer"),
+    **dict.fromkeys(("default_model", "llm", "model_name", "model_id"), "model"),
+    **dict.fromkeys(("max_turns", "max_iterations", "max_iter", "recursion_limit"), "max_steps"),
+    **dict.fromkeys(("max_retries", "num_retries"), "retries"),
+    **dict.fromkeys(("deps_type", "context"), "deps"),
+    **dict.fromkeys(("callbacks", "hooks", "callback"), "listeners"),
+    **dict.fromkeys(("input_guardrails", "output_guardrails", "output_validators"), "checks"),
+    "fallbacks": "fallback_models",
+    "usage_limits": "limits",
+    "human_in_the_loop": "approve",
+}
+"""Parameters of other frameworks, and of litellm's own loop, and what they are called here."""
+_OTHER_TERMS = {
+    "name": 'An agent gets its name where it is used: agent.as_tool("name", "..."), handoffs={"name": agent}.',
+    "verbose": "agentkit.log.show() prints the steps of a run.",
+    "debug": "agentkit.log.show() prints the steps of a run.",
+}
+
+
+def check_model(model: Any) -> Any:
+    """Return `model`, a name, None or an object with the methods of `Model`.
 
     Raises:
-        DefinitionError: An option is a misspelt parameter of an agent (`names`).
+        DefinitionError: It is something else.
     """
-    for option in options:
-        if meant := get_close_matches(option, names, 1, MIN_LIKENESS):
-            raise DefinitionError(f"JsonAgent() got an unexpected parameter {option!r}. Did you mean {meant[0]!r}?")
-    return options
+    if model is None or isinstance(model, str):
+        return model
+    if not hasattr(model, "name") or not any(callable(getattr(model, method, None)) for method in ("ask", "aask")):
+        wanted = 'a name ("openai/gpt-4o-mini", "offline") or an object with `name`, `ask` and `aask`, see Model'
+        raise DefinitionError(f"model must be {wanted}; got {model!r:.80}")
+    return model
 
 
 class Backends:
@@ -54,11 +80,15 @@ class Backends:
         timeout: Seconds for a reply.
     """
 
-    def __init__(self, options: dict[str, Any], timeout: float | None = None) -> None:
+    def __init__(
+        self, options: dict[str, Any], timeout: float | None = None, fallbacks: Sequence[str | Model] = ()
+    ) -> None:
         self.options = MaskedDict(options if timeout is None else {"timeout": timeout, **options})
         self.for_run: frozenset[str] = frozenset()
-        self._made: dict[str, Model] = {}
+        self._fallbacks = fallbacks
+        self._created: dict[str, Model] = {}
         self._derived: dict[str, Backends] = {}
+        self._notices: set[str] = set()
 
     def with_options(self, options: dict[str, Any]) -> "Backends":
         """Return backends with further options, which replace those of the same name; the last few are kept."""
@@ -67,25 +97,73 @@ class Backends:
         key = repr(sorted(options.items()))
         if key not in self._derived:
             self._derived = dict([*self._derived.items()][1 - MAX_DERIVED :])
-            self._derived[key] = Backends({**self.options, **options})
-            self._derived[key].for_run = frozenset(options)
+            derived = self._derived[key] = Backends({**self.options, **options}, fallbacks=self._fallbacks)
+            derived.for_run, derived._notices = frozenset(options), self._notices
         return self._derived[key]
 
-    def backend(self, model: str | Model, first: str | Model | None = None) -> Model:
+    def check_options(self, first: str | Model | None, names: Iterable[str]) -> None:
+        """Check the options, the keywords of `JsonAgent` that are not among its parameters (`names`).
+
+        Raises:
+            DefinitionError: An option is neither a parameter of an agent nor one that litellm documents; or there are
+                options, and all models are the embedded one, which has no options.
+        """
+        takes_none = all(resolve_model(model)[0] == OFFLINE for model in (first, *self._fallbacks))
+        for option in self.options.keys() - {"timeout"}:
+            wrong = f"JsonAgent() got an unexpected parameter {option!r}."
+            if reason := _explain_unknown(option, names):
+                raise DefinitionError(f"{wrong} {reason}")
+            if takes_none:
+                raise DefinitionError(
+                    f'{wrong} The embedded offline model has no options. Name a model: model="provider/name".'
+                )
+
+    def choose(self, model: str | Model | None, first: str | Model | None) -> tuple[Model, str]:
+        """Return the backend for a run, and a notice about the choice the first time that there is one.
+
+        `model` is the model of the run, or None; `first` is that of the agent.
+        """
+        named, notice = resolve_model(model, first)
+        is_new = notice not in self._notices
+        self._notices.add(notice)
+        return self.backend(named, first), notice if is_new else ""
+
+    def fallbacks(self, first: str | Model | None) -> list[Model]:
+        """Return the backends of the fallback models, in their order."""
+        return [self.backend(model, first) for model in self._fallbacks]
+
+    def backend(self, model: str | Model | None, first: str | Model | None = None) -> Model:
         """Return the backend for a name, or the object itself; `first` is the model whose account the options name."""
+        (model, _), (first, _) = resolve_model(model), resolve_model(first)
         if self.for_run and (not isinstance(model, str) or model == OFFLINE):
             name = "the offline model" if model == OFFLINE else repr(model)
             names = ", ".join(sorted(self.for_run))
             raise DefinitionError(f"{names}: {name} takes no options of a run. Leave them out.")
         if not isinstance(model, str):
+            check_model(model)
             return model
-        if model not in self._made:
+        if model not in self._created:
             options: dict[str, Any] = self.options
             if isinstance(first, str) and first != OFFLINE and _provider(first) != _provider(model):
                 others = {key: value for key, value in options.items() if not _ACCOUNT_OPTION.fullmatch(key)}
                 options = MaskedDict(others)
-            self._made[model] = OfflineModel() if model == OFFLINE else LiteLLMModel(model, **options)
-        return self._made[model]
+            self._created[model] = OfflineModel() if model == OFFLINE else LiteLLMModel(model, **options)
+        return self._created[model]
+
+
+def _explain_unknown(option: str, names: Iterable[str]) -> str:
+    """Return what to do about an option that no model takes, "" for any other one."""
+    if option in _FIELD_TERMS:
+        return f"Use {_FIELD_TERMS[option]}=..."
+    if option in _OTHER_TERMS:
+        return _OTHER_TERMS[option]
+    if option in RESERVED_PARAMETERS:
+        return "The agent sets it for each request."
+    if option in REQUEST_PARAMETERS:
+        return ""
+    if close := get_close_matches(option, [*names, *REQUEST_PARAMETERS], 1, MIN_LIKENESS):
+        return f"Did you mean {close[0]!r}?"
+    return f"A provider's own parameter goes into extra_body={{{option!r}: ...}}, a header into extra_headers."
 
 
 def resolve_model(*models: str | Model | None) -> tuple[str | Model, str]:
@@ -96,7 +174,7 @@ def resolve_model(*models: str | Model | None) -> tuple[str | Model, str]:
 
 def list_models(models: str | Sequence[str | Model]) -> tuple[str | Model, ...]:
     """Return the models as a tuple; a single name is one model."""
-    return (models,) if isinstance(models, str) else tuple(models)
+    return (models,) if isinstance(models, str) else tuple(map(check_model, models))
 
 
 def preload(model: str | Model | None) -> None:

@@ -5,32 +5,32 @@ cancelled task or a loop that is left cancels all runs.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable, Sized
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sized
 from contextlib import aclosing
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from ..core.background import run_in_thread
 from ..core.errors import RunError
-from ..core.flow import Event
 from ..engine.result import Result, RunFinished
+from ..sessions.session import Session
 from ..views.progress_bar import ProgressBar
+from .options import RunRequest
+from .runner import Runnable, astream_run
 
 T = TypeVar("T")
 Queries: TypeAlias = Iterable[str] | AsyncIterable[str]
 Outcome: TypeAlias = Result[T] | Exception
 """The result of one query, or the exception that its run raised (a `RunError` has history and usage)."""
-StartRun: TypeAlias = Callable[[str], AsyncGenerator[Event, None]]
-"""Start a run and yield its events."""
 
 
 async def collect_outcomes(
-    start: StartRun, queries: Queries, concurrency: int = 8, progress: bool | None = None
+    agent: Runnable, queries: Queries, concurrency: int = 8, progress: bool | None = None
 ) -> list[Outcome[Any]]:
     """Return the outcomes of all queries in their order; see `JsonAgent.map` for the arguments."""
     outcomes: dict[int, Outcome[Any]] = {}
     with ProgressBar(len(queries) if isinstance(queries, Sized) else None, progress) as bar:
-        async with aclosing(iterate_outcomes(start, queries, concurrency)) as arriving:
+        async with aclosing(iterate_outcomes(agent, queries, concurrency)) as arriving:
             async for place, outcome in arriving:
                 outcomes[place] = outcome
                 bar.advance(failed=isinstance(outcome, Exception))
@@ -38,7 +38,7 @@ async def collect_outcomes(
 
 
 async def iterate_outcomes(
-    start: StartRun, queries: Queries, concurrency: int = 8
+    agent: Runnable, queries: Queries, concurrency: int = 8
 ) -> AsyncGenerator[tuple[int, Outcome[Any]], None]:
     """Yield the outcomes as they arrive, each with the index of its query.
 
@@ -61,7 +61,7 @@ async def iterate_outcomes(
                 query, upcoming = upcoming.result(), None
                 is_over = query is None
                 if query is not None:
-                    runs[asyncio.create_task(_run(start, query))] = started
+                    runs[asyncio.create_task(_run(agent, query))] = started
                     started += 1
             for run in [run for run in runs if run in done]:
                 place, outcome = runs.pop(run), run.result()
@@ -78,7 +78,7 @@ async def iterate_outcomes(
 
 def read_in_thread(queries: Iterable[str]) -> Queries:
     """Return queries that do not block an event loop: an iterator that may wait is read in a worker thread."""
-    return queries if isinstance(queries, Collection | AsyncIterable) else _read(iter(queries))
+    return _read(queries) if isinstance(queries, Iterator) else queries
 
 
 async def _read(queries: Any) -> AsyncGenerator[str, None]:
@@ -90,10 +90,10 @@ async def _next(waiting: AsyncGenerator[str, None]) -> str | None:
     return await anext(waiting, None)
 
 
-async def _run(start: StartRun, query: str) -> Result[Any] | BaseException:
+async def _run(agent: Runnable, query: str) -> Result[Any] | BaseException:
     """Return the outcome of one query; an interrupt is returned too, because asyncio would stop the loop with it."""
     try:
-        async with aclosing(start(query)) as events:
+        async with aclosing(astream_run(agent, RunRequest(query, Session()))) as events:
             async for event in events:
                 if isinstance(event, RunFinished):
                     return event.result
@@ -116,5 +116,7 @@ async def _iterate(queries: Queries) -> AsyncGenerator[str, None]:
 def _check(queries: Queries, concurrency: int) -> None:
     if isinstance(queries, str):
         raise RunError(f"queries: expected a list of texts, got one text. Write agent.map([{queries!r:.40}])")
+    if not isinstance(queries, Iterable | AsyncIterable):
+        raise RunError(f"queries must be a list of texts, got {type(queries).__name__} {queries!r:.40}")
     if concurrency < 1:
         raise RunError(f"concurrency must be an integer >= 1, got {concurrency!r}")

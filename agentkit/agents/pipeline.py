@@ -29,6 +29,7 @@ from ..policies.tool_choice import retry_unforced
 from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
+from .backends import Backends
 from .handoffs import hand_over
 from .options import RunRequest
 from .run_state import Run
@@ -49,11 +50,13 @@ class Configured(Protocol):
     _settings: Settings
     _select: ToolSelector | None
     _text_ends: bool
+    _backends: Backends
 
     @property
     def tools(self) -> ToolRegistry: ...
 
-    def fallbacks(self) -> Sequence[Model]: ...
+    @property
+    def model(self) -> str | Model | None: ...
 
 
 def build_flow(agent: Configured, run: Run, request: RunRequest, backend: Model) -> Flow[Answer]:
@@ -63,7 +66,9 @@ def build_flow(agent: Configured, run: Run, request: RunRequest, backend: Model)
     context = RunContext(agent.deps, run.state, lambda: run.usage, stream=stream, inbox=session.inbox)
     tools = tools_of_step(agent.tools, agent._select, context)
     loop = agent_loop(backend, tools, run.history, context, text_ends=agent._text_ends, stream=stream)
-    policies = policies_of_run(agent._settings, run, session, context, agent.tools, agent.fallbacks())
+    policies = policies_of_run(
+        agent._settings, run, session, context, agent.tools, agent._backends.fallbacks(agent.model)
+    )
     return apply_policies(loop, policies)
 
 

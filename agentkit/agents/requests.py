@@ -44,6 +44,9 @@ def make_request(session: Session, query: str | None, how: RunOptions, *, stream
     """
     _check_names("run", how, RunOptions.__optional_keys__)
     session, journal = how.get("session") or session, resolve_journal(how.get("journal"), how.get("journal_errors"))
+    if not isinstance(session, Session):
+        hint = f" Session.load({session!r}) reads a saved one." if isinstance(session, str | os.PathLike) else ""
+        raise RunError(f"session must be a Session, got {session!r:.80}.{hint}")
     model, approvals, record = how.get("model"), how.get("approvals"), how.get("record")
     return RunRequest(query, session, approvals, stream, model, journal, record, settings=_settings_of(how))
 

@@ -129,8 +129,7 @@ async def afinish_run(agent: Runnable, request: RunRequest) -> Result[Any]:
 def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow[None]]]:
     """Yield a run and its flow while the session is locked; add history and usage to the `RunError` that ends it."""
     query, session = request.query, request.session
-    if query is not None and not (isinstance(query, str) and query.strip()):
-        raise RunError('the query is empty: say what you want to know, agent("What is 2 + 3?")')
+    _check_query(query)
     request = replace(request, query=query.strip() if query else None)
     agent = override(agent, request.settings)
     backend, note = agent.choose_backend(request.model)
@@ -147,6 +146,20 @@ def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow
                 raise
             finally:
                 session.usage = before + run.usage
+
+
+def _check_query(query: Any) -> None:
+    if query is None or (isinstance(query, str) and query.strip()):
+        return
+    if isinstance(query, str):
+        raise RunError('the query is empty. Give a question: agent("What is 2 + 3?")')
+    hint = f"Write agent({str(query)!r:.60})."
+    if isinstance(query, list | tuple | dict):
+        hint = (
+            'Put a message with parts into the session: agent(session=Session([{"role": "user", "content": [...]}])), '
+            "or answer several queries with agent.map([...])."
+        )
+    raise RunError(f"query must be a text, got {type(query).__name__} {query!r:.60}. {hint}")
 
 
 def _run_flow(

@@ -348,7 +348,7 @@ class TestBadInput:
         with pytest.raises(DefinitionError, match="Rename"):
             JsonAgent(final_answer)
 
-    @pytest.mark.parametrize("query", ["", "  \n", None, 7])
+    @pytest.mark.parametrize("query", ["", "  \n", None])
     def test_an_empty_query(self, world, query):
         agent = JsonAgent(add, model=ScriptedModel())
         with pytest.raises(RunError, match="the query is empty"):
@@ -467,3 +467,36 @@ def test_the_settings_of_an_agent_show_no_key():
     settings = JsonAgent(add, model="openai/gpt-4o-mini", api_key=key, max_steps=7).settings
     assert (settings["max_steps"], settings["api_key"]) == (7, key)
     assert key not in f"{settings} {settings!r}"
+
+
+class TestQueriesAndSessions:
+    @pytest.mark.parametrize(
+        ("query", "reason"),
+        [
+            (42, r"query must be a text, got int 42\. Write agent\('42'\)"),
+            ([{"type": "text", "text": "hi"}], r"query must be a text, got list.*agent\(session=Session\(.*agent\.map"),
+            ("  ", "the query is empty"),
+        ],
+    )
+    def test_a_query_that_is_no_text_is_refused(self, world, query, reason):
+        with pytest.raises(RunError, match=reason):
+            world.run(JsonAgent(add, model=ScriptedModel()), query)
+
+    def test_a_message_with_parts_is_answered_from_the_session(self, world):
+        parts = [{"type": "text", "text": "Add 2 and 3."}]
+        agent = JsonAgent(add, model="offline")
+        assert world.run(agent, None, session=Session([{"role": "user", "content": parts}])).answer == "5"
+
+    def test_the_name_of_a_file_is_no_session(self, world):
+        with pytest.raises(
+            RunError, match=r"session must be a Session, got 'ada\.json'\. Session\.load\('ada\.json'\)"
+        ):
+            world.run(JsonAgent(add, model=ScriptedModel()), "x", session="ada.json")
+
+    def test_queries_that_are_no_list_are_refused(self):
+        with pytest.raises(RunError, match="queries must be a list of texts, got int 42"):
+            JsonAgent(add, model=ScriptedModel()).map(42)
+
+    def test_an_answer_that_is_no_type_is_refused(self):
+        with pytest.raises(DefinitionError, match=r"answer.*mapping is not a type.*TypedDict"):
+            JsonAgent(add, answer={"item": str})

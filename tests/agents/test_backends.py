@@ -2,12 +2,15 @@
 
 import asyncio
 import inspect
+import subprocess
+import sys
 
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, Limits, ModelError, tool
-from agentkit.agents.backends import Backends, check_option_names
+from agentkit.agents.backends import Backends
 from agentkit.models.litellm.importing import load_litellm
+from agentkit.models.litellm.parameters import RESERVED_PARAMETERS
 from agentkit.models.offline import OfflineModel
 from agentkit.testing import ScriptedModel
 
@@ -70,10 +73,58 @@ def test_a_misspelt_parameter_is_told(written: str, meant: str) -> None:
         JsonAgent(len, **{written: 3})
 
 
-def test_no_option_of_litellm_is_taken_for_a_misspelt_parameter() -> None:
-    own = JsonAgent.__init__.__kwdefaults__
-    known = dict.fromkeys(set(inspect.signature(load_litellm().completion).parameters) - set(own))
-    assert check_option_names(known, own) is known
+def test_every_option_that_litellm_documents_is_taken() -> None:
+    known = dict.fromkeys(inspect.signature(load_litellm().completion).parameters.keys() - RESERVED_PARAMETERS)
+    agent = JsonAgent(len, model="openai/gpt-4o-mini", extra_body={"mine": 1}, **known)
+    assert agent.settings["extra_body"] == {"mine": 1}
+
+
+@pytest.mark.parametrize(
+    ("option", "remedy"),
+    [
+        ("instructions", r"Use description=\.\.\."),
+        ("system_prompt", r"Use description=\.\.\."),
+        ("output_type", r"Use answer=\.\.\."),
+        ("default_model", r"Use model=\.\.\."),
+        ("max_turns", r"Use max_steps=\.\.\."),
+        ("num_retries", r"Use retries=\.\.\."),
+        ("name", r"agent\.as_tool\("),
+        ("verbose", r"agentkit\.log\.show\(\)"),
+        ("temprature", "Did you mean 'temperature'"),
+        ("messages", "The agent sets it"),
+        ("warp_factor", r"extra_body=\{'warp_factor': \.\.\.\}.*extra_headers"),
+    ],
+)
+def test_an_unknown_option_is_refused_when_the_agent_is_made(option: str, remedy: str) -> None:
+    with pytest.raises(DefinitionError, match=rf"JsonAgent\(\) got an unexpected parameter '{option}'\. .*{remedy}"):
+        JsonAgent(len, model="openai/gpt-4o-mini", **{option: "x"})
+
+
+@pytest.mark.parametrize("model", [None, "offline"])
+def test_the_embedded_model_has_no_options(model, monkeypatch) -> None:
+    monkeypatch.delenv("AGENTKIT_MODEL", raising=False)
+    with pytest.raises(DefinitionError, match=r"'temperature'.*embedded offline model has no options"):
+        JsonAgent(len, model=model, temperature=0)
+    assert JsonAgent(len, model=model, fallback_models=["openai/gpt-4o-mini"], temperature=0)
+
+
+def test_options_are_checked_without_litellm() -> None:
+    code = (
+        "import sys\nfrom agentkit import JsonAgent\n"
+        "JsonAgent(len, model='openai/gpt-4o-mini', temperature=0)\nassert 'litellm' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("where", [{"model": object()}, {"fallback_models": [3]}])
+def test_what_is_no_model_is_refused_when_the_agent_is_made(where) -> None:
+    with pytest.raises(DefinitionError, match=r'model must be a name \("openai/gpt-4o-mini".*`ask` and `aask`.*got'):
+        JsonAgent(len, **where)
+
+
+def test_what_is_no_model_is_refused_for_one_call(world) -> None:
+    with pytest.raises(DefinitionError, match="model must be a name"):
+        world.run(JsonAgent(len, model="offline"), "x", model=object())
 
 
 def test_a_model_object_is_told_how_long_a_reply_may_take_anew_with_each_try(world):
