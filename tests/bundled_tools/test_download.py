@@ -212,12 +212,12 @@ def test_a_server_that_sends_nothing_for_a_while_is_abandoned_before_the_limit(a
 def test_a_slow_server_that_keeps_sending_is_not_abandoned(allowed):
     def drip(handler):
         handler.begin(200, {"Content-Type": "text/plain"})
-        for _ in range(10):
-            time.sleep(0.1)
+        for _ in range(12):
+            time.sleep(0.15)
             handler.wfile.write(b"x")
 
     allowed.pages["/"] = drip
-    assert download(allowed.url, idle_seconds=0.7).body == b"x" * 10
+    assert download(allowed.url, idle_seconds=1.5).body == b"x" * 12
 
 
 def test_the_limit_covers_all_redirects_together(allowed):
