@@ -136,7 +136,7 @@ class JsonAgent(Generic[T]):
         Args:
             query: The question.  Without one the session continues where it stopped.
             how: Options of this call: `model`; `session` for another conversation; `approvals`, decisions about
-                pending calls by their ids; `journal` as for the agent; `record`, a file for `replay`; and `RunSettings`
+                pending calls, by calls or ids; `journal` as for the agent; `record`, a file for `replay`; and `RunSettings`
                 such as `deps`, `limits` and `temperature`.
 
         Raises:

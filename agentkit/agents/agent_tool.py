@@ -8,7 +8,8 @@ from typing import Any
 from ..core.context import ENCLOSING_AGENTS, RunContext
 from ..core.errors import Paused, RunError, ToolError
 from ..engine.result import Result, RunFinished, SubRun
-from ..policies.approval import APPROVER, Approvals, Decision, make_pause_error
+from ..policies.approval import APPROVER, make_pause_error
+from ..policies.decisions import Approvals, StoredDecision
 from ..schemas import check_description, check_name
 from ..sessions.journal.nesting import ENCLOSING_RUN
 from ..sessions.journal.store import JournalError
@@ -66,7 +67,7 @@ def make_agent_tool(agent: Runnable, name: str, description: str) -> JsonTool[..
     return JsonTool(ask_agent, name=name, description=description, on_error="raise", timeout=None)
 
 
-def _session_of_call(run: RunContext[Any]) -> tuple[Session, Mapping[str, Decision]]:
+def _session_of_call(run: RunContext[Any]) -> tuple[Session, Mapping[str, StoredDecision]]:
     """Return the session in which this call paused or stopped, and the new decisions; else a new session."""
     authority, identity = APPROVER.get(), run.call.id if run.call else ""
     approvals, prefix = authority.approvals if authority else Approvals(), f"{identity}/"

@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict
 
 from ..core.flow import Listener, Policy
+from ..core.messages import ToolCall
 from ..engine.model import Model
-from ..policies.approval import Decision
 from ..policies.budget import Limits
+from ..policies.decisions import Decision, StoredDecision
 from ..sessions.journal.conversation import Changed, Uncertain
 from ..sessions.journal.store import JournalErrors, JournalLocation
 from ..sessions.session import Session
 
+Approved: TypeAlias = Mapping[str, Decision] | Mapping[ToolCall, Decision] | Mapping[str, StoredDecision] | None
+"""Decisions by calls or by their ids."""
 ModelChoice: TypeAlias = str | Model | None
 
 
@@ -26,7 +29,7 @@ class RunRequest:
 
     query: str | None
     session: Session
-    approvals: Mapping[str, Decision] | None = None
+    approvals: Approved = None
     stream: bool = False
     model: ModelChoice = None
     journal: JournalLocation = None
@@ -62,7 +65,7 @@ class RunOptions(RunSettings, total=False):
 
     model: ModelChoice
     session: Session | None
-    approvals: Mapping[str, Decision] | None
+    approvals: Approved
     journal: JournalLocation
     journal_errors: JournalErrors | None
     record: str | os.PathLike[str] | None
@@ -78,7 +81,7 @@ class ResumeOptions(RunSettings, total=False):
     """
 
     model: ModelChoice
-    approvals: Mapping[str, Decision] | None
+    approvals: Approved
     journal: JournalLocation
     on_uncertain: Uncertain
     changed: Changed

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from ..core.errors import RunError
 from ..core.flow import Policy
 from ..policies.budget import Spent
+from ..policies.decisions import StoredDecision
 from ..sessions.journal.conversation import JournaledConversation
 from ..sessions.journal.policy import journal_policy
 from ..sessions.journal.setup import Setup
@@ -45,7 +46,8 @@ def persist(agent: Persistable, request: RunRequest, run: Run) -> Iterator[tuple
         policies: list[Policy] = []
         if request.replay is not None:
             policies.append(request.replay)
-            request.session.approvals.decisions.update(request.decided)
+            decided = {call: StoredDecision(decision, None) for call, decision in request.decided.items()}
+            request.session.approvals.decisions.update(decided)
         elif (conversation := _conversation(request.journal or agent.journal, request.session)) is not None:
             setup = Setup.of(agent.instruction, agent.tools)
             policies.append(stack.enter_context(_journal(conversation, request, setup, run)))

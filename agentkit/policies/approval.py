@@ -20,9 +20,8 @@ from ..core.masking import mask
 from ..core.messages import ToolCall
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
+from .decisions import Approvals, Decision, digest_call
 
-Decision: TypeAlias = bool | str | dict[str, Any]
-"""True: run the call; False or a reason: refuse it, and the model reads why; a dict: run it with these arguments."""
 Decide: TypeAlias = Callable[[ToolCall], Any]
 """Returns the `Decision` about a call; None to leave a dangerous one undecided and allow any other; `Paused` to let it
 wait in any case.  May be a coroutine function; in an asynchronous run, other functions are called in a thread."""
@@ -63,19 +62,6 @@ class ApprovalGiven(Event):
             return f"{self.call.name}: allowed with other arguments: {json.dumps(self.decision, ensure_ascii=False)}"
         refused = f"refused: {self.decision}" if self.decision else "refused"
         return f"{self.call.name}: {'allowed' if self.decision is True else refused}"
-
-
-@dataclass(eq=False)
-class Approvals:
-    """The waiting calls of a conversation and the decisions about them, by the ids of the calls.
-
-    `nested` holds the sessions of agents that paused inside a tool, by the id of the tool's call; their calls have the
-    ids "outer id/inner id" here.
-    """
-
-    waiting: list[str] = field(default_factory=list)
-    decisions: dict[str, Decision] = field(default_factory=dict)
-    nested: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +116,16 @@ class _ApprovalPolicy:
         consulted = decide is not None and not bound.is_answer and not isinstance(decide, Person)
         if bound.problem is not None or not (reason or consulted):
             return bound
-        decisions, identity = self.approvals.decisions, bound.call.id
-        if reason and identity not in decisions:
+        identity, decision = bound.call.id, self.approvals.take(bound)
+        if reason and decision is None:
             yield from ask(Emit(ApprovalAsked(bound.call, reason)))
         while True:
-            decision = decisions.pop(identity, None)
             if decision is None and decide is not None:
                 decision = yield from _consult(Consult(decide, bound.call, self.problems.get(identity, "")))
             if not reason and decision is None:
                 return bound
             if not reason and decision is True:
-                decisions[identity] = True
+                self.approvals.store(bound.call, True)
                 return bound
             if not isinstance(decision, bool | str | dict):
                 if not reason:
@@ -148,12 +133,13 @@ class _ApprovalPolicy:
                 return None
             done = self._apply(bound, decision)
             if done is not None:
-                decisions[identity] = decision
+                self.approvals.store(bound.call, decision)
                 self.problems.pop(identity, None)
                 yield from ask(Emit(ApprovalGiven(bound.call, decision)))
                 return done
             if not isinstance(decide, Person):
                 return None
+            decision = None
 
     def _apply(self, bound: BoundCall, decision: Decision) -> BoundCall | None:
         """Return the call as decided; None if the new arguments are invalid."""
@@ -173,7 +159,7 @@ class _ApprovalPolicy:
     def release(self, calls: Sequence[BoundCall], decided: Sequence[BoundCall | None]) -> tuple[BoundCall, ...]:
         """Return the calls of the turn as decided; raise `Paused` if one of them is undecided."""
         waiting = [asked.call for asked, bound in zip(calls, decided, strict=True) if bound is None]
-        self.approvals.waiting[:] = [call.id for call in waiting]
+        self.approvals.waiting = {call.id: digest_call(call) for call in waiting}
         if waiting:
             raise make_pause_error(waiting, self.problems)
         return tuple(bound.with_variable(APPROVER, self.approver) for bound in decided if bound is not None)

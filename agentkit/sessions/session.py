@@ -18,7 +18,7 @@ from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_result
 from ..core.threads import Cancellation
 from ..engine.history import repair_history
 from ..engine.loop import CANCELLED, is_open
-from ..policies.approval import Approvals, Decision
+from ..policies.decisions import Approvals
 from ..policies.long_results import TruncatedResults
 from .journal.conversation import Changed, JournaledConversation, Uncertain
 from .journal.reader import open_named, open_run
@@ -83,7 +83,7 @@ class Session:
 
     @contextmanager
     def turn(
-        self, instruction: str, query: str | None = None, approvals: Mapping[str, Decision] | None = None
+        self, instruction: str, query: str | None = None, approvals: Mapping[Any, Any] | None = None
     ) -> Iterator[list[Message]]:
         """Lock the conversation for one run, add the instruction and the query, and yield the messages.
 
@@ -91,7 +91,7 @@ class Session:
             instruction: The system message.
             query: The user message; it cancels pending calls, and is removed again if the first request fails.
                 Without one the run continues where the last one stopped, with the pending calls.
-            approvals: Decisions about pending calls, by their ids.
+            approvals: Decisions about pending calls, by the calls or their ids.
 
         Raises:
             RunError: Another run has the session, or there is nothing to continue.
@@ -136,7 +136,7 @@ class Session:
         self.inbox.clear()
         self._forget_pause()
 
-    def _begin(self, instruction: str, query: str | None, approvals: Mapping[str, Decision]) -> Message | None:
+    def _begin(self, instruction: str, query: str | None, approvals: Mapping[Any, Any]) -> Message | None:
         """Prepare the messages for a run; return the message that was added for the query."""
         if self.messages != self._own:
             self.messages[:] = repair_history(self.messages, pending="keep")
@@ -159,24 +159,14 @@ class Session:
         self.messages.append(added)
         return added
 
-    def _accept(self, approvals: Mapping[str, Decision]) -> None:
+    def _accept(self, approvals: Mapping[Any, Any]) -> None:
         """Store the decisions; raise `RunError` for one without a pending call, and if there is nothing to continue."""
         if not self.inbox and not is_open(self.messages):
             raise RunError(
                 "the query is empty, and the session has no unfinished run to continue. Give a query: "
                 'agent("What is 2 + 3?")'
             )
-        known = {call.id for call in (*self.waiting, *pending_calls(self.messages))}
-        for identity, decision in approvals.items():
-            if identity not in known:
-                pending = ", ".join(map(repr, sorted(known))) or "none"
-                raise RunError(f"approvals: no pending call has the id {identity!r}. Pending: {pending}.")
-            if not isinstance(decision, bool | str | dict):
-                raise RunError(
-                    f"approvals[{identity!r}] must be True, False, a reason (str) or other arguments (dict), "
-                    f"got {type(decision).__name__}"
-                )
-        self.approvals.decisions.update(approvals)
+        self.approvals.accept(approvals, (*pending_calls(self.messages), *self.waiting))
 
     def _forget_pause(self) -> None:
         self.approvals = Approvals()
@@ -197,8 +187,7 @@ class Session:
         """Return what a run leaves unfinished, as JSON data: unread messages, pending calls, hand-offs."""
         return {
             "inbox": [*self.inbox],
-            "waiting": [*self.approvals.waiting],
-            "decisions": {**self.approvals.decisions},
+            "waiting": {**self.approvals.waiting},
             "nested": {identity: session.as_dict() for identity, session in [*self.approvals.nested.items()]},
             "handed": [*self.handed],
         }
@@ -208,7 +197,8 @@ class Session:
         """Return the session that `as_dict` described; raise `RunError` for anything else."""
         data = validate_saved(saved)
         session = cls(data["messages"], data["usage"], TruncatedResults(data["cut"]), deque(data["inbox"]))
-        session.approvals = Approvals(data["waiting"], data["decisions"])
+        waiting = data["waiting"]  # a list in older files
+        session.approvals = Approvals(waiting if isinstance(waiting, dict) else dict.fromkeys(waiting, ""))
         session.approvals.nested = {identity: cls.from_dict(inner) for identity, inner in data["nested"].items()}
         session.handed = data["handed"]
         return session
@@ -250,9 +240,11 @@ class Session:
         changed: Changed = "refuse",
     ) -> "Session":
         """Return the conversation of a stopped run; a run on it without a query resumes that run."""
-        conversation, state = open_run(Journal.of(store), run_id)
+        conversation, state, begun = open_run(Journal.of(store), run_id)
         conversation.on_uncertain, conversation.changed = on_uncertain, changed
-        return cls._of(conversation, state)
+        session = cls._of(conversation, state)
+        session.approvals.begun = begun
+        return session
 
     @classmethod
     def _of(cls, kept: JournaledConversation, state: Mapping[str, Any]) -> "Session":

@@ -14,7 +14,6 @@ from typing_extensions import TypedDict
 
 from ..core.errors import RunError
 from ..core.messages import Message, Usage
-from ..policies.approval import Decision
 
 FORMAT, VERSION = "agentkit session", 1
 """The name and version in a saved session; files of earlier versions can always be read."""
@@ -28,8 +27,7 @@ class SavedSession(TypedDict):
     usage: Usage
     cut: dict[str, str]
     inbox: list[str]
-    waiting: list[str]
-    decisions: dict[str, Decision]
+    waiting: dict[str, str] | list[str]
     nested: dict[str, dict[str, Any]]
     handed: list[str]
 

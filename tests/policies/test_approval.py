@@ -10,12 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from agentkit import DefinitionError, JsonAgent, Paused, RunContext, RunError, Session, ToolCall, tool
+from agentkit import DefinitionError, JsonAgent, JsonTool, Paused, RunContext, RunError, Session, ToolCall, tool
 from agentkit.core.ask_person import Person, describe_call
 from agentkit.core.flow import Effect, Flow, apply_policies, around, ask
 from agentkit.core.messages import text_of
 from agentkit.engine.loop import NOT_BEGUN
-from agentkit.policies.approval import ApprovalAsked, ApprovalGiven, Approvals, approve
+from agentkit.policies.approval import ApprovalAsked, ApprovalGiven, approve
+from agentkit.policies.decisions import Approvals
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import CallTools, ToolStarted
 from agentkit.tools.registry import ToolRegistry
@@ -253,9 +254,49 @@ class TestPausing:
         error = self.paused(world, settled, None, approvals={"2": {"path": "c"}})
         assert [one.id for one in error.calls] == ["3"]
         assert DONE == []
-        loaded = Session.from_dict(json.loads(json.dumps(session.as_dict())))
-        assert world.run(settled, None, session=loaded, approvals={"3": False}).answer == "done"
+        assert world.run(settled, None, session=session, approvals={"3": False}).answer == "done"
         assert DONE == ["look l", "c"]
+
+    def test_a_file_brings_no_decisions(self, world):
+        pausing = agent(self.turn(), FINAL)
+        self.paused(world, pausing)
+        session = self.paused(world, pausing, None, approvals={"2": True}).session
+        saved = json.loads(json.dumps(session.as_dict()))
+        saved["decisions"] = {"2": True, "3": True}  # as a stranger may write them
+        saved["nested"] = {}
+        loaded = Session.from_dict(saved)
+        error = self.paused(world, pausing, None, session=loaded, approvals={"3": False})
+        assert [one.id for one in error.calls] == ["2"]
+        assert DONE == []
+
+    @pytest.mark.parametrize("decide", [lambda error: {"2": True}, lambda error: {error.calls[0]: True}])
+    def test_a_decision_holds_for_the_call_that_waited(self, world, decide):
+        pausing = agent(calls(call("delete", path="a")), FINAL)
+        error = self.paused(world, pausing)
+        approvals = {key if key != "2" else error.calls[0].id: value for key, value in decide(error).items()}
+        message = error.session.messages[-1]
+        message["tool_calls"][0]["function"]["arguments"] = '{"path": "/"}'
+        again = self.paused(world, pausing, None, session=error.session, approvals=approvals)
+        assert [one.arguments for one in again.calls] == ['{"path": "/"}']
+        assert DONE == []
+        world.run(pausing, None, session=error.session, approvals={again.calls[0]: True})
+        assert DONE == ["/"]
+
+    def test_the_layout_of_the_arguments_does_not_matter(self, world):
+        pausing = agent(calls(call("delete", path="a")), FINAL)
+        error = self.paused(world, pausing)
+        error.session.messages[-1]["tool_calls"][0]["function"]["arguments"] = '{ "path":"a" }'
+        world.run(pausing, None, session=error.session, approvals={error.calls[0].id: True})
+        assert DONE == ["a"]
+
+    def test_new_arguments_hold_for_the_same_tool_only(self, world):
+        pausing = agent(calls(call("delete", path="a")), FINAL)
+        error = self.paused(world, pausing)
+        error.session.messages[-1]["tool_calls"][0]["function"]["name"] = "wipe"
+        wiping = JsonAgent(delete, JsonTool(delete, name="wipe", effect="danger"), model=pausing.model)
+        with pytest.raises(Paused):
+            world.run(wiping, None, session=error.session, approvals={error.calls[0].id: {"path": "b"}})
+        assert DONE == []
 
     def test_without_any_decision_it_just_waits_on(self, world):
         settled = agent(self.turn(), FINAL)
@@ -504,5 +545,7 @@ def test_the_policy_alone(world):
     ]
     with pytest.raises(Paused):
         world.drive(apply_policies(flow(), (approve(),)))
-    (result,), _ = world.drive(apply_policies(flow(), (approve(None, Approvals(decisions={"1": "no"})),)))
+    given = Approvals()
+    given.store(ToolCall("1", "delete", '{"path": "x"}'), "no")
+    (result,), _ = world.drive(apply_policies(flow(), (approve(None, given),)))
     assert result.content == "Denied: no"

@@ -17,6 +17,7 @@ from agentkit.core.errors import Paused
 from agentkit.core.messages import ToolCall, assistant, pending_calls, system, tool_message, user
 from agentkit.engine.history import check_history
 from agentkit.engine.loop import CANCELLED
+from agentkit.policies.decisions import StoredDecision, digest_call
 from agentkit.sessions.session import NOT_RUN
 from agentkit.sessions.session_file import write_atomically
 from agentkit.testing import ScriptedModel
@@ -163,11 +164,10 @@ def whole() -> Session:
     session = Session([system("s"), user("q"), reply], spent)
     session.cut.store("a long text")
     session.say("more")
-    session.approvals.waiting.append("c")
-    session.approvals.decisions["c"] = {"a": 1}
+    session.approvals.waiting["c"] = digest_call(CALL)
     session.handed.append("billing")
     inner = Session([user("inner"), assistant(None, [ToolCall("i", "g")])])
-    inner.approvals.waiting.append("i")
+    inner.approvals.waiting["i"] = "digest"
     session.approvals.nested["c"] = inner
     return session
 
@@ -241,7 +241,7 @@ class TestSaving:
     @pytest.mark.parametrize(
         ("place", "value"),
         [("messages", 3), ("messages", [3]), ("messages", [{"content": "x"}]), ("usage", {"requests": "many"}),
-         ("cut", {"a": 3}), ("inbox", [None]), ("decisions", {"c": 3}), ("nested", {"c": {}})],
+         ("cut", {"a": 3}), ("inbox", [None]), ("nested", {"c": {}})],
     )  # fmt: skip
     def test_what_does_not_fit_is_named(self, place, value):
         with pytest.raises(RunError, match=place if place != "nested" else "not a saved session"):
@@ -403,7 +403,7 @@ class TestAPause:
 
         def pause() -> None:
             session.messages.append(assistant(None, [CALL]))
-            session.approvals.waiting.append("c")
+            session.approvals.waiting["c"] = digest_call(CALL)
             raise Paused("wait")
 
         with pytest.raises(Paused) as caught, session.turn("s", "q"):
@@ -411,7 +411,7 @@ class TestAPause:
         assert caught.value.session is session
         assert caught.value.calls == (CALL,)
         with session.turn("s", approvals={"c": True}):
-            assert session.approvals.decisions == {"c": True}
+            assert session.approvals.decisions == {"c": StoredDecision(True, digest_call(CALL))}
 
     def test_a_new_query_says_that_the_call_was_not_run(self):
         session = whole()
@@ -433,5 +433,5 @@ class TestAPause:
         session = whole()
         with pytest.raises(RunError, match=reason), session.turn("s", query, approvals):
             pass
-        assert session.approvals.decisions == {"c": {"a": 1}}
+        assert session.approvals.decisions == {}
         assert pending_calls(session.messages) == [CALL]

@@ -65,7 +65,7 @@ def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT_PATH
         state = json.loads(opened.rows("SELECT state FROM conversations WHERE id = ?", run.conversation)[0][0])
         results = [message for message in listed[run.first : end] if message["role"] == "tool"]
         handed = sum(str(message.get("content")).startswith(HANDOFF_PREFIX) for message in results)
-        state |= {"waiting": [], "decisions": {}, "nested": {}, "handed": state.get("handed", [])[:handed]}
+        state |= {"waiting": {}, "nested": {}, "handed": state.get("handed", [])[:handed]}
         branch, key = secrets.token_hex(6), secrets.randbits(60)
         opened.write(
             [

@@ -126,8 +126,11 @@ def open_named(journal: Journal, name: str) -> tuple[JournaledConversation, dict
         return read_conversation(store, journal, store.rows("SELECT id FROM conversations WHERE name = ?", name)[0][0])
 
 
-def open_run(journal: Journal, run: str) -> tuple[JournaledConversation, dict[str, Any]]:
-    """Return the conversation of a run to resume; of a finished one without the last turn, so it answers again."""
+def open_run(journal: Journal, run: str) -> tuple[JournaledConversation, dict[str, Any], dict[str, Any]]:
+    """Return the conversation of a run to resume, its state, and the calls that had begun with their new arguments.
+
+    A finished run comes without the last turn, so it answers again.
+    """
     with open_store(journal.path, journal.sync, must_exist=True) as store:
         wanted = find_run(store, run)
         if wanted.state == "superseded":
@@ -142,7 +145,7 @@ def open_run(journal: Journal, run: str) -> tuple[JournaledConversation, dict[st
         _check_requests(store, kept, wanted, step)
         sql = "SELECT call, arguments FROM steps WHERE run = ? AND step = ? AND call != ''"
         begun = {call: json.loads(given) if given else True for call, given in store.rows(sql, wanted.id, step)}
-        return kept, {**state, "decisions": {**state.get("decisions", {}), **begun}}
+        return kept, state, begun
 
 
 def _withdraw_answer(kept: JournaledConversation, run: RunInfo) -> None:

@@ -103,7 +103,7 @@ class TestLimits:
         assert [m["content"] for m in result.messages if m["role"] == "tool"][:3] == ["saw"] * 3
 
 
-def test_what_was_decided_is_not_asked_again(world, path):
+def test_a_journal_brings_no_decisions_about_calls_that_had_not_begun(world, path):
     made: list[int] = []
     asked: list[int] = []
 
@@ -125,7 +125,7 @@ def test_what_was_decided_is_not_asked_again(world, path):
     assert asked == [0, 1, 2, 3]
     agent = JsonAgent(wipe, model=ScriptedModel(FINAL), journal=path, approve=decide)
     result = resumed(world, agent, runs(path)[0].id)
-    assert asked == [0, 1, 2, 3]
+    assert asked == [0, 1, 2, 3, 0, 2, 3], "what had begun is answered by the journal"
     told = [m["content"] for m in result.messages if m["role"] == "tool"]
     assert told[0] == "Denied: not this one"
     assert told[1].startswith("OutcomeUnknown")

@@ -1,0 +1,114 @@
+"""Decisions about tool calls, each bound to the name and the arguments that it was made about."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ..core.errors import RunError
+from ..core.messages import ToolCall
+from ..tools.execution.call import BoundCall
+from ..tools.settings import REPEATABLE_EFFECTS
+
+Decision: TypeAlias = bool | str | dict[str, Any]
+"""True: run the call; False or a reason: refuse it, and the model reads why; a dict: run it with these arguments."""
+
+
+def digest_call(call: ToolCall) -> str:
+    """Return a digest of a call's name and arguments, followed by the name; the layout of the JSON does not matter."""
+    try:
+        arguments = json.dumps(json.loads(call.arguments), sort_keys=True)
+    except (ValueError, RecursionError):
+        arguments = call.arguments
+    text = f"{call.name}\0{arguments}".encode(errors="surrogatepass")
+    return f"{hashlib.sha256(text).hexdigest()}:{call.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDecision:
+    """A decision, and the digest of the call that it was made about; None in a replay, which runs no tool."""
+
+    decision: Decision
+    digest: str | None
+
+    def fits(self, call: ToolCall) -> bool:
+        """Return whether the decision is about this call; for one with new arguments, the name alone counts."""
+        if self.digest is None:
+            return True
+        if isinstance(self.decision, dict):
+            return self.digest.partition(":")[2] == call.name
+        return self.digest == digest_call(call)
+
+
+@dataclass(eq=False)
+class Approvals:
+    """The pending calls of a conversation and the decisions about them, by the ids of the calls.
+
+    Decisions stay in the process: a file of a session or a journal does not bring any.
+
+    Attributes:
+        waiting: The digests of the calls that wait, as they were when the run paused.
+        decisions: What was decided and not yet carried out.
+        nested: The sessions of agents that paused inside a tool, by the id of the tool's call.  Their calls have the
+            ids "outer id/inner id" here.
+        begun: Decisions about calls that a journal answers, because they had begun when the run stopped.
+    """
+
+    waiting: dict[str, str] = field(default_factory=dict)
+    decisions: dict[str, StoredDecision] = field(default_factory=dict)
+    nested: dict[str, Any] = field(default_factory=dict)
+    begun: dict[str, Decision] = field(default_factory=dict)
+
+    def accept(self, approvals: Mapping[Any, Any], pending: Iterable[ToolCall]) -> None:
+        """Store decisions of the caller.
+
+        A decision is about the call as it was when the run paused, or, where the key is a `ToolCall`, about exactly
+        that call.
+
+        Args:
+            approvals: The decisions, by calls or by their ids.
+            pending: The calls that can be decided about.
+
+        Raises:
+            RunError: No pending call has the id, or the value is not a decision.
+        """
+        known = {call.id: call for call in pending}
+        accepted = {}
+        for key, decision in approvals.items():
+            identity = key.id if isinstance(key, ToolCall) else key
+            if identity not in known:
+                ids = ", ".join(map(repr, sorted(known))) or "none"
+                raise RunError(f"approvals: no pending call has the id {identity!r}. Pending: {ids}.")
+            if isinstance(decision, StoredDecision):
+                accepted[identity] = decision
+                continue
+            if not isinstance(decision, bool | str | dict):
+                raise RunError(
+                    f"approvals[{identity!r}] must be True, False, a reason (str) or other arguments (dict), "
+                    f"got {type(decision).__name__}"
+                )
+            digest = digest_call(key) if isinstance(key, ToolCall) else self.find_digest(identity)
+            accepted[identity] = StoredDecision(decision, digest or digest_call(known[identity]))
+        self.decisions.update(accepted)
+
+    def find_digest(self, identity: str) -> str | None:
+        """Return the digest of a waiting call, also of one inside a tool; None if it did not wait."""
+        if identity in self.waiting:
+            return self.waiting[identity]
+        outer, _, inner = identity.partition("/")
+        return self.nested[outer].approvals.find_digest(inner) if inner and outer in self.nested else None
+
+    def take(self, bound: BoundCall) -> Decision | None:
+        """Remove and return the decision about a call; None without one, or if it was made about another call."""
+        stored = self.decisions.pop(bound.call.id, None)
+        if stored is not None and stored.fits(bound.call):
+            return stored.decision
+        is_repeated = bound.tool is not None and bound.tool.effect in REPEATABLE_EFFECTS
+        return None if is_repeated else self.begun.pop(bound.call.id, None)
+
+    def store(self, call: ToolCall, decision: Decision) -> None:
+        """Store a decision about a call, in case the run stops before the call has run."""
+        self.decisions[call.id] = StoredDecision(decision, digest_call(call))
