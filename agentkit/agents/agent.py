@@ -136,8 +136,8 @@ class JsonAgent(Generic[T]):
         Args:
             query: The question.  Without one the session continues where it stopped.
             how: Options of this call: `model`; `session` for another conversation; `approvals`, decisions about
-                pending calls, by calls or ids; `journal` as for the agent; `record`, a file for `replay`; and `RunSettings`
-                such as `deps`, `limits` and `temperature`.
+                pending calls, by calls or ids; `journal` as for the agent; `record`, a file for `replay`; and
+                `RunSettings` such as `deps`, `limits` and `temperature`.
 
         Raises:
             RunError: The run has no answer; the error has `history`, `usage` and `result`.
