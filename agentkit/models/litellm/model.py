@@ -6,11 +6,11 @@ The policies decide whether to repeat a request, and therefore need to see each 
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import aclosing, closing
-from typing import Any
+from typing import Any, get_args
 
-from ...core.errors import ModelError
+from ...core.errors import DefinitionError, ModelError
 from ...core.masking import MaskedDict
 from ...engine.history.size import TokenBounds
 from ...engine.model import Delta, Reply, Request
@@ -20,7 +20,7 @@ from .importing import load_litellm
 from .prices import find_prices
 from .raw_reply import RawReply
 from .replies import Route, read_reply
-from .requests import build_account_headers, prepare_messages
+from .requests import PromptCache, build_account_headers, prepare_messages
 from .stream_assembler import StreamAssembler
 from .streams import ChunkSource, TimedClient
 from .thinking import adjust_thinking
@@ -41,6 +41,9 @@ class LiteLLMModel:
         timeout: Seconds for the whole reply, or for each piece of a streamed one. Keep-alive chunks do not count as
             pieces.
         strict: Use OpenAI's strict mode, which makes the model obey the tools' schemas.
+        cache: Prompt caching on Anthropic, which caches only what is marked: "auto" marks the instruction and the last
+            message for five minutes, "1h" for an hour at a higher price, "off" marks nothing. Other providers cache by
+            themselves. `usage.cached_tokens` counts the tokens read from a cache. A dict goes to litellm's own cache.
         options: Passed to `litellm.completion` unchanged: `api_key`, `api_base`, `temperature`, `max_tokens`,
             `reasoning_effort`, ... Options that the provider does not support are dropped. Without `api_key` the key
             is read from the provider's environment variable.
@@ -48,8 +51,22 @@ class LiteLLMModel:
 
     keeps_time = True
 
-    def __init__(self, name: str, /, *, timeout: float = 120.0, strict: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        /,
+        *,
+        timeout: float = 120.0,
+        strict: bool = False,
+        cache: PromptCache | Mapping[str, Any] = "auto",
+        **options: Any,
+    ) -> None:
+        if not isinstance(cache, str):
+            options, cache = {**options, "cache": cache}, "auto"
+        if cache not in get_args(PromptCache):
+            raise DefinitionError(f'cache must be "auto", "off" or "1h", got {cache!r}')
         self._name = name
+        self._cache: PromptCache = cache
         self._timeout = timeout
         self._tools = PreparedTools(strict=strict)
         self._options = MaskedDict(options)
@@ -168,7 +185,7 @@ class LiteLLMModel:
             **streaming,
             **length,
             "model": route.name,
-            "messages": prepare_messages(request.messages, route.provider),
+            "messages": prepare_messages(request.messages, route.provider, self._cache),
             "timeout": self._timeout_for(request),
             "drop_params": True,
             "max_retries": 0,

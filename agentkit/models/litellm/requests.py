@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from ...core.messages import Message, assistant
 from ...engine.history import split_groups, to_object_text
@@ -56,7 +56,8 @@ _ACCOUNT_HEADERS = {
 }
 """Headers that the OpenAI SDK sends for these environment variables (OpenAI API reference, "Authentication")."""
 
-_CACHE_MARK = {"type": "ephemeral"}
+_CACHE_MARKS = {"auto": {"type": "ephemeral"}, "1h": {"type": "ephemeral", "ttl": "1h"}}
+"""The marks of cached prefixes; without `ttl` an entry lives for five minutes (Anthropic, "Prompt caching")."""
 _FILLER_TEXT = "Understood."
 _MAX_CACHED_CHARS = 1_000
 _PLAIN_KEYS = {"role", "content", "name", "cache_control"}
@@ -66,17 +67,20 @@ _CALL_KEYS = {"id", "type", "function"}
 _FUNCTION_KEYS = {"name", "arguments"}
 
 
-def prepare_messages(messages: Sequence[Message], provider: str) -> list[Message]:
+PromptCache: TypeAlias = Literal["auto", "off", "1h"]
+
+
+def prepare_messages(messages: Sequence[Message], provider: str, cache: PromptCache = "auto") -> list[Message]:
     """Return the messages to send to `provider`: known keys only, without empty assistant messages."""
     sent = [known for message in messages if (known := _clean_message(message, provider)) is not None]
     if provider == "anthropic":
-        return _add_cache_marks(sent)
+        return sent if cache == "off" else _add_cache_marks(sent, _CACHE_MARKS[cache])
     if provider == "mistral":
         return list(_separate_results(sent))
     return list(_split_equal_calls(sent)) if provider in ("gemini", "vertex_ai") else sent
 
 
-def _add_cache_marks(messages: list[Message]) -> list[Message]:
+def _add_cache_marks(messages: list[Message], mark: dict[str, str]) -> list[Message]:
     """Add cache marks to the system message and the last message, unless the messages have marks already.
 
     Anthropic caches the part of a request before a mark, tools included, and charges a tenth for it in the next
@@ -86,9 +90,9 @@ def _add_cache_marks(messages: list[Message]) -> list[Message]:
         return messages
     first, last = messages[0], messages[-1]
     if first["role"] == "system" and len(messages) > 1:
-        messages[0] = {**first, "cache_control": _CACHE_MARK}
+        messages[0] = {**first, "cache_control": mark}
     if last["role"] != "assistant":
-        messages[-1] = {**last, "cache_control": _CACHE_MARK}
+        messages[-1] = {**last, "cache_control": mark}
     return messages
 
 

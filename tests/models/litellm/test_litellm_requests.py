@@ -10,6 +10,7 @@ import pytest
 import respx
 from wire_providers import MODELS, Play, Provider
 
+from agentkit.core.errors import DefinitionError
 from agentkit.core.messages import ToolCall, assistant, calls_of, system, tool_message, user
 from agentkit.engine.model import Request
 from agentkit.models.litellm.model import LiteLLMModel
@@ -382,3 +383,21 @@ def test_anthropic_is_told_what_to_cache(play: Play, stream: bool) -> None:
         ["message 0, block 0"],
     ]
     assert "cache_control" not in str(history)
+
+
+@pytest.mark.parametrize(("cache", "mark"), [("auto", {"type": "ephemeral"}), ("1h", {"type": "ephemeral", "ttl": "1h"})])
+def test_the_cache_of_a_prompt_lives_as_long_as_wanted(play: Play, cache: str, mark: dict[str, str]) -> None:
+    with ModelServer("3") as server:
+        play(Provider("anthropic").at(server, cache=cache), [system("Be kind."), user("q")])
+    assert server.requests[0].body["system"][0]["cache_control"] == mark
+
+
+def test_a_prompt_is_not_marked_without_a_cache(play: Play) -> None:
+    with ModelServer("3") as server:
+        play(Provider("anthropic").at(server, cache="off"), [system("Be kind."), user("q")])
+    assert marks(server.requests[0].body) == []
+
+
+def test_another_cache_is_refused() -> None:
+    with pytest.raises(DefinitionError, match='cache must be "auto", "off" or "1h", got \'2h\''):
+        LiteLLMModel("anthropic/claude-sonnet-4-5", cache="2h")
