@@ -385,7 +385,9 @@ def test_anthropic_is_told_what_to_cache(play: Play, stream: bool) -> None:
     assert "cache_control" not in str(history)
 
 
-@pytest.mark.parametrize(("cache", "mark"), [("auto", {"type": "ephemeral"}), ("1h", {"type": "ephemeral", "ttl": "1h"})])
+@pytest.mark.parametrize(
+    ("cache", "mark"), [("auto", {"type": "ephemeral"}), ("1h", {"type": "ephemeral", "ttl": "1h"})]
+)
 def test_the_cache_of_a_prompt_lives_as_long_as_wanted(play: Play, cache: str, mark: dict[str, str]) -> None:
     with ModelServer("3") as server:
         play(Provider("anthropic").at(server, cache=cache), [system("Be kind."), user("q")])
