@@ -182,8 +182,14 @@ def preload(model: str | Model | None) -> None:
 
     In a script that gains no time: the import and the next line share the interpreter.
     """
+    if hasattr(sys, "ps1") or find_kernel() is not None:
+        load_in_background(model)
+
+
+def load_in_background(model: str | Model | None) -> None:
+    """Start to import the backend of `model` in a thread."""
     named, _ = resolve_model(model)
-    if isinstance(named, str) and named != OFFLINE and (hasattr(sys, "ps1") or find_kernel() is not None):
+    if isinstance(named, str) and named != OFFLINE:
         begin_import()
 
 

@@ -41,7 +41,7 @@ def chat_command(file: Path | None, **settings: Any) -> None:
     talk = Chat(file, **settings)
     set_up_readline(talk.commands)
     if sys.stdin.isatty():
-        print_note("Ask away; /help for help.")
+        talk.introduce()
     while (text := read_line()) is not None:
         try:
             talk.handle(text)
@@ -71,6 +71,17 @@ class Chat:
             f"/{name}": getattr(self, f"_{name}")
             for name in ("tools", "history", "model", "undo", "save", "load", "clear", "help", "quit")
         }
+
+    def introduce(self) -> None:
+        """Print the model, the tools and the session."""
+        print_note(self._describe_model())
+        names = [tool.name for tool in self.agent.tools.values() if tool is not self.agent.tools.answer]
+        print_note(f"tools: {', '.join(names)}")
+        if self.file is not None:
+            count = sum(message["role"] == "user" for message in self.agent.session.messages)
+            loaded = f"continued after {count} question{'' if count == 1 else 's'}" if count else "new"
+            print_note(f"session: {self.file}, {loaded}")
+        print_note("Ask away; /help for help.")
 
     def handle(self, text: str) -> None:
         """Run a command, or answer a question."""
@@ -108,9 +119,14 @@ class Chat:
 
     def _model(self, name: str) -> None:
         self.model = name or self.model
+        click.echo(self._describe_model())
+
+    def _describe_model(self) -> str:
+        """Describe the model in one line, and start to load its backend while the person types."""
+        import_module("agentkit.agents.backends").load_in_background(self.model)
         backend, note = self.agent.choose_backend(self.model)
         notes = [note, setup_hint(missing_variables(backend.name.partition("/")[0]))]
-        click.echo(f"model: {backend.name}{''.join(f' ({text})' for text in notes if text)}")
+        return f"model: {backend.name}{''.join(f' ({text})' for text in notes if text)}"
 
     def _undo(self, _: str) -> None:
         question = undo_last_question(self.agent.session)

@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from asyncio import CancelledError
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ REDRAW_SECONDS = 0.15
 MAX_LINES = 8
 """Lines of the last events that are shown."""
 MAX_LINE_CHARS = 160
+INTERRUPTED = 'Interrupted. Finished steps are kept: agent.run() continues the run, agent("...") asks something else.'
 
 _cell_lock = threading.Lock()
 
@@ -38,6 +40,17 @@ _cell_lock = threading.Lock()
 @contextmanager
 def show_in_cell(redraw_seconds: float = REDRAW_SECONDS) -> Iterator[Listener]:
     """Return a listener that shows a run in the current cell; outside a notebook it does nothing."""
+    try:
+        with _draw(redraw_seconds) as listener:
+            yield listener
+    except (KeyboardInterrupt, CancelledError) as error:
+        if find_kernel() is not None:  # IPython calls this method of an exception instead of printing a traceback
+            error.__dict__["_render_traceback_"] = lambda: [INTERRUPTED]
+        raise
+
+
+@contextmanager
+def _draw(redraw_seconds: float) -> Iterator[Listener]:
     display = _find_display()
     if display is None or not _cell_lock.acquire(blocking=False):
         yield lambda _: None

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from agentkit import Session
-from agentkit.cli.chat import undo_last_question
+from agentkit.cli.chat import Chat, undo_last_question
 from agentkit.engine.loop import REMINDER
 
 
@@ -134,6 +134,28 @@ class TestAtATerminal:
         again.expect("> ")
         again.send("\x1b[A\x1b[A\n")
         again.expect("6\r\n")
+
+    def test_it_begins_with_the_model_the_tools_and_the_session(self, terminal, folder):
+        Session().save("new.json")
+        for expected in ("new", "continued after 1 question"):
+            talk = terminal("chat", "--tools", "mytools.py", "--session", "new.json", width=200)
+            talk.expect("model: offline (no model is named")
+            talk.expect("tools: add, greet\r\n")
+            talk.expect(f"session: new.json, {expected}\r\n")
+            talk.ask("Add 2 and 3", "5\r\n")
+            talk.ask("/quit", "")
+            assert talk.end() == 0
+        talk = terminal("chat", "--tools", "mytools.py", "--model", "groq/llama-3.1-8b-instant", width=200)
+        talk.expect("model: groq/llama-3.1-8b-instant (set GROQ_API_KEY)\r\n")
+
+    def test_the_model_is_loaded_while_one_types(self, folder, monkeypatch):
+        loaded = []
+        monkeypatch.setattr("agentkit.agents.backends.begin_import", lambda: loaded.append("litellm"))
+        options = {"targets": ("mytools.py",), "description": "", "max_steps": 3, "journal": None}
+        Chat(model="groq/llama-3.1-8b-instant", **options).introduce()
+        assert loaded == ["litellm"]
+        Chat(model="offline", **options).introduce()
+        assert loaded == ["litellm"]
 
     def test_pasted_lines_are_one_question(self, terminal, folder):
         talk = terminal("chat", "--tools", "mytools.py", "--session", "s.json")

@@ -53,6 +53,22 @@ def cell(monkeypatch):
     return cell
 
 
+SET_UP = """
+import time
+from agentkit import JsonAgent
+from agentkit.testing import ScriptedModel, answer, call
+
+def agent(seconds=0.5):
+    def nap() -> str:
+        "Naps."
+        time.sleep(seconds)
+        return "slept"
+
+    return JsonAgent(nap, model=ScriptedModel(call("nap"), answer("rested")))
+"""
+"""The first cell of a real kernel's notebook."""
+
+
 def slow(city: str) -> str:
     """Takes its time."""
     time.sleep(0.3)
@@ -170,16 +186,44 @@ def test_secrets_are_masked(cell, world, monkeypatch):
     assert not any("s3cr3t" in text for shown in cell.handles[0].shown for text in shown.values())
 
 
+def test_an_interrupt_of_a_kernel_is_one_line_and_the_run_continues():
+    manager = pytest.importorskip("jupyter_client").KernelManager(transport_encryption="auto")
+    manager.start_kernel()
+    client = manager.client()
+    client.start_channels()
+    client.wait_for_ready(timeout=50)
+
+    def execute(code, *, interrupt=False):
+        """Execute a cell; return the lines of its error, or the text of its result."""
+        sent, shown = client.execute(code), []
+        while True:
+            message = client.get_iopub_msg(timeout=50)
+            kind, content = message["msg_type"], message["content"]
+            if message["parent_header"].get("msg_id") != sent:
+                continue
+            if kind == "display_data" and interrupt:
+                manager.interrupt_kernel()
+            elif kind == "error":
+                shown = content["traceback"]
+            elif kind == "execute_result":
+                shown = [content["data"]["text/plain"]]
+            elif kind == "status" and content["execution_state"] == "idle":
+                return shown
+
+    try:
+        execute(SET_UP)
+        for code in ("tired = agent(9)\ntired('Nap')", "tired = agent(9)\nawait tired.arun('Nap')"):
+            assert execute(code, interrupt=True) == [notebook.INTERRUPTED]
+            assert execute("tired.run().answer") == ["'rested'"]
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
 def test_a_real_kernel_shows_it_while_a_cell_runs():
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     config = pytest.importorskip("traitlets.config")
-    set_up = (
-        "import time\nfrom agentkit import JsonAgent\nfrom agentkit.testing import ScriptedModel\n"
-        "def nap() -> str:\n    '''Naps.'''\n    time.sleep(.5)\n    return 'slept'\n"
-        "def agent():\n    calls = [{'tool_calls': [{'name': 'nap'}]}, {'tool_calls': [{'name': 'final_answer', "
-        "'arguments': {'text': 'rested'}}]}]\n    return JsonAgent(nap, model=ScriptedModel(calls))"
-    )
-    cells = [nbformat.v4.new_code_cell(text) for text in (set_up, "agent()('Nap')", "await agent().arun('Nap')")]
+    cells = [nbformat.v4.new_code_cell(text) for text in (SET_UP, "agent()('Nap')", "await agent().arun('Nap')")]
     seen = []
 
     class Client(nbclient.NotebookClient):
