@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from ..engine.model import TextDelta as TextDelta
     from ..engine.model import ThinkingDelta as ThinkingDelta
     from ..engine.model import ToolCallDelta as ToolCallDelta
+    from .litellm.importing import tune as tune
     from .litellm.model import LiteLLMModel as LiteLLMModel
     from .offline.model import OfflineModel as OfflineModel
 
 _HOMES = {
     "core.messages": ["assistant"],
     "engine.model": ["Model", "Reply", "Request", "TextDelta", "ThinkingDelta", "ToolCallDelta"],
+    "models.litellm.importing": ["tune"],
     "models.litellm.model": ["LiteLLMModel"],
     "models.offline.model": ["OfflineModel"],
 }

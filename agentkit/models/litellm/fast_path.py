@@ -9,9 +9,11 @@ import datetime
 from collections.abc import Sequence
 from functools import cache
 from inspect import unwrap
+from types import FunctionType
 from typing import Any
 
 from ...core.messages import Message
+from .importing import use_http_handler
 
 _DIRECT_PROVIDERS = frozenset({"openai", "anthropic", "gemini", "groq", "ollama_chat"})
 """Providers whose coroutine is created without blocking."""
@@ -23,24 +25,26 @@ _DIRECT_ARGUMENTS = frozenset({
 })  # fmt: skip
 """Arguments that the decorator passes on unchanged. For others (a mock, fallbacks, a prompt id) it may do more."""
 _awaited_providers: set[str] = set()
-"""Providers that were is_async before: the first request loads modules, for which the event loop should not wait."""
+"""Providers that were awaited before. The first request loads modules, so it must not run on the event loop."""
 
 
 def call_completion(litellm: Any, arguments: dict[str, Any], provider: str) -> Any:
     """Return what `litellm.completion(**arguments)` returns."""
-    return (unwrap(litellm.completion) if _can_call_directly(litellm, arguments, provider) else litellm.completion)(
-        **arguments
-    )
+    is_direct = _can_call_directly(litellm, arguments, provider)
+    with use_http_handler(litellm):
+        return (unwrap(litellm.completion) if is_direct else litellm.completion)(**arguments)
 
 
 async def call_acompletion(litellm: Any, arguments: dict[str, Any], provider: str) -> Any:
     """Return what `litellm.acompletion(**arguments)` returns."""
     if provider not in _awaited_providers or not _can_call_directly(litellm, arguments, provider):
-        answer = await litellm.acompletion(**arguments)
+        with use_http_handler(litellm):
+            answer = await litellm.acompletion(**arguments)
         _awaited_providers.update(_DIRECT_PROVIDERS & {provider})
         return answer
     try:
-        answer = unwrap(litellm.completion)(**arguments, acompletion=True)
+        with use_http_handler(litellm):
+            answer = unwrap(litellm.completion)(**arguments, acompletion=True)
         return await answer if asyncio.iscoroutine(answer) else answer
     except Exception as error:
         raise litellm.exception_type(
@@ -52,13 +56,28 @@ async def call_acompletion(litellm: Any, arguments: dict[str, Any], provider: st
         ) from error
 
 
+def is_untouched(litellm: Any) -> bool:
+    """Return whether `completion` and `acompletion` are litellm's own functions, not replaced or wrapped by the host.
+
+    Instrumentation replaces or wraps them, with `functools.wraps` or `wrapt`, at any time, so this is checked for each
+    request. The globals of a function are those of the module that defines it; no wrapper can copy them.
+    """
+    return all(_is_own_function(litellm, name) for name in ("completion", "acompletion"))
+
+
+def _is_own_function(litellm: Any, name: str) -> bool:
+    links = [getattr(litellm, name, None)]
+    while (inner := getattr(links[-1], "__wrapped__", None)) is not None:
+        links.append(inner)
+    is_own = all(type(link) is FunctionType and link.__globals__["__name__"].startswith("litellm.") for link in links)
+    return is_own and any(link is getattr(litellm.main, name, None) for link in links)
+
+
 def _can_call_directly(litellm: Any, arguments: dict[str, Any], provider: str) -> bool:
-    """Return whether a direct call is equivalent: no argument and no setting needs the decorator."""
-    if (
-        provider not in _DIRECT_PROVIDERS
-        or "litellm_logging_obj" not in arguments
-        or not arguments.keys() <= _DIRECT_ARGUMENTS
-    ):
+    """Return whether a direct call is equivalent: no wrapper, no argument and no setting needs litellm's decorator."""
+    if provider not in _DIRECT_PROVIDERS or "litellm_logging_obj" not in arguments:
+        return False
+    if not arguments.keys() <= _DIRECT_ARGUMENTS or not is_untouched(litellm):
         return False
     return not (litellm.model_fallbacks or litellm.num_retries or _has_parts(arguments["messages"]))
 
@@ -115,14 +134,14 @@ def has_observers(litellm: Any) -> bool:
 
 
 def silence_logging(litellm: Any, arguments: dict[str, Any], *, is_async: bool) -> dict[str, Any]:
-    """Return the argument that turns off the bookkeeping of a call; {} with observers, or if litellm has changed.
+    """Return the argument that turns off the bookkeeping of a call; {} with observers, or if litellm was changed.
 
     Args:
         litellm: The litellm module.
         arguments: The arguments of the call.
         is_async: Whether the call is asynchronous.
     """
-    if not _OBSERVER_OPTIONS.isdisjoint(arguments) or has_observers(litellm):
+    if not _OBSERVER_OPTIONS.isdisjoint(arguments) or has_observers(litellm) or not is_untouched(litellm):
         return {}
     try:
         log = _make_silent_class(litellm)(

@@ -1,4 +1,8 @@
-"""Import litellm: lazily, without output, and without network requests. Only this file imports it."""
+"""Import litellm: lazily, without output, and without network requests. Only this file imports it.
+
+A host that imported litellm before agentkit keeps its settings: agentkit changes no log level and does not freeze the
+garbage collector's objects then, unless the host calls `tune()`.
+"""
 
 import gc
 import logging
@@ -6,7 +10,8 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from contextvars import ContextVar
+from functools import cache, wraps
 from importlib import import_module
 from threading import Lock
 from typing import Any
@@ -17,10 +22,15 @@ _QUIET_ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the price table is fetched from GitHub at import
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",  # and a list of headers at the first request to Anthropic
     "LITELLM_MODE": "PRODUCTION",  # else a .env file near litellm's files is loaded
-    # OpenAI through litellm's own HTTP client: 0.4 of the CPU, and less as the history grows, because the OpenAI SDK
-    # walks all messages with type look-ups at each request.
-    "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER": "True",
 }
+_HANDLER_FLAG = "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER"
+"""OpenAI through litellm's own HTTP client: 0.4 of the CPU, and less as the history grows.
+
+The OpenAI SDK walks all messages with type look-ups at each request. litellm reads the flag in each call.
+"""
+_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+_log = logging.getLogger("agentkit")
+_is_own_call: ContextVar[bool] = ContextVar("agentkit_own_litellm_call", default=False)
 _importing = Lock()
 
 
@@ -28,9 +38,11 @@ _importing = Lock()
 def load_litellm() -> Any:
     """Return the litellm module, imported without output and without a request; the user's settings are kept."""
     with _importing:
+        is_host = "litellm" in sys.modules
+        levels = {name: logging.getLogger(name).level for name in _LOGGERS}
         for name, value in _QUIET_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        with _pause_gc():
+        with _pause_gc(freeze=not is_host):
             import litellm
         litellm.suppress_debug_info = True  # advertisements on stdout
         litellm.disable_hf_tokenizer_download = True  # else streams of Llama models wait for Hugging Face
@@ -39,9 +51,10 @@ def load_litellm() -> Any:
             getattr(litellm, name, None)
         with suppress(ImportError):  # else the first failure loads it, maybe in a thread during exit, which hangs
             import_module("litellm.proxy.guardrails.exception_utils")
-        if "LITELLM_LOG" not in os.environ:
-            for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        if not is_host and "LITELLM_LOG" not in os.environ:
+            for name in (name for name, level in levels.items() if level == logging.NOTSET):
                 logging.getLogger(name).setLevel(logging.CRITICAL)
+        _install_switch(litellm)
         return litellm
 
 
@@ -56,13 +69,53 @@ def begin_import() -> None:
         start_thread(work)
 
 
+def tune() -> None:
+    """Import litellm and exclude all objects of the process from later garbage collections (`gc.freeze`).
+
+    Without litellm in the process before, agentkit does this itself if litellm's objects are most of all. For a host
+    that imported litellm first, or holds many objects, it is the host's decision. Call it once, after all imports.
+    """
+    load_litellm()
+    gc.collect()
+    gc.freeze()
+
+
 @contextmanager
-def _pause_gc() -> Iterator[None]:
+def use_http_handler(litellm: Any) -> Iterator[None]:
+    """Use litellm's own HTTP client for OpenAI in the calls of the body, and in no other call of the process.
+
+    A host that set `litellm.client_session` or the environment variable decides itself.
+    """
+    token = _is_own_call.set(not (litellm.client_session or litellm.aclient_session))
+    try:
+        yield
+    finally:
+        _is_own_call.reset(token)
+
+
+def _install_switch(litellm: Any) -> None:
+    """Make litellm's flag true for agentkit's own calls; other calls and other flags are read as before."""
+    read = getattr(litellm.main, "get_secret_bool", None)
+    if read is None:
+        _log.debug("litellm: the switch of the HTTP handler was not found; requests to OpenAI use the OpenAI SDK")
+        return
+
+    @wraps(read)
+    def read_flag(secret_name: str, *args: Any, **kwargs: Any) -> Any:
+        if secret_name == _HANDLER_FLAG and _is_own_call.get() and _HANDLER_FLAG not in os.environ:
+            return True
+        return read(secret_name, *args, **kwargs)
+
+    litellm.main.get_secret_bool = read_flag
+
+
+@contextmanager
+def _pause_gc(*, freeze: bool) -> Iterator[None]:
     """Pause the garbage collector for the body, then exclude the loaded objects from later collections.
 
     Without collections, 2,600 modules load a third faster. Later collections of their objects take a fifth of the CPU
     of many concurrent agents. `gc.freeze` also freezes all older objects, so it is called only if the body created
-    most of the objects of the process.
+    most of the objects of the process, and with `freeze`.
     """
     collecting, before = gc.isenabled(), len(gc.get_objects())
     gc.disable()
@@ -71,5 +124,5 @@ def _pause_gc() -> Iterator[None]:
     finally:
         if collecting:
             gc.enable()
-    if len(gc.get_objects()) > 2 * before:
+    if freeze and len(gc.get_objects()) > 2 * before:
         gc.freeze()

@@ -127,6 +127,8 @@ class StreamAssembler:
         if not self._has_choices:
             text = f"{self._route.name}: a reply without choices"
             raise ModelError(text, kind="server", status=200, transient=True)
+        if source.refusal and not self._refusal:
+            self._refusal.append(source.refusal)
         return self._route.build_reply(
             self._build_message(), self._finish_reason, self._usage, self._model, source.native_reason
         )

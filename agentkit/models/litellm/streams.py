@@ -59,6 +59,7 @@ class ChunkSource:
         self._tap: _LineTap | None = None
         self._is_gemini = False
         self._lines: Any = None
+        self.refusal = ""
 
     def chunks(self) -> Iterator[Any]:
         """Return the chunks of a synchronous stream."""
@@ -104,12 +105,23 @@ class ChunkSource:
         self._lines = getattr(inner, "streaming_response", inner)
         if self._is_direct and type(inner).__name__ == _OPENAI_HANDLER:
             inner._handle_string_chunk = partial(_parse_line, inner._handle_string_chunk)
+        elif not self._is_direct and hasattr(inner, "_handle_string_chunk"):
+            inner._handle_string_chunk = partial(self._read_refusal, inner._handle_string_chunk)
         self._is_gemini = "gemini" in type(inner).__module__ and self._lines is not inner
         if self._is_gemini or (self._provider in _TAPPED_PROVIDERS and self._lines is not inner):
             self._tap = inner.streaming_response = _LineTap(self._lines)
             if hasattr(inner, "response_iterator"):  # some read synchronous lines from here
                 inner.response_iterator = self._tap
         return inner
+
+    def _read_refusal(self, otherwise: Callable[[str], Any], str_line: str) -> Any:
+        """Store the refusal in a line of OpenAI's stream, which litellm's wrapper drops, then parse the line."""
+        if '"refusal"' in str_line:
+            with suppress(ValueError):
+                data = _decode_json(str_line.removeprefix("data:").strip())
+                for choice in data.choices or ():
+                    self.refusal += (choice.delta and choice.delta.refusal) or ""
+        return otherwise(str_line)
 
 
 class TimedClient:
