@@ -36,7 +36,17 @@ FLOORS = [
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 FACE = {"__init__", "events", "journal", "secrets", "pytest_plugin"}
 """The modules beside the rooms: they hand names on, and no room imports them."""
-LAZY = {"litellm", "schemas.raw", "schemas.safe_validator", "jsonschema", "ddgs", "requests", "urllib3", "certifi"}
+LAZY = {
+    "litellm",
+    "jsonref",
+    "schemas.raw",
+    "schemas.safe_validator",
+    "jsonschema",
+    "ddgs",
+    "requests",
+    "urllib3",
+    "certifi",
+}
 """What may be imported inside a function: litellm, what is slow to import, and optional extras."""
 
 
@@ -178,7 +188,7 @@ def loaded_by(code: str) -> set[str]:
     return {name.partition(".")[0] for name in done.stdout.split()}
 
 
-HEAVY = {"litellm", "openai", "httpx", "requests", "ddgs", "rich", "jsonschema", "aiohttp"}
+HEAVY = {"litellm", "openai", "httpx", "requests", "ddgs", "rich", "jsonref", "jsonschema", "aiohttp"}
 
 
 def test_importing_agentkit_is_light():
