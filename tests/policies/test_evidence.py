@@ -16,6 +16,34 @@ SOURCE = (
 )
 
 
+ID = "4929123456789012"
+
+
+@pytest.mark.parametrize(
+    ("answer", "source", "holds"),
+    [
+        (f"card {ID}", f"the card {ID}.", True),
+        (f"card {ID}", "the card 4929 1234 5678 9012, expires 12 30", True),
+        (f"card {ID}", "the card 4929-1234-5678-9012", True),
+        (f"card {ID}", f"the card {ID[:-1]}3", False),
+        (f"card {ID}", f"the card {ID}4", False),
+        (f"card {ID}", f"the card 1{ID}", False),
+        (f"card {ID}", f"the card 00{ID}", True),
+        (int(ID), f"the card {ID[:-1]}3", False),
+        ("in all 12,345,678,901,234,567", "in all 12345678901234567", True),
+        ("in all 12,345,678,901,234,567", "in all 12345678901234568", False),
+        ("about 12000000000000000000", "in all 12000000000000000123", True),
+        ("9" * 400, "1", False),
+        ("9" * 400, "9" * 400, True),
+        ("1e999", "1", False),
+        ("1e999", "1e999", True),
+        ("9" + "0" * 400, "1", False),
+    ],
+)
+def test_long_runs_of_digits_must_be_the_same(answer, source, holds):
+    assert (find_unsupported(answer, source) == []) is holds
+
+
 @pytest.mark.parametrize(
     "answer",
     [

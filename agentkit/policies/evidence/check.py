@@ -1,5 +1,6 @@
 """A check of answers: figures and quotations must occur in the query or in a tool's result."""
 
+import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from .claims import (
     find_addresses,
     find_dated_pieces,
     find_dates,
+    find_digits,
     find_minutes,
     find_numbers,
     find_small_numbers,
@@ -91,8 +93,12 @@ class _Source:
                 return all(self._quotes(piece) for piece in re.split(r"\.\.\.|…|\[\.\.\.\]", claim.text))
             case "date":
                 return any(_dates_agree(date, other) for date in claim.dates for other in self._dates)
+            case "digits":
+                return claim.digits in self._digits
             case "time":
                 return not self._minutes.isdisjoint(claim.minutes)
+        if any(math.isinf(value) for value, _ in claim.values):
+            return claim.text in self._text
         if any(self._has(value, rounding) for value, rounding in claim.values):
             return True
         return any(value in self._small_numbers for value, _ in claim.values)
@@ -110,6 +116,10 @@ class _Source:
     @cached_property
     def _numbers(self) -> list[float]:
         return find_numbers(self._text)
+
+    @cached_property
+    def _digits(self) -> set[str]:
+        return find_digits(self._text)
 
     @cached_property
     def _small_numbers(self) -> set[float]:

@@ -36,8 +36,13 @@ _MARKED = re.compile(r"(?<!\d)\d++(?:[-/.]\d+[-/.]\d+|:\d+(?::\d+)?(?:\s?[AaPp]\
 _NEAR = re.compile(r"[JFMASOND](?:an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec)")
 _SMALL = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _SMALL_WORD = re.compile(rf"[ZOTFSENzotfsen](?:{'|'.join(word[1:] for word in _SMALL)})\b")
+_DIGITS = re.compile(r"\d(?:[\d.,'’\u00a0\u202f -]*\d)?")
 _LISTED = re.compile(r"^[ \t]*(?:[-*][ \t]+)?\d{1,3}[.)](?=\s)", re.MULTILINE)
 
+MAX_EXACT_DIGITS = 15
+"""Digits of a number that floating point can hold."""
+MAX_GROUPS = 12
+"""Groups of digits that one integer may be written in."""
 Date = tuple[int | None, int, int | None]
 """Year, month, day; None where the text does not name it."""
 
@@ -50,6 +55,8 @@ class Claim:
     kind: str
     dates: tuple[Date, ...] = ()
     minutes: tuple[int, ...] = ()
+    digits: str = ""
+    """The digits of an integer that is too long for a number in floating point: an id, which must be the same."""
     values: tuple[tuple[float, float], ...] = ()
     """The possible values of a number, each with the largest rounding error."""
 
@@ -67,7 +74,7 @@ def extract_claims(text: str) -> list[Claim]:
         text = _remove_spans(text, [match.span() for match, _ in dated])
     found += (Claim(match[0].strip(), "time", minutes=_minutes(match)) for match in _TIME.finditer(text))
     text = _LISTED.sub(" ", _TIME.sub(" ", text))
-    found += (Claim(match[0].strip(), "number", values=tuple(_values(match))) for match in _NUMBER.finditer(text))
+    found += map(_number, _NUMBER.finditer(text))
     return list({claim.text: claim for claim in found}.values())
 
 
@@ -95,6 +102,17 @@ def find_minutes(marked: str) -> set[int]:
 def find_addresses(text: str) -> set[str]:
     """Return the web addresses of a text, normalized."""
     return {normalize_address(match[0]) for match in _URL.finditer(text)}
+
+
+def find_digits(text: str) -> set[str]:
+    """Return the long integers of a text as digits: each group of digits, and groups that are separated by a mark."""
+    found = set()
+    for run in _DIGITS.findall(text):
+        groups = re.findall(r"\d+", run) if len(run) > MAX_EXACT_DIGITS else []
+        for start in range(len(groups)):
+            for end in range(start + 1, min(start + MAX_GROUPS, len(groups)) + 1):
+                found.add("".join(groups[start:end]).lstrip("0"))
+    return found
 
 
 def normalize_address(url: str) -> str:
@@ -166,6 +184,14 @@ def _minutes(match: re.Match[str]) -> tuple[int, ...]:
     if match["half"]:
         return ((hour % 12 + (12 if match["half"] in "pP" else 0)) * 60 + minute,)
     return (hour * 60 + minute, (hour + 12) * 60 + minute) if hour < 12 else (hour * 60 + minute,)
+
+
+def _number(match: re.Match[str]) -> Claim:
+    digits = re.sub(r"\D", "", match["figure"]).lstrip("0")
+    is_integer = not match["power"] and any(not decimals for _, decimals in read_figure(match["figure"]))
+    if len(digits.rstrip("0")) > MAX_EXACT_DIGITS and is_integer:
+        return Claim(match[0].strip(), "digits", digits=digits)
+    return Claim(match[0].strip(), "number", values=tuple(_values(match)))
 
 
 def _values(match: re.Match[str]) -> Iterator[tuple[float, float]]:
