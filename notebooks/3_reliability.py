@@ -174,7 +174,7 @@ except Paused as pause:
     print("waits:", *(f"{each.name}({each.arguments})" for each in waiting))
 
 # %%
-agent(session=session, approvals={waiting[0].id: {"item": "tea", "pieces": 5}})
+agent(session=session, approvals={waiting[0]: {"item": "tea", "pieces": 5}})
 
 # %% [markdown]
 # ## Without a network
