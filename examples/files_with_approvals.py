@@ -53,5 +53,5 @@ with TemporaryDirectory() as name:
         careful("Delete old.log.")
     except Paused as pause:
         print("waits for approval:", [f"{call.name}({call.arguments})" for call in pause.calls])
-        print(careful(session=pause.session, approvals={call: True for call in pause.calls}), end="\n\n")
+        print(careful(session=pause.session, approvals=dict.fromkeys(pause.calls, True)), end="\n\n")
     print("left:", careful("List the files."))
