@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 
@@ -96,3 +97,48 @@ class Counter:
     def count(self, by: int) -> int:
         """Counts on."""
         return self.start + by
+
+
+def daemonize(path: str) -> None:
+    """Starts a daemon: its parent has ended, and it has a session of its own."""
+    code = f"import os,time\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\nopen({path!r}, 'w').write(f'{{os.getpid()}} {os.getpid()}')\ntime.sleep(60)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    while True:
+        pass
+
+
+def hold_the_interpreter(path: str) -> None:
+    """Never gives up the interpreter lock."""
+    Path(path).write_text(f"{os.getpid()} {os.getpid()}")
+    ctypes.PyDLL(None).sleep(60)
+
+
+class Poison:
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (Path(self.path),)
+
+    def __str__(self) -> str:
+        return "a poisoned value"
+
+
+def poison(path: str) -> object:
+    """Gives what does harm when it is unpickled."""
+    return Poison(path)
+
+
+def typed() -> tuple[date, list[Point]]:
+    """Gives values."""
+    return date(2024, 1, 31), [Point(1, 2)]
+
+
+def untyped():
+    """Gives a point."""
+    return Point(1, 2)
+
+
+def image():
+    """Gives an image."""
+    return b"\x89PNG\r\n\x1a\n" + b"0" * 20

@@ -8,9 +8,11 @@ import sys
 import textwrap
 import threading
 import time
+from datetime import date
 from functools import partial
 from pathlib import Path
 
+import isolated
 import pytest
 from isolated import Counter, Odd, Point, crash, fail, later, leave, move, numbers, process_id, stuck, talk, unpicklable
 
@@ -20,11 +22,14 @@ from agentkit.core.flow import apply_policies, ask
 from agentkit.core.messages import pending_calls
 from agentkit.core.threads import count_abandoned
 from agentkit.policies.timeouts import limit_tool_time
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.execution.call_tools import CallTools, ToolAbandoned, ToolFinished
 
 FUNCTIONS = (move, process_id, later, numbers, talk, unpicklable, fail, crash, leave, stuck)
 TOOLS = ToolRegistry(*(JsonTool(function, isolate="process") for function in FUNCTIONS))
+
+POISON = JsonTool(isolated.poison, isolate="process")
+VALUES = ToolRegistry(JsonTool(f, isolate="process") for f in (isolated.typed, isolated.untyped, isolated.image))
 
 
 def turn(name, arguments="{}", timeout=30.0, tools=TOOLS, others=(), **settings):
@@ -177,8 +182,48 @@ def test_it_ends_when_its_parent_does(tmp_path):
     until(lambda: path.exists() and " " in path.read_text(), 30)
     parent.kill()
     parent.wait()
-    until(lambda: gone(int(path.read_text().split()[0])))
-    os.kill(int(path.read_text().split()[1]), signal.SIGKILL)
+    until(lambda: all(gone(int(pid)) for pid in path.read_text().split()))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only the process group ends")
+@pytest.mark.parametrize("how", ["timeout", "parent"])
+@pytest.mark.parametrize("name", ["daemonize", "hold_the_interpreter"])
+def test_neither_a_daemon_nor_a_child_that_holds_the_interpreter_lock_survives(how, name, tmp_path):
+    path = tmp_path / "pids"
+    if how == "timeout":
+        agent = JsonAgent(
+            JsonTool(getattr(isolated, name), isolate="process", timeout=1.5),
+            model=ScriptedModel(call(name, path=str(path)), answer("done")),
+        )
+        assert agent.run("go").calls[0].error.name == "TimedOut"
+    else:
+        code = f"""
+            import sys
+            sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
+            import isolated
+            from agentkit import JsonTool
+            JsonTool(isolated.{name}, isolate="process").call({{"path": "{path}"}})
+        """
+        parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
+        until(lambda: path.exists() and " " in path.read_text(), 30)
+        parent.kill()
+        parent.wait()
+    until(lambda: all(gone(int(pid)) for pid in path.read_text().split()))
+
+
+def test_what_the_child_writes_is_never_unpickled(world, tmp_path):
+    path = tmp_path / "pwned"
+    result = result_of(world, "poison", f'{{"path": "{path}"}}', tools=ToolRegistry(POISON))
+    assert "a poisoned value" in result.content
+    assert not path.exists()
+
+
+def test_values_with_a_return_annotation_arrive_as_they_are_and_others_as_what_the_model_reads(world):
+    assert result_of(world, "typed", tools=VALUES).value == (date(2024, 1, 31), [Point(1, 2)])
+    assert result_of(world, "untyped", tools=VALUES).value == {"x": 1, "y": 2}
+    image = result_of(world, "image", tools=VALUES)
+    assert image.images[0]["type"] == "image_url"
+    assert "image/png" in image.content
 
 
 def test_methods_of_objects_and_partial_functions_work():
@@ -240,7 +285,7 @@ def test_what_cannot_be_handed_over_is_the_developers_affair(world):
 SCRIPT = """
     from dataclasses import dataclass
     from agentkit import JsonAgent, tool
-    from agentkit.testing import ScriptedModel
+    from agentkit.testing import ScriptedModel, answer, call
     from agentkit.policies.timeouts import limit_tool_time
 
     @dataclass

@@ -6,6 +6,7 @@ It imports agentkit only where it must, because that import costs more than the 
 import importlib
 import inspect
 import io
+import json
 import os
 import pickle
 import runpy
@@ -55,16 +56,21 @@ class CallUnpickler(pickle.Unpickler):
         return super().find_class("__main__" if module == "__mp_main__" else module, name)
 
 
-def serve() -> None:
-    """Read one call from standard input, run it, and write its outcome to standard output."""
+def serve(is_supervised: bool) -> None:
+    """Read one call from standard input, run it, and write its outcome, as JSON, to standard output.
+
+    Args:
+        is_supervised: Whether a supervisor ends this process when the parent has ended; else a thread does.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles an interrupt and kills this process
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # the output of the tool is not the outcome
     calls = sys.stdin.buffer
     length = LENGTH_PREFIX.unpack(calls.read(LENGTH_PREFIX.size))[0]
     main, call = pickle.loads(calls.read(length))
-    threading.Thread(target=_watch, args=(calls,), daemon=True).start()
-    answer = pickle.dumps(_run_call(main, call))
+    if not is_supervised:
+        threading.Thread(target=_watch, args=(calls,), daemon=True).start()
+    answer = json.dumps(_run_call(main, call)).encode()
     answers.write(LENGTH_PREFIX.pack(len(answer)) + answer)
     answers.close()
     sys.stdout.flush()
@@ -78,42 +84,57 @@ def _watch(calls: BinaryIO) -> None:
     os._exit(1)
 
 
-def _run_call(main: tuple[str, str] | None, call: bytes) -> tuple[str, Any]:
-    """Return the outcome: "value", "error" or "problem" (the call could not run), and the data."""
+def _run_call(main: tuple[str, str] | None, call: bytes) -> dict[str, Any]:
+    """Return the outcome as JSON data: a value, an exception, or the reason why the call could not run."""
     try:
         _import_main(main)
         ready = CallUnpickler(io.BytesIO(call)).load()
     except BaseException as error:
-        return "problem", f"{type(error).__name__}: {error}"
+        return {"problem": f"{type(error).__name__}: {error}"}
     try:
-        value = _resolve(ready())
+        value = ready()
+        is_lazy = inspect.isawaitable(value) or inspect.isasyncgen(value) or isinstance(value, Iterator)
+        if is_lazy:
+            value = importlib.import_module("agentkit.core.background").resolve(value, MAX_ITEMS)
+        if _is_plain(value):
+            return {"value": value}
+        rendered = importlib.import_module("agentkit.tools.results.result_text").render_result(value)
+        return {"data": _to_data(value), "text": rendered.text, "images": list(rendered.images), "is_lazy": is_lazy}
     except BaseException as error:
-        return "error", _describe_failure(error)
+        return _describe_failure(error)
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is exactly what JSON has, so that it arrives unchanged."""
+    if isinstance(value, dict):
+        return type(value) is dict and all(type(key) is str and _is_plain(item) for key, item in value.items())
+    if isinstance(value, list):
+        return type(value) is list and all(map(_is_plain, value))
+    return value is None or type(value) in (str, int, float, bool)
+
+
+def _to_data(value: Any) -> Any:
     try:
-        return "value", pickle.dumps(value)
+        return importlib.import_module("pydantic_core").to_jsonable_python(value)
     except Exception:
-        return "value", pickle.dumps(importlib.import_module("agentkit.tools.results.result_text").render_text(value))
+        return None
 
 
-def _resolve(value: Any) -> Any:
-    if inspect.isawaitable(value) or inspect.isasyncgen(value) or isinstance(value, Iterator):
-        return importlib.import_module("agentkit.core.background").resolve(value, MAX_ITEMS)
-    return value
-
-
-def _describe_failure(error: BaseException) -> tuple[bytes | None, str, str]:
-    """Return the pickled exception (None if it cannot be pickled), its class name and its text."""
+def _describe_failure(error: BaseException) -> dict[str, Any]:
+    """Return an exception as JSON data: its class by name, its arguments if they are plain, its text and traceback."""
     try:
         text = str(error)
     except Exception:
         text = ""
-    error.add_note("".join(traceback.format_exception(error)))
-    try:
-        data = pickle.dumps(error)
-        pickle.loads(data)
-    except Exception:
-        return None, type(error).__name__, text
-    return data, type(error).__name__, text
+    if isinstance(error, BaseExceptionGroup):
+        text += ": " + "; ".join(f"{type(one).__name__}: {one}" for one in error.exceptions)
+    cls, arguments = type(error), list(error.args)
+    return {
+        "error": [cls.__module__, cls.__qualname__],
+        "arguments": arguments if _is_plain(arguments) else None,
+        "text": text,
+        "trace": "".join(traceback.format_exception(error)),
+    }
 
 
 def _import_main(main: tuple[str, str] | None) -> None:
