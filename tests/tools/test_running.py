@@ -31,6 +31,7 @@ from agentkit.core.messages import pending_calls
 from agentkit.core.threads import FifoLock, count_abandoned
 from agentkit.policies.timeouts import limit_tool_time
 from agentkit.testing import ScriptedModel
+from agentkit.tools.execution.blocking import ToolBlockedLoop
 from agentkit.tools.execution.call_tools import CallTools, ToolAbandoned, ToolFinished
 
 ENDED = threading.Event()
@@ -338,6 +339,29 @@ def test_a_task_that_a_tool_cancelled_itself_is_a_result(world):
         await task
 
     assert world.drive(turn("cancels", tools=ToolRegistry(cancels)))[0][0].content == "CancelledError"
+
+
+def test_a_coroutine_that_blocks_the_event_loop_is_detected_and_named():
+    async def blocks() -> str:
+        """Blocks."""
+        await asyncio.sleep(0)
+        time.sleep(0.2)
+        return "late"
+
+    async def awaits() -> str:
+        """Awaits."""
+        await asyncio.sleep(0.05)
+        return "in time"
+
+    seen = []
+    runner = agent(blocks, awaits, calls=["blocks", "awaits"], timeout=0.15, listeners=[seen.append])
+    asyncio.run(runner.arun("go"))
+    (event,) = [event for event in seen if isinstance(event, ToolBlockedLoop)]
+    assert event.call.call.name == "blocks"
+    assert event.seconds >= 0.2
+    assert event.notice.startswith(
+        "blocks blocked the event loop for 0.2 seconds, so its timeout had no effect: make it"
+    )
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])

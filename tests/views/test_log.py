@@ -25,6 +25,7 @@ from agentkit.policies.incomplete_replies import ReplyDropped
 from agentkit.policies.loop_detection import ToolsWithdrawn
 from agentkit.policies.rate_limit import Throttled
 from agentkit.testing import ScriptedModel
+from agentkit.tools.execution.blocking import ToolBlockedLoop
 from agentkit.tools.execution.call import BoundCall, ToolRetried
 from agentkit.tools.execution.call_tools import ToolAbandoned
 from agentkit.views.history import render_messages
@@ -281,6 +282,7 @@ INFO = ExceptionInfo("Busy", "no time")
         (TextCallFound((CALL,)), "WARNING", "written as text, run as a call: send"),
         (AnswerDoubted("no source"), "WARNING", "although a check failed: no source"),
         (ToolAbandoned(BoundCall.impossible(CALL, INFO), 2), "WARNING", "send still runs after its timeout; 2 such threads"),
+        (ToolBlockedLoop(BoundCall.impossible(CALL, INFO), 2.5), "WARNING", "send blocked the event loop for 2.5 seconds"),
     ],
 )  # fmt: skip
 def test_each_event_has_its_line(event, level, text):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...core.threads import CancelCallback, FifoLock
+from .blocking import BLOCKING_SECONDS
 from .call import BoundCall
 
 CallGroup: TypeAlias = tuple[BoundCall, ...]
@@ -22,6 +23,7 @@ class Job:
         fifo_lock: The lock of a sequential tool.
         granted: Called when the lock is granted.
         stop: Cancels the job; None before the start.
+        blocked: Seconds for which a coroutine blocked its event loop; 0 if it did not.
     """
 
     group: CallGroup
@@ -30,6 +32,8 @@ class Job:
     fifo_lock: FifoLock | None = None
     granted: Callable[[], object] | None = None
     stop: CancelCallback | None = None
+
+    blocked: float = 0.0
 
     @property
     def bound(self) -> BoundCall:
@@ -51,6 +55,11 @@ class Job:
         if self.stop is None and self.fifo_lock is not None and self.bound.timeout is not None:
             self.deadline = max(self.started, self.fifo_lock.granted_at) + self.bound.timeout
         return self.deadline is not None and self.deadline <= now
+
+    def note_step(self, seconds: float) -> None:
+        """Note the longest time that a coroutine ran without awaiting."""
+        if seconds >= min(BLOCKING_SECONDS, self.bound.timeout or BLOCKING_SECONDS):
+            self.blocked = seconds
 
     def acquire(self, fifo_lock: FifoLock, granted: Callable[[], object]) -> None:
         """Wait for the lock; `granted` is called when the job may start."""

@@ -19,6 +19,7 @@ from ...core.context import Progress
 from ...core.errors import ExceptionInfo, RunError
 from ...core.flow import Event, WarningEvent
 from ...core.threads import CancelCallback, count_abandoned
+from .blocking import ToolBlockedLoop, watch_steps
 from .call import BoundCall, ToolResult
 from .job import CallGroup, Job
 
@@ -176,7 +177,7 @@ class ToolTurn(ABC):
 
     async def attend(self, job: Job) -> None:
         try:
-            outcome: ToolResult | BaseException = await job.bound.ainvoke()
+            outcome: ToolResult | BaseException = await watch_steps(job.bound.ainvoke(), job.note_step)
         except BaseException as error:
             outcome = error
         self._end(job, outcome)
@@ -198,6 +199,8 @@ class ToolTurn(ABC):
     def _finish(self, job: Job) -> Iterator[Event]:
         del self._jobs[job]
         self._running -= job.stop is not None
+        if job.blocked:
+            yield ToolBlockedLoop(job.bound, job.blocked)
         for bound in job.group:
             yield ToolFinished(self.finished[bound.call.id])
         yield from self._start_waiting()
