@@ -28,6 +28,7 @@ def ids(path):
 
 
 @pytest.mark.parametrize("path", PAGES, ids=ids)
+@pytest.mark.timeout(240)
 def test_the_snippets_of_a_page_run(path, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     try:

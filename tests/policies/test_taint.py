@@ -510,7 +510,7 @@ def test_the_bundled_tools_say_what_they_are():
 
 
 def test_a_mark_that_does_not_exist_is_refused():
-    with pytest.raises(DefinitionError, match="trust is one of 'trusted', 'untrusted', None, not 'maybe'"):
+    with pytest.raises(DefinitionError, match="trust must be one of 'trusted', 'untrusted', None, got 'maybe'"):
         tool(trust="maybe")(get_weather)  # type: ignore[arg-type]
 
 
