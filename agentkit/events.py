@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .engine.model import ToolCallDelta as ToolCallDelta
     from .engine.partial_answer import AnswerForming as AnswerForming
     from .engine.result import HandedOver as HandedOver
+    from .engine.result import RunEnded as RunEnded
     from .engine.result import RunFinished as RunFinished
     from .engine.result import RunStarted as RunStarted
     from .engine.result import SubRun as SubRun
@@ -48,7 +49,7 @@ _HOMES = {
     "core.flow": ["Event", "Listener", "WarningEvent"],
     "engine.model": ["ModelAsked", "ModelReplied", "TextDelta", "ThinkingDelta", "ToolCallDelta"],
     "engine.partial_answer": ["AnswerForming"],
-    "engine.result": ["HandedOver", "RunFinished", "RunStarted", "SubRun"],
+    "engine.result": ["HandedOver", "RunEnded", "RunFinished", "RunStarted", "SubRun"],
     "policies.answer_checks": ["AnswerDoubted"],
     "policies.approval": ["ApprovalAsked", "ApprovalGiven"],
     "policies.budget": ["PriceUnknown"],

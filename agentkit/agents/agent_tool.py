@@ -42,7 +42,10 @@ def make_agent_tool(agent: Runnable, name: str, description: str) -> JsonTool[..
             query: The whole task, with all that must be known for it: nothing of this conversation is.
         """
         session, decisions = _session_of_call(run)
-        request = RunRequest(None if session.messages else query, session, decisions, run.stream)
+        request = RunRequest(
+            None if session.messages else query, session, decisions, run.stream,
+            on_end=lambda ended: run.emit(SubRun(name, run.call, ended)),
+        )  # fmt: skip
         result: Result[Any] | None = None
         ENCLOSING_AGENTS.set((*ENCLOSING_AGENTS.get(), name))  # each call has a context of its own
         try:

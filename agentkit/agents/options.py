@@ -37,6 +37,8 @@ class RunRequest:
     replay: Policy | None = None
     decided: Mapping[str, Decision] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    on_end: Listener | None = None
+    """Gets the `RunEnded` of this run, like a listener."""
 
 
 class RunSettings(TypedDict, total=False):

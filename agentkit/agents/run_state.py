@@ -1,25 +1,28 @@
 """The state of one run: what its events add up to, and its result."""
 
+import secrets
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 from typing_extensions import TypeVar
 
-from ..core.errors import Paused, RunError
+from ..core.errors import LimitExceeded, Paused, RunError, RunStopped
 from ..core.flow import Event, Listener
 from ..core.messages import Message, Usage, text_of
 from ..engine.loop import Answer
 from ..engine.model import ModelAsked, ModelReplied, TextDelta
 from ..engine.partial_answer import PartialAnswerReader
-from ..engine.result import HandedOver, Result, RunFinished, SubRun
+from ..engine.result import HandedOver, Outcome, Result, RunEnded, RunFinished, RunStarted, SubRun
 from ..engine.trace import Trace
 from ..policies.answer_checks import AnswerDoubted
 from ..policies.budget import Budget, Spent
 from ..policies.final_request import FinalRequest
 from ..tools.execution.call import ToolResult
 from ..tools.execution.call_tools import ToolFinished
+from .inner_runs import InnerRuns
 
 T = TypeVar("T", default=str)
 
@@ -46,13 +49,16 @@ class Run:
     spent: Spent = field(default_factory=Spent)
     partial_answer: PartialAnswerReader | None = None
     trace: Trace = field(default_factory=Trace)
-    run_id: str = ""
+    run_id: str = field(default_factory=lambda: secrets.token_hex(6))
+    inner: InnerRuns = field(default_factory=InnerRuns)
+    is_started: bool = False
+    is_finished: bool = False
     pieces: list[str] = field(default_factory=list)
     """The streamed text of the current reply."""
 
     def watch(self, event: Event) -> Iterator[Event]:
-        """Observe `event` and yield it, followed by the parts of the answer that it completes."""
-        yield self.observe(event)
+        """Observe `event` and yield it, after the inner runs that it ends and before the parts of the answer in it."""
+        yield from map(self.observe, self.inner.take(event))
         if self.partial_answer is not None:
             yield from map(self.observe, self.partial_answer.read(event))
 
@@ -79,6 +85,8 @@ class Run:
             self.doubts.append(event.reason)
         elif isinstance(event, HandedOver):
             self.handed.append(event.name)
+        elif isinstance(event, RunStarted):
+            self.is_started = True
         self._trace(event)
         for listener in self.listeners:
             listener(event)
@@ -92,6 +100,7 @@ class Run:
 
     def finish(self, answer: Answer) -> Result[Any]:
         """Return the result of the run that ended with `answer`."""
+        self.is_finished = True
         return self._result(answer.value, self.final_reason or answer.stopped)
 
     def fail(self, error: RunError) -> Result[None]:
@@ -99,6 +108,24 @@ class Run:
         self.trace.close(error)
         reason = getattr(error, "reason", "error")
         return self._result(None, "paused" if isinstance(error, Paused) else reason, f"{type(error).__name__}: {error}")
+
+    def end(self, error: BaseException | None, on_end: Listener | None = None) -> None:
+        """Report the end of the run to the listeners, each of them even if another one fails.
+
+        Args:
+            error: The exception that ended the run, None after an answer.
+            on_end: A further listener, which gets the end alone.
+        """
+        if not self.is_started:
+            return
+        for event in self.inner.end_below():
+            self.observe(event)
+        known = error if isinstance(error, Exception) else None
+        outcome = "answer" if self.is_finished and known is None else _outcome_of(error)
+        ended = RunEnded(outcome, known, self.usage, time.perf_counter() - self.trace.began, self.run_id)
+        with ExitStack() as stack:
+            for listener in (*([on_end] if on_end else ()), *reversed(self.listeners)):
+                stack.callback(listener, ended)
 
     def _result(self, answer: T, stopped: str, error: str = "") -> Result[T]:
         return Result(
@@ -126,4 +153,14 @@ class Run:
                 outer.inner[identity] = event.result.trace
                 event.result.trace.messages = event.result.messages
                 return
+        if isinstance(event, RunEnded):  # of an inner run
+            trace.close(event.error or event.outcome)
+            return
         trace.note(event, place)
+
+
+def _outcome_of(error: BaseException | None) -> Outcome:
+    kinds: dict[type[BaseException], Outcome] = {
+        Paused: "paused", RunStopped: "stopped", LimitExceeded: "limit", Exception: "error",
+    }  # fmt: skip
+    return next((outcome for kind, outcome in kinds.items() if isinstance(error, kind)), "cancelled")

@@ -133,8 +133,9 @@ def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow
     request = replace(request, query=query.strip() if query else None)
     agent = override(agent, request.settings)
     backend, note = agent.choose_backend(request.model)
-    with session.turn(agent.instruction, request.query, request.approvals) as history:
+    with _report_end(request) as started, session.turn(agent.instruction, request.query, request.approvals) as history:
         run = Run(backend.name, history, agent.listeners, handed=[*session.handed])
+        started.append(run)
         with persist(agent, request, run) as policies:
             before = session.usage if session.journaled is None else session.journaled.base
             begun = RunStarted(request.query or "", backend.name, note, run.run_id)
@@ -146,6 +147,21 @@ def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow
                 raise
             finally:
                 session.usage = before + run.usage
+
+
+@contextmanager
+def _report_end(request: RunRequest) -> Iterator[list[Run]]:
+    """Yield a list for the run, and report the run's end to its listeners, whatever ends it."""
+    runs: list[Run] = []
+    error: BaseException | None = None
+    try:
+        yield runs
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        for run in runs:
+            run.end(error, request.on_end)
 
 
 def _check_query(query: Any) -> None:

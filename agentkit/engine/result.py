@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal
+from typing import Any, Generic, Literal, TypeAlias
 
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypeVar
@@ -17,6 +17,7 @@ from .model import ModelReplied
 from .trace import Trace
 
 T = TypeVar("T", default=str)
+Outcome: TypeAlias = Literal["answer", "paused", "stopped", "limit", "error", "cancelled"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Result(Generic[T]):
         handed: The names of the agents that the conversation was handed over to; the last one answered.
         trace: What the time was spent on; `as_dict` returns it as data.
         error: Why there is no answer; set on the result that a `RunError` carries.
-        run_id: The id of the run in its journal.
+        run_id: The id of the run; a journal has the run under this id.
     """
 
     answer: T
@@ -107,9 +108,43 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class RunFinished(Event):
-    """A run has its answer; always the last event."""
+    """A run has its answer; always the last event of a stream."""
 
     result: Result[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded(Event):
+    """A run ended, however that was; every run that started has exactly one, the last event that its listeners get.
+
+    A stream does not yield it, as it ends with `RunFinished` or an exception.  Of a run inside a tool it arrives in a
+    `SubRun`.
+
+    Attributes:
+        outcome: "answer"; "paused", "stopped" (by `stop`) or "limit" for these errors; "error" for all others;
+            "cancelled" for a closed stream, a cancelled task and an interrupt.
+        error: The exception that ended the run; None for "answer" and "cancelled".
+        usage: Requests, tokens and dollars, as in `Result.usage`.
+        seconds: How long the run took.
+        run_id: The id of the run, as in its `RunStarted`.
+    """
+
+    outcome: Outcome
+    error: Exception | None
+    usage: Usage
+    seconds: float
+    run_id: str
+
+    @property
+    def level(self) -> Literal["INFO", "WARNING"]:
+        return "WARNING" if self.outcome in ("error", "limit") else "INFO"
+
+    @property
+    def notice(self) -> str:
+        if self.outcome == "answer":
+            return ""
+        reason = f": {type(self.error).__name__}: {self.error}" if self.error else ""
+        return f"the run ended without an answer ({self.outcome}){reason}"
 
 
 @dataclass(frozen=True, slots=True)

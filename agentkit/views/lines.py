@@ -12,7 +12,7 @@ from ..core.flow import Event
 from ..core.masking import MAX_SECRET_CHARS, mask
 from ..core.messages import ToolCall, Usage, text_of
 from ..engine.model import ModelAsked, ModelReplied
-from ..engine.result import RunFinished, RunStarted, SubRun
+from ..engine.result import RunEnded, RunFinished, RunStarted, SubRun
 from ..tools.execution.turn import ToolFinished, ToolStarted
 from ..tools.results.result_text import render_text
 
@@ -87,6 +87,9 @@ def render_progress(event: Event) -> Iterator[Line]:
     if isinstance(event, RunFinished):
         yield Line("INFO", "total", format_usage(event.result.usage, event.result.seconds))
         return
+    if isinstance(event, RunEnded):  # the caller shows the error
+        yield from _event_lines(event)
+        return
     for line in render_event(event):
         if line.level != "DEBUG" and not (line.agents and line.role == "total"):
             yield line
@@ -112,6 +115,8 @@ def _event_lines(event: Event) -> Iterator[Line]:
             yield Line("INFO", "result", f"{result.call.name}: {remove_delimiters(result.content)}")
         case Progress(call, value):
             yield Line("INFO", "progress", f"{call.name if call else 'a tool'}: {render_text(value)}")
+        case RunEnded(outcome, _, usage, seconds) if outcome != "answer":
+            yield Line("INFO", "total", format_usage(usage, seconds))
         case RunFinished(result):
             yield Line("INFO", "answer", result.text)
             yield Line("INFO", "total", format_usage(result.usage))

@@ -21,7 +21,7 @@ from ..core.flow import Event, Listener
 from ..core.messages import Usage
 from ..core.notebook import find_kernel
 from ..engine.model import ModelAsked, ModelReplied
-from ..engine.result import SubRun
+from ..engine.result import RunEnded, SubRun
 from ..tools.execution.turn import ToolFinished, ToolStarted
 from .html import live_view
 from .lines import Line, format_call, format_usage, render_event, sanitize
@@ -100,6 +100,10 @@ class CellView:
                 self._calls[(*path, bound.call.id)] = format_call(bound.as_written), time.monotonic()
             case ToolFinished(result):
                 self._calls.pop((*path, result.call.id), None)
+            case RunEnded():
+                self._model = ""
+                for key in [key for key in [*self._calls] if len(key) > len(path) and key[: len(path)] == path]:
+                    self._calls.pop(key, None)
 
     def snapshot(self) -> tuple[list[tuple[str, str]], list[str], str]:
         """Return the last lines (role, text), the running operations, and the usage."""

@@ -21,7 +21,7 @@ from ..core.flow import Event, WarningEvent
 from ..core.messages import Usage
 from ..engine.model import ModelAsked, ModelReplied, TextDelta, ThinkingDelta, ToolCallDelta
 from ..engine.partial_answer import AnswerForming
-from ..engine.result import RunStarted, SubRun
+from ..engine.result import RunEnded, RunStarted, SubRun
 from ..tools.execution.turn import ToolFinished, ToolStarted
 from .lines import ROLE_COLUMN_WIDTH, ROLE_STYLES, Line, format_call, format_usage, render_progress, sanitize
 from .streamed_text import MaskedStream
@@ -118,6 +118,10 @@ class LiveView:
                 self._update(inner, (*path, call.id if call else ""))
             case RunStarted() if not path:
                 self._usage = Usage()
+            case RunEnded():
+                for running in (self._replies, self._calls):
+                    for inner_path in [key for key in running if key[: len(path)] == path]:
+                        del running[inner_path]
             case ModelAsked(model):
                 self._replies[path] = StreamedReply(model, now)
             case ModelReplied(reply):

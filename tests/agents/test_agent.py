@@ -22,7 +22,7 @@ from agentkit import (
 )
 from agentkit.core.messages import calls_of, pending_calls
 from agentkit.engine.model import ModelReplied, TextDelta
-from agentkit.engine.result import RunFinished, RunStarted
+from agentkit.engine.result import RunEnded, RunFinished, RunStarted
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import ToolFinished, ToolStarted
 
@@ -185,7 +185,7 @@ def test_listeners_are_shown_every_event(world):
     seen = []
     world.run(JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), final("3")), listeners=[seen.append]), "?")
     assert isinstance(seen[0], RunStarted)
-    assert isinstance(seen[-1], RunFinished)
+    assert [type(event) for event in seen[-2:]] == [RunFinished, RunEnded]
     assert {ToolStarted, ToolFinished, ModelReplied} < {type(event) for event in seen}
 
 
