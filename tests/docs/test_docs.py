@@ -8,6 +8,7 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import pytest
+from rows import for_each
 from snippets import run_document
 
 import agentkit
@@ -45,7 +46,7 @@ def anchors(path):
     return {*slugs, *_SHOWN.findall(text)}
 
 
-@pytest.mark.parametrize("path", PAGES, ids=ids)
+@for_each("path", PAGES)
 def test_the_links_inside_lead_somewhere(path):
     for link in _LINK.finditer(_FENCED.sub("", path.read_text())):
         target, _, anchor = link["target"].partition("#")
@@ -65,12 +66,12 @@ def sentences(path):
             yield from re.split(r"(?<=[.:?!;])\s+", block.replace("\n", " "))
 
 
-@pytest.mark.parametrize("path", [*PAGES, ROOT / "README.md"], ids=lambda path: path.name)
+@for_each("path", [*PAGES, ROOT / "README.md"])
 def test_sentences_are_short(path):
     assert not [sentence for sentence in sentences(path) if len(re.findall(r"[\w'-]+", sentence)) > MAX_WORDS]
 
 
-@pytest.mark.parametrize("path", [*PAGES, ROOT / "README.md", ROOT / "benchmarks" / "README.md"], ids=str)
+@for_each("path", [*PAGES, ROOT / "README.md", ROOT / "benchmarks" / "README.md"])
 def test_the_files_that_a_page_names_exist(path):
     text = _FENCED.sub("", path.read_text())
     named = {name for name in re.findall(r"`([\w./]+/[\w./]*)`", text) if re.search(r"/$|\.py$", name)}
@@ -107,7 +108,7 @@ def _below(kind):
     return {below for direct in kind.__subclasses__() for below in {direct, *_below(direct)}}
 
 
-@pytest.mark.parametrize("name", [name for path in PAGES for name in _SHOWN.findall(path.read_text())])
+@for_each("name", [name for path in PAGES for name in _SHOWN.findall(path.read_text())])
 def test_what_the_reference_shows_is_there_and_says_what_it_is(name):
     found = import_module("agentkit")
     for part in name.split(".")[1:]:

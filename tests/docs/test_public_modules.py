@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 import jupytext
-import pytest
+from rows import for_each
 from snippets import blocks
 
 ROOT = Path(__file__).parents[2]
@@ -40,13 +40,13 @@ def imported_modules(source):
             yield from (alias.name for alias in node.names)
 
 
-@pytest.mark.parametrize("path", [*DOCUMENTS, *PROGRAMS, *NOTEBOOKS], ids=lambda path: str(path.relative_to(ROOT)))
+@for_each("path", [*DOCUMENTS, *PROGRAMS, *NOTEBOOKS])
 def test_nothing_deeper_than_the_public_modules_is_imported(path):
     modules = {module for source in sources(path) for module in imported_modules(source)}
     assert {module for module in modules if module.split(".")[0] == "agentkit"} <= PUBLIC
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each("path", DOCUMENTS)
 def test_the_reference_names_things_by_their_public_modules(path):
     for name in re.findall(r"^::: ([\w.]+)$", path.read_text(), re.MULTILINE):
         assert name.rpartition(".")[0] in PUBLIC or name in KEYWORDS, name

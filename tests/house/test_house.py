@@ -12,6 +12,7 @@ from pkgutil import walk_packages
 from typing import get_origin
 
 import pytest
+from rows import for_each
 
 import agentkit
 from agentkit import JsonAgent, JsonTool, RunError
@@ -70,7 +71,7 @@ def own_imports(path: Path):
                 yield whole.split(".")[1], whole
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if PACKAGE in path.parents], ids=str)
+@for_each("path", [path for path in FILES if PACKAGE in path.parents])
 def test_a_module_imports_only_from_below(path):
     room = module_of(path)
     if room in FACE:
@@ -118,7 +119,7 @@ def test_modules_of_one_folder_form_no_circle():
     TopologicalSorter(edges).prepare()  # raises CycleError, which names the modules
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
+@for_each("path", FILES)
 def test_files_and_functions_stay_short(path):
     text = path.read_text()
     assert text.count("\n") <= 270, "something in it wants to be a file of its own"
@@ -129,7 +130,7 @@ def test_files_and_functions_stay_short(path):
             assert node.end_lineno - node.lineno - text_lines <= 45, f"{node.name} is too long"
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
+@for_each("path", FILES)
 def test_imports_stand_at_the_top(path):
     tree = ast.parse(path.read_text())
     for function in ast.walk(tree):

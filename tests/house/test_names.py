@@ -4,7 +4,7 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
-import pytest
+from rows import for_each
 
 PACKAGE = Path(__file__).parents[2] / "agentkit"
 PENDING_CLASSES = {
@@ -27,7 +27,7 @@ def test_a_class_name_occurs_once():
     assert not repeated
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("__init__.py")), ids=str)
+@for_each("path", sorted(PACKAGE.rglob("__init__.py")))
 def test_no_package_hands_on_the_name_of_one_of_its_modules(path):
     package = str(path.parent.relative_to(PACKAGE))
     modules = {other.stem for other in path.parent.glob("*.py")} | {

@@ -6,7 +6,7 @@ import re
 import tokenize
 from pathlib import Path
 
-import pytest
+from rows import for_each
 
 ROOT = Path(__file__).parents[2]
 BANNED = re.compile(
@@ -54,7 +54,7 @@ def prose_of(path: Path):
             yield token.start[0], re.sub(r"`[^`\n]*`", "", token.string)
 
 
-@pytest.mark.parametrize("path", [path for path in files() if room_of(path) not in PENDING], ids=str)
+@for_each("path", [path for path in files() if room_of(path) not in PENDING])
 def test_prose_is_plain(path):
     if path == ROOT / "docs" / "contributing" / "style.md":  # it lists the words
         return

@@ -7,6 +7,7 @@ import pytest
 from format_rules import RULES, every_schema, parameters_of
 from format_signatures import RAW, SIGNATURES
 from jsonschema import Draft202012Validator
+from rows import for_each
 
 from agentkit.schemas import FunctionSchema
 from agentkit.schemas.formats import FORMATS, Declaration, render
@@ -19,7 +20,7 @@ def rendered(name, format, references="inline"):
 
 
 everywhere = pytest.mark.parametrize("format", FORMATS)
-every_name = pytest.mark.parametrize("name", TABLE)
+every_name = for_each("name", TABLE)
 
 
 def test_the_table_is_broad_and_knows_every_format():
@@ -28,8 +29,8 @@ def test_the_table_is_broad_and_knows_every_format():
 
 
 @everywhere
-@every_name
 @pytest.mark.parametrize("references", ["inline", "keep"])
+@every_name
 def test_what_comes_out_is_what_the_provider_takes(name, format, references):
     assert list(RULES[format](rendered(name, format, references).schema)) == []
 
@@ -71,10 +72,10 @@ def test_parameters_keep_their_order(name, format):
         assert [rendering.aliases.get(key, key) for key in shown] == given
 
 
-@every_name
 @pytest.mark.parametrize(
     "format", ["openai", "openai_strict", "responses", "response_format", "anthropic", "mcp", "json"]
 )
+@every_name
 def test_inlined_references_stay_for_recursive_types_alone(name, format):
     schema = parameters_of(format, rendered(name, format).schema)
     for definition in schema.get("$defs", {}):
