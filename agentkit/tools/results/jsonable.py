@@ -23,6 +23,7 @@ from pydantic_core import to_json, to_jsonable_python
 from ...core.background import MAX_ITEMS, collect_items, is_lazy
 from ...core.errors import ExceptionInfo
 from ...core.portable import to_valid_text
+from .foreign import split_foreign
 
 MAX_NESTING = 60
 """Levels of nesting."""
@@ -36,15 +37,15 @@ _SEQUENCES = (list, tuple, Set, range, deque, KeysView, ValuesView)
 def to_json_data(value: Any, show_bytes: "Callable[[bytes], str] | None" = None) -> Any:
     """Return `value` as data that `json.dumps` accepts.
 
-    Dataclasses, pydantic models, mappings, sequences, sets, iterators, numpy arrays and pandas frames become data.
-    Dates become ISO text, decimals and paths text, enums their values, NaN and infinity text; other objects become
-    text.
+    Dataclasses, pydantic models, mappings, sequences, sets, iterators, numpy arrays, pandas frames and the values that
+    `foreign` supports become data.  Dates become ISO text, decimals and paths text, enums their values, NaN and
+    infinity text; other objects become text.
 
     Args:
         value: Any value.
-        show_bytes: Returns the replacement for bytes; default: their size.
+        show_bytes: Returns the replacement for bytes and images; default: their size, and images are not rendered.
     """
-    return _Conversion(show_bytes or (lambda content: f"[{len(content)} bytes]")).plain(value, ())
+    return _Conversion(show_bytes).plain(value, ())
 
 
 def describe_object(value: Any) -> str:
@@ -67,8 +68,9 @@ def describe_object(value: Any) -> str:
 class _Conversion:
     """One conversion: the entries that it may still show, and the objects that enclose the current one."""
 
-    def __init__(self, show_bytes: Callable[[bytes], str]) -> None:
-        self._show_bytes = show_bytes
+    def __init__(self, show_bytes: Callable[[bytes], str] | None) -> None:
+        self._with_images = show_bytes is not None
+        self._show_bytes = show_bytes or (lambda content: f"[{len(content)} bytes]")
         self._left = MAX_ENTRIES
 
     def plain(self, value: Any, inside: tuple[int, ...]) -> Any:
@@ -100,7 +102,7 @@ class _Conversion:
             return self._show_bytes(bytes(value))
         if isinstance(value, Enum):
             return self.plain(value.value, inside)
-        if (parts := _split(value)) is None:
+        if (parts := _split(value, with_images=self._with_images)) is None:
             return describe_object(value)
         if id(value) in inside:
             return f"<{type(value).__name__} again: a cycle>"
@@ -128,7 +130,7 @@ class _Conversion:
         return to_valid_text(plain) if isinstance(plain, str) else to_json(plain).decode()
 
 
-def _split(value: Any) -> Any:
+def _split(value: Any, *, with_images: bool) -> Any:
     """Return the content of a value one level deep: a mapping, a sequence or a simpler value; None if it has none."""
     if isinstance(value, BaseModel):
         return _split_model(value)
@@ -137,6 +139,8 @@ def _split(value: Any) -> Any:
         return {name: getattr(value, name) for name in names if hasattr(value, name)}
     if isinstance(value, (Mapping, *_SEQUENCES)):
         return value
+    if (parts := split_foreign(value, with_images=with_images)) is not None:
+        return parts
     if is_lazy(value):
         return collect_items(value, MAX_ITEMS)
     if (parts := _split_array_or_frame(value)) is not None:

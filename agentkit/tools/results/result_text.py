@@ -28,6 +28,13 @@ _MAGIC = (
 )
 
 
+_DATA_CLASSES = ("_fields", "__attrs_attrs__", "__struct_fields__", "__mapper__")
+"""Attributes of classes that hold data: named tuples, and those of attrs, msgspec and SQLAlchemy."""
+
+
+_NOT_OWN = frozenset({"builtins", "pydantic", "enum", "msgspec", "sqlalchemy", "attr", "attrs"})
+
+
 @dataclass(frozen=True, slots=True)
 class RenderedResult:
     """The text of a value, with a note in the place of each image, and the content parts of the images."""
@@ -93,6 +100,8 @@ def _describe_bytes(content: bytes, kind: str) -> str:
 def _has_own_text(value: Any) -> bool:
     """Return whether a data class defines its own `__str__`, other than those of pydantic, Python and enums."""
     cls = type(value)
-    if isinstance(value, Enum) or not (isinstance(value, BaseModel) or is_dataclass(cls) or hasattr(cls, "_fields")):
+    if isinstance(value, Enum) or not (
+        isinstance(value, BaseModel) or is_dataclass(cls) or any(hasattr(cls, name) for name in _DATA_CLASSES)
+    ):
         return False
-    return any("__str__" in vars(base) for base in cls.__mro__ if base not in (object, BaseModel, tuple))
+    return any("__str__" in vars(base) for base in cls.__mro__ if base.__module__.partition(".")[0] not in _NOT_OWN)
