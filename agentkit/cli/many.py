@@ -14,6 +14,7 @@ import click
 import agentkit
 
 from ..core.masking import mask, mask_data
+from ..core.private_files import open_private
 from .agents import agent_options, build_agent
 from .output import INTERRUPTED, describe_error, print_note
 
@@ -79,7 +80,7 @@ def _read_text(path: Path) -> str:
 
 def _open(out: Path | None) -> Any:
     try:
-        return nullcontext(sys.stdout) if out is None else out.open("a", encoding="utf-8")
+        return nullcontext(sys.stdout) if out is None else open_private(out, "a", encoding="utf-8")
     except OSError as error:
         raise click.UsageError(f"{out}: cannot be written: {error.strerror}") from error
 

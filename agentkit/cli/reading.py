@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from ..core.ask_person import MAX_ANSWER_BYTES
+from ..core.private_files import MODE, create_private
 from .output import print_note
 
 HISTORY_FILE = Path("~/.agentkit_history")
@@ -103,5 +104,6 @@ def _complete(text: str, number: int, commands: list[str]) -> str | None:
 def _save_history(readline: Any, file: Path) -> None:
     readline.set_history_length(MAX_HISTORY_LINES)
     with suppress(OSError):
+        create_private(file)
         readline.write_history_file(file)
-        file.chmod(0o600)
+        file.chmod(MODE)

@@ -34,7 +34,7 @@ def show_command(file: Path, page: Path | None) -> None:
         click.echo(text, nl=False)
         return
     try:
-        page.write_text(text, encoding="utf-8")
+        html.write_page(text, page)
     except OSError as error:
         raise click.UsageError(f"{page}: cannot be written: {error.strerror}") from error
     click.echo(f"{page}: {page.stat().st_size:,} bytes")

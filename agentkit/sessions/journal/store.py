@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ...core.errors import DefinitionError, RunError
+from ...core.private_files import create_private
 from .tables import APPLICATION, TABLES, VERSION
 
 Sync: TypeAlias = Literal["normal", "full"]
@@ -80,6 +81,7 @@ class Store:
         self._process = os.getpid()
         if must_exist and not self.path.exists():
             raise JournalError(f"the journal {os.fspath(path)!r} does not exist")
+        create_private(self.path)  # SQLite gives the mode of the file to the ones beside it
         with self._errors():
             self._file = sqlite3.connect(self.path, LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
         try:

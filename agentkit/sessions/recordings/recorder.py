@@ -19,6 +19,7 @@ from ...core.errors import ModelError, RunError
 from ...core.flow import Done, Effect, Emit, Event, Flow, ask, interpret
 from ...core.masking import mask_data, mask_pieces
 from ...core.messages import Message
+from ...core.private_files import open_private
 from ...engine.loop import Answer
 from ...engine.model import AskModel, ModelReplied, TextDelta, ThinkingDelta, ToolCallDelta
 from ...policies.approval import ApprovalGiven
@@ -41,7 +42,7 @@ class RunRecorder:
         self._asked = time.perf_counter()
         self._deltas: list[list[Any]] = []
         with self._errors():
-            self._file = self._path.open("w", encoding="utf-8", errors="backslashreplace")
+            self._file = open_private(self._path, encoding="utf-8", errors="backslashreplace")
         self._write("recording", version=FORMAT, versions=_versions(), **begin)
 
     def policy(self, flow: Flow[Any]) -> Flow[Any]:

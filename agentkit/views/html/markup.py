@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.masking import MAX_SECRET_CHARS, mask
+from ...core.private_files import open_private
 
 MAX_OPEN_CHARS, MAX_OPEN_LINES = 400, 8
 """Characters and lines of a block that is shown open; a longer block is folded."""
@@ -118,9 +119,10 @@ def build_page(title: str, *children: Any) -> str:
 
 
 def write_page(page: str, path: str | os.PathLike[str] | None) -> str:
-    """Return the page; write it to the file `path` if it is given."""
+    """Return the page; write it to the file `path` if it is given, see `open_private`."""
     if path is not None:
-        Path(path).write_text(page, encoding="utf-8")
+        with open_private(path, encoding="utf-8") as file:
+            file.write(page)
     return page
 
 
