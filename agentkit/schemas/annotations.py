@@ -25,13 +25,21 @@ Duplicates: TypeAlias = Literal["dedupe", "error"]
 
 @dataclass(frozen=True, slots=True)
 class TypeTexts:
-    """The texts of a type: a description of the whole, and schema keywords for its fields by their Python names."""
+    """The texts of a type.
+
+    Attributes:
+        description: Of the whole.
+        fields: Schema keywords of the fields, by their Python names.
+        injected: The name of a field with an injected type, which is an error; "" without one.
+    """
 
     description: str = ""
     fields: Mapping[str, JsonSchema] = field(default_factory=dict)
+    injected: str = ""
 
 
 _annotated: "WeakKeyDictionary[type, TypeTexts]" = WeakKeyDictionary()
+_own_texts: "WeakKeyDictionary[type, TypeTexts]" = WeakKeyDictionary()
 
 
 def annotate(
@@ -124,12 +132,22 @@ def is_annotated(type_: type, name: str) -> bool:
 
 
 def _read_own_texts(type_: type) -> TypeTexts:
+    """Read the texts of a type once; those of a class with an undefined name are read again."""
+    if (known := _own_texts.get(type_)) is not None:
+        return known
     names = list_field_names(type_)
     documentation = read_docstring(_read_own_docstring(type_), names)
-    texts = {**documentation.parameters, **read_attribute_texts(type_), **_read_metadata_texts(type_)}
-    return TypeTexts(
-        documentation.description, {name: {"description": text} for name, text in texts.items() if name in names}
+    hints = _read_hints(type_)
+    annotated = {name: text for name, hint in (hints or {}).items() if (text := read_metadata_text(hint))}
+    texts = {**documentation.parameters, **read_attribute_texts(type_), **annotated}
+    found = TypeTexts(
+        documentation.description,
+        {name: {"description": text} for name, text in texts.items() if name in names},
+        next((name for name, hint in (hints or {}).items() if is_injected(hint) or is_injected_inside(hint)), ""),
     )
+    if hints is not None:
+        _own_texts[type_] = found
+    return found
 
 
 def _read_own_docstring(type_: type) -> str | None:
@@ -141,25 +159,20 @@ def _read_own_docstring(type_: type) -> str | None:
     return None if generated else inspect.cleandoc(text)
 
 
-def _read_metadata_texts(type_: type) -> dict[str, str]:
-    return {name: text for name, hint in _read_hints(type_).items() if (text := read_metadata_text(hint))}
-
-
-def _read_hints(type_: type) -> dict[str, Any]:
+def _read_hints(type_: type) -> dict[str, Any] | None:
     try:
         return get_type_hints(type_, include_extras=True)
     except Exception:  # a name that only pydantic can resolve: the schema exists, texts are optional
-        return {}
+        return None
 
 
 def refuse_injected_fields(type_: type) -> None:
     """Raise `DefinitionError` if a field of `type_` has an injected type: the model would fill it."""
-    for name, hint in _read_hints(type_).items():
-        if is_injected(hint) or is_injected_inside(hint):
-            raise DefinitionError(
-                f"{type_.__name__}.{name}: a field cannot be injected, a model would fill it. "
-                "Make it a parameter of the function."
-            )
+    if name := _read_own_texts(type_).injected:
+        raise DefinitionError(
+            f"{type_.__name__}.{name}: a field cannot be injected, a model would fill it. "
+            "Make it a parameter of the function."
+        )
 
 
 def strip_qualifiers(hint: Any) -> Any:

@@ -22,6 +22,8 @@ class PlainJsonSchema(GenerateJsonSchema):
         return False
 
     def encode_default(self, dft: Any) -> Any:
+        if dft is None or type(dft) in (str, int, bool):  # pydantic would build a serializer for each default
+            return dft
         value = super().encode_default(dft)
         try:
             json.dumps(value, allow_nan=False)

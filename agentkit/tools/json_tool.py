@@ -23,6 +23,7 @@ from ..schemas import (
     to_snake_case,
 )
 from ..schemas.formats import Declaration, Loss, References
+from ..schemas.raw import RawSchema
 from . import settings as kinds
 from .arguments.binding import BoundArguments, bind_arguments, extract_arguments
 from .definition import Definition, define
@@ -100,8 +101,6 @@ class JsonTool(Generic[P, R]):
         Raises:
             DefinitionError: `parameters` is not a valid JSON Schema (draft 2020-12) of an object.
         """
-        from ..schemas.raw import RawSchema  # imports jsonschema
-
         tool = cast("JsonTool[..., R]", cls.__new__(cls))
         definition = Definition(call, RawSchema(name, parameters, call), name, description)
         tool._set_up(definition, {**read_declared_settings(call), **settings}, _find_lock(call))

@@ -2,13 +2,15 @@
 
 import json
 import time
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from agentkit import DefinitionError, JsonTool, compare_locks, lint, lock
 from agentkit.schemas.formats import FORMATS
 from agentkit.schemas.patterns import is_checkable, matches
+from agentkit.schemas.well_formed import is_well_formed
 
 SECONDS = 5.0
 """What each case may take; unlimited, they take hours or gigabytes."""
@@ -113,6 +115,48 @@ def test_a_schema_that_is_nested_too_deeply_is_refused():
         nested = {"items": nested}
     with pytest.raises(DefinitionError, match="nested too deeply"):
         tool({"a": nested})
+    chain = {f"L{n}": {"$ref": f"#/$defs/L{n + 1}"} for n in range(3_000)} | {"L3000": {}}
+    with pytest.raises(DefinitionError, match="nested too deeply"):
+        tool({"a": {"$ref": "#/$defs/L0"}}, **{"$defs": chain}).schema()
+
+
+VALUES = [
+    None,
+    True,
+    -1,
+    0,
+    2.5,
+    "",
+    "string",
+    [],
+    ["string"],
+    ["string", "string"],
+    [1],
+    {},
+    {"a": {}},
+    {"a": 1},
+    [{}],
+]
+KEYWORDS = [
+    *("type", "properties", "items", "prefixItems", "required", "enum", "minimum", "minLength", "multipleOf", "anyOf"),
+    *("uniqueItems", "pattern", "description", "$defs", "$ref", "$id", "$anchor", "if", "not", "dependentRequired"),
+]
+
+
+@pytest.mark.parametrize("keyword", KEYWORDS)
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_the_quick_check_accepts_the_metaschema_accepts(keyword, inside):
+    for value in VALUES:
+        schema = {"properties": {"a": {"anyOf": [{keyword: value}]}}} if inside else {keyword: value}
+        if is_well_formed(schema):
+            Draft202012Validator.check_schema(schema)
+
+
+def test_the_quick_check_accepts_the_usual_schemas():
+    def book(name: str, tags: list[str], size: Literal["s", "m"] = "s", spot: tuple[float, float] | None = None):
+        """Books."""
+
+    assert is_well_formed(JsonTool(book).schema())
 
 
 def test_a_chain_of_references_is_followed_to_its_end():

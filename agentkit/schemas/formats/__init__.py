@@ -51,8 +51,12 @@ def render(declaration: Declaration, format: str = "json", references: Reference
         DefinitionError: The format is unknown, or a reference leads nowhere.
     """
     losses: list[Loss] = []
-    settled = _REFERENCES[references](declaration.parameters)
-    rendering = find_format(format)(replace(declaration, parameters=tidy(settled, losses)))
+    to_format = find_format(format)
+    try:
+        settled = _REFERENCES[references](declaration.parameters)
+        rendering = to_format(replace(declaration, parameters=tidy(settled, losses)))
+    except RecursionError as error:
+        raise DefinitionError(f"the tool {declaration.name!r}: its schema is nested too deeply.") from error
     return RenderedTool(_copy_parts(rendering.schema), (*losses, *rendering.losses), rendering.aliases)
 
 

@@ -92,7 +92,7 @@ def map_schemas(
         elif key in SCHEMAS and isinstance(value, dict):
             copy[key] = inner(value, at)
         else:
-            copy[key] = deepcopy(value)
+            copy[key] = deepcopy(value) if isinstance(value, dict | list) else value
     return copy
 
 
@@ -125,7 +125,9 @@ def tidy(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
 def _tidy_node(node: Node) -> None:
     if isinstance(node.schema.get("title"), str):
         del node.schema["title"]
-    for keyword in [keyword for keyword, value in node.schema.items() if not _is_json(value)]:
+    for keyword in [
+        keyword for keyword, value in node.schema.items() if type(value) is not str and not _is_json(value)
+    ]:
         node.lose(keyword, "dropped: JSON has no such number")
 
 

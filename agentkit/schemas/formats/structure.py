@@ -5,7 +5,6 @@ anyOf (anthropics/claude-code#40075), MCP requires `type: object` (specification
 """
 
 from collections.abc import Callable
-from copy import deepcopy
 from functools import partial
 from itertools import count
 from typing import Any
@@ -20,14 +19,14 @@ ANSWER_PROPERTY = "answer"
 
 
 def dereference_root(schema: JsonSchema) -> JsonSchema:
-    """Return a copy whose root is not a reference: the target's keywords, with those beside the reference on top."""
+    """Return a shallow copy without a reference at the root: the target's keywords, then those beside it."""
     definitions = schema.get("$defs", {})
     seen: set[str] = set()
     while isinstance(reference := schema.get("$ref"), str) and reference not in seen:
         seen.add(reference)
         beside = {key: value for key, value in schema.items() if key != "$ref"}
         schema = {**definitions[reference.removeprefix("#/$defs/")], **beside}
-    return deepcopy(schema)
+    return dict(schema)
 
 
 def make_object_root(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
