@@ -159,7 +159,15 @@ def rows() -> list[Row]:
         theirs = import_module("pydantic_ai").Tool
         for function in (small, large):
             name = f"beside pydantic-ai, {function.__name__}"
-            found.append(Row(name, partial(openai, function), partial(defined, theirs, function), 20, PEER_TARGET))
+            found.append(
+                Row(
+                    name,
+                    partial(openai, function),
+                    partial(defined, theirs, function),
+                    20,
+                    PEER_TARGET if function is large else None,
+                )
+            )
     return found
 
 

@@ -10,7 +10,7 @@ from .functions import FunctionSchema
 from .models import ModelSchema, find_arguments_model
 from .naming import name_of_callable, to_snake_case
 from .overloads import Choice, OverloadSchema, choose_signature, signatures_of
-from .signature import docstring_of, name_of
+from .signature import docstring_of, name_of, read_signature
 
 CallableSchema = FunctionSchema | ModelSchema | OverloadSchema
 
@@ -41,9 +41,10 @@ def build_arguments(
         raise DefinitionError(f"{name_of(function)}: the texts need one of its signatures. Choose it with overload=...")
     if len(signatures) > 1:
         return OverloadSchema(function, signatures)
-    if not texts and (model := find_arguments_model(function)) is not None:
+    signature = read_signature(function)
+    if not texts and (model := find_arguments_model(signature)) is not None:
         return ModelSchema(model, function)
-    return FunctionSchema(function, texts, duplicates=duplicates)
+    return FunctionSchema(function, texts, duplicates=duplicates, signature=signature)
 
 
 def derive_name(function: Callable[..., Any], schema: CallableSchema) -> str:

@@ -22,7 +22,7 @@ from .generator import PlainJsonSchema
 from .pydantic_types import adapt_annotation
 from .signature import MISSING, Kind, docstring_of, name_of, read_signature
 from .twin import UNUSABLE_TYPE_ERRORS, build_twin, describe_error, describe_type
-from .walk import JsonSchema, rebuild
+from .walk import JsonSchema, iter_children
 
 
 class FunctionSchema:
@@ -75,7 +75,7 @@ class FunctionSchema:
     @cached_property
     def parameters(self) -> JsonSchema:
         """The plain JSON Schema (draft 2020-12) of the arguments: always an object."""
-        schema = rebuild(self._raw, drop_title)
+        schema = drop_titles(self._raw)
         properties = schema.setdefault("properties", {})
         annotated = {parameter.name: read_metadata_text(parameter.annotation) for parameter in self._shown}
         for name, place in properties.items():
@@ -161,13 +161,15 @@ def _restrict_to_enum(parameter: inspect.Parameter, text: JsonSchema) -> inspect
 def build_type_schema(type_: Any) -> JsonSchema:
     """Return the plain JSON Schema of a type; raise `DefinitionError` if it has none."""
     try:
-        return rebuild(TypeAdapter(adapt_annotation(type_)).json_schema(schema_generator=PlainJsonSchema), drop_title)
+        return drop_titles(TypeAdapter(adapt_annotation(type_)).json_schema(schema_generator=PlainJsonSchema))
     except UNUSABLE_TYPE_ERRORS as error:
         raise DefinitionError(f"{describe_type(type_)} has no JSON Schema: {describe_error(error)}.") from error
 
 
-def drop_title(schema: JsonSchema) -> JsonSchema:
-    """Remove the title of one schema, and return it; a property called title stays."""
+def drop_titles(schema: JsonSchema) -> JsonSchema:
+    """Remove the titles of a schema and of those in it, in place, and return it; a property called title stays."""
     if isinstance(schema.get("title"), str):
         del schema["title"]
+    for _, inner in iter_children(schema):
+        drop_titles(inner)
     return schema

@@ -14,12 +14,12 @@ from ..core.errors import DefinitionError
 from .annotations import texts_of
 from .docstrings import Documentation
 from .extra_keys import choose_extra_keys
-from .functions import FunctionSchema, drop_title
+from .functions import FunctionSchema, drop_titles
 from .generator import PlainJsonSchema
 from .pydantic_types import adapt_annotation
 from .signature import read_signature
 from .twin import UNUSABLE_TYPE_ERRORS, describe_error, explain_undefined, undefined_name
-from .walk import JsonSchema, rebuild
+from .walk import JsonSchema
 
 
 class ModelSchema:
@@ -59,7 +59,7 @@ class ModelSchema:
         """The plain JSON Schema of the class's fields: an object; the class's own description is the tool's."""
         if self._fields is not None:
             return self._fields.parameters
-        schema = rebuild(self._raw, drop_title)
+        schema = drop_titles(self._raw)
         if "$ref" in schema:  # a class that contains itself: the root is taken out of its definitions
             name = schema.pop("$ref").removeprefix("#/$defs/")
             schema = {**schema["$defs"][name], "properties": {**schema["$defs"][name]["properties"]}, **schema}
@@ -87,10 +87,9 @@ def is_arguments_model(annotation: Any) -> bool:
     return is_model or dataclasses.is_dataclass(annotation) or is_typeddict(annotation) or is_named_tuple
 
 
-def find_arguments_model(function: Callable[..., Any]) -> type | None:
-    """Return the class that holds all arguments of `function`: its only parameter's type if it is named `...Args`."""
-    parameters = read_signature(function).parameters.values()
-    shown = [parameter for parameter in parameters if not is_injected(parameter.annotation)]
+def find_arguments_model(signature: inspect.Signature) -> type | None:
+    """Return the class that holds all arguments of a function: its only parameter's type if it is named `...Args`."""
+    shown = [entry for entry in signature.parameters.values() if not is_injected(entry.annotation)]
     if (
         len(shown) != 1
         or not is_arguments_model(shown[0].annotation)

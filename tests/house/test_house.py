@@ -37,7 +37,17 @@ FLOORS = [
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 FACE = {"__init__", "events", "journal", "secrets", "pytest_plugin"}
 """The modules beside the rooms: they hand names on, and no room imports them."""
-LAZY = {"litellm", "safe_validator", "schemas.safe_validator", "jsonschema", "ddgs", "requests", "urllib3", "certifi"}
+LAZY = {
+    "litellm",
+    "jsonref",
+    "safe_validator",
+    "schemas.safe_validator",
+    "jsonschema",
+    "ddgs",
+    "requests",
+    "urllib3",
+    "certifi",
+}
 """What may be imported inside a function: litellm, what is slow to import, and optional extras."""
 
 

@@ -118,16 +118,30 @@ def rewrite(
 
 
 def tidy(schema: JsonSchema, losses: list[Loss]) -> JsonSchema:
-    """Return a copy of `schema` without titles and without values that JSON cannot represent; these are losses."""
-    return rewrite(schema, losses, _tidy_node)
+    """Return `schema` without titles and without values that JSON cannot represent; these are losses."""
+    return schema if _is_tidy(schema) else rewrite(schema, losses, _tidy_node)
+
+
+def _is_tidy(schema: JsonSchema) -> bool:
+    """Return whether `tidy` has nothing to change in a schema."""
+    if isinstance(schema.get("title"), str):
+        return False
+    for key, value in schema.items():
+        if key in SCHEMA_MAPS and isinstance(value, dict):
+            is_tidy = all(isinstance(inner, dict) and _is_tidy(inner) for inner in value.values())
+        elif key in SCHEMA_LISTS and isinstance(value, list):
+            is_tidy = all(isinstance(inner, dict) and _is_tidy(inner) for inner in value)
+        else:
+            is_tidy = _is_tidy(value) if key in SCHEMAS and isinstance(value, dict) else _is_json(value)
+        if not is_tidy:
+            return False
+    return True
 
 
 def _tidy_node(node: Node) -> None:
     if isinstance(node.schema.get("title"), str):
         del node.schema["title"]
-    for keyword in [
-        keyword for keyword, value in node.schema.items() if type(value) is not str and not _is_json(value)
-    ]:
+    for keyword in [keyword for keyword, value in node.schema.items() if not _is_json(value)]:
         node.lose(keyword, "dropped: JSON has no such number")
 
 
