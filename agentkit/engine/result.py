@@ -53,7 +53,7 @@ class Result(Generic[T]):
     handed: tuple[str, ...] = ()
     trace: Trace = field(default_factory=Trace, repr=False, compare=False)
     error: str = ""
-    run_id: str = ""
+    run_id: str = field(default="", repr=False, compare=False)
 
     @property
     def cost(self) -> float | None:

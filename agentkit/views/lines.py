@@ -88,7 +88,8 @@ def render_progress(event: Event) -> Iterator[Line]:
         yield Line("INFO", "total", format_usage(event.result.usage, event.result.seconds))
         return
     if isinstance(event, RunEnded):  # the caller shows the error
-        yield from _event_lines(event)
+        if event.outcome != "answer":
+            yield Line("INFO", "total", format_usage(event.usage, event.seconds))
         return
     for line in render_event(event):
         if line.level != "DEBUG" and not (line.agents and line.role == "total"):
@@ -115,8 +116,6 @@ def _event_lines(event: Event) -> Iterator[Line]:
             yield Line("INFO", "result", f"{result.call.name}: {remove_delimiters(result.content)}")
         case Progress(call, value):
             yield Line("INFO", "progress", f"{call.name if call else 'a tool'}: {render_text(value)}")
-        case RunEnded(outcome, _, usage, seconds) if outcome != "answer":
-            yield Line("INFO", "total", format_usage(usage, seconds))
         case RunFinished(result):
             yield Line("INFO", "answer", result.text)
             yield Line("INFO", "total", format_usage(result.usage))
