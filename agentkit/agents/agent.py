@@ -15,8 +15,8 @@ from ..core.messages import Message
 from ..engine.model import Model
 from ..engine.result import Result
 from ..policies.answer_checks import Check
-from ..policies.approval import Decide
 from ..policies.budget import Limits
+from ..policies.consult import Decide
 from ..policies.long_results import MAX_RESULT_CHARS
 from ..policies.retries import WAITS
 from ..policies.timeouts import DEFAULT_TOOL_SECONDS

@@ -85,7 +85,9 @@ def policies_of_run(
     return (
         *settings.policies,
         truncate_results(session.cut, settings.max_result),
-        guard_untrusted(run.history, tools),  # after the truncation: the delimiters enclose what is shown
+        guard_untrusted(
+            run.history, tools, approvals=session.approvals
+        ),  # after the truncation: the delimiters enclose what is shown
         limit_tool_time(settings.tool_timeout, sequential=settings.sequential),
         request_final_answer(context),
         detect_loops(),

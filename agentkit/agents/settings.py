@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeAlias, get_args
 from ..core.errors import DefinitionError
 from ..core.flow import Policy
 from ..policies.answer_checks import Check
-from ..policies.approval import Decide
 from ..policies.budget import Limits
+from ..policies.consult import Decide
 from ..tools.settings import check_timeout
 
 ToolMode: TypeAlias = Literal["auto", "text"]

@@ -4,11 +4,12 @@ import json
 import os
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
+from .approval_question import PendingCall, PersonAnswer, make_question, read_answer
 from .errors import Paused
 from .messages import ToolCall
 from .notebook import find_kernel
@@ -21,8 +22,6 @@ else:
 
 MAX_ARGUMENT_CHARS = 10_000
 """Characters of one argument that the person is shown."""
-QUESTION = 'Allow it? y, n, a reason to refuse it, or other arguments as {"...": ...}: '
-
 MAX_ANSWER_BYTES = 65_536
 """Bytes of an answer that are read at once."""
 QUIET_SECONDS = 0.15
@@ -45,35 +44,32 @@ class Person:
 
     read: Callable[[str], str] | None = None
 
-    def __call__(self, call: ToolCall, problem: str = "") -> bool | str | dict[str, Any] | type[Paused]:
-        """Return the person's decision about `call`.
+    def __call__(self, call: ToolCall) -> bool | str | dict[str, Any] | type[Paused]:
+        """Return the person's decision about one call; see `ask_about`."""
+        answers = self.ask_about([PendingCall(call)])
+        return answers[call.id].decision if answers else Paused
 
-        Args:
-            call: The call to decide about.
-            problem: What was wrong with the arguments that the person entered last; "" for the first question.
+    def ask_about(self, pending: Sequence[PendingCall]) -> dict[str, PersonAnswer]:
+        """Ask one question about all these calls, again until each has an answer.
 
         Returns:
-            True to allow the call, False to refuse it, a text to refuse it with a reason that the model reads, a dict
-            to allow it with these arguments, or `Paused` if there is no terminal or its input has ended.
+            The answers by the ids of the calls; some are missing if there is no terminal or its input has ended.
         """
-        text = f"\n{describe_call(call)}\n"
-        while True:
+        answers: dict[str, PersonAnswer] = {}
+        problem = ""
+        while left := [entry for entry in pending if entry.call.id not in answers]:
             complaint = f"{escape_unprintable(problem)}\n" if problem else ""
             try:
                 with _PROMPT_LOCK:
-                    entry = (self.read or _read)(f"{text}{complaint}{QUESTION}").strip()
+                    text = (self.read or _read)(f"\n{describe_calls(left)}\n{complaint}{make_question(left)}")
             except (EOFError, OSError, RuntimeError):  # a lost standard input; a notebook without a frontend
-                return Paused
-            if entry.lower() in ("y", "yes"):
-                return True
-            if entry.lower() in ("n", "no"):
-                return False
-            if entry and not entry.startswith("{"):
-                return entry
+                return answers
             try:
-                return dict(json.loads(entry))
+                answers |= {left[place].call.id: answer for place, answer in read_answer(text, left).items()}
+                problem = ""
             except ValueError as error:
-                problem = f"That is no JSON object: {error}." if entry else ""
+                problem = str(error)
+        return answers
 
 
 def _read(prompt: str) -> str:
@@ -131,6 +127,18 @@ def _discard_input() -> None:
 
 def _has_input(seconds: float) -> bool:
     return bool(select.select([sys.stdin], [], [], seconds)[0])
+
+
+def describe_calls(pending: Sequence[PendingCall]) -> str:
+    """Return the calls as text for a person, numbered if there are several, each with its reason."""
+    parts = []
+    for number, entry in enumerate(pending, 1):
+        text = describe_call(entry.call)
+        lines = [f"{number}. {text}" if len(pending) > 1 else text]
+        lines += [escape_unprintable(f"  It waits: {entry.reason}")] if entry.reason else []
+        lines += [escape_unprintable(f"  {entry.problem}")] if entry.problem else []
+        parts.append("\n".join(lines))
+    return "\n".join(parts)
 
 
 def describe_call(call: ToolCall) -> str:

@@ -7,34 +7,32 @@ decisions so far are stored with the conversation, and so are the paused agents 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
+from ..core.approval_question import PendingCall, PersonAnswer, UntrustedValue
 from ..core.ask_person import Person, escape_unprintable
-from ..core.background import aresolve, is_async, resolve, run_in_thread
-from ..core.errors import DefinitionError, ExceptionInfo, Paused
-from ..core.flow import Done, Emit, Event, Flow, Policy, WarningEvent, around, ask
+from ..core.errors import ExceptionInfo, Paused
+from ..core.flow import Emit, Event, Flow, Policy, WarningEvent, around, ask
 from ..core.masking import mask
 from ..core.messages import ToolCall
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
+from .consult import ConsultPerson, Decide, consult
 from .decisions import Approvals, Decision, digest_call
-
-Decide: TypeAlias = Callable[[ToolCall], Any]
-"""Returns the `Decision` about a call; None to leave a dangerous one undecided and allow any other; `Paused` to let it
-wait in any case.  May be a coroutine function; in an asynchronous run, other functions are called in a thread."""
 
 NOT_ALLOWED = "this call was not allowed."
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAsked(WarningEvent):
-    """A call waits for a decision, because of `reason`."""
+    """A call waits for a decision, because of `reason`; `untrusted` are its values that no trusted text contains."""
 
     call: ToolCall
     reason: str
+    untrusted: tuple[UntrustedValue, ...] = ()
 
     @property
     def waits_for(self) -> str:
@@ -87,11 +85,14 @@ def approve(decide: Decide | Literal["ask"] | None = None, approvals: Approvals 
         Paused: A call is undecided.
     """
     state = _ApprovalPolicy(Person() if decide == "ask" else decide, approvals or Approvals())
+    if (enclosing := APPROVER.get()) is not None:
+        state.approvals.grants = enclosing.approvals.grants
 
     def handle(effect: CallTools) -> Flow[Any]:
-        decided = []
+        decided: list[BoundCall | None] = []
         for bound in effect.calls:
             decided.append((yield from state.decide_call(bound)))
+        yield from state.ask_person(effect.calls, decided)
         results = yield from ask(replace(effect, calls=state.release(effect.calls, decided)))
         for result in results:  # a run that is stopped meanwhile continues with the decisions
             state.approvals.decisions.pop(result.call.id, None)
@@ -111,35 +112,59 @@ class _ApprovalPolicy:
 
     def decide_call(self, bound: BoundCall) -> Flow[BoundCall | None]:
         """Return the call as it will run; None if it waits."""
-        reason = _find_reason(bound)
-        decide = self.decide or _inherit_decide()
-        consulted = decide is not None and not bound.is_answer and not isinstance(decide, Person)
-        if bound.problem is not None or not (reason or consulted):
+        reason, decide = _find_reason(bound), self._find_decide()
+        function = None if bound.is_answer or isinstance(decide, Person) else decide
+        if bound.problem is not None or not (reason or function):
             return bound
-        identity, decision = bound.call.id, self.approvals.take(bound)
+        decision = self.approvals.take(bound)
         if reason and decision is None:
-            yield from ask(Emit(ApprovalAsked(bound.call, reason)))
-        while True:
-            if decision is None and decide is not None:
-                decision = yield from _consult(Consult(decide, bound.call, self.problems.get(identity, "")))
-            if not reason and decision is None:
-                return bound
-            if not reason and decision is True:
-                self.approvals.store(bound.call, True)
-                return bound
-            if not isinstance(decision, bool | str | dict):
-                if not reason:
-                    yield from ask(Emit(ApprovalAsked(bound.call, "approve= returned Paused")))
-                return None
-            done = self._apply(bound, decision)
-            if done is not None:
-                self.approvals.store(bound.call, decision)
-                self.problems.pop(identity, None)
-                yield from ask(Emit(ApprovalGiven(bound.call, decision)))
-                return done
-            if not isinstance(decide, Person):
-                return None
-            decision = None
+            yield from ask(Emit(ApprovalAsked(bound.call, reason, bound.untrusted)))
+        if decision is None and function is not None:
+            decision = yield from consult(function, bound.call)
+        if not reason and decision is None:
+            return bound
+        if not reason and decision is True:
+            self.approvals.store(bound.call, True)
+            return bound
+        if isinstance(decision, bool | str | dict):
+            return (yield from self._carry_out(bound, decision))
+        if not reason:
+            yield from ask(Emit(ApprovalAsked(bound.call, "approve= returned Paused")))
+        return None
+
+    def ask_person(self, calls: Sequence[BoundCall], decided: list[BoundCall | None]) -> Flow[None]:
+        """Ask the person, if there is one, about all undecided calls of a turn together."""
+        person = self._find_decide()
+        while isinstance(person, Person) and (waiting := [at for at, bound in enumerate(decided) if bound is None]):
+            pending = tuple(self._describe(calls[at]) for at in waiting)
+            answers: dict[str, PersonAnswer] = yield from ask(ConsultPerson(person, pending))
+            if not answers:
+                return
+            for at in waiting:
+                if (answer := answers.get(calls[at].call.id)) is None:
+                    continue
+                decided[at] = yield from self._carry_out(calls[at], answer.decision)
+                self.approvals.grants.add(calls[at].call.name, calls[at].untrusted, answer.scope)
+
+    def _describe(self, bound: BoundCall) -> PendingCall:
+        problem = self.problems.get(bound.call.id, "")
+        # what a person allows from now on is no dangerous call: those are asked about one by one
+        untrusted = () if bound.tool is not None and bound.tool.effect == "danger" else bound.untrusted
+        return PendingCall(bound.call, _find_reason(bound), untrusted, problem)
+
+    def _carry_out(self, bound: BoundCall, decision: Decision) -> Flow[BoundCall | None]:
+        """Apply a decision, store it and emit it; return None if its new arguments are invalid."""
+        if (done := self._apply(bound, decision)) is not None:
+            self.approvals.store(bound.call, decision)
+            self.problems.pop(bound.call.id, None)
+            yield from ask(Emit(ApprovalGiven(bound.call, decision)))
+        return done
+
+    def _find_decide(self) -> Decide | None:
+        if self.decide is not None:
+            return self.decide
+        approver = APPROVER.get()
+        return approver.decide if approver else None
 
     def _apply(self, bound: BoundCall, decision: Decision) -> BoundCall | None:
         """Return the call as decided; None if the new arguments are invalid."""
@@ -167,7 +192,7 @@ class _ApprovalPolicy:
     @property
     def approver(self) -> Approver:
         """What decides in runs inside of this one's calls."""
-        return Approver(self.decide or _inherit_decide(), self.approvals)
+        return Approver(self._find_decide(), self.approvals)
 
     def note_edit(self, result: ToolResult) -> ToolResult:
         """Return the result; if a person changed the arguments, the model reads so."""
@@ -191,50 +216,7 @@ def make_pause_error(calls: Sequence[ToolCall], problems: Mapping[str, str]) -> 
     return error
 
 
-@dataclass(frozen=True, slots=True)
-class Consult:
-    """The effect that calls `decide` for a call."""
-
-    decide: Decide
-    call: ToolCall
-    problem: str = ""
-
-    def perform(self) -> Generator[Event, None, Any]:
-        yield from ()
-        return resolve(self._call())
-
-    async def aperform(self) -> AsyncGenerator[Event | Done[Any], None]:
-        answer = self._call() if is_async(self.decide) else await run_in_thread(self._call)
-        yield Done(await aresolve(answer))
-
-    def _call(self) -> Any:
-        if isinstance(self.decide, Person):
-            return self.decide(self.call, self.problem)
-        return self.decide(self.call)
-
-
-def _consult(effect: Consult) -> Flow[Any]:
-    """Return the answer about a call: a decision, None, or `Paused`."""
-    try:
-        answer = yield from ask(effect)
-    except Paused:
-        return Paused
-    if answer is None or isinstance(answer, bool | str | dict):
-        return answer
-    if answer is Paused or isinstance(answer, Paused):
-        return Paused
-    raise DefinitionError(
-        f"approve= must return True, False, a reason (str), other arguments (dict), None or Paused for a call, "
-        f"got {type(answer).__name__}"
-    )
-
-
 def _find_reason(bound: BoundCall) -> str:
     """Return why a call needs a decision; "" if it needs none."""
     is_dangerous = bound.tool is not None and bound.tool.effect == "danger"
     return bound.needs_approval or ("its tool is declared as dangerous" if is_dangerous else "")
-
-
-def _inherit_decide() -> Decide | None:
-    approver = APPROVER.get()
-    return approver.decide if approver else None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ..core.approval_question import Scope, UntrustedValue
 from ..core.errors import RunError
 from ..core.messages import ToolCall
 from ..tools.execution.call import BoundCall
@@ -44,6 +46,41 @@ class StoredDecision:
 
 
 @dataclass(eq=False)
+class Grants:
+    """What a person allowed from now on: values of a tool's parameters that need no further decision.
+
+    Grants hold in the conversation and the process in which they were given; no file contains them.
+    """
+
+    values: set[tuple[str, str, str]] = field(default_factory=set)
+    recipients: set[tuple[str, str, str]] = field(default_factory=set)
+
+    def add(self, tool: str, untrusted: Sequence[UntrustedValue], scope: Scope) -> None:
+        """Allow the untrusted values of a call, or its destinations, if that is the scope of the decision."""
+        if scope == "values":
+            self.values |= {_key(tool, value) for value in untrusted}
+        elif scope == "recipients":
+            self.recipients |= {_key(tool, value) for value in untrusted if value.is_destination}
+
+    def cover(self, tool: str, untrusted: Sequence[UntrustedValue]) -> bool:
+        """Return whether a call of the tool with these untrusted values is allowed without a decision.
+
+        Each value must be allowed, or each destination, of which there is one: then the other values do not matter.
+        """
+        destinations = [value for value in untrusted if value.is_destination]
+        keys = {_key(tool, value) for value in untrusted}
+        if not keys:
+            return False
+        return keys <= self.values or (
+            bool(destinations) and {_key(tool, value) for value in destinations} <= self.recipients
+        )
+
+
+def _key(tool: str, value: UntrustedValue) -> tuple[str, str, str]:
+    return tool, re.sub(r"\[\d+\]", "[]", value.where), json.dumps(value.value)
+
+
+@dataclass(eq=False)
 class Approvals:
     """The pending calls of a conversation and the decisions about them, by the ids of the calls.
 
@@ -54,12 +91,14 @@ class Approvals:
         decisions: What was decided and not yet carried out.
         nested: The sessions of agents that paused inside a tool, by the id of the tool's call.  Their calls have the
             ids "outer id/inner id" here.
+        grants: What a person allowed from now on.
         begun: Decisions about calls that a journal answers, because they had begun when the run stopped.
     """
 
     waiting: dict[str, str] = field(default_factory=dict)
     decisions: dict[str, StoredDecision] = field(default_factory=dict)
     nested: dict[str, Any] = field(default_factory=dict)
+    grants: Grants = field(default_factory=Grants)
     begun: dict[str, Decision] = field(default_factory=dict)
 
     def accept(self, approvals: Mapping[Any, Any], pending: Iterable[ToolCall]) -> None:

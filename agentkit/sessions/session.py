@@ -169,7 +169,7 @@ class Session:
         self.approvals.accept(approvals, (*pending_calls(self.messages), *self.waiting))
 
     def _forget_pause(self) -> None:
-        self.approvals = Approvals()
+        self.approvals = Approvals(grants=self.approvals.grants)
         self.handed = []
 
     def as_dict(self) -> dict[str, Any]:

@@ -121,8 +121,11 @@ READERS = {
 ELSEWHERE = {
     "agents.backends": "options, which the program writes",
     "cli.defaults": "command line",
+    "core.approval_question": "what a person enters at a question",
     "models.litellm.requests": "ids of at most 64 characters, model names",
     "models.offline.fill_arguments": "pieces that words.py has found",
+    "policies.decisions": "places in arguments",
+    "policies.taint.roles": "names of parameters",
     "pytest_plugin": "names of tests",
     "schemas": "signatures and docstrings of the program",
     "testing": "test doubles",

@@ -386,12 +386,42 @@ class TestAskingThePerson:
         return shown
 
     def test_arguments_that_were_put_right_are_not_complained_about(self, world, monkeypatch):
-        self.answers(monkeypatch, "{}", '{"path": "b"}')
+        shown = self.answers(monkeypatch, "1 {}", "y", '{"path": "b"}')
         both = calls(call("delete", path="a"), call("delete", path="c"))
+        assert world.run(agent(both, FINAL, approve="ask"), "go").answer == "done"
+        assert DONE == ["b", "c"]
+        assert ["path: missing" in text for text in shown] == [False, False, True]
+
+    TURN = calls(call("delete", path="a"), call("look", path="l"), call("delete", path="b"), call("delete", path="c"))
+
+    @pytest.mark.parametrize(
+        ("entries", "done", "questions"),
+        [
+            (["y"], ["a", "look l", "b", "c"], [3]),
+            (["n"], ["look l"], [3]),
+            (["not today"], ["look l"], [3]),
+            (["1 3 y", "n"], ["a", "look l", "c"], [3, 1]),
+            (["2,3 n", "y"], ["a", "look l"], [3, 1]),
+            (["2 too much", "y"], ["a", "look l", "c"], [3, 2]),
+            (['3 {"path": "z"}', "y"], ["a", "look l", "b", "z"], [3, 2]),
+            (["4 y", "{}", "x", "y"], ["a", "look l", "b", "c"], [3, 3, 3, 3]),
+        ],
+    )
+    def test_one_question_for_all_calls_of_a_turn(self, world, monkeypatch, entries, done, questions):
+        shown = self.answers(monkeypatch, *entries)
+        assert world.run(agent(self.TURN, FINAL, approve="ask"), "go").answer == "done"
+        assert done == DONE
+        assert [text.count("wants to call delete") for text in shown] == questions
+        assert "1. The agent wants to call delete" in shown[0]
+        assert "It waits: its tool is declared as dangerous" in shown[0]
+        assert " v " not in shown[0]
+
+    def test_who_leaves_in_the_middle_leaves_the_rest_waiting(self, world, monkeypatch):
+        self.answers(monkeypatch, "1 y")
         with pytest.raises(Paused) as caught:
-            world.run(agent(both, approve="ask"), "go")
-        assert len(caught.value.calls) == 1
-        assert "not valid" not in str(caught.value)
+            world.run(agent(self.TURN, approve="ask"), "go")
+        assert [json.loads(one.arguments)["path"] for one in caught.value.calls] == ["b", "c"]
+        assert DONE == []
 
     @pytest.mark.parametrize(
         ("said", "content"),

@@ -8,13 +8,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...core.approval_question import UntrustedValue
 from ...core.delimiters import is_delimited, remove_delimiters
 from ...core.messages import Message, calls_of, text_of, tool_names
 from ...tools.arguments.repair import truncate
 from ...tools.json_tool import JsonTool
+from .roles import names_destination
 
 MAX_SHOWN_CHARS = 80
 """Characters of an argument that a reason shows."""
+PASSAGE_CHARS = 40
+"""Characters of an untrusted text that a reason shows before and after a value."""
 
 
 @dataclass
@@ -47,15 +51,22 @@ class Origins:
         """
         if not self.sources():
             return ""
-        values = list(_values(arguments, tool.parameters))
-        doubted = [(where, value) for where, value in values if not self._knows(value)]
-        if values and not doubted:
+        if untrusted := self.find_untrusted(arguments, tool):
+            shown = [f"{entry.where} = {_format_value(entry.value)} {_describe_origin(entry)}" for entry in untrusted]
+            return f"{self._introduce()}, and neither the user nor a trusted result says this: {'; '.join(shown)}"
+        if any(_values(arguments, tool.parameters)):
             return ""
-        came = f"text from outside ({', '.join(self.sources())}) has been read"
-        if not values:
-            return f"{came}, and no argument of the call shows that it was asked for"
-        shown = [f"{where} = {_format_value(value)} {self._origin(value)}" for where, value in doubted]
-        return f"{came}, and neither the user nor a trusted result says this: {'; '.join(shown)}"
+        return f"{self._introduce()}, and no argument of the call shows that it was asked for"
+
+    def find_untrusted(self, arguments: str, tool: JsonTool[..., Any]) -> tuple[UntrustedValue, ...]:
+        """Return the values of a call that are not trusted, with their origins; none if nothing untrusted was read."""
+        if not self.sources():
+            return ()
+        values = _values(arguments, tool.parameters)
+        return tuple(self._trace(where, value) for where, value in values if not self._knows(value))
+
+    def _introduce(self) -> str:
+        return f"text from outside ({', '.join(self.sources())}) has been read"
 
     def sources(self) -> list[str]:
         """Return the names of the tools with untrusted results so far, those of enclosing agents first."""
@@ -103,9 +114,16 @@ class Origins:
     def _knows(self, value: str | int | float) -> bool:
         return _any_contains(self._trusted, value) or (self.outer is not None and self.outer.origins._knows(value))
 
-    def _origin(self, value: str | int | float) -> str:
-        found = next((name for name, texts in self._sources.items() if _any_contains(texts, value)), None)
-        return f"(from {found})" if found else "(written by the model)"
+    def _trace(self, where: str, value: str | int | float) -> UntrustedValue:
+        """Return the value with the first untrusted result that contains it, of this run or of an enclosing one."""
+        is_destination = names_destination(where)
+        for name, texts in self._sources.items():
+            for text in texts:
+                if passage := _find_passage(text, value):
+                    return UntrustedValue(where, value, name, passage, is_destination)
+        if self.outer is not None:
+            return self.outer.origins._trace(where, value)
+        return UntrustedValue(where, value, is_destination=is_destination)
 
 
 @dataclass(frozen=True)
@@ -167,24 +185,39 @@ def _schema_words(schema: Any) -> Iterator[str | int | float]:
             yield from _schema_words(value)
 
 
+def _find_passage(text: str, value: str | int | float) -> str:
+    """Return a value that stands in a normalized text as a whole, with the characters around it; "" if it does not."""
+    for spelling in _spellings(value):
+        if (start := _find_token(spelling, text)) >= 0:
+            end = start + min(len(spelling), MAX_SHOWN_CHARS)
+            first, last = max(0, start - PASSAGE_CHARS), min(len(text), end + PASSAGE_CHARS)
+            return f"{'... ' if first else ''}{text[first:last].strip()}{' ...' if last < len(text) else ''}"
+    return ""
+
+
+def _describe_origin(value: UntrustedValue) -> str:
+    return f'(from {value.origin}: "{value.passage}")' if value.origin else "(written by the model)"
+
+
 def _any_contains(texts: Sequence[str], value: str | int | float) -> bool:
     """Return whether one of these normalized texts contains a value as a whole."""
     spellings = _spellings(value)
-    return any(_contains_token(spelling, text) for text in texts for spelling in spellings)
+    return any(_find_token(spelling, text) >= 0 for text in texts for spelling in spellings)
 
 
 MAX_COMPARED_CHARS = 10_000_000
 """Characters of a text that are compared with a value; only in crafted texts a long value occurs at every place."""
 
 
-def _contains_token(spelling: str, text: str) -> bool:
+def _find_token(spelling: str, text: str) -> int:
+    """Return where a text contains a spelling as a whole; -1 if it does not."""
     start = -1
     for _ in range(MAX_COMPARED_CHARS // max(1, len(spelling))):
         if (start := text.find(spelling, start + 1)) < 0:
-            return False
+            return -1
         if not _BEFORE.match(text[start - 1 : start]) and not _AFTER.match(text, start + len(spelling)):
-            return True
-    return False
+            return start
+    return -1
 
 
 def _spellings(value: str | int | float) -> set[str]:

@@ -25,23 +25,32 @@ from ...engine.model import AskModel
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ...tools.registry import ToolRegistry
+from ..decisions import Approvals
 from ..long_results import READ_MORE
 from .origins import ENCLOSING_CALL, EnclosingCall, Origins
 
 GUARDED_EFFECTS = ("write", "danger")
 
 
-def guard_untrusted(history: Sequence[Message], tools: ToolRegistry, delimiter: str | None = None) -> Policy:
+def guard_untrusted(
+    history: Sequence[Message],
+    tools: ToolRegistry,
+    delimiter: str | None = None,
+    *,
+    approvals: Approvals | None = None,
+) -> Policy:
     """Delimit the results of untrusted tools, and set `needs_approval` on the calls that may follow from them.
 
     Args:
         history: The conversation of the run; untrusted results of earlier runs count.
         tools: The agent's tools; those of later steps are added when they are offered.
         delimiter: The id of the delimiters; a random one by default.
+        approvals: Has the values that a person allowed from now on.
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
-        guard = _Guard(Origins(history, _untrusted_names(tools), ENCLOSING_CALL.get()), delimiter or new_delimiter_id())
+        origins = Origins(history, _untrusted_names(tools), ENCLOSING_CALL.get())
+        guard = _Guard(origins, delimiter or new_delimiter_id(), approvals or Approvals())
         last = tools
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
@@ -68,6 +77,7 @@ class _Guard:
 
     origins: Origins
     delimiter: str
+    approvals: Approvals
 
     def check_call(self, bound: BoundCall) -> BoundCall:
         """Return the call; its untrusted result will be delimited, and doubtful arguments need approval."""
@@ -75,7 +85,10 @@ class _Guard:
         if tool is None or bound.problem is not None or bound.is_answer:
             return bound
         if tool.effect in GUARDED_EFFECTS and (doubt := self.origins.doubt(bound.call.arguments, tool)):
-            bound = replace(bound, needs_approval="; ".join(filter(None, [bound.needs_approval, doubt])))
+            untrusted = self.origins.find_untrusted(bound.call.arguments, tool)
+            if not self.approvals.grants.cover(tool.name, untrusted):
+                reasons = "; ".join(filter(None, [bound.needs_approval, doubt]))
+                bound = replace(bound, needs_approval=reasons, untrusted=untrusted)
         if tool.trust == "untrusted" or (tool.name == READ_MORE and self._reads_untrusted(bound)):
             bound = replace(bound, shorten=_Delimiting(bound, self.delimiter))
         return bound.with_variable(ENCLOSING_CALL, EnclosingCall(self.origins, bound.call.arguments))

@@ -20,7 +20,7 @@ from ...core.flow import Done, Effect, Event, Flow, Policy, WarningEvent, ask, i
 from ...core.messages import ToolCall, Usage
 from ...engine.loop import Answer
 from ...engine.model import AskModel, Reply
-from ...policies.approval import Consult
+from ...policies.consult import Consult
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
 from ...tools.settings import REPEATABLE_EFFECTS

@@ -14,7 +14,7 @@ from ...core.masking import mask, mask_data
 from ...core.messages import Usage
 from ...engine.loop import Answer
 from ...engine.model import AskModel, Delta, Reply, Request, TextDelta, ThinkingDelta, ToolCallDelta
-from ...policies.approval import Consult
+from ...policies.consult import Consult, ConsultPerson
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ..journal.setup import schemas_of
@@ -44,6 +44,8 @@ def replay_policy(
             assert exchange is not None
             # not the effect itself: its model is another one
             return (yield from ask(AskModel(RecordedModel(exchange, timed=timed), effect.request)))
+        if isinstance(effect, ConsultPerson) and not execute:
+            return {}
         if isinstance(effect, Consult) and not execute:
             return None  # the decision is part of the conversation
         if isinstance(effect, CallTools) and not execute:

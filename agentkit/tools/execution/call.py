@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from ...core.approval_question import UntrustedValue
 from ...core.background import MAX_ITEMS, aresolve, resolve, run_in_thread
 from ...core.context import RunContext
 from ...core.errors import ExceptionInfo, ToolError
@@ -94,6 +95,7 @@ class BoundCall:
         context: The run that makes the call.
         needs_approval: Why a person must decide about the call first; "" if no decision is needed.
         raw: The text that the model wrote, where the call has `{}` because that text is not a JSON object.
+        untrusted: The values of the call that no trusted text contains, where it needs a decision because of them.
         begun: Gets the id of the call when it begins to run; one set is shared by the calls of a turn.
     """
 
@@ -108,6 +110,7 @@ class BoundCall:
     context: RunContext[Any] | None = field(default=None, repr=False, compare=False)
     needs_approval: str = ""
     raw: str = ""
+    untrusted: tuple[UntrustedValue, ...] = ()
     begun: set[str] | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -1,0 +1,66 @@
+"""The effects that ask for decisions about calls: a function, or a person."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ..core.approval_question import PendingCall, PersonAnswer
+from ..core.ask_person import Person
+from ..core.background import aresolve, is_async, resolve, run_in_thread
+from ..core.errors import DefinitionError, Paused
+from ..core.flow import Done, Event, Flow, ask
+from ..core.messages import ToolCall
+
+Decide: TypeAlias = Callable[[ToolCall], Any]
+"""Returns the `Decision` about a call; None to leave a dangerous one undecided and allow any other; `Paused` to let it
+wait in any case.  May be a coroutine function; in an asynchronous run, other functions are called in a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consult:
+    """The effect that calls `decide` for a call."""
+
+    decide: Decide
+    call: ToolCall
+
+    def perform(self) -> Generator[Event, None, Any]:
+        yield from ()
+        return resolve(self.decide(self.call))
+
+    async def aperform(self) -> AsyncGenerator[Event | Done[Any], None]:
+        is_plain = not is_async(self.decide)
+        answer = await run_in_thread(lambda: self.decide(self.call)) if is_plain else self.decide(self.call)
+        yield Done(await aresolve(answer))
+
+
+@dataclass(frozen=True, slots=True)
+class ConsultPerson:
+    """The effect that asks a person one question about several calls; the outcome is empty if there is no person."""
+
+    person: Person
+    pending: tuple[PendingCall, ...]
+
+    def perform(self) -> Generator[Event, None, dict[str, PersonAnswer]]:
+        yield from ()
+        return self.person.ask_about(self.pending)
+
+    async def aperform(self) -> AsyncGenerator[Event | Done[dict[str, PersonAnswer]], None]:
+        yield Done(await run_in_thread(lambda: self.person.ask_about(self.pending)))
+
+
+def consult(decide: Decide, call: ToolCall) -> Flow[Any]:
+    """Return the answer of `decide` about a call: a decision, None, or `Paused`."""
+    try:
+        answer = yield from ask(Consult(decide, call))
+    except Paused:
+        return Paused
+    if answer is None or isinstance(answer, bool | str | dict):
+        return answer
+    if answer is Paused or isinstance(answer, Paused):
+        return Paused
+    raise DefinitionError(
+        f"approve= must return True, False, a reason (str), other arguments (dict), None or Paused for a call, "
+        f"got {type(answer).__name__}"
+    )
