@@ -5,7 +5,7 @@ from .rules.invalid import Invalid, Json, parse_body
 
 __all__ = ["Invalid", "RequestChecker", "parse_body"]
 
-_CHECKS = {"openai": openai.check, "anthropic": anthropic.check, "gemini": gemini.check}
+_CHECKS = {"openai": openai.check, "groq": openai.check_groq, "anthropic": anthropic.check, "gemini": gemini.check}
 _REMEMBERS = {"anthropic": anthropic.remember, "gemini": gemini.remember}
 
 

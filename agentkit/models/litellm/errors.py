@@ -15,6 +15,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -36,6 +37,15 @@ _UNREADABLE_REPLY = re.compile(r"Error converting to valid response|Got unexpect
 _PREFIX = re.compile(r"^\s*(?:litellm\.)?(?:[A-Za-z_]*(?:Error|Exception|Timeout)(?::| -)|Error code: \d+ -)\s*")
 _MAX_MESSAGE_CHARS = 500
 
+_NO_IMAGES = re.compile(
+    r"image input is not supported|image inputs? (?:is|are) not (?:supported|enabled)|not a multimodal model"
+    r"|does not support (?:image|vision)|images? (?:is|are) not supported|no endpoints found that support image",
+    re.IGNORECASE,
+)
+"""A refusal of images; llama.cpp sends it with status 500, but no retry can succeed."""
+_REFUSED = re.compile(
+    r"connection refused|\[Errno 111\]|\[Errno 61\]|WinError 10061|all connection attempts failed", re.I
+)
 _TIMEOUT_CLASSES = {"Timeout", "APITimeoutError", "TimeoutException", "TimeoutError"}
 _TRANSPORT_CLASSES = {"TransportError", "ClientConnectionError", "ClientPayloadError", "ConnectionError"}
 
@@ -76,7 +86,7 @@ def convert_error(
     links = [link for link in chain if type(link).__name__ != "MidStreamFallbackError"] or chain  # only a wrapper
     kind, transient = _classify(links, begun)
     status = _find_status(links)
-    text = mask(_explain(links, body))[:_MAX_MESSAGE_CHARS]
+    text = mask(_explain(links, body))[:_MAX_MESSAGE_CHARS] + _find_remedy(links, kind)
     retry_after = _find_retry_after(links)
     mask_exception(error, outer=outer)
     for link in iterate_causes(error, outer):
@@ -106,6 +116,8 @@ def _classify(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, 
     is_overflow = _REQUEST_TOO_LARGE.search(headlines) or (status != 429 and _CONTEXT_ERROR.search(headlines))
     if is_overflow or "ContextWindowExceededError" in names:
         return "context", False
+    if _NO_IMAGES.search(headlines):
+        return "bad_request", False
     if "ContentPolicyViolationError" in names:
         return "refused", False
     if names & _TIMEOUT_CLASSES:
@@ -175,7 +187,7 @@ def _find_retry_after(links: list[BaseException]) -> float | None:
     try:
         if milliseconds := headers.get("retry-after-ms"):
             return float(milliseconds) / 1000
-        wait = headers.get("retry-after", "")
+        wait = headers.get("retry-after", "") or headers.get("llm_provider-retry-after", "")  # of a LiteLLM proxy
         if wait[:1].isdigit():
             return float(wait)
         if wait:
@@ -199,6 +211,28 @@ def _explain(links: list[BaseException], body: str | None) -> str:
         text = text[stripped.end() :]
     default = "no reply in time" if type(source).__name__ in _TIMEOUT_CLASSES else type(source).__name__
     return next(iter(text.strip().splitlines()), "") or default
+
+
+def _find_remedy(links: list[BaseException], kind: ModelErrorKind) -> str:
+    """Return what to do about the failure, as a further sentence; "" if unknown."""
+    text = "\n".join([*map(str, links), *_iter_bodies(links)])
+    if kind == "bad_request" and _NO_IMAGES.search(text):
+        return ". The model takes no images: remove them, or choose a model with vision."
+    if kind == "connection" and _REFUSED.search(text):
+        address = next(filter(None, map(_find_address, links)), "")
+        return f". No server accepts connections at {address or 'its address'}: is it running?"
+    return ""
+
+
+def _find_address(link: BaseException) -> str:
+    """Return "host:port" of a connection error of httpx or aiohttp; "" for other errors."""
+    if not type(link).__module__.startswith(("httpx", "httpcore", "aiohttp")):  # litellm's own hold invented requests
+        return ""
+    with suppress(RuntimeError):  # httpx: no request was set
+        if (url := getattr(getattr(link, "request", None), "url", None)) is not None and url.host:
+            return f"{url.scheme}://{url.host}:{url.port or (443 if url.scheme == 'https' else 80)}"
+    host, port = getattr(link, "host", None), getattr(link, "port", None)
+    return f"{host}:{port}" if host and port else ""
 
 
 def _extract_message(text: str) -> str:

@@ -30,7 +30,8 @@ The OpenAI SDK walks all messages with type look-ups at each request. litellm re
 """
 _LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 _log = logging.getLogger("agentkit")
-_is_own_call: ContextVar[bool] = ContextVar("agentkit_own_litellm_call", default=False)
+_own_call: ContextVar[str] = ContextVar("agentkit_own_litellm_call", default="")
+"""Set during agentkit's own calls: "handler" to use litellm's HTTP client for OpenAI, or else "call"."""
 _importing = Lock()
 
 
@@ -55,6 +56,7 @@ def load_litellm() -> Any:
             for name in (name for name, level in levels.items() if level == logging.NOTSET):
                 logging.getLogger(name).setLevel(logging.CRITICAL)
         _install_switch(litellm)
+        _install_ollama_fields(litellm)
         return litellm
 
 
@@ -86,11 +88,37 @@ def use_http_handler(litellm: Any) -> Iterator[None]:
 
     A host that set `litellm.client_session` or the environment variable decides itself.
     """
-    token = _is_own_call.set(not (litellm.client_session or litellm.aclient_session))
+    has_session = litellm.client_session or litellm.aclient_session
+    token = _own_call.set("call" if has_session else "handler")
     try:
         yield
     finally:
-        _is_own_call.reset(token)
+        _own_call.reset(token)
+
+
+def _install_ollama_fields(litellm: Any) -> None:
+    """Send Ollama the ids of tool calls and the tools' names of results, which litellm drops, in agentkit's own calls.
+
+    Source: Ollama's API reference, "Chat", `tool_calls` and `tool_name`.
+    """
+    config = getattr(litellm, "OllamaChatConfig", None)
+    transform = getattr(config, "transform_request", None)
+    if config is None or transform is None:
+        _log.debug("litellm: the configuration of Ollama was not found; tool results are sent without names")
+        return
+
+    @wraps(transform)
+    def transform_request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        data = transform(self, *args, **kwargs)
+        if _own_call.get():
+            for message, sent in zip(kwargs.get("messages") or args[1], data["messages"], strict=False):
+                if "name" in message:
+                    sent["tool_name"] = message["name"]
+                for call, made in zip(message.get("tool_calls") or (), sent.get("tool_calls") or (), strict=False):
+                    made["id"] = call["id"]
+        return data
+
+    config.transform_request = transform_request
 
 
 def _install_switch(litellm: Any) -> None:
@@ -102,7 +130,7 @@ def _install_switch(litellm: Any) -> None:
 
     @wraps(read)
     def read_flag(secret_name: str, *args: Any, **kwargs: Any) -> Any:
-        if secret_name == _HANDLER_FLAG and _is_own_call.get() and _HANDLER_FLAG not in os.environ:
+        if secret_name == _HANDLER_FLAG and _own_call.get() == "handler" and _HANDLER_FLAG not in os.environ:
             return True
         return read(secret_name, *args, **kwargs)
 

@@ -14,6 +14,8 @@ from ...core.errors import DefinitionError, ModelError
 from ...core.masking import MaskedDict
 from ...engine.history.size import TokenBounds
 from ...engine.model import Delta, Reply, Request
+from .addresses import check_address, check_key, renders_template
+from .chat_templates import refuses_parallel_calls
 from .errors import convert_error
 from .fast_path import call_acompletion, call_completion, has_observers, silence_logging
 from .importing import load_litellm
@@ -22,7 +24,7 @@ from .raw_reply import RawReply
 from .replies import Route, read_reply
 from .requests import PromptCache, build_account_headers, prepare_messages
 from .stream_assembler import StreamAssembler
-from .streams import ChunkSource, TimedClient
+from .streams import NO_STREAM_OPTIONS, ChunkSource, TimedClient
 from .thinking import adjust_thinking
 from .timeouts import PieceTimer, Signal, alimit_time, limit_time
 from .tools import PreparedTools
@@ -71,6 +73,7 @@ class LiteLLMModel:
         self._tools = PreparedTools(strict=strict)
         self._options = MaskedDict(options)
         self._cached_route: Route | None = None
+        self._one_call = False
         self._token_bounds = TokenBounds()
 
     @property
@@ -88,22 +91,41 @@ class LiteLLMModel:
         """
         load_litellm()
         timer = PieceTimer(self._timeout, request.timeout)
-        try:
-            yield from limit_time(self._iter_pieces(request), timer)
-        except TimeoutError as error:
-            raise self._timeout_error(request, timer) from error
+        while True:
+            try:
+                yield from limit_time(self._iter_pieces(request), timer)
+            except TimeoutError as error:
+                raise self._timeout_error(request, timer) from error
+            except ModelError as error:
+                if not self._can_adapt(error):
+                    raise
+            else:
+                return
 
     async def aask(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
         """Yield what `ask` yields, on the running event loop."""
         if "litellm" not in sys.modules:
             await asyncio.to_thread(load_litellm)  # takes seconds that would block the event loop
         timer = PieceTimer(self._timeout, request.timeout)
-        try:
-            async with aclosing(alimit_time(self._aiter_pieces(request), timer)) as pieces:
-                async for piece in pieces:
-                    yield piece
-        except TimeoutError as error:
-            raise self._timeout_error(request, timer) from error
+        while True:
+            try:
+                async with aclosing(alimit_time(self._aiter_pieces(request), timer)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+            except TimeoutError as error:
+                raise self._timeout_error(request, timer) from error
+            except ModelError as error:
+                if not self._can_adapt(error):
+                    raise
+            else:
+                return
+
+    def _can_adapt(self, error: ModelError) -> bool:
+        """Return whether the request can be repeated at once in another form, which later requests have too."""
+        if self._one_call or not refuses_parallel_calls(str(error)):
+            return False
+        self._one_call = True
+        return True
 
     def _iter_pieces(self, request: Request) -> Generator[Delta | Reply | Signal, None, None]:
         """Send the request; yield deltas, signals and the reply."""
@@ -175,7 +197,9 @@ class LiteLLMModel:
     def _arguments(self, request: Request, raw: RawReply, *, is_async: bool) -> dict[str, Any]:
         """Return the arguments of litellm's call; raise `ModelError` for a request that cannot succeed."""
         route = self._resolve_route()
-        streaming = {"stream": True, "stream_options": {"include_usage": True}} if request.stream else {}
+        streaming: dict[str, Any] = {"stream": True} if request.stream else {}
+        if request.stream and route.provider not in NO_STREAM_OPTIONS:
+            streaming["stream_options"] = {"include_usage": True}
         length = self._reply_limit(request)
         request, options = adjust_thinking(request, self._options, route.provider, route.model, *length.values())
         arguments = {
@@ -185,7 +209,13 @@ class LiteLLMModel:
             **streaming,
             **length,
             "model": route.name,
-            "messages": prepare_messages(request.messages, route.provider, self._cache),
+            "messages": prepare_messages(
+                request.messages,
+                route.provider,
+                self._cache,
+                has_template=renders_template(load_litellm(), route.provider, self._options),
+                one_call=self._one_call,
+            ),
             "timeout": self._timeout_for(request),
             "drop_params": True,
             "max_retries": 0,
@@ -217,19 +247,10 @@ class LiteLLMModel:
             except Exception as error:
                 text = f"{self._name!r} names no provider that litellm knows; {_MODEL_NAMES}"
                 raise ModelError(text, kind="not_found") from error
-            self._require_key(name)
+            check_key(litellm, name, self._options)
+            check_address(litellm, self._name, provider, self._options)
             self._cached_route = Route(name, provider, model, find_prices(litellm.model_cost, provider, model))
         return self._cached_route
-
-    def _require_key(self, name: str) -> None:
-        """Raise `ModelError` for a missing API key before a request is sent; litellm checks other credentials."""
-        litellm = load_litellm()
-        if {"api_key", "api_base", "base_url"} & self._options.keys() or litellm.api_key:
-            return
-        missing = litellm.validate_environment(name)["missing_keys"]
-        if missing and all(variable.endswith("_API_KEY") for variable in missing):
-            text = f"{self._name}: no API key: set {' or '.join(missing)}, or pass api_key="
-            raise ModelError(text, kind="authentication")
 
     def _convert_error(
         self, error: Exception, outer: BaseException | None, raw: RawReply, *, begun: bool

@@ -4,7 +4,8 @@ The objects are read by attribute; this module does not import litellm.
 """
 
 import json
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.errors import ModelError
@@ -17,6 +18,7 @@ _TRUNCATED_REASONS = {"MAX_TOKENS", "max_tokens", "length", "model_context_windo
 """The providers' stop reasons of a truncated reply: the token limit or the end of the context window."""
 _KNOWN_REASONS = {"stop", "tool_calls", "content_filter"}
 """OpenAI's other finish reasons. Unknown ones of some servers are read as one of the first two."""
+_COST_HEADER = "x-litellm-response-cost"
 _REASON_KEYS = ("stop_reason", "finishReason", "blockReason", "done_reason")
 _SIGNATURE_MARK = "__thought__"
 """litellm appends Gemini's thought signature to the call's id; other providers refuse such long ids."""
@@ -77,7 +79,19 @@ def read_reply(response: Any, route: Route, body: object = None) -> Reply:
     choice = response.choices[0]
     message = clean_reply(choice.message.model_dump(exclude_none=True))
     native = read_native_reason(body) if isinstance(body, str) else None
-    return route.build_reply(message, choice.finish_reason, getattr(response, "usage", None), response.model, native)
+    reply = route.build_reply(message, choice.finish_reason, getattr(response, "usage", None), response.model, native)
+    cost = _find_proxy_cost(response)
+    return reply if cost is None else replace(reply, usage=replace(reply.usage, cost=cost))
+
+
+def _find_proxy_cost(response: Any) -> float | None:
+    """Return the dollars in the header of a LiteLLM proxy; None without one. Streams have no such header."""
+    hidden = getattr(response, "_hidden_params", None) or {}
+    headers = {**(hidden.get("headers") or {}), **(hidden.get("additional_headers") or {})}
+    for name in (_COST_HEADER, f"llm_provider-{_COST_HEADER}"):
+        with suppress(KeyError, ValueError):
+            return float(headers[name])
+    return None
 
 
 def read_native_reason(body: str) -> str | None:

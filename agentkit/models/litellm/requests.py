@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 from ...core.messages import Message, assistant
 from ...engine.history import split_groups, to_object_text
+from .chat_templates import alternate_roles, separate_results, split_calls
 
 Json = dict[str, Any]
 
@@ -35,7 +36,7 @@ Sources: Anthropic, "Extended thinking", preserving thinking blocks; Gemini, "Th
 mode", tool calls; Moonshot, "Use Kimi K2 thinking", multi-step tool calls. Other providers accept text and calls only.
 """
 
-_NAMED_RESULT_PROVIDERS = {"gemini", "vertex_ai", "mistral"}
+_NAMED_RESULT_PROVIDERS = {"gemini", "vertex_ai", "mistral", "ollama_chat"}
 """Their tool results carry the tool's name; OpenAI's schema of a tool message has no such key."""
 
 _ID_PATTERNS = {
@@ -58,7 +59,6 @@ _ACCOUNT_HEADERS = {
 
 _CACHE_MARKS = {"auto": {"type": "ephemeral"}, "1h": {"type": "ephemeral", "ttl": "1h"}}
 """The marks of cached prefixes; without `ttl` an entry lives for five minutes (Anthropic, "Prompt caching")."""
-_FILLER_TEXT = "Understood."
 _MAX_CACHED_CHARS = 1_000
 _PLAIN_KEYS = {"role", "content", "name", "cache_control"}
 _TOOL_KEYS = {"role", "content", "tool_call_id", "cache_control"}
@@ -70,13 +70,32 @@ _FUNCTION_KEYS = {"name", "arguments"}
 PromptCache: TypeAlias = Literal["auto", "off", "1h"]
 
 
-def prepare_messages(messages: Sequence[Message], provider: str, cache: PromptCache = "auto") -> list[Message]:
-    """Return the messages to send to `provider`: known keys only, without empty assistant messages."""
+def prepare_messages(
+    messages: Sequence[Message],
+    provider: str,
+    cache: PromptCache = "auto",
+    *,
+    has_template: bool = False,
+    one_call: bool = False,
+) -> list[Message]:
+    """Return the messages to send to `provider`: known keys only, without empty assistant messages.
+
+    Args:
+        messages: The history.
+        provider: litellm's name of the provider.
+        cache: How long Anthropic keeps the prefix of the request.
+        has_template: Whether the server may render a chat template that requires alternating roles.
+        one_call: Send each call in an assistant message of its own.
+    """
     sent = [known for message in messages if (known := _clean_message(message, provider)) is not None]
+    if one_call:
+        sent = list(split_calls(sent))
+    if has_template:
+        return list(alternate_roles(sent))
     if provider == "anthropic":
         return sent if cache == "off" else _add_cache_marks(sent, _CACHE_MARKS[cache])
     if provider == "mistral":
-        return list(_separate_results(sent))
+        return list(separate_results(sent))
     return list(_split_equal_calls(sent)) if provider in ("gemini", "vertex_ai") else sent
 
 
@@ -100,14 +119,6 @@ def _is_marked(message: Message) -> bool:
     content = message.get("content")
     parts = content if isinstance(content, list) else ()
     return "cache_control" in message or any("cache_control" in part for part in parts)
-
-
-def _separate_results(messages: Sequence[Message]) -> Iterator[Message]:
-    """Insert an assistant message between a tool message and a user message, which Mistral requires."""
-    for before, message in zip([None, *messages], messages, strict=False):
-        if before is not None and before["role"] == "tool" and message["role"] == "user":
-            yield assistant(_FILLER_TEXT)
-        yield message
 
 
 def _split_equal_calls(messages: Sequence[Message]) -> Iterator[Message]:

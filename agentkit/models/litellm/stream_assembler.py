@@ -129,6 +129,7 @@ class StreamAssembler:
             raise ModelError(text, kind="server", status=200, transient=True)
         if source.refusal and not self._refusal:
             self._refusal.append(source.refusal)
+        self._usage = source.usage or self._usage
         return self._route.build_reply(
             self._build_message(), self._finish_reason, self._usage, self._model, source.native_reason
         )

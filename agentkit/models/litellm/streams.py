@@ -22,6 +22,10 @@ _OPENAI_HANDLER = "OpenAIChatCompletionStreamingHandler"
 _REASON_MARKS = ('"stop_reason"', '"finishReason"', '"blockReason"', '"done_reason"')
 
 
+NO_STREAM_OPTIONS = {"groq"}
+"""Providers whose API has no `stream_options`; Groq sends the usage in the field `x_groq` of the last chunk."""
+
+
 class _AttributeDict(dict[str, Any]):
     """A JSON object with attribute access, None for a missing key, like litellm's chunks."""
 
@@ -60,6 +64,7 @@ class ChunkSource:
         self._is_gemini = False
         self._lines: Any = None
         self.refusal = ""
+        self.usage: Any = None
 
     def chunks(self) -> Iterator[Any]:
         """Return the chunks of a synchronous stream."""
@@ -105,8 +110,8 @@ class ChunkSource:
         self._lines = getattr(inner, "streaming_response", inner)
         if self._is_direct and type(inner).__name__ == _OPENAI_HANDLER:
             inner._handle_string_chunk = partial(_parse_line, inner._handle_string_chunk)
-        elif not self._is_direct and hasattr(inner, "_handle_string_chunk"):
-            inner._handle_string_chunk = partial(self._read_refusal, inner._handle_string_chunk)
+        elif hasattr(inner, "_handle_string_chunk"):
+            inner._handle_string_chunk = partial(self._read_extras, inner._handle_string_chunk)
         self._is_gemini = "gemini" in type(inner).__module__ and self._lines is not inner
         if self._is_gemini or (self._provider in _TAPPED_PROVIDERS and self._lines is not inner):
             self._tap = inner.streaming_response = _LineTap(self._lines)
@@ -114,11 +119,13 @@ class ChunkSource:
                 inner.response_iterator = self._tap
         return inner
 
-    def _read_refusal(self, otherwise: Callable[[str], Any], str_line: str) -> Any:
-        """Store the refusal in a line of OpenAI's stream, which litellm's wrapper drops, then parse the line."""
-        if '"refusal"' in str_line:
-            with suppress(ValueError):
+    def _read_extras(self, otherwise: Callable[[str], Any], str_line: str) -> Any:
+        """Store the refusal and Groq's usage in a line of OpenAI's stream, which litellm drops; then parse the line."""
+        has_usage = self._provider in NO_STREAM_OPTIONS and '"usage"' in str_line
+        if has_usage or '"refusal"' in str_line:
+            with suppress(ValueError, AttributeError):
                 data = _decode_json(str_line.removeprefix("data:").strip())
+                self.usage = data.usage or (data.x_groq and data.x_groq.usage) or self.usage
                 for choice in data.choices or ():
                     self.refusal += (choice.delta and choice.delta.refusal) or ""
         return otherwise(str_line)

@@ -49,6 +49,13 @@ def check(body: Json, _issued: Json) -> None:
         _check_mistral(body["messages"])
 
 
+def check_groq(body: Json, issued: Json) -> None:
+    """Raise `Invalid` for a request that Groq would refuse: its API reference has no `stream_options`."""
+    if "stream_options" in body:
+        raise Invalid("property 'stream_options' is unsupported", "stream_options")
+    check(body, issued)
+
+
 def _empty_array(place: str) -> Invalid:
     expected = "Expected an array with minimum length 1, but got an empty array instead."
     return Invalid(f"Invalid '{place}': empty array. {expected}", place)

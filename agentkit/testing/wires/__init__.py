@@ -3,7 +3,7 @@
 from .anthropic import ANTHROPIC
 from .gemini import GEMINI
 from .ollama import OLLAMA
-from .openai import OPENAI
+from .openai import GROQ, OPENAI
 from .reply import Json, Wire
 
 __all__ = ["Json", "Wire", "find_wire"]
@@ -12,7 +12,7 @@ __all__ = ["Json", "Wire", "find_wire"]
 def find_wire(path: str) -> Wire | None:
     """Return the wire format of a path; None for an unknown path."""
     if path.endswith("/chat/completions"):
-        return OPENAI
+        return GROQ if path.startswith("/openai/") else OPENAI
     if path.endswith("/v1/messages"):
         return ANTHROPIC
     if path.partition(":")[2] in ("generateContent", "streamGenerateContent"):

@@ -87,4 +87,13 @@ def _build_stream_error(reply: Json) -> str:
     return format_event(_build_error(500, reply))
 
 
+def _build_groq_pieces(reply: Json, model: str) -> Iterator[str]:
+    """Groq sends the usage in `x_groq` of the last chunk, and knows no `stream_options`."""
+    *pieces, _, done = _build_pieces(reply, model)
+    yield from pieces
+    yield format_event(_build_frame("chat.completion.chunk", model, [], x_groq={"usage": _build_usage(reply)}))
+    yield done
+
+
 OPENAI = Wire("openai", _build_reply, _build_pieces, _build_error, _build_stream_error)
+GROQ = Wire("groq", _build_reply, _build_groq_pieces, _build_error, _build_stream_error)

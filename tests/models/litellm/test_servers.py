@@ -1,0 +1,101 @@
+"""What real servers do beside the providers: refuse connections or images, sit behind a proxy, lack a scheme."""
+
+import socket
+
+import pytest
+from wire_providers import Play, Provider
+
+from agentkit import ModelError
+from agentkit.core.messages import ToolCall, assistant, tool_message, user
+from agentkit.models import LiteLLMModel
+from agentkit.testing.server import ModelServer
+
+HI = [user("hi")]
+
+
+def closed_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.mark.parametrize("name", ["ollama_chat/llama3.1", "openai/m", "groq/m"])
+def test_a_refused_connection_names_the_address_and_asks_whether_the_server_runs(
+    name: str, play: Play, stream: bool
+) -> None:
+    address = f"127.0.0.1:{closed_port()}"
+    with pytest.raises(ModelError) as caught:
+        play(LiteLLMModel(name, api_base=f"http://{address}", api_key="k"), HI, stream=stream)
+    assert f"{address}: is it running?" in str(caught.value)
+    assert (caught.value.kind, caught.value.transient) == ("connection", True)
+
+
+@pytest.mark.parametrize("base", ["localhost:8000/v1", "127.0.0.1:11434"])
+@pytest.mark.parametrize("name", ["openai/m", "ollama_chat/m"])
+def test_an_address_without_a_scheme_is_refused_for_good(name: str, base: str, play: Play) -> None:
+    with pytest.raises(ModelError) as caught:
+        play(LiteLLMModel(name, api_base=base, api_key="k"), HI)
+    assert f"has no scheme. Write api_base='http://{base}'" in str(caught.value)
+    assert (caught.value.kind, caught.value.transient) == ("bad_request", False)
+
+
+def test_an_address_without_a_scheme_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch, play: Play) -> None:
+    monkeypatch.setenv("OLLAMA_API_BASE", "localhost:11434")
+    with pytest.raises(ModelError, match="has no scheme"):
+        play(LiteLLMModel("ollama_chat/m"), HI)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
+        "some-model is not a multimodal model",
+        "No endpoints found that support image input",
+    ],
+)
+def test_a_refusal_of_images_is_permanent_and_names_the_remedy(message: str, play: Play, stream: bool) -> None:
+    with ModelServer({"status": 500, "message": message}) as server, pytest.raises(ModelError) as caught:
+        play(Provider("openai").at(server), HI, stream=stream)
+    assert "choose a model with vision" in str(caught.value)
+    assert (caught.value.kind, caught.value.transient) == ("bad_request", False)
+
+
+def test_groq_gets_no_stream_options_and_its_usage_is_read(play: Play) -> None:
+    with ModelServer("hello") as server:
+        _, reply = play(Provider("groq").at(server), HI, stream=True)
+    assert server.violations == []
+    assert "stream_options" not in server.requests[0].body
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (10, 5)
+
+
+def test_ollama_gets_the_name_and_the_id_of_each_call(play: Play, stream: bool) -> None:
+    calls = [ToolCall("call_1", "add", '{"a": 1, "b": 2}'), ToolCall("call_2", "now", "{}")]
+    results = [tool_message(calls[1], "noon"), tool_message(calls[0], "3")]
+    with ModelServer("done") as server:
+        play(Provider("ollama").at(server), [*HI, assistant(None, calls), *results], stream=stream)
+    _, made, *sent = server.requests[0].body["messages"]
+    assert [call["id"] for call in made["tool_calls"]] == ["call_1", "call_2"]
+    assert [(one["tool_name"], one["tool_call_id"], one["content"]) for one in sent] == [
+        ("now", "call_2", "noon"),
+        ("add", "call_1", "3"),
+    ]
+
+
+def test_the_cost_that_a_litellm_proxy_reports_counts(play: Play) -> None:
+    with ModelServer({"body": WHOLE, "headers": {"x-litellm-response-cost": "0.0125"}}) as server:
+        _, reply = play(LiteLLMModel("openai/some-alias", api_base=server.api_base("openai"), api_key="k"), HI)
+    assert reply.usage.cost == 0.0125
+
+
+WHOLE = {
+    "id": "1", "object": "chat.completion", "created": 1, "model": "some-alias",
+    "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
+}  # fmt: skip
+
+
+def test_the_wait_that_a_litellm_proxy_passes_on_is_respected(play: Play, stream: bool) -> None:
+    refusal = {"status": 429, "headers": {"llm_provider-retry-after": "7"}}
+    with ModelServer(refusal) as server, pytest.raises(ModelError) as caught:
+        play(Provider("openai").at(server), HI, stream=stream)
+    assert caught.value.retry_after == 7
