@@ -11,7 +11,7 @@ import click
 import agentkit
 
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session
-from .output import print_answer, print_conversation, print_error, print_note
+from .output import print_error, print_note, print_text
 from .providers import missing_variables, setup_hint
 from .reading import TEXT_DELIMITER, read_line, set_up_readline
 from .views import follow, make_view
@@ -100,26 +100,26 @@ class Chat:
                 result = follow(self.agent.stream(question, model=self.model), self._view)
         finally:
             self._save_if_named()
-        print_answer(result.text)
+        print_text(result.text)
 
     def _save_if_named(self) -> None:
         if self.file is not None:
             self.agent.session.save(self.file)
 
     def _help(self, _: str) -> None:
-        click.echo(HELP_TEXT)
+        print_text(HELP_TEXT)
 
     def _tools(self, _: str) -> None:
         for tool in self.agent.tools.values():
             if tool is not self.agent.tools.answer:
-                click.echo(f"{tool.name}: {tool.description.splitlines()[0]}")
+                print_text(f"{tool.name}: {tool.description.splitlines()[0]}")
 
     def _history(self, _: str) -> None:
-        print_conversation(self.agent.history)
+        self.agent.show_history()
 
     def _model(self, name: str) -> None:
         self.model = name or self.model
-        click.echo(self._describe_model())
+        print_text(self._describe_model())
 
     def _describe_model(self) -> str:
         """Describe the model in one line, and start to load its backend while the person types."""
@@ -131,7 +131,7 @@ class Chat:
     def _undo(self, _: str) -> None:
         question = undo_last_question(self.agent.session)
         self._save_if_named()
-        click.echo("there is no question to remove" if question is None else f"removed: {question}")
+        print_text("there is no question to remove" if question is None else f"removed: {question}")
 
     def _save(self, name: str) -> None:
         file = Path(name).expanduser() if name else self.file
@@ -139,19 +139,19 @@ class Chat:
             print_note("name a file: /save FILE")
             return
         self.agent.session.save(file)
-        click.echo(f"saved: {file}")
+        print_text(f"saved: {file}")
 
     def _load(self, name: str) -> None:
         if not name:
             print_note("name a file: /load FILE")
             return
         self.agent.session = agentkit.Session.load(Path(name).expanduser())
-        click.echo(f"loaded: {len(self.agent.session.messages)} messages")
+        print_text(f"loaded: {len(self.agent.session.messages)} messages")
 
     def _clear(self, _: str) -> None:
         self.agent.clear_history()
         self._save_if_named()
-        click.echo("cleared")
+        print_text("cleared")
 
     def _quit(self, _: str) -> None:
         raise LeaveChat

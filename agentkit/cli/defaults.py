@@ -39,9 +39,10 @@ def _read_table() -> tuple[dict[str, Any], Path | None]:
         return {}, None
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        entries = content.get("tool", {}).get("agentkit", {}).items()
+    except (OSError, ValueError, RecursionError, AttributeError) as error:
         raise click.UsageError(f"{file}: cannot be read: {error}") from error
-    table = {key.replace("-", "_"): value for key, value in content.get("tool", {}).get("agentkit", {}).items()}
+    table = {key.replace("-", "_"): value for key, value in entries}
     if "tools" in table:
         table["tools"] = _resolve_targets(file.parent, table["tools"])
     return table, file

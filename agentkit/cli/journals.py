@@ -11,7 +11,7 @@ import agentkit
 from ..core.ask_person import escape_unprintable
 from ..core.masking import mask
 from .agents import agent_options, build_agent
-from .output import dump_json, print_answer, print_note, print_result
+from .output import dump_json, print_lines, print_note, print_text
 from .views import follow, make_view
 
 DEFAULT_JOURNAL = Path("runs.db")
@@ -41,7 +41,7 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
     agent = build_agent(**settings, journal=journal, read=view.read)
     with view:
         result = follow(agent.stream(session=session), view)
-    print_answer(result.text)
+    print_text(result.text)
 
 
 @click.command("runs", short_help="List, show and remove stored runs.")
@@ -79,14 +79,15 @@ def runs_command(
         elif as_json:
             click.echo(dump_json(run.as_dict(), indent=2))
         else:
-            print_result(run.as_dict())
+            print_lines(import_module("agentkit.views.history").render_result(run.as_dict()))
 
 
 def _print_runs(listed: list[Any], if_empty: str) -> None:
     for run in listed:
         query = escape_unprintable(" ".join(mask(run.query).split()), 60)
         last = escape_unprintable(mask(run.error or run.last), 100)
-        click.echo(f"{run.id}  {run.state:<11}  {_format_age(run.age):>4}  {query}\n    {last}")
+        state = f"{escape_unprintable(run.id)}  {escape_unprintable(run.state):<11}"
+        click.echo(f"{state}  {_format_age(run.age):>4}  {query}\n    {last}")
     if not listed:
         print_note(if_empty)
 

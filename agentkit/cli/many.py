@@ -99,7 +99,7 @@ def _read_entries(out: Path) -> list[dict[str, Any]]:
         try:
             entry = json.loads(line)
             entry["query"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise click.UsageError(f"{out}: line {number} is no answer of agentkit map") from error
         entries.append(entry)
     if whole != data:

@@ -17,26 +17,20 @@ FAILED, PAUSED, INTERRUPTED = 1, 3, 130
 """The exit codes besides 0 and 2, which is click's code for wrong usage."""
 
 
-def print_answer(text: str) -> None:
-    """Print an answer: unchanged for a program, with escaped control characters for a terminal."""
+def print_text(text: str) -> None:
+    """Print to standard output: unchanged for a program, with escaped control characters for a terminal."""
     click.echo(_escape_controls(text) if sys.stdout.isatty() else text)
 
 
-def print_conversation(messages: Iterable[dict[str, Any]]) -> None:
-    """Print a whole conversation in the form of a run."""
-    history = import_module("agentkit.views.history")
-    history.print_lines(history.render_messages(messages))
-
-
-def print_result(data: dict[str, Any]) -> None:
-    """Print the plain data of a result or a saved session in the form of a run, with its usage."""
-    history = import_module("agentkit.views.history")
-    history.print_lines(history.render_result(data))
+def print_lines(lines: Iterable[Any]) -> None:
+    """Print the lines of a run, of `agentkit.views.history`."""
+    import_module("agentkit.views.history").print_lines(lines)
 
 
 def dump_json(value: Any, indent: int | None = None) -> str:
-    """Return data as JSON, with secrets masked."""
-    return json.dumps(mask_data(value), ensure_ascii=False, indent=indent)
+    """Return data as JSON, with secrets masked, and escapes for all that a terminal would obey."""
+    text = json.dumps(mask_data(value), ensure_ascii=False, indent=indent)
+    return "".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text)
 
 
 def print_note(text: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .output import print_result
+from .output import print_lines
 
 
 @click.command("show", short_help="Show a stored run or conversation.")
@@ -24,32 +24,38 @@ def show_command(file: Path, page: Path | None) -> None:
 
     FILE is the result of `run --json`, the events of `run --jsonl`, or a saved session; - for standard input.
     """
-    data = _read(file)
+    try:
+        data = _read(file)
+        lines = [*import_module("agentkit.views.history").render_result(data)]
+        text = "" if page is None else _render_page(data)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        expected = "a result (agentkit run --json or --jsonl) or a saved session"
+        raise click.UsageError(f"{file}: not {expected}, or damaged") from None
     if page is None:
-        print_result(data)
+        print_lines(lines)
         return
-    html = import_module("agentkit.views.html")
-    text = html.result_page(data) if "answer" in data else html.session_page(data["messages"], data["usage"])
     if str(page) == "-":
         click.echo(text, nl=False)
         return
     try:
-        html.write_page(text, page)
+        import_module("agentkit.views.html").write_page(text, page)
     except OSError as error:
         raise click.UsageError(f"{page}: cannot be written: {error.strerror}") from error
     click.echo(f"{page}: {page.stat().st_size:,} bytes")
 
 
+def _render_page(data: dict[str, Any]) -> str:
+    html = import_module("agentkit.views.html")
+    page: str = html.result_page(data) if "answer" in data else html.session_page(data["messages"], data["usage"])
+    return page
+
+
 def _read(file: Path) -> dict[str, Any]:
+    """Return the data of a result or a session; of events, the result in the last one."""
     try:
         content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        is_events = content.lstrip().startswith(b'{"event"')
-        data = json.loads(content.splitlines()[-1])["result"] if is_events else json.loads(content)
-        if all(isinstance(message["role"], str) for message in data["messages"]):
-            tuple(import_module("agentkit.views.history").render_result(data))  # raises if invalid
-            return dict(data)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        pass
     except OSError as error:
         raise click.UsageError(f"{file}: cannot be read: {error.strerror}") from error
-    raise click.UsageError(f"{file}: holds neither a result (agentkit run --json or --jsonl) nor a saved session")
+    is_events = content.lstrip().startswith(b'{"event"')
+    data = json.loads(content.splitlines()[-1])["result"] if is_events else json.loads(content)
+    return dict(data)

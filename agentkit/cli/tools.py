@@ -12,6 +12,7 @@ import click
 
 import agentkit
 
+from .output import print_text
 from .targets import TOOLS, load_registry, load_targets
 
 
@@ -32,7 +33,7 @@ def tools_command(targets: Sequence[str], as_json: bool) -> None:
     for tool in registry.values():
         required = tool.parameters.get("required", [])
         names = [name if name in required else f"{name}?" for name in tool.parameters["properties"]]
-        click.echo(f"{tool.name}({', '.join(names)})\n    {tool.description.splitlines()[0]}")
+        print_text(f"{tool.name}({', '.join(names)})\n    {tool.description.splitlines()[0]}")
 
 
 @click.command("schema", short_help="Print a tool's schema.")
@@ -63,7 +64,7 @@ def schema_command(
     try:
         if losses:
             for loss in registry[name].losses(dialect):
-                click.echo(f"{loss.path} {loss.keyword} {_short_json(loss.value)}: {loss.moved_to}")
+                print_text(f"{loss.path} {loss.keyword} {_short_json(loss.value)}: {loss.moved_to}")
         else:
             _print_json(registry[name].schema(dialect, references=references))
     except agentkit.DefinitionError as error:
@@ -88,9 +89,9 @@ def lint_command(targets: Sequence[str], strict: bool, as_json: bool) -> None:
     else:
         for finding in findings:
             place = f"{finding.tool} {finding.path}".strip() or "all tools"
-            click.echo(f"{finding.severity} {place}: {finding.message}")
+            print_text(f"{finding.severity} {place}: {finding.message}")
         listed = ", ".join(f"{name} {cost}" for name, cost in costs.items())
-        click.echo(f"tokens per request (characters of the OpenAI JSON / 4): {sum(costs.values())} ({listed})")
+        print_text(f"tokens per request (characters of the OpenAI JSON / 4): {sum(costs.values())} ({listed})")
     failing = {"error", "warning"} if strict else {"error"}
     sys.exit(any(finding.severity in failing for finding in findings))
 
@@ -115,18 +116,18 @@ def lock_command(targets: Sequence[str], file: Path, check: bool) -> None:
     try:
         if not check:
             file.write_text(lockfile.format_lock(current), encoding="utf-8")
-            click.echo(f"{file}: {len(current['tools'])} tools")
+            print_text(f"{file}: {len(current['tools'])} tools")
             return
         changes = lockfile.compare_locks(lockfile.read_lock(file.read_text(encoding="utf-8")), current)
-    except (OSError, ValueError, agentkit.DefinitionError) as error:
+    except (OSError, ValueError, RecursionError, agentkit.DefinitionError) as error:
         raise click.UsageError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
     for change in changes:
-        click.echo(f"{change.kind} {change.tool}{'.' if change.path else ''}{change.path}: {change.message}")
+        print_text(f"{change.kind} {change.tool}{'.' if change.path else ''}{change.path}: {change.message}")
     sys.exit(any(change.kind == "breaking" for change in changes))
 
 
 def _print_json(value: Any) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    print_text(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def _short_json(value: Any) -> str:

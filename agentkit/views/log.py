@@ -22,11 +22,10 @@ from loguru import logger
 from ..core.context import ENCLOSING_AGENTS
 from ..core.errors import DefinitionError
 from ..core.flow import Event
-from ..core.masking import mask
 from ..core.notebook import find_kernel
 from ..engine.result import SubRun
 from ..tools.execution.turn import ToolFinished
-from .lines import LEVELS, ROLE_COLUMN_WIDTH, ROLE_STYLES, Level, Line, render_event
+from .lines import LEVELS, ROLE_COLUMN_WIDTH, ROLE_STYLES, Level, Line, render_event, sanitize
 
 MAX_VALUE_CHARS = 1_000
 """Characters of a value that are shown."""
@@ -67,7 +66,7 @@ def _format_log_line(line: Line) -> str:
 
 
 def _format_traceback(exception: BaseException) -> str:
-    return mask(f"the tool raised\n{''.join(traceback.format_exception(exception))}")
+    return sanitize(f"the tool raised\n{''.join(traceback.format_exception(exception))}")
 
 
 @dataclass(frozen=True, slots=True)

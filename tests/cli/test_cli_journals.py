@@ -2,6 +2,8 @@
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
 from terminal import Terminal
@@ -51,6 +53,17 @@ def test_a_run_is_written_as_a_page_and_removed(run, folder):
     assert run("runs", "--prune", "1").stdout == "0 runs removed\n"
     assert run("runs", run_id, "--delete").exit_code == 0
     assert "the journal is empty" in run("runs").stderr
+
+
+def test_a_strangers_journal_moves_no_cursor(run, folder):
+    run(*ASKED)
+    with closing(sqlite3.connect("runs.db")) as file, file:
+        file.execute("UPDATE runs SET id = char(27) || '[2Jx', query = char(27) || ']0;y', model = char(155)")
+        file.execute("UPDATE messages SET body = replace(body, 'Add 2', 'Add \\u001b[2J \\u202e 2')")
+    listed = [run("runs").stdout, run("runs", "--json").stdout]
+    shown = [run("runs", "\033[2Jx", *options).stdout for options in ([], ["--json"])]
+    assert [bool(text) for text in (*listed, *shown)] == [True] * 4
+    assert not {"\033", "\x9b", "\u202e"} & set("".join([*listed, *shown]))
 
 
 def test_a_stopped_run_is_listed_and_goes_on(run, stopped):

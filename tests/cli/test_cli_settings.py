@@ -34,6 +34,9 @@ def test_the_nearest_pyproject_has_the_defaults(run, tmp_path, monkeypatch):
     assert "[tool.agentkit] has no setting 'modle'" in refused.stderr
     (tmp_path / "pyproject.toml").write_text("[tool\n")
     assert "pyproject.toml: cannot be read" in run("tools").stderr
+    for damaged in ("tool = 3", "[tool]\nagentkit = 3", f"a = {'[' * 10_000}"):
+        (tmp_path / "pyproject.toml").write_text(damaged)
+        assert "pyproject.toml: cannot be read" in run("tools").stderr, damaged[:30]
 
 
 def test_the_environment_has_the_defaults(run, monkeypatch):

@@ -58,13 +58,31 @@ def test_what_was_kept_is_shown_as_text_and_as_a_page(kept, run, name):
         '{"event": "RunStarted"}',
         '{"messages": [{"role": "assistant", "tool_calls": [{"name": "f"}]}], "usage": {}}',
         '{"messages": [{"role": "assistant", "tool_calls": 3}], "usage": {}}',
+        "[" * 100_000,
+        '{"messages": [], "usage": {}, "a": ' + "[" * 100_000,
+        '{"messages": [], "usage": {}, "seconds": "long"}',
+        '{"messages": [], "usage": {"cost": "much"}}',
+        '{"messages": {"role": "user"}, "usage": {}}',
+        '{"messages": [], "usage": {}, "answer": 1, "trace": 3}',
     ],
 )
 def test_anything_else_is_wrong_usage(run, folder, text):
     (folder / "x.json").write_text(text)
     result = run("show", "x.json")
     assert result.exit_code == 2
-    assert "x.json: holds neither a result" in result.stderr
+    assert "x.json: not a result" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "trace", [{"spans": [{"kind": "tool"}]}, {"spans": 3}, {"notes": [{}]}, {"spans": [{"call": 1}]}]
+)
+def test_a_page_of_a_damaged_trace_is_wrong_usage(run, folder, trace):
+    (folder / "x.json").write_text(
+        json.dumps({"messages": [], "usage": {}, "answer": 1, "stopped": "", "trace": trace})
+    )
+    result = run("show", "x.json", "--html", "page.html")
+    assert result.exit_code == 2
+    assert "x.json: not a result" in result.stderr
 
 
 def test_a_page_that_cannot_be_written_is_wrong_usage(kept, run):

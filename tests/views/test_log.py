@@ -24,7 +24,7 @@ from agentkit.policies.final_request import FinalRequest
 from agentkit.policies.incomplete_replies import ReplyDropped
 from agentkit.policies.loop_detection import ToolsWithdrawn
 from agentkit.policies.rate_limit import Throttled
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.execution.blocking import ToolBlockedLoop
 from agentkit.tools.execution.call import BoundCall, ToolRetried
 from agentkit.tools.execution.call_tools import ToolAbandoned
@@ -183,6 +183,18 @@ def test_nothing_that_a_model_or_a_tool_writes_moves_the_cursor(shown):
     assert not set("\033\a\r\x9b\u202e") & set(shown.getvalue())
 
 
+def test_a_traceback_in_the_log_moves_no_cursor_either(logged):
+    def leak(text: str) -> str:
+        """Leaks."""
+        raise ValueError(f"{text}\033[2J\x9b\u202e")
+
+    JsonAgent(leak, model=ScriptedModel(call("leak", text="a\033]0;b"), answer("done")))("?")
+    text = "".join(logged)
+    assert r"a\x1b]0;b\x1b[2J\x9b\u202e" in text
+    assert "the tool raised\nTraceback" in text
+    assert not set("\033\x9b\u202e") & set(text)
+
+
 def test_secrets_are_masked_also_where_a_long_value_is_cut(shown, logged, monkeypatch):
     monkeypatch.setenv("MY_SERVICE_TOKEN", "tr0ub4dor-and-3-and-4")
     text = "tr0ub4dor-and-3-and-4 " + "x" * 970 + " tr0ub4dor-and-3-and-4"
@@ -241,7 +253,7 @@ def test_show_prints_from_a_level_on(level, first):
 def test_importing_and_running_adds_and_removes_no_sink():
     code = (
         "from loguru import logger; before = set(logger._core.handlers)\n"
-        "import agentkit\nfrom agentkit import JsonAgent\nfrom agentkit.testing import ScriptedModel\n"
+        "import agentkit\nfrom agentkit import JsonAgent\nfrom agentkit.testing import ScriptedModel, answer, call\n"
         "def f() -> None:\n    'Does.'\n"
         "JsonAgent(f, model=ScriptedModel('a', 'b'))('?')\n"
         "agentkit.log.show()\n"
@@ -417,7 +429,7 @@ from loguru import logger
 logger.remove()
 logger.add(sys.stdout, format="{{message}}")
 {later}
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer, call
 answer = {{"tool_calls": [{{"name": "final_answer", "arguments": {{"text": "3"}}}}]}}
 agentkit.JsonAgent(len, model=ScriptedModel([answer]))("What is the length of 'tea'?")
 """
