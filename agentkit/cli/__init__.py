@@ -22,6 +22,7 @@ from .replay import replay_command
 from .run import run_command
 from .show import show_command
 from .tools import lint_command, lock_command, schema_command, tools_command
+from .trust import PYPROJECT
 
 COMMANDS = (
     run_command, chat_command, map_command, show_command, runs_command, resume_command, replay_command,
@@ -59,7 +60,7 @@ def main(context: click.Context) -> None:
       zsh   eval "$(_AGENTKIT_COMPLETE=zsh_source agentkit)"
       fish  _AGENTKIT_COMPLETE=fish_source agentkit | source
     """
-    context.default_map = read_defaults(COMMANDS)
+    context.default_map, context.meta[PYPROJECT] = read_defaults(COMMANDS)
 
 
 for command in COMMANDS:

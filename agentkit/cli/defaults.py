@@ -1,7 +1,6 @@
 """Defaults of options: the table `[tool.agentkit]` of the nearest pyproject.toml."""
 
 import re
-import sys
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Any
 import click
 
 
-def read_defaults(commands: Iterable[click.Command]) -> dict[str, dict[str, Any]]:
-    """Return the defaults for the options of each command.
+def read_defaults(commands: Iterable[click.Command]) -> tuple[dict[str, dict[str, Any]], Path | None]:
+    """Return the defaults for the options of each command, and the file that they come from.
 
     Raises:
         click.UsageError: The file cannot be read, or a name is no option of any command.
@@ -21,9 +20,10 @@ def read_defaults(commands: Iterable[click.Command]) -> dict[str, dict[str, Any]
     for key in table:
         if not any(key in options for options in known.values()):
             raise click.UsageError(f"{file}: [tool.agentkit] has no setting {key!r}")
-    return {
+    defaults = {
         name: {options[key]: value for key, value in table.items() if key in options} for name, options in known.items()
     }
+    return defaults, file
 
 
 def _options(command: click.Command) -> dict[str, str]:
@@ -49,9 +49,7 @@ def _read_table() -> tuple[dict[str, Any], Path | None]:
 
 
 def _resolve_targets(folder: Path, targets: str | list[str]) -> list[str]:
-    """Make the targets of a table independent of the current folder: absolute paths, and `folder` on `sys.path`."""
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
+    """Return the targets of a table with absolute paths; `require_trust` makes its modules importable."""
     targets = targets.split() if isinstance(targets, str) else targets
     is_file = re.compile(r"[^:]*\.py(:|$)").match
     return [str(folder / target) if is_file(target) else target for target in targets]

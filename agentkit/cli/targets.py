@@ -10,12 +10,25 @@ from types import ModuleType
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 import agentkit
+
+from .trust import PYPROJECT, require_trust
+
+
+def _check_trust(context: click.Context, parameter: click.Parameter, targets: Sequence[str]) -> Sequence[str]:
+    """Ask about targets that the person did not name: those of a pyproject.toml."""
+    is_default = context.get_parameter_source(str(parameter.name)) is ParameterSource.DEFAULT_MAP
+    if is_default and targets and not context.resilient_parsing:
+        require_trust(context.meta[PYPROJECT], targets)
+    return targets
+
 
 TOOLS = click.option(
     "--tools",
     "targets",
+    callback=_check_trust,
     multiple=True,
     envvar="AGENTKIT_TOOLS",
     metavar="TARGET",

@@ -4,6 +4,9 @@ import os
 import subprocess
 import sys
 
+import pytest
+from cli_tools import TOOLS
+
 from agentkit.cli import COMMANDS
 
 
@@ -19,7 +22,14 @@ def test_help_loads_nothing_heavy():
     assert done.stderr.strip() == "[]"
 
 
-def test_the_nearest_pyproject_has_the_defaults(run, tmp_path, monkeypatch):
+@pytest.fixture
+def allowed(folder, monkeypatch):
+    """A folder whose tools the person has allowed before."""
+    monkeypatch.setattr("agentkit.cli.trust.ask_terminal", lambda question: "y")
+    return folder
+
+
+def test_the_nearest_pyproject_has_the_defaults(run, tmp_path, monkeypatch, allowed):
     (tmp_path / "pyproject.toml").write_text(
         '[tool.agentkit]\ntools = ["mytools.py"]\nmodel = "offline"\nmax-steps = 3\n'
     )
@@ -44,7 +54,7 @@ def test_the_environment_has_the_defaults(run, monkeypatch):
     assert [line for line in run("tools").stdout.splitlines() if line[0] != " "] == ["greet(name, loud?)", "add(a, b)"]
 
 
-def test_a_table_of_tools_is_found_from_below_it(run, folder, monkeypatch):
+def test_a_table_of_tools_is_found_from_below_it(run, folder, monkeypatch, allowed):
     (folder / "pyproject.toml").write_text('[tool.agentkit]\ntools = "mytools.py more:wait_for"\n')
     below = folder / "below"
     below.mkdir()
@@ -53,12 +63,60 @@ def test_a_table_of_tools_is_found_from_below_it(run, folder, monkeypatch):
     assert [line.split("(")[0] for line in listed.splitlines()[::2]] == ["add", "greet", "wait_for"]
 
 
-def test_what_is_said_counts_before_the_environment_and_that_before_the_table(run, folder, monkeypatch):
+def test_what_is_said_counts_before_the_environment_and_that_before_the_table(run, folder, monkeypatch, allowed):
     (folder / "pyproject.toml").write_text('[tool.agentkit]\ntools = ["mytools:add"]\n')
     assert run("tools").stdout.startswith("add")
     monkeypatch.setenv("AGENTKIT_TOOLS", "mytools:greet")
     assert run("tools").stdout.startswith("greet")
     assert run("tools", "--tools", "more:wait_for").stdout.startswith("wait_for")
+
+
+class TestToolsOfTheFolder:
+    """The tools that a pyproject.toml names are code of whoever wrote the folder."""
+
+    @pytest.fixture
+    def project(self, folder):
+        (folder / "theirs.py").write_text(f"open({str(folder / 'ran')!r}, 'w').close()\n{TOOLS}")
+        (folder / "pyproject.toml").write_text('[tool.agentkit]\ntools = ["theirs.py"]\n')
+        return folder
+
+    def test_without_a_terminal_they_are_refused(self, run, project):
+        for command in (["run", "Add 2 and 3"], ["tools"], ["schema", "add"], ["chat"], ["map", "-"], ["lock"]):
+            refused = run(*command, input="y\n")
+            assert refused.exit_code == 2, command
+            assert "its tools are not allowed: " in refused.stderr
+            assert "name them with --tools" in refused.stderr
+        assert not (project / "ran").exists()
+        assert run("run", "--help").exit_code == run("models").exit_code == 0
+
+    def test_they_are_asked_about_once(self, terminal, run, project):
+        asked = terminal("tools", width=200)
+        asked.expect("Allow it from now on? y, n: ")
+        asked.send("n\n")
+        assert asked.end() == 2
+        assert not (project / "ran").exists()
+        asked = terminal("tools", width=200)
+        asked.expect("theirs.py")
+        asked.expect("Allow it from now on? y, n: ")
+        asked.send("y\n")
+        assert asked.end() == 0
+        assert "add(a, b)" in asked.text
+        assert run("tools").stdout.startswith("add(a, b)")
+        (stored,) = project.rglob("allowed_tools.json")
+        assert stored.stat().st_mode & 0o077 == 0
+
+    def test_other_tools_of_the_folder_are_asked_about_anew(self, run, project, allowed, monkeypatch):
+        assert run("tools").exit_code == 0
+        monkeypatch.undo()
+        monkeypatch.chdir(project)
+        monkeypatch.setenv("HOME", str(project))
+        assert run("tools").exit_code == 0
+        (project / "pyproject.toml").write_text('[tool.agentkit]\ntools = ["theirs.py", "more.py"]\n')
+        assert "more.py" in run("tools").stderr
+
+    def test_named_tools_need_no_question(self, run, project):
+        assert run("tools", "--tools", "theirs.py").exit_code == 0
+        assert run("tools", env={"AGENTKIT_TOOLS": "theirs.py"}).exit_code == 0
 
 
 def test_each_command_says_what_it_does(run):
