@@ -98,7 +98,7 @@ def agent_loop(
             texts = 0
             continue
         if not (text := text_of(message)):
-            raise NoAnswer(f"{model.name} gave an empty reply")
+            raise NoAnswer(f"{model.name}: the reply is empty")
         history.append(message)
         texts += 1
         if text_ends and texts > 1:

@@ -239,3 +239,10 @@ def test_all_listeners_get_the_end_even_if_one_fails(world):
     with pytest.raises(ValueError, match="broken listener"):
         world.run(agent, "Go")
     assert end_of(seen).outcome == "answer"
+
+
+def test_a_stuck_run_names_the_last_failed_call(world):
+    agent, seen = agent_of(*[call("add", a="x", b=2)] * 9)
+    with pytest.raises(LimitExceeded, match=r"Last error: add: ValidationError: "):
+        world.run(agent, "Go")
+    assert "add: ValidationError" in end_of(seen).notice

@@ -95,7 +95,8 @@ def test_an_agent_inside_a_tool_that_fails_leaves_its_spans(world):
     model = ScriptedModel(calling(("rest", {"query": "rest"})), ANSWER)
     rest = spans_of(world.run(JsonAgent(inner.as_tool("rest"), model=model), "x"), "tool")[0]
     assert "no key" in rest["error"]
-    assert [span["name"] for span in rest["inner"]["spans"]] == ["scripted", "nap"]
+    spans = [(span["name"], span.get("error", "")) for span in rest["inner"]["spans"]]
+    assert spans == [("scripted", ""), ("nap", ""), ("scripted", "no key")]
 
 
 def test_a_run_that_ends_with_an_error_has_a_result_without_answer(world):
