@@ -17,16 +17,19 @@ OTHER_STYLES = (DocstringStyle.NUMPYDOC, DocstringStyle.REST, DocstringStyle.EPY
 SECTION_TITLES = "Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Attributes"
 SECTION = re.compile(rf"(?P<title>{SECTION_TITLES}|Returns?|Yields?|Raises|Except(?:ions)?)[ \t]*:[ \t]*")
 ENTRY = re.compile(r"(?P<names>[`*]*\w+[`]*(?:[ \t]*,[ \t]*[`*]*\w+`*)*)[ \t]*(?:\([^)]*\)+)?[ \t]*:(?!:)(?P<text>.*)")
+RETURN_TYPE = re.compile(r"^[A-Za-z_][\w.]*(?:\[[^\]]*\]+)?: (?=\S)")
+"""A type before the text: `dict[str, int]: The count of each word.`"""
 UNDERLINED = re.compile(r"(?m)^[ \t]*-{3,}[ \t]*$")
 ATTRIBUTE = re.compile(r"""(?m)^[ \t]+\w+[ \t]*[:=][^\n]*\n[ \t]+[rR]?["']""")
 
 
 @dataclass(frozen=True, slots=True)
 class Documentation:
-    """A parsed docstring: the text about the whole, and the text about each parameter by its name."""
+    """A parsed docstring: the text about the whole, about each parameter by its name, and about the return value."""
 
     description: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
+    returns: str = ""
 
 
 def read_docstring(text: str | None, names: Collection[str]) -> Documentation:
@@ -38,10 +41,20 @@ def read_docstring(text: str | None, names: Collection[str]) -> Documentation:
     """
     if not text or not text.strip():
         return Documentation()
+    return max(_parse_styles(text, names), key=lambda reading: len(reading.parameters))
+
+
+def read_returns(text: str | None) -> str:
+    """Return what a docstring documents about the return value, in any of these styles; "" without it."""
+    readings = _parse_styles(text, ()) if text and text.strip() else []
+    return next((reading.returns for reading in readings if reading.returns), "")
+
+
+def _parse_styles(text: str, names: Collection[str]) -> list[Documentation]:
     readings = [_parse_google(text, names)]
     if UNDERLINED.search(text) or re.search(r"(?m)^[ \t]*[:@]\w+", text):
         readings += [reading for style in OTHER_STYLES if (reading := _parse_style(text, style, names)) is not None]
-    return max(readings, key=lambda reading: len(reading.parameters))
+    return readings
 
 
 def _parse_style(text: str, style: DocstringStyle, names: Collection[str]) -> Documentation | None:
@@ -56,13 +69,15 @@ def _parse_style(text: str, style: DocstringStyle, names: Collection[str]) -> Do
         for name in re.findall(r"\w+", entry.arg_name)
         if name in names
     }
-    return Documentation((parsed.description or "").strip(), parameters)
+    returns = _join_lines(parsed.returns.description or "") if parsed.returns else ""
+    return Documentation((parsed.description or "").strip(), parameters, returns)
 
 
 def _parse_google(text: str, names: Collection[str]) -> Documentation:
     """Parse Google style; docstring-parser skips a whole section for one line without a colon, this does not."""
     kept: list[str] = []
     parameters: dict[str, str] = {}
+    returns = ""
     lines = text.expandtabs().splitlines()
     while lines:
         line = lines.pop(0)
@@ -73,8 +88,10 @@ def _parse_google(text: str, names: Collection[str]) -> Documentation:
             kept.append(line)
         elif section["title"] in SECTION_TITLES.split("|"):
             parameters |= _read_entries(block, names)
+        elif section["title"] in ("Return", "Returns"):
+            returns = RETURN_TYPE.sub("", _join_lines(" ".join(block)))
     description = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
-    return Documentation(description, parameters)
+    return Documentation(description, parameters, returns)
 
 
 def _take_block(lines: list[str], indent: int) -> list[str]:

@@ -8,7 +8,7 @@ for bad arguments, positional-only parameters and `*args` need no special case, 
 import inspect
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
@@ -158,10 +158,15 @@ def _restrict_to_enum(parameter: inspect.Parameter, text: JsonSchema) -> inspect
     return parameter.replace(annotation=restrict(parameter.annotation, text["enum"], parameter.name))
 
 
-def build_type_schema(type_: Any) -> JsonSchema:
-    """Return the plain JSON Schema of a type; raise `DefinitionError` if it has none."""
+def build_type_schema(type_: Any, mode: Literal["validation", "serialization"] = "validation") -> JsonSchema:
+    """Return the plain JSON Schema of a type, as it is read or as it is written.
+
+    Raises:
+        DefinitionError: The type has no schema.
+    """
     try:
-        return drop_titles(TypeAdapter(adapt_annotation(type_)).json_schema(schema_generator=PlainJsonSchema))
+        adapter: TypeAdapter[Any] = TypeAdapter(adapt_annotation(type_))
+        return drop_titles(adapter.json_schema(schema_generator=PlainJsonSchema, mode=mode))
     except UNUSABLE_TYPE_ERRORS as error:
         raise DefinitionError(f"{describe_type(type_)} has no JSON Schema: {describe_error(error)}.") from error
 

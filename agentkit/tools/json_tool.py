@@ -24,6 +24,7 @@ from ..schemas import (
 )
 from ..schemas.formats import Declaration, Loss, References
 from ..schemas.raw import RawSchema
+from ..schemas.returns import build_output_schema, describe_returns
 from . import settings as kinds
 from .arguments.binding import BoundArguments, bind_arguments, extract_arguments
 from .definition import Definition, define
@@ -65,6 +66,7 @@ class JsonTool(Generic[P, R]):
     sequential: bool
     isolate: kinds.Isolation | None
     trust: kinds.Trust | None
+    describe_returns: bool
 
     def __init__(
         self,
@@ -118,8 +120,7 @@ class JsonTool(Generic[P, R]):
     ) -> "JsonTool[..., R]":
         """Make a tool whose parameters are the fields of `model`; `handler` is called with one instance.
 
-        `model` is a pydantic model, a dataclass, a TypedDict or a NamedTuple.  The tool's name defaults to the model's
-        name without `Args`, in snake case, the description to its docstring.
+        `model` (pydantic model, dataclass, TypedDict, NamedTuple) names the tool, without `Args`, and describes it.
         """
         tool = cast("JsonTool[..., R]", cls.__new__(cls))
         schema = ModelSchema(model, handler)
@@ -134,14 +135,16 @@ class JsonTool(Generic[P, R]):
         self._definition = definition
         self.function: Callable[..., R] = definition.function
         self.name = definition.name
-        self.description = definition.description.strip()
         self.arguments = definition.schema
         vars(self).update(complete_settings(self.name, settings))
+        returns = describe_returns(self.output_schema) if self.describe_returns else ""
+        self.description = f"{definition.description.strip()}\n\n{returns}".strip()
         if self.isolate:
             check_isolable(self.name, self.function, self.arguments.injected)
         self.fifo_lock = (lock or FifoLock()) if self.sequential else None
         self.is_async = is_async(self.function) and not self.isolate
-        self._schemas = SchemaCache(lambda: Declaration(self.name, self.description, self.parameters))
+        output = partial(getattr, self, "output_schema")
+        self._schemas = SchemaCache(lambda: Declaration(self.name, self.description, self.parameters, output))
         update_wrapper(self, self.function, updated=())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -174,6 +177,11 @@ class JsonTool(Generic[P, R]):
     def parameters(self) -> JsonSchema:
         """The plain JSON Schema of the arguments; shared, so copy it before changing it."""
         return self.arguments.parameters
+
+    @cached_property
+    def output_schema(self) -> JsonSchema | None:
+        """The JSON Schema of the result: of the return type, with the text of `Returns:`; None without both."""
+        return build_output_schema(self.function)
 
     def schema(self, format: str = "json", *, references: References = "inline") -> dict[str, Any]:
         """Return the tool in a provider's dialect; the dict is shared, so copy it before changing it.

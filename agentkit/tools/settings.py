@@ -37,6 +37,8 @@ class ToolSettings(TypedDict, total=False):
         isolate: "process" runs each call in a process that is killed on a timeout or a cancel.  The conditions are
             documented in `agentkit.tools.isolation.process`.
         trust: "untrusted" for content that others may have written: the model reads it as data, see `policies.taint`.
+        describe_returns: Whether the description ends with what the tool returns: the text of the docstring's
+            `Returns:`, and the JSON Schema of the return type.
     """
 
     repair: RepairMode
@@ -48,6 +50,7 @@ class ToolSettings(TypedDict, total=False):
     sequential: bool
     isolate: Isolation | None
     trust: Trust | None
+    describe_returns: bool
 
 
 DEFAULTS: Final[ToolSettings] = {
@@ -60,6 +63,7 @@ DEFAULTS: Final[ToolSettings] = {
     "sequential": False,
     "isolate": None,
     "trust": None,
+    "describe_returns": False,
 }
 KEYWORDS: Final = ("name", "description", "parameters", "duplicates", "overload", *DEFAULTS)
 """All keywords of a tool."""
@@ -73,6 +77,7 @@ _CHOICES: Final[dict[str, tuple[Any, ...]]] = {
     "effect": (*get_args(ToolEffect), None),
     "isolate": (*get_args(Isolation), None),
     "trust": (*get_args(Trust), None),
+    "describe_returns": (True, False),
 }
 
 

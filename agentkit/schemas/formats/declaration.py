@@ -9,11 +9,19 @@ from .. import JsonSchema
 
 @dataclass(frozen=True)
 class Declaration:
-    """A tool (or the form of an answer) in plain form: `parameters` is JSON Schema, draft 2020-12."""
+    """A tool (or the form of an answer) in plain form.
+
+    Attributes:
+        name: Its name.
+        description: Its description.
+        parameters: The JSON Schema of the arguments, draft 2020-12.
+        output: Returns the JSON Schema of what the tool returns, or None; called by the dialects that state it.
+    """
 
     name: str
     description: str
     parameters: JsonSchema
+    output: Callable[[], JsonSchema | None] = lambda: None
 
 
 @dataclass(frozen=True)
