@@ -51,11 +51,13 @@ def _render_page(data: dict[str, Any]) -> str:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Return the data of a result or a session; of events, the result in the last one."""
+    """Return the data of a result or a session; of events, the result in the last `RunFinished`."""
     try:
         content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
         raise click.UsageError(f"{file}: cannot be read: {error.strerror}") from error
     is_events = content.lstrip().startswith(b'{"event"')
-    data = json.loads(content.splitlines()[-1])["result"] if is_events else json.loads(content)
-    return dict(data)
+    if not is_events:
+        return dict(json.loads(content))
+    finished = [line for line in content.splitlines() if line.startswith(b'{"event": "RunFinished"')]
+    return dict(json.loads(finished[-1])["result"])

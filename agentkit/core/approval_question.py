@@ -96,7 +96,7 @@ def _read_words(words: str, pending: PendingCall, *, is_alone: bool) -> PersonAn
     if lower == "r" and any(value.is_destination for value in pending.untrusted):
         return PersonAnswer(True, "recipients")
     if not words.startswith("{"):
-        if len(words) == 1:  # a slip, not a reason
+        if len(words) == 1:  # a typing error, not a reason
             raise ValueError(f"{words!r} is no answer to {pending.call.name}.")
         return PersonAnswer(words)
     if not is_alone:
