@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ..core.flow import ask as ask
     from ..core.flow import drive as drive
     from ..core.flow import interpret as interpret
+    from ..core.roles import Content as Content
+    from ..core.roles import Destination as Destination
+    from ..core.roles import Plain as Plain
     from ..engine.loop import agent_loop as agent_loop
     from ..engine.model import AskModel as AskModel
     from ..tools.execution.call_tools import CallTools as CallTools
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core.flow": ["Emit", "Flow", "Policy", "Sleep", "adrive", "apply_policies", "around", "ask", "drive", "interpret"],
+    "core.roles": ["Content", "Destination", "Plain"],
     "engine.loop": ["agent_loop"],
     "engine.model": ["AskModel"],
     "policies.answer_checks": ["Material", "check_answers"],

@@ -11,9 +11,10 @@ from typing import Any
 from ...core.approval_question import UntrustedValue
 from ...core.delimiters import is_delimited, remove_delimiters
 from ...core.messages import Message, calls_of, text_of, tool_names
+from ...core.roles import Content, Destination
 from ...tools.arguments.repair import truncate
 from ...tools.json_tool import JsonTool
-from .roles import names_destination
+from .roles import Roles
 
 MAX_SHOWN_CHARS = 80
 """Characters of an argument that a reason shows."""
@@ -35,6 +36,7 @@ class Origins:
     history: Sequence[Message]
     untrusted_tools: set[str]
     outer: "EnclosingCall | None" = None
+    roles: Roles = field(default_factory=Roles)
     _read: int = 0
     _sources: dict[str, list[str]] = field(default_factory=dict)
     _trusted: list[str] = field(default_factory=list)
@@ -59,11 +61,26 @@ class Origins:
         return f"{self._introduce()}, and no argument of the call shows that it was asked for"
 
     def find_untrusted(self, arguments: str, tool: JsonTool[..., Any]) -> tuple[UntrustedValue, ...]:
-        """Return the values of a call that are not trusted, with their origins; none if nothing untrusted was read."""
+        """Return the values of a call that need a decision, with their origins; none if nothing untrusted was read.
+
+        Those are values that are not trusted.  Content may be untrusted in a call with a trusted destination, except
+        for the addresses in it.
+        """
         if not self.sources():
             return ()
-        values = _values(arguments, tool.parameters)
-        return tuple(self._trace(where, value) for where, value in values if not self._knows(value))
+        values = [
+            (where, value, self._knows(value), self.roles.find(tool, where))
+            for where, value in _values(arguments, tool.parameters)
+        ]
+        is_directed = any(known and isinstance(role, Destination) for _, _, known, role in values)
+        found: list[UntrustedValue] = []
+        for where, value, known, role in values:
+            if isinstance(role, Content) and is_directed:
+                addresses = dict.fromkeys(_ADDRESS.findall(str(value))) if not known else ()
+                found += (self._trace(where, one, is_destination=True) for one in addresses if not self._knows(one))
+            elif not known:
+                found.append(self._trace(where, value, is_destination=isinstance(role, Destination)))
+        return tuple(found)
 
     def _introduce(self) -> str:
         return f"text from outside ({', '.join(self.sources())}) has been read"
@@ -114,15 +131,14 @@ class Origins:
     def _knows(self, value: str | int | float) -> bool:
         return _any_contains(self._trusted, value) or (self.outer is not None and self.outer.origins._knows(value))
 
-    def _trace(self, where: str, value: str | int | float) -> UntrustedValue:
+    def _trace(self, where: str, value: str | int | float, *, is_destination: bool) -> UntrustedValue:
         """Return the value with the first untrusted result that contains it, of this run or of an enclosing one."""
-        is_destination = names_destination(where)
         for name, texts in self._sources.items():
             for text in texts:
                 if passage := _find_passage(text, value):
                     return UntrustedValue(where, value, name, passage, is_destination)
         if self.outer is not None:
-            return self.outer.origins._trace(where, value)
+            return self.outer.origins._trace(where, value, is_destination=is_destination)
         return UntrustedValue(where, value, is_destination=is_destination)
 
 
@@ -136,6 +152,8 @@ class EnclosingCall:
 
 ENCLOSING_CALL: ContextVar[EnclosingCall | None] = ContextVar("outer", default=None)
 
+_ADDRESS = re.compile(r"(?<![\w.+-])(?:https?://[^\s\"'<>()]+|www\.[^\s\"'<>()]+|[\w.+-]++@[\w-]+(?:\.[\w-]+)*)")
+"""Web and mail addresses in content."""
 _REFUSALS = ("UnknownTool: ", "ValidationError: ")
 """The beginnings of results that quote the model's own call, which the call in the history may differ from."""
 _ESCAPED_SPACE = re.compile(r"(?<!\\)\\[nrt]")

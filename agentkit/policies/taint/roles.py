@@ -1,19 +1,93 @@
-"""Roles of parameters: which of them say where something goes."""
+"""The roles of parameters: declared by a marker, or known by the type or the name of the parameter."""
 
 import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-_WORDS = """
-    account address attendees bcc bucket cc channel chat contact database dest destination directory dir domain
+from ...core.roles import Content, Destination, Plain, Role
+from ...schemas.models import ModelSchema, is_arguments_model
+from ...schemas.signature import read_signature
+from ...tools.json_tool import JsonTool
+
+_DESTINATION = """
+    account address attendees bcc bucket cc channel chat command contact database dest destination directory dir domain
     email emails endpoint file filename folder host iban invitees link members owner participants path paths phone
     receiver recipient recipients repo repository room server table target to uri url urls user username users
     wallet webhook website
 """
-DESTINATION_WORDS = frozenset(_WORDS.split())
+DESTINATION_WORDS = frozenset(_DESTINATION.split())
 """Words of parameter names for recipients, addresses, paths and accounts."""
+_CONTENT = "body caption comment content description message note notes subject summary text title"
+CONTENT_WORDS = frozenset(_CONTENT.split())
+"""Parameter names for content."""
+DESTINATION_FORMATS = frozenset(
+    ["uri", "uri-reference", "email", "idn-email", "hostname", "path", "file-path", "directory-path", "phone", "ipv4"]
+)
+"""JSON Schema formats of destinations."""
+MAX_DEPTH = 4
+"""Levels of nested models that are searched for markers."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_INDEX = re.compile(r"\[\d+\]")
 
 
-def names_destination(where: str) -> bool:
-    """Return whether a place in the arguments, such as `mail.to[0]` or `recipientEmail`, is named as a destination."""
-    name = re.sub(r"\[\d+\]", "", where).rpartition(".")[2]
-    return any(word.lower() in DESTINATION_WORDS for word in _WORD.findall(name))
+class Roles:
+    """The roles of the parameters of tools, read once per tool."""
+
+    def __init__(self) -> None:
+        self._declared: dict[int, tuple[JsonTool[..., Any], dict[str, Role]]] = {}
+
+    def find(self, tool: JsonTool[..., Any], where: str) -> Role:
+        """Return the role of a place in a tool's arguments, such as `mail.to[0]`.
+
+        A marker holds for all that is inside of its parameter.  Without one the type decides, then the name: a web or
+        mail address, a path and a name such as `recipient_id` are destinations, names such as `body` are content.
+        """
+        path = _INDEX.sub("", where.removeprefix("a name in "))
+        if id(tool) not in self._declared:
+            self._declared[id(tool)] = tool, dict(_read_markers(tool))
+        declared = self._declared[id(tool)][1]
+        outer = path
+        while outer:
+            if outer in declared:
+                return declared[outer]
+            outer = outer.rpartition(".")[0]
+        schema = tool.parameters.get("properties", {}).get(path, {})
+        if not DESTINATION_FORMATS.isdisjoint(_formats(schema)) or names_destination(path):
+            return Destination()
+        return Content() if path.rpartition(".")[2].lower() in CONTENT_WORDS else Plain()
+
+
+def names_destination(path: str) -> bool:
+    """Return whether the last name of a path, such as `mail.to` or `recipientEmail`, is one of a destination."""
+    return any(word.lower() in DESTINATION_WORDS for word in _WORD.findall(path.rpartition(".")[2]))
+
+
+def _formats(schema: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the formats of a parameter, of its alternatives and of its items."""
+    yield schema.get("format", "")
+    for inner in (*schema.get("anyOf", ()), *filter(None, [schema.get("items")])):
+        yield from _formats(inner)
+
+
+def _read_markers(tool: JsonTool[..., Any]) -> Iterator[tuple[str, Role]]:
+    if isinstance(tool.arguments, ModelSchema):
+        yield from _find_field_markers("", tool.arguments.model, MAX_DEPTH)
+        return
+    for parameter in read_signature(tool.function).parameters.values():
+        yield from _find_markers(parameter.name, parameter.annotation, MAX_DEPTH)
+
+
+def _find_markers(path: str, annotation: Any, depth: int) -> Iterator[tuple[str, Role]]:
+    """Yield the markers of an annotation and of the fields of the models in it, by their paths."""
+    if get_origin(annotation) is Annotated:
+        annotation, *metadata = get_args(annotation)
+        yield from ((path, marker) for marker in metadata if isinstance(marker, Destination | Content | Plain))
+    for inner in get_args(annotation):
+        yield from _find_markers(path, inner, depth)
+    if depth and isinstance(annotation, type) and is_arguments_model(annotation):
+        yield from _find_field_markers(f"{path}.", annotation, depth - 1)
+
+
+def _find_field_markers(prefix: str, model: type, depth: int) -> Iterator[tuple[str, Role]]:
+    for name, hint in get_type_hints(model, include_extras=True).items():
+        yield from _find_markers(f"{prefix}{name}", hint, depth)
