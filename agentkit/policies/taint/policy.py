@@ -4,11 +4,11 @@ Tools with `trust="untrusted"` return what others may have written.  Their resul
 Once one of them is in the conversation, a call with `effect="write"` or "danger" needs approval, unless its arguments
 come from the user or from trusted tools (see `origins`).
 
-This stops a page, a mail or a file from making the agent act with destinations of its own: an address to send to, a path
-to delete.  The words of a text to a trusted destination may be untrusted (see `roles`).  It does not stop a call of a tool with effect "read", or without an effect, whose arguments
-carry data to the outside (`fetch_page` of an address with data in it).  Neither does it stop a wrong choice among
-values that the user gave, or a wrong answer.  A delimiter is a hint that models mostly follow; the approval does not
-depend on it.
+This stops a page, a mail or a file from making the agent act with destinations of its own: an address to send to, a
+path to delete.  The words of a text to a trusted destination may be untrusted (see `roles`).  It does not stop a call
+of a tool with effect "read", or without an effect, whose arguments carry data out (`fetch_page` of an address with
+data in it).  Neither does it stop a wrong choice among values that the user gave, or a wrong answer.  A delimiter
+is a hint that models mostly follow; the approval does not depend on it.
 """
 
 from __future__ import annotations
