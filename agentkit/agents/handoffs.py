@@ -13,7 +13,8 @@ from ..core.messages import system
 from ..engine.loop import Answer
 from ..engine.result import HandedOver
 from ..schemas import check_name
-from ..sessions.journal.maintenance import HANDOFF_PREFIX
+from ..sessions.journal.reader import HANDOFF_PREFIX
+from ..sessions.journal.reader import TRANSFER_PREFIX as PREFIX
 from ..sessions.session import Session
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
@@ -21,7 +22,6 @@ from ..tools.json_tool import JsonTool
 
 MAX_HANDOFFS = 10
 """Hand-offs of a run; after that the current agent must answer."""
-PREFIX = "transfer_to_"
 
 
 @dataclass(frozen=True, slots=True)

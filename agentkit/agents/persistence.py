@@ -49,8 +49,12 @@ def persist(agent: Persistable, request: RunRequest, run: Run) -> Iterator[tuple
             decided = {call: StoredDecision(decision, None) for call, decision in request.decided.items()}
             request.session.approvals.decisions.update(decided)
         elif (conversation := _conversation(request.journal or agent.journal, request.session)) is not None:
-            setup = Setup.of(agent.instruction, agent.tools)
-            policies.append(stack.enter_context(_journal(conversation, request, setup, run)))
+            if stored := conversation.stored if request.query is None else None:
+                run.usage, run.steps, run.run_id = stored.usage, stored.steps, stored.run
+                stack.callback(setattr, conversation, "stored", None)
+            else:
+                setup, conversation.stored = Setup.of(agent.instruction, agent.tools), None
+                policies.append(stack.enter_context(_journal(conversation, request, setup, run)))
         if request.record is not None:
             recorder = stack.enter_context(closing(_recorder(agent, request, request.record, run)))
             policies.append(recorder.policy)
@@ -66,8 +70,8 @@ def _journal(conversation: JournaledConversation, request: RunRequest, setup: Se
         conversation.base = session.usage
     writer = JournalWriter(conversation, session.messages, session.state, session.cut.texts, setup)
     writer.open(request.query, run.model)
-    run.usage, run.steps, run.run_id = writer.prior, writer.step, writer.run
-    run.spent = Spent(writer.step, writer.calls, writer.seconds, writer.prior)
+    run.usage, run.steps, run.run_id = writer.prior, writer.replies, writer.run
+    run.spent = Spent(writer.replies, writer.calls, writer.seconds, writer.prior)
     writer.usage = lambda: run.usage
     try:
         yield journal_policy(writer, conversation.on_uncertain)

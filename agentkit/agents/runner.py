@@ -13,6 +13,7 @@ from ..core.threads import RUN_CANCELLATION, Cancellation
 from ..engine.loop import Answer
 from ..engine.model import Model
 from ..engine.result import Result, RunFinished, RunStarted
+from ..sessions.journal.stored_answer import repeat_answer
 from ..views.notebook import show_in_cell
 from .handoffs import run_handoffs
 from .options import RunRequest
@@ -194,6 +195,9 @@ def _agent_flow(first: Runnable, run: Run, request: RunRequest, backend: Model, 
         agent = override(agent, request.settings)
         backend, _ = agent.choose_backend()
     run.model = backend.name
+    journaled = request.session.journaled
+    if journaled is not None and journaled.stored is not None:
+        return repeat_answer(agent.tools, journaled.stored)
     return build_flow(agent, run, request, backend)
 
 

@@ -161,6 +161,8 @@ class Session:
 
     def _accept(self, approvals: Mapping[Any, Any]) -> None:
         """Store the decisions; raise `RunError` for one without a pending call, and if there is nothing to continue."""
+        if self.journaled is not None and self.journaled.stored is not None:
+            return  # the run has its answer already
         if not self.inbox and not is_open(self.messages):
             raise RunError(
                 "the query is empty, and the session has no unfinished run to continue. Give a query: "
@@ -249,7 +251,8 @@ class Session:
     @classmethod
     def _of(cls, kept: JournaledConversation, state: Mapping[str, Any]) -> "Session":
         session = cls.from_dict({**cls().as_dict(), **state, "usage": kept.base.as_dict()})
-        session.messages, session._own, session.journaled = [*kept.written], [*kept.written], kept
+        messages = state.get("messages", kept.written)
+        session.messages, session._own, session.journaled = [*messages], [*messages], kept
         return session
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ...core.messages import Message, ToolCall, Usage
-from .store import Journal, Statement, digest, encode_json
+from .encoding import digest, encode_json
+from .store import Journal, Statement
 
 Uncertain: TypeAlias = Callable[[ToolCall], Any] | Literal["ask"] | None
 """Decide about a call whose outcome is unknown: True repeats it, a value is its result, None or False informs the model
@@ -19,6 +20,27 @@ def message_row(key: int, place: int, message: Message) -> tuple[int, int, str, 
     """Return the values for `INSERT_MESSAGE`: the conversation, the index, the text, and their digest."""
     body = encode_json(message)
     return key, place, body, digest(place, body)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """The answer of a finished run.
+
+    Attributes:
+        run: The id of the run.
+        value: The answer as JSON.
+        stopped: Why the run ended, see `Result.stopped`.
+        calls: The calls of the last reply; that of the answer tool has the typed answer.
+        steps: The number of replies.
+        usage: The usage of the run.
+    """
+
+    run: str
+    value: Any
+    stopped: str
+    calls: tuple[ToolCall, ...]
+    steps: int
+    usage: Usage
 
 
 @dataclass(eq=False)
@@ -45,8 +67,8 @@ class JournaledConversation:
     """The sum of the digests without the instruction's: each request stores it, so missing messages are noticed."""
     rows: int = 0
     """Messages in the journal."""
-    replies: list[Message] = field(default_factory=list, repr=False)
-    """The last replies of a finished run; they are used again to return its answer."""
+    stored: "StoredAnswer | None" = field(default=None, repr=False)
+    """The answer of a finished run that is resumed; a run without a query returns it."""
     base: Usage = field(default_factory=Usage)
     """The usage of the other runs of the conversation."""
 
@@ -60,7 +82,7 @@ class JournaledConversation:
     def detach(self) -> None:
         """Become a new conversation; the old one stays in the journal."""
         self.key, self.run, self.state, self.total = secrets.randbits(60), "", {}, 0
-        self.written, self.digests, self.cut, self.rows, self.replies = [], [], set(), 0, []
+        self.written, self.digests, self.cut, self.rows, self.stored = [], [], set(), 0, None
 
     def note(self, message: Message, number: int) -> None:
         """Add the next message that the journal has, with its digest."""

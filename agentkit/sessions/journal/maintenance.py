@@ -6,16 +6,15 @@ import secrets
 import time
 
 from .conversation import INSERT_MESSAGE, message_row
+from .encoding import encode_json, reading
 from .lease import is_leased
-from .reader import SELECT_RUNS, RunInfo, find_run, read_info, read_messages
+from .reader import SELECT_RUNS, RunInfo, end_of_run, find_run, handoffs_in, read_info, read_messages
 from .steps import inner_runs
-from .store import JournalError, Statement, Store, encode_json, open_store
+from .store import JournalError, Statement, Store, open_store
 
 SECONDS_PER_DAY = 86_400.0
 DEFAULT_PATH = "runs.db"
 """The default journal."""
-HANDOFF_PREFIX = "The conversation is handed over to "
-"""The beginning of the result of a hand-off; a branch counts its hand-offs by it."""
 
 
 def runs(store: str | os.PathLike[str] = DEFAULT_PATH, *, unfinished: bool = False) -> list[RunInfo]:
@@ -57,15 +56,15 @@ def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT_PATH
     with open_store(store, must_exist=True) as opened:
         run = find_run(opened, run_id)
         listed = [message for message, _ in read_messages(opened, run.conversation)]
+        listed = listed[: end_of_run(opened, run, len(listed))]
         replies = [place for place in range(run.first, len(listed)) if listed[place]["role"] == "assistant"]
         last = len(replies) - (run.state == "finished")
         if not 0 <= step <= last:
             raise JournalError(f"run {run.id}: step must be an integer from 0 to {last}, got {step}")
         end = replies[step] if step < len(replies) else len(listed)
-        state = json.loads(opened.rows("SELECT state FROM conversations WHERE id = ?", run.conversation)[0][0])
-        results = [message for message in listed[run.first : end] if message["role"] == "tool"]
-        handed = sum(str(message.get("content")).startswith(HANDOFF_PREFIX) for message in results)
-        state |= {"waiting": {}, "nested": {}, "handed": state.get("handed", [])[:handed]}
+        with reading(opened, f"conversations, run {run.id}"):
+            state = json.loads(opened.rows("SELECT state FROM conversations WHERE id = ?", run.conversation)[0][0])
+        state |= {"waiting": {}, "nested": {}, "handed": handoffs_in(listed[run.first : end])}
         branch, key = secrets.token_hex(6), secrets.randbits(60)
         opened.write(
             [
@@ -73,13 +72,13 @@ def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT_PATH
                 *((INSERT_MESSAGE, message_row(key, place, listed[place])) for place in range(end)),
                 ("INSERT INTO cut SELECT ?, key, body FROM cut WHERE conversation = ?", (key, run.conversation)),
                 (
-                    "INSERT INTO runs SELECT ?, ?, query, model, NULL, first, ?, NULL, 'open', NULL, ? FROM runs "
+                    "INSERT INTO runs SELECT ?, ?, query, model, NULL, first, ?, NULL, 'open', NULL, ?, NULL FROM runs "
                     "WHERE id = ?",
                     (branch, key, time.time(), f"{run.id}:{step}", run.id),
                 ),
                 (
-                    "INSERT INTO steps SELECT ?, step, call, name, input, arguments, begun, ended, outcome FROM steps "
-                    "WHERE run = ? AND step <= ?",
+                    "INSERT INTO steps SELECT ?, step, call, name, input, arguments, begun, ended, outcome, NULL "
+                    "FROM steps WHERE run = ? AND step <= ?",
                     (branch, run.id, step),
                 ),
             ]

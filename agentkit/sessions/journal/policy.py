@@ -5,9 +5,10 @@ outcomes.  A call without an outcome is repeated if its tool only reads or is id
 informed that the outcome is unknown.
 """
 
+import sys
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -17,13 +18,14 @@ from ...core.ask_person import describe_call
 from ...core.background import run_in_thread
 from ...core.errors import ExceptionInfo, Paused
 from ...core.flow import Done, Effect, Event, Flow, Policy, WarningEvent, ask, interpret
-from ...core.messages import ToolCall, Usage
+from ...core.messages import ToolCall
 from ...engine.loop import Answer
 from ...engine.model import AskModel, Reply
 from ...policies.consult import Consult
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
 from ...tools.settings import REPEATABLE_EFFECTS
+from ...views.log import is_shown
 from .conversation import Uncertain
 from .nesting import ENCLOSING_RUN, EnclosingRun
 from .steps import BegunCall, preset_result, value_of
@@ -34,6 +36,11 @@ UNKNOWN = ExceptionInfo(
     "OutcomeUnknown",
     "the run was stopped while this call was under way, so it is not known whether it had an effect. Find that out "
     "before it is called again.",
+)
+NOT_RECORDED = ExceptionInfo(
+    "NotRecorded",
+    "not run, because the call cannot be recorded now (the journal cannot be written), so that its effect could be "
+    "repeated later. Tools that only read still run.",
 )
 QUESTION = "It began before the run was stopped. Repeat it? y, n, or its result: "
 
@@ -57,24 +64,21 @@ def journal_policy(writer: JournalWriter, on_uncertain: Uncertain = None) -> Pol
 
     def handle(effect: Effect[Any]) -> Flow[Any]:
         if isinstance(effect, AskModel):
-            if writer.conversation.replies:
-                return Reply(writer.conversation.replies.pop(0), Usage())
+            if recorded := writer.take_reply():
+                return recorded
             yield from ask(WriteJournal(writer, partial(writer.begin_request, effect.model.name)))
             reply: Reply = yield from ask(effect)
-            writer.end_request(reply.finish_reason)
+            yield from ask(WriteJournal(writer, partial(writer.end_request, reply)))
             return reply
-        if not isinstance(effect, CallTools):
-            yield from ask(WriteJournal(writer))
-        else:  # the first call is written together with the reply that asks for it
-            if any(bound.tool is not None and bound.tool.fifo_lock is not None for bound in effect.calls):
-                yield from ask(WriteJournal(writer))
+        yield from ask(WriteJournal(writer))
+        if isinstance(effect, CallTools):
             calls = []
-            around = EnclosingRun(writer.conversation, writer.run, writer.inner)
+            enclosing = EnclosingRun(writer.conversation, writer.run, writer.inner)
             for bound in effect.calls:
                 begun = writer.known.pop(bound.call.id, None)
                 if begun is not None and (begun.outcome is not None or bound.call.id not in writer.inner):
                     bound = yield from _restore_call(bound, begun, on_uncertain)
-                calls.append(bound.with_variable(ENCLOSING_RUN, around))
+                calls.append(_guard(bound.with_variable(ENCLOSING_RUN, enclosing), writer))
             effect = JournaledCalls(tuple(calls), effect.finished, effect.sequential, writer=writer)
         return (yield from ask(effect))
 
@@ -102,7 +106,10 @@ class WriteJournal:
 
     def perform(self) -> Generator[Event, None, None]:
         if error := self.writer.write(self.note):
-            yield JournalFailed(error)
+            failed = JournalFailed(error)
+            if not is_shown():  # else the log shows it
+                sys.stderr.write(f"agentkit: {failed.notice}\n")
+            yield failed
 
     async def aperform(self) -> AsyncGenerator[Event | Done[None], None]:
         for event in await self.events():
@@ -110,10 +117,8 @@ class WriteJournal:
         yield Done(None)
 
     async def events(self) -> list[Event]:
-        """Write, in a thread where it may take long; return the events."""
-        if self.writer.conversation.journal.sync == "full":
-            return await run_in_thread(lambda: [*self.perform()])
-        return [*self.perform()]
+        """Write in a thread, because a locked or slow disk would block the event loop; return the events."""
+        return await run_in_thread(lambda: [*self.perform()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +161,14 @@ class JournaledCalls(CallTools):
         with suppress(JournalError):
             for result in [*self.finished.values()]:
                 self.writer.end_call(result)
+
+
+def _guard(bound: BoundCall, writer: JournalWriter) -> BoundCall:
+    """Return the call as one that does not run if it may have an effect and its beginning is not recorded."""
+    if bound.tool is None or bound.problem is not None or bound.is_answer or bound.tool.effect in REPEATABLE_EFFECTS:
+        return bound
+    identity = bound.call.id
+    return replace(bound, run=lambda: bound.run() if writer.may_run(identity) else NOT_RECORDED)
 
 
 def _restore_call(bound: BoundCall, begun: BegunCall, on_uncertain: Uncertain) -> Flow[BoundCall]:

@@ -2,18 +2,23 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.messages import Message, Usage, calls_of
-from .conversation import JournaledConversation
-from .lease import is_leased
+from .conversation import JournaledConversation, StoredAnswer
+from .encoding import digest, reading, step_digest
+from .lease import acquire_lease, is_leased
 from .steps import usage_of
-from .store import Journal, JournalError, Store, digest, open_store
+from .store import Journal, JournalError, Store, open_store
 from .writer import DIGEST_MODULUS
 
-SELECT_RUNS = "SELECT id, conversation, query, model, first, begun, ended, status, outcome, origin FROM runs"
+HANDOFF_PREFIX = "The conversation is handed over to "
+"""The beginning of the result of a hand-off."""
+TRANSFER_PREFIX = "transfer_to_"
+"""The beginning of the names of hand-off tools."""
+SELECT_RUNS = "SELECT id, conversation, query, model, first, begun, ended, status, outcome, origin, last FROM runs"
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class RunInfo:
     origin: str = ""
     stopped: str = ""
     first: int = field(default=0, repr=False)
+    end: int | None = field(default=None, repr=False)
     conversation: int = field(default=0, repr=False)
 
     @property
@@ -54,17 +60,28 @@ class RunInfo:
 
 def read_info(store: Store, row: tuple[Any, ...]) -> RunInfo:
     """Return the state of a run from a row of `SELECT_RUNS` and its steps."""
-    identity, conversation, query, model, first, begun, ended, status, outcome, origin = row
-    sql = "SELECT step, call, name, begun, ended FROM steps WHERE run = ? ORDER BY step DESC, begun DESC"
-    steps = store.rows(sql, identity)
+    identity, conversation, query, model, first, begun, ended, status, outcome, origin, end = row
+    steps = read_steps(store, identity)
     result: Mapping[str, Any] = json.loads(outcome) if outcome else {}
-    state = status if status != "open" else "running" if is_leased(store.path, conversation) else "interrupted"
+    state = "finished" if "answer" in result else status
+    if state == "open":
+        state = "running" if is_leased(store.path, conversation) else "interrupted"
     seen = max([begun, ended or 0.0, *(time or start for _, _, _, start, time in steps)])
     return RunInfo(
         identity, query, model, state, begun, seen, steps[0][0] if steps else 0, _describe_last(steps),
         result.get("answer"), result.get("error", ""), usage_of(store, identity), origin or "",
-        result.get("stopped", ""), first, conversation,
+        result.get("stopped", ""), first, end, conversation,
     )  # fmt: skip
+
+
+def read_steps(store: Store, run: str) -> list[tuple[int, str, str, float, float | None]]:
+    """Return step, call, name, start and end of the steps of a run, the newest first; check their digests."""
+    columns = "step, call, name, begun, ended, input, arguments, outcome, digest"
+    rows = store.rows(f"SELECT {columns} FROM steps WHERE run = ? ORDER BY step DESC, begun DESC", run)
+    for step, call, name, _, _, number, arguments, outcome, check in rows:
+        if check is not None and check != step_digest(run, step, call, name, number, arguments, outcome):
+            raise JournalError(f"the journal {str(store.path)!r} is damaged: step {step} of run {run} is not readable")
+    return [row[:5] for row in rows]
 
 
 def _describe_last(steps: list[tuple[Any, ...]]) -> str:
@@ -87,7 +104,9 @@ def find_run(store: Store, run: str) -> RunInfo:
     if len(exact or rows) != 1 or not run:
         which = "several runs have ids that begin with" if rows else "no run has the id"
         raise JournalError(f"{which} {run!r} in {str(store.path)!r}; agentkit runs lists them")
-    return read_info(store, (exact or rows)[0])
+    row = (exact or rows)[0]
+    with reading(store, f"runs, run {row[0]}"):
+        return read_info(store, row)
 
 
 def read_messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
@@ -96,7 +115,9 @@ def read_messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
     for expected, (place, body, number) in enumerate(rows):
         if place != expected or digest(place, body) != number:
             raise JournalError(f"the journal {str(store.path)!r} is damaged: message {expected} of a run is incomplete")
-        yield json.loads(body), number
+        with reading(store, f"messages, message {expected}"):
+            message = json.loads(body)
+        yield message, number
 
 
 def read_conversation(
@@ -106,9 +127,11 @@ def read_conversation(
     kept = JournaledConversation(journal, key)
     for message, number in read_messages(store, key):
         kept.note(message, number)
-    state, kept.name = store.rows("SELECT state, name FROM conversations WHERE id = ?", key)[0]
-    kept.state = json.loads(state)
-    cut = {key: json.loads(body) for key, body in store.rows("SELECT key, body FROM cut WHERE conversation = ?", key)}
+    texts = store.rows("SELECT key, body FROM cut WHERE conversation = ?", key)
+    with reading(store, f"conversations and cut, conversation {key}"):
+        state, kept.name = store.rows("SELECT state, name FROM conversations WHERE id = ?", key)[0]
+        kept.state = json.loads(state)
+        cut = {key: json.loads(body) for key, body in texts}
     kept.cut = {*cut}
     for other, status in store.rows("SELECT id, status FROM runs WHERE conversation = ?", key):
         if other == run or status not in ("finished", "superseded"):
@@ -129,42 +152,99 @@ def open_named(journal: Journal, name: str) -> tuple[JournaledConversation, dict
 def open_run(journal: Journal, run: str) -> tuple[JournaledConversation, dict[str, Any], dict[str, Any]]:
     """Return the conversation of a run to resume, its state, and the calls that had begun with their new arguments.
 
-    A finished run comes without the last turn, so it answers again.
+    The conversation of a finished run ends with that run and has its stored answer; nothing is written until the next
+    query.  If it continued with other runs, the returned one is a new conversation.
+
+    Raises:
+        JournalError: There is no such run, it is damaged or in progress, or its conversation continued without it.
     """
     with open_store(journal.path, journal.sync, must_exist=True) as store:
         wanted = find_run(store, run)
+        if wanted.state == "finished":
+            with store.snapshot():
+                return _finished(store, journal, wanted)
         if wanted.state == "superseded":
             raise JournalError(
                 f"run {wanted.id} cannot be resumed: its conversation continued with another run. Branch it: "
                 f"agent.fork({wanted.id!r}, step)"
             )
-        kept, state = read_conversation(store, journal, wanted.conversation, wanted.id)
-        if wanted.state == "finished":
-            _withdraw_answer(kept, wanted)
-        step = sum(message["role"] == "assistant" for message in kept.written[wanted.first :])
-        _check_requests(store, kept, wanted, step)
-        sql = "SELECT call, arguments FROM steps WHERE run = ? AND step = ? AND call != ''"
-        begun = {call: json.loads(given) if given else True for call, given in store.rows(sql, wanted.id, step)}
-        return kept, state, begun
+        release = acquire_lease(store.path, wanted.conversation, f"run {wanted.id}")
+        try:
+            with store.snapshot():
+                return _unfinished(store, journal, wanted)
+        finally:
+            release()
 
 
-def _withdraw_answer(kept: JournaledConversation, run: RunInfo) -> None:
-    """End a finished conversation before its answer: before the results of the last calls, or the last texts."""
-    last = max(place for place, message in enumerate(kept.written) if message["role"] == "assistant")
-    if last < run.first or any(message["role"] == "user" for message in kept.written[last:]):
-        raise JournalError(f"run {run.id} is finished, and its conversation went on: journal.show() has its answer")
-    end = last + 1
-    if not calls_of(kept.written[last]):
-        end = next(place for place in reversed(range(last)) if kept.written[place]["role"] == "assistant")
-        kept.replies = [message for message in kept.written[end:] if message["role"] == "assistant"]
-    kept.forget(end)
+def _finished(
+    store: Store, journal: Journal, run: RunInfo
+) -> tuple[JournaledConversation, dict[str, Any], dict[str, Any]]:
+    kept, state = read_conversation(store, journal, run.conversation)
+    end = end_of_run(store, run, len(kept.written))
+    messages = kept.written[:end]
+    places = [place for place in range(run.first, end) if messages[place]["role"] == "assistant"]
+    _check_request(store, kept, run, places, end)
+    if end < len(kept.written) or _runs_after(store, run):
+        kept = JournaledConversation(journal)
+    calls = tuple(calls_of(messages[places[-1]])) if places else ()
+    kept.run = ""
+    kept.stored = StoredAnswer(run.id, run.answer, run.stopped, calls, run.steps, run.usage)
+    kept.base = Usage()
+    for (other,) in store.rows(
+        f"SELECT id FROM runs WHERE conversation = ? AND rowid < {_ROW}", run.conversation, run.id
+    ):
+        kept.base += usage_of(store, other)
+    nothing_open: dict[str, Any] = {"inbox": [], "waiting": {}, "nested": {}}
+    return kept, {**state, **nothing_open, "handed": handoffs_in(messages[run.first :]), "messages": messages}, {}
 
 
-def _check_requests(store: Store, kept: JournaledConversation, run: RunInfo, step: int) -> None:
-    """Raise `JournalError` if the last request was made on another conversation than the one that is there."""
+def _unfinished(
+    store: Store, journal: Journal, run: RunInfo
+) -> tuple[JournaledConversation, dict[str, Any], dict[str, Any]]:
+    kept, state = read_conversation(store, journal, run.conversation, run.id)
+    end = len(kept.written)
+    places = [place for place in range(run.first, end) if kept.written[place]["role"] == "assistant"]
+    _check_request(store, kept, run, places, end)
+    sql = "SELECT call, arguments FROM steps WHERE run = ? AND step = ? AND call != ''"
+    with reading(store, f"steps, run {run.id}"):
+        begun = {call: json.loads(given) if given else True for call, given in store.rows(sql, run.id, len(places))}
+    return kept, state, begun
+
+
+_ROW = "(SELECT rowid FROM runs WHERE id = ?)"
+
+
+def _runs_after(store: Store, run: RunInfo) -> bool:
+    sql = f"SELECT 1 FROM runs WHERE conversation = ? AND rowid > {_ROW} LIMIT 1"
+    return bool(store.rows(sql, run.conversation, run.id))
+
+
+def end_of_run(store: Store, run: RunInfo, end: int) -> int:
+    """Return the index after the last message of a run; `end` is that of its conversation."""
+    if run.end is not None:
+        return min(run.end, end)
+    sql = f"SELECT min(first) FROM runs WHERE conversation = ? AND rowid > {_ROW}"
+    later = store.rows(sql, run.conversation, run.id)[0][0]
+    return end if later is None else min(later, end)
+
+
+def handoffs_in(messages: Sequence[Message]) -> list[str]:
+    """Return the names of the agents to which a run was handed over, in order."""
+    results = {
+        message.get("tool_call_id"): str(message.get("content")) for message in messages if message["role"] == "tool"
+    }
+    calls = [call for message in messages for call in calls_of(message)]
+    return [
+        call.name.removeprefix(TRANSFER_PREFIX)
+        for call in calls
+        if call.name.startswith(TRANSFER_PREFIX) and results.get(call.id, "").startswith(HANDOFF_PREFIX)
+    ]
+
+
+def _check_request(store: Store, kept: JournaledConversation, run: RunInfo, places: Sequence[int], end: int) -> None:
+    """Raise `JournalError` if the last request was made with other messages than those in the journal."""
     rows = store.rows("SELECT step, input FROM steps WHERE run = ? AND call = '' ORDER BY step DESC LIMIT 1", run.id)
-    places = [place for place, message in enumerate(kept.written) if message["role"] == "assistant"]
-    for last, number in rows:
-        end = places[last - step - 1] if last <= step else len(kept.written)
-        if number != sum(kept.digests[1:end]) % DIGEST_MODULUS and not kept.replies:
+    for step, number in rows:
+        before = places[step - 1] if step <= len(places) else end
+        if number != sum(kept.digests[1:before]) % DIGEST_MODULUS:
             raise JournalError(f"the journal {str(store.path)!r} is damaged: messages of run {run.id} are missing")

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...tools.lock import compare_locks, lock
 from ...tools.registry import ToolRegistry
+from .store import JournalError
 
 MAX_SHOWN_CHARS = 60
 """Characters of an instruction that are shown after its first change."""
@@ -22,6 +23,14 @@ class Setup:
     def of(cls, instruction: str, tools: ToolRegistry) -> "Setup":
         """Return the setup of an agent."""
         return cls(instruction, schemas_of(tools))
+
+    def check(self, run: str, now: "Setup") -> None:
+        """Raise `JournalError` if `now` differs from the setup that `run` began with."""
+        if changes := self.changes(now):
+            raise JournalError(
+                f"run {run} began with another agent. {'; '.join(changes)}. To resume it with this agent: "
+                'agent.resume(run_id, changed="go on")'
+            )
 
     def changes(self, now: "Setup") -> list[str]:
         """Describe how `now` differs: the tools, their fields, and the first change of the instruction."""

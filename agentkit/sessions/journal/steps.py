@@ -1,15 +1,18 @@
 """The steps of a run in its journal: requests, and calls with their outcomes."""
 
 import json
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.errors import ExceptionInfo
 from ...core.messages import Usage
+from ...engine.model import Reply
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.results.result_text import RenderedResult, render_result
-from .store import Store
+from .encoding import encode_json, step_digest
+from .store import Statement, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,37 @@ class BegunCall:
 
     arguments: str | None
     outcome: Mapping[str, Any] | None
+
+
+class StepRows:
+    """The statements that write the steps of one run, with the digests of their rows."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, str], tuple[str, int, str | None]] = {}
+
+    def begin(self, run: str, step: int, call: str, name: str, number: int, arguments: str | None) -> Statement:
+        """Return the statement for a step that is about to be made; `call` is "" for a request."""
+        self._rows[step, call] = name, number, arguments
+        sql = "INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?)"
+        check = step_digest(run, step, call, name, number, arguments, None)
+        return sql, (run, step, call, name, number, arguments, time.time(), check)
+
+    def end(self, run: str, step: int, call: str, outcome: Mapping[str, Any]) -> Statement:
+        """Return the statement for the outcome of a step."""
+        text, row = encode_json(outcome), self._rows.get((step, call))
+        check = None if row is None else step_digest(run, step, call, *row, text)
+        sql = "UPDATE steps SET ended = ?, outcome = ?, digest = ? WHERE run = ? AND step = ? AND call = ?"
+        return sql, (time.time(), text, check, run, step, call)
+
+    def read_reply(self, store: Store, run: str, step: int) -> tuple[tuple[int, Reply], dict[str, Any]] | None:
+        """Return a recorded reply that the conversation lacks, with the digest of its input, and its other figures."""
+        sql = "SELECT name, input, arguments, outcome FROM steps WHERE run = ? AND step = ? AND call = ''"
+        for name, number, arguments, outcome in store.rows(sql, run, step):
+            data = json.loads(outcome) if outcome else {}
+            if message := data.pop("message", None):
+                self._rows[step, ""] = name, number, arguments
+                return (number, Reply(message, Usage(), data.get("finish_reason"))), data
+        return None
 
 
 def usage_of(store: Store, run: str) -> Usage:

@@ -4,7 +4,6 @@ Each message, request and call is one row.  Texts are stored whole, secrets incl
 the calls that it was about to make: protect the file like the data in it.
 """
 
-import json
 import os
 import sqlite3
 import threading
@@ -12,13 +11,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ...core.errors import DefinitionError, RunError
 from ...core.private_files import create_private
-from .tables import APPLICATION, TABLES, VERSION
+from .tables import APPLICATION, TABLES, UPGRADE, VERSION
 
 Sync: TypeAlias = Literal["normal", "full"]
 JournalErrors: TypeAlias = Literal["warn", "raise"]
@@ -77,7 +75,8 @@ class Store:
     def __init__(self, path: str | os.PathLike[str], sync: Sync = "normal", *, must_exist: bool = False) -> None:
         self.path = Path(path)
         self.users = 1
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._is_locked_out = False
         self._process = os.getpid()
         if must_exist and not self.path.exists():
             raise JournalError(f"the journal {os.fspath(path)!r} does not exist")
@@ -99,6 +98,8 @@ class Store:
             self._create()
         self._file.execute(f"PRAGMA synchronous={sync}")
         self._file.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
+        if self._number("user_version") == 1:
+            self._upgrade()
         if (version := self._number("user_version")) != VERSION:
             raise JournalError(f"{self._named} has version {version}, expected {VERSION}. Update agentkit.")
 
@@ -123,24 +124,55 @@ class Store:
             self._file.execute(f"PRAGMA application_id={APPLICATION}")
             self._file.execute(f"PRAGMA user_version={VERSION}")
 
+    def _upgrade(self) -> None:
+        self._file.execute("BEGIN IMMEDIATE")
+        with self._transaction():
+            if self._number("user_version") == 1:
+                for statement in UPGRADE.strip().split("\n"):
+                    self._file.execute(statement)
+
     def _number(self, pragma: str) -> int:
         return int(self._file.execute(f"PRAGMA {pragma}").fetchone()[0])
 
     def write(self, statements: Sequence[Statement]) -> None:
         """Run the statements, all or none of them."""
         with self._lock, self._errors():
-            if len(statements) == 1:  # a transaction by itself
-                self._file.execute(*statements[0])
-                return
-            self._file.execute("BEGIN IMMEDIATE")
-            with self._transaction():
-                for sql, values in statements:
-                    self._file.execute(sql, values)
+            try:
+                self._run(statements)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode == sqlite3.SQLITE_BUSY and not self._is_locked_out:
+                    self._set_patience(0.0)  # wait once for a lock, not at each write again
+                raise
+            if self._is_locked_out:
+                self._set_patience(LOCK_TIMEOUT)
+
+    def _run(self, statements: Sequence[Statement]) -> None:
+        if len(statements) == 1:  # a transaction by itself
+            self._file.execute(*statements[0])
+            return
+        self._file.execute("BEGIN IMMEDIATE")
+        with self._transaction():
+            for sql, values in statements:
+                self._file.execute(sql, values)
+
+    def _set_patience(self, seconds: float) -> None:
+        self._is_locked_out = not seconds
+        self._file.execute(f"PRAGMA busy_timeout={int(seconds * 1000)}")
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
         with self._lock, self._errors():
             return self._file.execute(sql, values).fetchall()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let all queries of this thread inside the block see the same state of the file; others wait."""
+        with self._lock, self._errors():
+            self._file.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._file.execute("ROLLBACK")
 
     def vacuum(self) -> None:
         """Release the space of deleted rows, unless another process is writing."""
@@ -232,25 +264,3 @@ def _remedy(error: sqlite3.Error) -> str:
     if primary == sqlite3.SQLITE_FULL:
         return "Make room on the disk."
     return "The folder must exist, and the folder and the file must be writable."
-
-
-_write_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-
-def digest(place: object, text: str) -> int:
-    """Return a number that changes with every bit of `text` and with its place."""
-    data = f"{place}\0{text}".encode(errors="surrogatepass")
-    return int.from_bytes(blake2b(data, digest_size=8).digest()) >> 1
-
-
-def encode_json(value: Any) -> str:
-    """Return `value` as JSON; raise `JournalError` if it is not JSON serialisable."""
-    try:
-        text = _write_json(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise JournalError(f"the run cannot be journaled: a message is not JSON serialisable ({error})") from error
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(value)
-    return text

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from ...core.display import display_with
 from ...core.messages import Message
 from .maintenance import DEFAULT_PATH
-from .reader import RunInfo, find_run, read_messages
+from .reader import RunInfo, end_of_run, find_run, read_messages
 from .store import JournalError, open_store
 
 
@@ -51,13 +52,11 @@ def show(run_id: str, *, store: str | os.PathLike[str] = DEFAULT_PATH) -> Journa
     """
     with open_store(store, must_exist=True) as opened:
         run = find_run(opened, run_id)
-        later = opened.rows(
-            "SELECT min(first) FROM runs WHERE conversation = ? AND first > ?", run.conversation, run.first
-        )[0][0]
+        end = end_of_run(opened, run, sys.maxsize)
         found: list[Message] = []
         error = ""
         try:
-            found.extend(message for message, _ in islice(read_messages(opened, run.conversation), later))
+            found.extend(message for message, _ in islice(read_messages(opened, run.conversation), end))
         except JournalError as damage:
             error = str(damage)
         sql = "SELECT call, name, begun, ended, outcome FROM steps WHERE run = ? ORDER BY begun"

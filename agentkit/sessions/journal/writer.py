@@ -12,13 +12,16 @@ from typing import Any
 
 from ...core.errors import Paused
 from ...core.messages import Message, Usage, pending_calls
+from ...engine.model import Reply
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.turn import NOT_STARTED
 from .conversation import JournaledConversation
+from .encoding import digest, encode_json
 from .lease import acquire_lease
 from .setup import Setup
-from .steps import BegunCall, inner_runs, outcome_of, time_and_calls, usage_of
-from .store import JournalError, Statement, Store, digest, encode_json, open_store
+from .steps import BegunCall, StepRows, inner_runs, outcome_of, time_and_calls, usage_of
+from .store import JournalError, Statement, Store, open_store
+from .tables import INSERT_RUN
 
 DIGEST_MODULUS = 1 << 62
 """Integers below this fit into a column."""
@@ -55,6 +58,13 @@ class JournalWriter:
     _pending: list[Statement] = field(default_factory=list, repr=False)
     _begun: set[str] = field(default_factory=set, repr=False)
     _ended: set[str] = field(default_factory=set, repr=False)
+    recorded: set[str] = field(default_factory=set)
+    """The ids of calls whose beginning is in the journal."""
+    _reply: tuple[int, Reply] | None = None
+    """A recorded reply that is not in the conversation yet, and the digest of the messages that it answers."""
+    _figures: dict[str, Any] | None = None
+    """The outcome of the last request without its message."""
+    _steps: StepRows = field(default_factory=StepRows, repr=False)
     _has_failed: bool = False
     _store: Store | None = field(default=None, repr=False)
     _release: Callable[[], None] | None = field(default=None, repr=False)
@@ -82,13 +92,8 @@ class JournalWriter:
 
     def _take_lease(self) -> None:
         conversation = self.conversation
-        try:
-            self._release = acquire_lease(Path(conversation.journal.path), conversation.key)
-        except OSError:
-            return  # the first write fails and reports it
-        if self._release is None:
-            what = f"run {conversation.run}" if conversation.run else f"a run of {conversation.name!r}"
-            raise JournalError(f"{what} is in progress, here or in another process. Wait until it has ended.")
+        what = f"run {conversation.run}" if conversation.run else f"a run of {conversation.name!r}"
+        self._release = acquire_lease(Path(conversation.journal.path), conversation.key, what)
 
     def _detach(self) -> None:
         """Write the present conversation as a new one; the old one stays in the journal."""
@@ -106,13 +111,7 @@ class JournalWriter:
 
     def _check_unchanged(self) -> None:
         conversation = self.conversation
-        try:
-            store = self._open_store()
-        except JournalError:
-            if conversation.journal.errors == "raise":
-                raise
-            return  # the first write reports it
-        found = store.rows("SELECT count(*) FROM messages WHERE conversation = ?", conversation.key)[0][0]
+        found = self._open_store().rows("SELECT count(*) FROM messages WHERE conversation = ?", conversation.key)[0][0]
         if not found and conversation.rows:  # the rows were deleted
             self._detach()
         elif found != conversation.rows:
@@ -123,16 +122,12 @@ class JournalWriter:
         self.run = self.conversation.run = secrets.token_hex(6)
         key, body = self.conversation.key, encode_json([self.setup.instruction, self.setup.tools])
         identity = f"{digest('', body):016x}"
-        self._first = max(1, len(self.messages) - bool(query))
-        sql = (
-            "INSERT INTO runs (id, conversation, query, model, setup, first, begun, status, origin) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, 'open', ?)"
-        )
+        self._first, origin = max(1, len(self.messages) - bool(query)), self.conversation.origin or None
         self._pending += [
             ("INSERT OR IGNORE INTO conversations (id, name) VALUES (?, ?)", (key, self.conversation.name)),
             ("UPDATE runs SET status = 'superseded' WHERE conversation = ? AND status != 'finished'", (key,)),
             ("INSERT OR IGNORE INTO setups VALUES (?, ?)", (identity, body)),
-            (sql, (self.run, key, query, model, identity, self._first, time.time(), self.conversation.origin or None)),
+            (INSERT_RUN, (self.run, key, query, model, identity, self._first, time.time(), origin)),
         ]
 
     def _continue(self, store: Store) -> None:
@@ -140,7 +135,7 @@ class JournalWriter:
         sql = "SELECT first, body FROM runs LEFT JOIN setups ON setups.id = runs.setup WHERE runs.id = ?"
         self._first, body = store.rows(sql, self.run)[0]
         if body and self.conversation.changed == "refuse":
-            self._check_setup(Setup(*json.loads(body)))
+            Setup(*json.loads(body)).check(self.run, self.setup)
         self.step = sum(message["role"] == "assistant" for message in self.conversation.written[self._first :])
         found = store.rows("SELECT call, arguments, outcome FROM steps WHERE run = ? AND step = ?", self.run, self.step)
         self.known = {
@@ -150,25 +145,37 @@ class JournalWriter:
         }
         self._begun = {call for call, begun in self.known.items() if begun.outcome is not None}
         self._ended = {*self._begun}
+        if recorded := self._steps.read_reply(store, self.run, self.step + 1):
+            self._reply, self._figures = recorded
         self.prior, self.inner = usage_of(store, self.run), dict(inner_runs(store, self.run))
         waiting = {call.id for call in pending_calls(self.messages)}
         self.seconds, self.calls = time_and_calls(store, self.run, waiting)
         self._pending.append(("UPDATE runs SET status = 'open', ended = NULL WHERE id = ?", (self.run,)))
 
-    def _check_setup(self, old: Setup) -> None:
-        if changes := old.changes(self.setup):
-            raise JournalError(
-                f"run {self.run} began with another agent. {'; '.join(changes)}. To resume it with this agent: "
-                'agent.resume(run_id, changed="go on")'
-            )
-
     def begin_request(self, model: str) -> None:
         """Record that a request is about to be made."""
         self._begin_step(self.step + 1, "", model, self.conversation.total % DIGEST_MODULUS, None)
 
-    def end_request(self, finish_reason: str | None) -> None:
-        """Record that the request has its reply."""
-        self._end_step(self.step + 1, "", {"usage": self.usage().as_dict(), "finish_reason": finish_reason})
+    def end_request(self, reply: Reply) -> None:
+        """Record the reply of the request; its message stays in the step until the conversation has it."""
+        self._figures = {"usage": self.usage().as_dict(), "finish_reason": reply.finish_reason}
+        self._end_step(self.step + 1, "", {**self._figures, "message": reply.message})
+
+    @property
+    def replies(self) -> int:
+        """Replies of the run, with one that is recorded and not in the conversation yet."""
+        return self.step + (self._reply is not None)
+
+    def may_run(self, call: str) -> bool:
+        """Return whether the journal has the beginning of a call, or its outcome."""
+        return call in self.recorded or call in self._ended
+
+    def take_reply(self) -> Reply | None:
+        """Return the reply that was recorded before the run was stopped, once, if the conversation is the same."""
+        recorded, self._reply = self._reply, None
+        if recorded is None or recorded[0] != self.conversation.total % DIGEST_MODULUS:
+            return None
+        return recorded[1]
 
     def begin_call(self, bound: BoundCall) -> None:
         """Record that a call is about to be made."""
@@ -195,8 +202,9 @@ class JournalWriter:
     def end_run(self, status: str, outcome: Mapping[str, Any]) -> None:
         """Record the end of the run."""
         self.conversation.run = "" if status == "finished" else self.run
-        sql = "UPDATE runs SET status = ?, ended = ?, outcome = ? WHERE id = ?"
-        self._pending.append((sql, (status, time.time(), encode_json(outcome), self.run)))
+        sql = "UPDATE runs SET status = ?, ended = ?, outcome = ?, last = ? WHERE id = ?"
+        last = len(self.messages) if status == "finished" else None
+        self._pending.append((sql, (status, time.time(), encode_json(outcome), last, self.run)))
 
     def write(self, note: Callable[[], None] | None = None) -> JournalError | None:
         """Call `note` and write all new rows; return the first error, if errors do not end the run."""
@@ -231,6 +239,7 @@ class JournalWriter:
         if self._pending and self.run:
             self._open_store().write(self._pending)
             self._pending.clear()
+            self.recorded |= self._begun
 
     def _note_conversation(self) -> None:
         conversation = self.conversation
@@ -238,7 +247,11 @@ class JournalWriter:
         before = len(conversation.written)
         for place, message in conversation.new_messages(self.messages):
             self._pending.append(conversation.statement(place, message))
-            self.step += place >= max(before, self._first) and message["role"] == "assistant"
+            if place >= max(before, self._first) and message["role"] == "assistant":
+                self.step += 1
+                if self._figures is not None:  # the message has a row of its own now
+                    self._end_step(self.step, "", self._figures)
+                    self._figures = None
         self._pending += conversation.cut_statements(self.texts)
         state = self.state()
         if state != conversation.state:
@@ -247,9 +260,7 @@ class JournalWriter:
             self._pending.append((sql, (encode_json(state), conversation.key)))
 
     def _begin_step(self, step: int, call: str, name: str, number: int, arguments: str | None) -> None:
-        sql = "INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)"
-        self._pending.append((sql, (self.run, step, call, name, number, arguments, time.time())))
+        self._pending.append(self._steps.begin(self.run, step, call, name, number, arguments))
 
     def _end_step(self, step: int, call: str, outcome: Mapping[str, Any]) -> None:
-        sql = "UPDATE steps SET ended = ?, outcome = ? WHERE run = ? AND step = ? AND call = ?"
-        self._pending.append((sql, (time.time(), encode_json(outcome), self.run, step, call)))
+        self._pending.append(self._steps.end(self.run, step, call, outcome))

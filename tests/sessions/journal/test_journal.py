@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from agentkit.core.messages import ToolCall, assistant, pending_calls
 from agentkit.engine.history import check_history
 from agentkit.engine.model import Reply
 from agentkit.sessions.journal import Journal, JournalError, delete, fork, prune, runs, show
-from agentkit.sessions.journal.lease import acquire_lease
+from agentkit.sessions.journal.lease import acquire_lease, is_leased
 from agentkit.sessions.journal.policy import JournalFailed
 from agentkit.sessions.journal.store import Store, open_store
 from agentkit.testing import ScriptedModel
@@ -418,17 +419,34 @@ class TestLeases:
         child = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True)
         try:
             assert child.stdout.readline() == "held\n"
-            assert acquire_lease(path, 7) is None
-            other = acquire_lease(path, 8)
-            assert other is not None
-            other()
+            with pytest.raises(JournalError, match=rf"in progress: process {child.pid}, since 20\d\d-.*Wait until"):
+                acquire_lease(path, 7)
+            acquire_lease(path, 8)()
+            assert is_leased(path, 7)
+            assert not is_leased(path, 8)
         finally:
             child.kill()
             child.communicate()
-        end = acquire_lease(path, 7)
-        assert end is not None
-        assert acquire_lease(path, 7) is None
-        end()
+        release = acquire_lease(path, 7)
+        with pytest.raises(JournalError, match="in progress: this process, since"):
+            acquire_lease(path, 7)
+        release()
+        assert not is_leased(path, 7)
+
+    def test_it_survives_a_copy_of_its_file_inside_the_process(self, path):
+        code = (
+            "import sys\nfrom pathlib import Path\nfrom agentkit.sessions.journal.lease import acquire_lease\n"
+            "from agentkit.sessions.journal.store import JournalError\n"
+            "try:\n    acquire_lease(Path(sys.argv[1]), 7)\nexcept JournalError:\n    print('refused')"
+        )
+        release = acquire_lease(path, 7)
+        shutil.copy(f"{path}-lease", f"{path}-copy")
+        Path(f"{path}-lease").read_bytes()
+        try:
+            other = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+        finally:
+            release()
+        assert other.stdout == "refused\n"
 
     def test_whoever_comes_too_late_is_told(self, world, path):
         run_id = stopped(world, path, ADD)
@@ -640,7 +658,7 @@ class TestLookingAfter:
 
 
 class TestFailing:
-    def test_a_disk_that_is_full_does_not_stop_the_run(self, world, path, monkeypatch):
+    def test_a_disk_that_is_full_does_not_stop_the_run(self, world, path, monkeypatch, capsys):
         write, left = Store.write, [3]
 
         def full(self, statements):
@@ -658,6 +676,7 @@ class TestFailing:
         (failed,) = [event for event in events if isinstance(event, JournalFailed)]
         assert "disk is full" in failed.notice
         assert "Make room on the disk" in failed.notice
+        assert capsys.readouterr().err.count("agentkit: the run is not recorded") == 1
 
     def test_what_could_not_be_written_is_written_later(self, world, path, monkeypatch):
         write, number = Store.write, [0]
@@ -694,16 +713,13 @@ class TestFailing:
         assert made == []
 
     @pytest.mark.parametrize("errors", ["warn", "raise"])
-    def test_a_file_that_cannot_be_made(self, world, tmp_path, errors):
-        agent = agent_of(Journal(tmp_path / "no" / "folder.db", errors=errors), ADD, final("3"), final("4"))
-        if errors == "raise":
-            with pytest.raises(JournalError, match="must be writable"):
-                world.run(agent, "Go")
-            return
-        events = world.stream(agent, "Go")
-        assert events[-1].result.answer == "3"
-        assert sum(isinstance(event, JournalFailed) for event in events) == 1
-        assert world.run(agent, "Again").answer == "4"
+    def test_a_journal_that_cannot_be_opened_raises(self, world, tmp_path, errors):
+        agent = agent_of(Journal(tmp_path / "no" / "folder.db", errors=errors), ADD, final("3"))
+        with pytest.raises(
+            JournalError, match=r"folder\.db' cannot be opened: No such file.*must exist and be writable"
+        ):
+            world.run(agent, "Go")
+        assert agent.model.requests == []
 
     def test_a_file_that_can_only_be_read(self, world, path, monkeypatch):
         agent_of(path, final("3"))("Go")
@@ -780,7 +796,7 @@ class TestFailing:
         path.write_bytes(bytes(data))
         states = [run.state for run in runs(path)]
         assert len(states) == 30
-        assert states.count("damaged") in (1, 2, 3)
+        assert 1 <= states.count("damaged") <= 10
 
 
 def test_writing_takes_little_time(path):

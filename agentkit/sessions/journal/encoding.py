@@ -1,0 +1,45 @@
+"""Rows of a journal as text: JSON, digests, and errors for damaged rows."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import Any
+
+from .store import JournalError, Store
+
+_write_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def digest(place: object, text: str) -> int:
+    """Return a number that changes with every bit of `text` and with its place."""
+    data = f"{place}\0{text}".encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=8).digest()) >> 1
+
+
+def step_digest(run: str, step: int, call: str, *values: Any) -> int:
+    """Return the digest of a row of `steps`: of its name, input, arguments and outcome."""
+    return digest(f"{run}/{step}/{call}", repr(values))
+
+
+@contextmanager
+def reading(store: Store, what: str) -> Iterator[None]:
+    """Raise `JournalError` with the table and the run (`what`) if rows that are read in the block are damaged."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError) as error:
+        raise JournalError(f"the journal {os.fspath(store.path)!r} is damaged: table {what}: {error}") from error
+
+
+def encode_json(value: Any) -> str:
+    """Return `value` as JSON; raise `JournalError` if it is not JSON serialisable."""
+    try:
+        text = _write_json(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise JournalError(f"the run cannot be journaled: a message is not JSON serialisable ({error})") from error
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value)
+    return text

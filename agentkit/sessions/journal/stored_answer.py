@@ -1,0 +1,25 @@
+"""The answer of a finished run, returned again without model, tools and writes."""
+
+from typing import Any
+
+from ...core.flow import Flow, ask
+from ...engine.loop import Answer
+from ...tools.execution.call_tools import CallTools
+from ...tools.registry import ToolRegistry
+from .conversation import StoredAnswer
+
+
+def repeat_answer(tools: ToolRegistry, stored: StoredAnswer) -> Flow[Answer]:
+    """Return the stored answer: typed, if the recorded call of the answer tool is still valid; else as JSON."""
+    for call in stored.calls:
+        if tools.answer is None or call.name != tools.answer.name:
+            continue
+        bound = tools.bind(call)
+        if bound.problem is None:
+            try:
+                results: Any = yield from ask(CallTools((bound,)))
+            except Exception:
+                break
+            if results[0].error is None:
+                return Answer(results[0].value, stored.stopped)
+    return Answer(stored.value, stored.stopped)

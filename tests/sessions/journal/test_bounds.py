@@ -1,0 +1,324 @@
+"""A run of a journal has bounds of its own: it is resumed, branched and shown without the runs beside it."""
+
+import asyncio
+import itertools
+import json
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from agentkit import JsonAgent, Session, tool
+from agentkit.journal import JournalError, fork, runs, show
+from agentkit.sessions.journal.store import Store
+from agentkit.testing import ScriptedModel, answer, call
+
+DONE: list[str] = []
+
+
+@tool(effect="write")
+def book(place: str) -> str:
+    """Books."""
+    DONE.append(place)
+    return f"booked {place}"
+
+
+@tool(effect="read")
+def look(place: str) -> str:
+    """Looks."""
+    DONE.append(f"look {place}")
+    return f"saw {place}"
+
+
+@tool(effect="danger")
+def pay(amount: int) -> str:
+    """Pays."""
+    DONE.append(f"paid {amount}")
+    return "paid"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_done():
+    DONE.clear()
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "runs.db"
+
+
+def agent_of(path, *replies, **options) -> JsonAgent:
+    return JsonAgent([book, look, pay], model=ScriptedModel(*replies), journal=path, **options)
+
+
+def converse(path, kinds: str) -> dict[str, str]:
+    """Hold one conversation of several queries; return the answer of each run, "" for one without."""
+    answers, agent = {}, agent_of(path)
+    for number, kind in enumerate(kinds):
+        script = agent.model.script
+        del script[len(agent.model.requests) :]
+        if kind == "t":
+            script += [f"plain {number}", f"plain {number}"]
+        elif kind == "p":
+            script += [call("pay", amount=number)]
+        elif kind == "f":
+            script += [ValueError("down")]
+        else:
+            script += [call("book", place=f"p{number}"), answer(f"answer {number}")]
+        before = {run.id for run in runs(path)} if path.exists() else set()
+        try:
+            text = agent(f"Query {number}")
+        except Exception:
+            text = ""
+        (run,) = {run.id for run in runs(path)} - before
+        answers[run] = text
+    return answers
+
+
+def content(path) -> list[tuple]:
+    with sqlite3.connect(path) as file:
+        return [row for table in ("runs", "messages", "steps") for row in file.execute(f"SELECT * FROM {table}")]
+
+
+class TestManyQueries:
+    @pytest.mark.parametrize("kinds", ["a", "aa", "at", "taa", "aaaa", "apa", "afa", "pa", "fa", "tatata"])
+    def test_each_finished_run_gives_its_own_answer_in_every_order(self, path, kinds):
+        answers = {run: text for run, text in converse(path, kinds).items() if text}
+        before, done = content(path), [*DONE]
+        for order in itertools.islice(itertools.permutations(answers), 24):
+            for run in order:
+                agent = agent_of(path)
+                result = agent.resume(run)
+                assert result.answer == answers[run]
+                assert agent.model.requests == []
+                assert result.run_id == run
+        assert (content(path), DONE) == (before, done)
+
+    def test_a_branch_of_an_earlier_run_has_nothing_of_a_later_one(self, path):
+        first, _ = converse(path, "aa")
+        agent = agent_of(path, answer("other"))
+        result = agent.fork(first, 1)
+        assert result.answer == "other"
+        assert "Query 1" not in json.dumps(result.messages)
+        with pytest.raises(JournalError, match="from 0 to 1, got 2"):
+            fork(first, 2, store=path)
+
+    def test_an_earlier_run_is_shown_to_its_own_end(self, path):
+        first, second = converse(path, "aa")
+        assert "Query 1" not in json.dumps(show(first, store=path).messages)
+        assert "Query 0" in json.dumps(show(second, store=path).messages)
+
+    def test_a_query_after_an_earlier_run_begins_a_conversation_of_its_own(self, world, path):
+        first, _ = converse(path, "aa")
+        agent = agent_of(path, answer("third"))
+        session = Session.resumed(first, path)
+        assert world.run(agent, None, session=session).answer == "answer 0"
+        result = world.run(agent, "Query 2", session=session)
+        assert result.answer == "third"
+        assert "Query 1" not in json.dumps(result.messages)
+        assert agent_of(path).resume(result.run_id).answer == "third"
+
+    def test_a_query_on_a_finished_run_leaves_it_as_it_is(self, world, path):
+        (only,) = converse(path, "a")
+        session = Session.resumed(only, path)
+        assert world.run(agent_of(path, answer("next")), "More", session=session).answer == "next"
+        assert agent_of(path).resume(only).answer == "answer 0"
+        assert [run.state for run in runs(path)] == ["finished", "finished"]
+
+    def test_handed_over_runs_answer_again(self, world, path):
+        clerk = JsonAgent(book, model=ScriptedModel(answer("from the clerk")), description="Clerk.")
+        agent = agent_of(path, call("transfer_to_clerk", reason="r"), answer("mine"), handoffs={"clerk": clerk})
+        first = world.run(agent, "One").run_id
+        second = world.run(agent, "Two").run_id
+        again = agent_of(path, handoffs={"clerk": JsonAgent(book, model=ScriptedModel(), description="Clerk.")})
+        assert again.resume(first).answer == "from the clerk"
+        assert again.resume(second).answer == "mine"
+
+
+class Report(BaseModel):
+    text: str
+
+
+def test_a_typed_answer_is_typed_again(world, path):
+    agent = JsonAgent(look, model=ScriptedModel(call("final_answer", text="x")), answer=Report, journal=path)
+    run = world.run(agent, "Go").run_id
+    again = JsonAgent(look, model=ScriptedModel(), answer=Report, journal=path)
+    assert again.resume(run).answer == Report(text="x")
+
+
+def test_a_finished_run_that_is_killed_while_it_answers_again_keeps_its_answer(path):
+    (run,) = converse(path, "a")
+    code = (
+        "import os, sys\nfrom agentkit import JsonAgent, tool\nfrom agentkit.testing import ScriptedModel\n"
+        "@tool(effect='write')\ndef book(place: str) -> str:\n    'Books.'\n    return place\n"
+        "agent = JsonAgent(book, model=ScriptedModel(), journal=sys.argv[1],\n"
+        "                  listeners=[lambda event: os._exit(9) if type(event).__name__ == 'ToolFinished' else None])\n"
+        "agent.resume(sys.argv[2], changed='go on')"
+    )
+    assert subprocess.run([sys.executable, "-c", code, path, run], check=False).returncode == 9
+    assert agent_of(path).resume(run).answer == "answer 0"
+
+
+class TestAFullDisk:
+    @pytest.mark.parametrize("left", range(1, 9))
+    def test_a_call_with_an_effect_is_refused_while_it_cannot_be_recorded(self, world, path, monkeypatch, left):
+        write, number = Store.write, [0]
+
+        def full(self, statements):
+            number[0] += 1
+            if number[0] > left:
+                raise JournalError("the journal: database or disk is full")
+            write(self, statements)
+
+        replies = [call("look", place="a"), call("book", place="b"), call("book", place="c"), answer("done")]
+        agent = agent_of(path, *replies)
+        with monkeypatch.context() as patched:
+            patched.setattr(Store, "write", full)
+            result = world.run(agent, "Go")
+        assert result.answer == "done"
+        assert "look a" in DONE
+        effects = [entry for entry in DONE if not entry.startswith("look")]
+        refused = [entry for entry in result.calls if "cannot be recorded" in entry.content]
+        assert len(effects) + len(refused) == 2
+        if [run.state for run in runs(path)] == ["interrupted"]:
+            again = agent_of(path, *replies[len(show(runs(path)[0].id, store=path).messages) // 2 :], *replies[-1:] * 3)
+            DONE.clear()
+            again.resume(runs(path)[0].id)
+            assert not set(effects) & set(DONE)
+
+
+class TestALockedFile:
+    def test_the_event_loop_is_not_blocked(self, path):
+        converse(path, "a")
+        gaps: list[float] = []
+
+        async def tick():
+            last = time.perf_counter()
+            while True:
+                await asyncio.sleep(0.01)
+                now = time.perf_counter()
+                gaps.append(now - last)
+                last = now
+
+        async def main():
+            ticking = asyncio.create_task(tick())
+            result = await agent_of(path, call("look", place="a"), answer("done")).arun("Go")
+            ticking.cancel()
+            return result.answer
+
+        locker = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        locker.execute("BEGIN IMMEDIATE")
+        timer = threading.Timer(1.0, lambda: locker.execute("ROLLBACK"))
+        timer.start()
+        try:
+            assert asyncio.run(main()) == "done"
+        finally:
+            timer.join()
+            locker.close()
+        assert max(gaps) < 0.7
+
+    def test_a_permanent_lock_is_waited_for_once(self, world, path, monkeypatch):
+        monkeypatch.setattr("agentkit.sessions.journal.store.LOCK_TIMEOUT", 0.3)
+        converse(path, "a")
+        locker = sqlite3.connect(path, isolation_level=None)
+        locker.execute("BEGIN IMMEDIATE")
+        try:
+            start = time.perf_counter()
+            calls = [call("look", place=str(number)) for number in range(6)]
+            assert world.run(agent_of(path, *calls, answer("done")), "Go").answer == "done"
+            assert time.perf_counter() - start < 3
+        finally:
+            locker.close()
+
+
+def test_a_reply_is_recorded_before_its_calls_begin(path):
+    agent = agent_of(path, call("book", place="a"), answer("done"))
+    for event in (stream := agent.stream("Go")):
+        if type(event).__name__ == "ToolStarted":
+            stream.close()
+    (run,) = runs(path)
+    again = agent_of(path, answer("done"))
+    assert again.resume(run.id).answer == "done"
+    assert len(again.model.requests) == 1
+
+
+def test_a_reply_that_is_not_in_the_conversation_yet_is_not_paid_again(path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    agent = agent_of(path, call("book", place="a"), answer("done"))
+    write = Store.write
+
+    def kill_after_reply(self, statements):
+        write(self, statements)
+        if any('"message"' in str(values) for _, values in statements):
+            raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(Store, "write", kill_after_reply)
+        agent("Go")
+    (run,) = runs(path)
+    again = agent_of(path, answer("done"))
+    result = again.resume(run.id)
+    assert (result.answer, len(again.model.requests), DONE) == ("done", 1, ["a"])
+    assert result.steps == 2
+
+
+def test_the_loser_of_a_race_reads_who_works_on_the_run(path):
+    agent = agent_of(path, call("look", place="a"))
+    with pytest.raises(Exception):  # noqa: B017
+        agent("Go")
+    (run,) = runs(path)
+    entered, leave = threading.Event(), threading.Event()
+
+    @tool(effect="read")
+    def look_slowly(place: str) -> str:
+        """Looks."""
+        entered.set()
+        leave.wait(5)
+        return place
+
+    other = JsonAgent([book, pay, look, look_slowly], model=ScriptedModel(call("look_slowly", place="x"), answer("ok")), journal=path)  # fmt: skip
+    thread = threading.Thread(target=lambda: other.resume(run.id, changed="go on"))
+    thread.start()
+    try:
+        assert entered.wait(5)
+        with pytest.raises(JournalError, match=rf"run {run.id} is in progress: this process, since"):
+            agent_of(path).resume(run.id)
+    finally:
+        leave.set()
+        thread.join()
+
+
+def test_old_files_are_upgraded(path):
+    converse(path, "a")
+    with sqlite3.connect(path) as file:
+        file.execute("ALTER TABLE runs DROP COLUMN last")
+        file.execute("ALTER TABLE steps DROP COLUMN digest")
+        file.execute("PRAGMA user_version=1")
+    (run,) = runs(path)
+    assert agent_of(path).resume(run.id).answer == "answer 0"
+
+
+def test_damage_of_a_step_names_the_run(path):
+    converse(path, "a")
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE steps SET outcome = replace(outcome, 'booked', 'hooked') WHERE call != ''")
+    (run,) = runs(path)
+    assert run.state == "damaged"
+    with pytest.raises(JournalError, match=f"is damaged: step 1 of run {run.id}"):
+        agent_of(path).resume(run.id)
+
+
+@pytest.mark.parametrize("statement", ["UPDATE runs SET outcome = '{'", "UPDATE conversations SET state = '{'"])
+def test_damage_is_a_journal_error_that_names_the_table(path, statement):
+    (run,) = converse(path, "a")
+    with sqlite3.connect(path) as file:
+        file.execute(statement)
+    with pytest.raises(JournalError, match=rf"is damaged: table {statement.split()[1]}"):
+        agent_of(path).resume(run)
