@@ -259,9 +259,10 @@ def test_a_reply_that_is_not_in_the_conversation_yet_is_not_paid_again(path, mon
         if any('"message"' in str(values) for _, values in statements):
             raise Killed
 
-    with monkeypatch.context() as patched, pytest.raises(Killed):
+    with monkeypatch.context() as patched:
         patched.setattr(Store, "write", kill_after_reply)
-        agent("Go")
+        with pytest.raises(Killed):
+            agent("Go")
     (run,) = runs(path)
     again = agent_of(path, answer("done"))
     result = again.resume(run.id)
