@@ -1,6 +1,8 @@
 """`agentkit chat`: a conversation, line by line."""
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -74,9 +76,10 @@ class Chat:
 
     def introduce(self) -> None:
         """Print the model, the tools and the session."""
-        print_note(self._describe_model())
         names = [tool.name for tool in self.agent.tools.values() if tool is not self.agent.tools.answer]
-        print_note(f"tools: {', '.join(names)}")
+        columns = shutil.get_terminal_size().columns
+        for text in (self._describe_model(), f"tools: {', '.join(names)}"):
+            print_note(textwrap.fill(text, columns, subsequent_indent="       ", break_on_hyphens=False))
         if self.file is not None:
             count = sum(message["role"] == "user" for message in self.agent.session.messages)
             loaded = f"continued after {count} question{'' if count == 1 else 's'}" if count else "new"

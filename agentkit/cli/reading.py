@@ -55,7 +55,7 @@ def _read_part(prompt: str) -> str:
         return pending.removesuffix("\n")
     if not pending:
         return input(prompt)
-    readline.set_startup_hook(lambda: readline.insert_text(pending.removesuffix("\n")))
+    readline.set_startup_hook(lambda: readline.insert_text(pending))  # the start of a next line may follow
     try:
         return input(prompt)
     finally:

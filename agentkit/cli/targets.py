@@ -55,6 +55,8 @@ def load_targets(targets: Sequence[str]) -> list[Any]:
 def _load_target(target: str) -> list[Any]:
     """Return one function (or a list of them) of a module or file, or all tools that it defines."""
     place, _, name = target.rpartition(":") if ":" in target else (target, "", "")
+    if place.endswith(".py") and not Path(place).is_file():
+        raise click.UsageError(f"{target}: no such file: {place}")
     try:
         module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
     except Exception as error:
@@ -77,8 +79,6 @@ def _import_module(name: str) -> ModuleType:
 
 
 def _import_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
     name = path.stem if path.stem not in {*sys.modules, *sys.stdlib_module_names} else f"{path.stem}_of_tools"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
