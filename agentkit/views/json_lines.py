@@ -10,7 +10,7 @@ from ..core.flow import Event
 from ..core.masking import mask_data
 from ..engine.model import ModelAsked, ModelReplied, Reply, TextDelta, ThinkingDelta, ToolCallDelta
 from ..engine.partial_answer import AnswerForming
-from ..engine.result import Result, SubRun
+from ..engine.result import Result, RunEnded, SubRun
 from ..tools.execution.call import BoundCall, ToolResult
 from .streamed_text import MaskedStream
 
@@ -46,7 +46,7 @@ class EventEncoder:
         key = PIECE_FIELDS.get(type(event))
         entry = _encode(event)
         if key is None or key not in entry:
-            if isinstance(event, ModelReplied):
+            if isinstance(event, ModelReplied | RunEnded):
                 yield from self._flush()
             elif isinstance(event, ModelAsked):  # a repeated request withdraws the pieces of the failed one
                 self._streams.clear()

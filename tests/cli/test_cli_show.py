@@ -21,10 +21,11 @@ def kept(run, folder):
     """A result and a session in files."""
     done = run("run", "-q", "--json", "Add 2 and 3", "--tools", "mytools.py", "--session", "session.json")
     (folder / "result.json").write_text(done.stdout)
+    (folder / "events.jsonl").write_text(run("run", "--jsonl", "Add 2 and 3", "--tools", "mytools.py").stdout)
     return folder
 
 
-@pytest.mark.parametrize("name", ["result.json", "session.json"])
+@pytest.mark.parametrize("name", ["result.json", "events.jsonl", "session.json"])
 def test_what_was_kept_is_shown_as_text_and_as_a_page(kept, run, name):
     shown = run("show", name)
     assert shown.exit_code == 0
@@ -36,7 +37,7 @@ def test_what_was_kept_is_shown_as_text_and_as_a_page(kept, run, name):
         "total    2 requests",
     ):
         assert text in shown.stdout
-    assert ("stopped: answer" in shown.stdout) == (name == "result.json")
+    assert ("stopped: answer" in shown.stdout) == (name != "session.json")
     assert "\033" not in shown.stdout
     written = run("show", name, "--html", "page.html")
     assert written.stdout.startswith("page.html: ")

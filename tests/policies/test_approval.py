@@ -579,3 +579,22 @@ def test_the_policy_alone(world):
     given.store(ToolCall("1", "delete", '{"path": "x"}'), "no")
     (result,), _ = world.drive(apply_policies(flow(), (approve(None, given),)))
     assert result.content == "Denied: no"
+
+
+def test_the_error_of_a_pause_masks_the_arguments_that_it_shows(world, monkeypatch):
+    monkeypatch.setenv("APP_PASSWORD", "correct horse battery staple")
+
+    @tool(effect="danger")
+    def log_in(password: str) -> str:
+        """Logs in."""
+        return password
+
+    model = ScriptedModel(
+        {"tool_calls": [{"name": "log_in", "arguments": {"password": "correct horse battery staple"}}]}
+    )
+    with pytest.raises(Paused) as caught:
+        world.run(JsonAgent(log_in, model=model), "Go")
+    assert "log_in(" in str(caught.value)
+    assert "***" in str(caught.value)
+    assert "horse" not in str(caught.value)
+    assert "horse" in caught.value.calls[0].arguments, "the call itself is data"
