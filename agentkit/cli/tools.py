@@ -19,9 +19,15 @@ from .targets import TOOLS, load_registry, load_targets
 @click.command("tools", short_help="List the tools.")
 @TOOLS
 @click.option("--json", "as_json", is_flag=True, help="Print names, descriptions and parameters (JSON Schema) as JSON.")
-def tools_command(targets: Sequence[str], as_json: bool) -> None:
+@click.option(
+    "--openapi",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="List the tools that an OpenAPI document (JSON or YAML) makes instead.",
+)
+def tools_command(targets: Sequence[str], as_json: bool, openapi: Path | None) -> None:
     """List the tools: name, parameters, description."""
-    registry = load_registry(targets)
+    registry = _load_openapi(openapi) if openapi else load_registry(targets)
     if as_json:
         _print_json(
             [
@@ -124,6 +130,13 @@ def lock_command(targets: Sequence[str], file: Path, check: bool) -> None:
     for change in changes:
         print_text(f"{change.kind} {change.tool}{'.' if change.path else ''}{change.path}: {change.message}")
     sys.exit(any(change.kind == "breaking" for change in changes))
+
+
+def _load_openapi(file: Path) -> agentkit.ToolRegistry:
+    try:
+        return agentkit.ToolRegistry.from_openapi(file, base_url="https://localhost")  # no request is sent
+    except agentkit.DefinitionError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _print_json(value: Any) -> None:

@@ -103,10 +103,7 @@ class JsonTool(Generic[P, R]):
         Raises:
             DefinitionError: `parameters` is not a valid JSON Schema (draft 2020-12) of an object.
         """
-        tool = cast("JsonTool[..., R]", cls.__new__(cls))
-        definition = Definition(call, RawSchema(name, parameters, call), name, description)
-        tool._set_up(definition, {**read_declared_settings(call), **settings}, _find_lock(call))
-        return tool
+        return make_defined_tool(Definition(call, RawSchema(name, parameters, call), name, description), settings)
 
     @classmethod
     def from_model(
@@ -122,12 +119,10 @@ class JsonTool(Generic[P, R]):
 
         `model` (pydantic model, dataclass, TypedDict, NamedTuple) names the tool, without `Args`, and describes it.
         """
-        tool = cast("JsonTool[..., R]", cls.__new__(cls))
         schema = ModelSchema(model, handler)
         description = description or derive_description(handler, schema)
-        definition = Definition(handler, schema, name or to_snake_case(model.__name__), description)
-        tool._set_up(definition, {**read_declared_settings(handler), **settings}, _find_lock(handler))
-        return tool
+        name = name or to_snake_case(model.__name__)
+        return make_defined_tool(Definition(handler, schema, name, description), settings)
 
     def _set_up(self, definition: Definition, settings: ToolSettings, lock: FifoLock | None) -> None:
         check_name(definition.name)
@@ -262,6 +257,14 @@ class JsonTool(Generic[P, R]):
             return cast(R, await aresolve(ready() if self.is_async else await run_in_thread(ready)))
         except (Exception, SystemExit) as error:
             return ExceptionInfo.of(error)
+
+
+def make_defined_tool(definition: Definition, settings: ToolSettings) -> JsonTool[..., Any]:
+    """Return the tool of a complete definition; it inherits the settings that its function declares."""
+    tool: JsonTool[..., Any] = JsonTool.__new__(JsonTool)
+    own = read_declared_settings(definition.function)
+    tool._set_up(definition, {**own, **settings}, _find_lock(definition.function))
+    return tool
 
 
 def _find_lock(function: Any) -> FifoLock | None:

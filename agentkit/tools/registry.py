@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, Unpack, cast
 
 from ..core.context import RunContext, find_injected
 from ..core.display import display_with
@@ -19,7 +19,7 @@ from .arguments.tool_names import PARALLEL_MESSAGE, is_parallel_wrapper, match_t
 from .definition import check_is_bound
 from .execution.call import BoundCall, ToolResult
 from .json_tool import JsonTool
-from .settings import RepairMode
+from .settings import RepairMode, ToolSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -164,6 +164,38 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
                 raise unknown_name_error(type(instance).__name__, "public method", name, names)
         chosen = names if include is None else [*include]
         return cls(getattr(instance, name) for name in chosen if name not in set(exclude))
+
+    @classmethod
+    def from_openapi(
+        cls,
+        document: "Mapping[str, Any] | str | os.PathLike[str]",
+        *,
+        base_url: str | None = None,
+        auth: Any = None,
+        include: Iterable[str] | None = None,
+        **settings: Unpack[ToolSettings],
+    ) -> "ToolRegistry":
+        """Return a registry with a tool for each operation of an OpenAPI document (3.1, 3.0 or Swagger 2.0).
+
+        GET is a tool with `effect="read"`, every other method one with `effect="write"`.  Parameters and body are one
+        object of arguments.  An error status is a failed call with the start of the body.
+
+        Args:
+            document: The document, or the path of a JSON or YAML file.
+            base_url: The address of the API, which may be inside your network; default: the document's first server,
+                which must be on the public internet.
+            auth: A token, `(user, password)`, headers, or a function that returns headers for each request.  A token
+                is sent as the document's security scheme says, else as a bearer token.
+            include: Names, operation ids, tags, or `"GET /path"`; default: all operations.
+            **settings: Settings for all tools, which take precedence; see `ToolSettings`.
+
+        Raises:
+            DefinitionError: the document is not usable, or an entry of `include` is unknown.
+        """
+        from .openapi.tools import make_operation_tools  # imports jsonschema and the HTTP client
+
+        source = document if isinstance(document, Mapping) else os.fspath(document)
+        return cls(make_operation_tools(source, base_url=base_url, auth=auth, include=include, **settings))
 
     def prefixed(self, prefix: str) -> "ToolRegistry":
         """Return a registry of the same tools with `prefix` before their names."""

@@ -47,6 +47,7 @@ LAZY = {
     "requests",
     "urllib3",
     "certifi",
+    "openapi.tools",
 }
 """What may be imported inside a function: litellm, what is slow to import, and optional extras."""
 

@@ -1,0 +1,506 @@
+"""Tools made of OpenAPI documents: schemas, requests, errors, and what a document or a model cannot make them do."""
+
+import json
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from click.testing import CliRunner
+
+from agentkit import DefinitionError, JsonAgent, JsonTool, ToolRegistry
+from agentkit.cli import main
+from agentkit.testing import ScriptedModel, answer, call
+
+PETSTORE = {  # after "petstore-expanded" of the OpenAPI initiative
+    "openapi": "3.0.0",
+    "info": {"version": "1.0.0", "title": "Swagger Petstore"},
+    "servers": [{"url": "https://petstore.swagger.io/v2"}],
+    "components": {
+        "securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}},
+        "parameters": {
+            "Limit": {
+                "name": "limit",
+                "in": "query",
+                "schema": {"type": "integer", "minimum": 0, "exclusiveMinimum": True},
+            }
+        },
+        "schemas": {
+            "Pet": {
+                "allOf": [
+                    {"$ref": "#/components/schemas/NewPet"},
+                    {"required": ["id"], "properties": {"id": {"type": "integer"}}},
+                ]
+            },
+            "NewPet": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {
+                    "name": {"type": "string", "example": "Rex"},
+                    "tag": {"type": "string", "nullable": True},
+                    "friend": {"$ref": "#/components/schemas/NewPet"},
+                    "made": {"type": "string", "readOnly": True},
+                },
+            },
+        },
+    },
+    "paths": {
+        "/pets": {
+            "get": {
+                "operationId": "findPets",
+                "tags": ["pets"],
+                "summary": "Find pets",
+                "description": "Returns all pets.",
+                "parameters": [
+                    {
+                        "name": "tags",
+                        "in": "query",
+                        "style": "form",
+                        "description": "tags to filter by",
+                        "example": "dog",
+                        "schema": {"type": "array", "items": {"type": "string"}},
+                    },
+                    {"$ref": "#/components/parameters/Limit"},
+                ],
+            },
+            "post": {
+                "operationId": "addPet",
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        "application/json": {
+                            "schema": {"$ref": "#/components/schemas/NewPet"},
+                            "example": {"name": "Rex"},
+                        }
+                    },
+                },
+            },
+        },
+        "/pets/{id}": {
+            "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
+            "get": {"operationId": "find pet by id"},
+            "delete": {"deprecated": True, "summary": "Delete a pet"},
+            "put": {
+                "operationId": "putPet",
+                "parameters": [
+                    {"name": "X-Trace", "in": "header", "schema": {"type": "string"}},
+                    {"name": "Authorization", "in": "header", "schema": {"type": "string"}},
+                ],
+                "requestBody": {
+                    "content": {
+                        "application/json": {
+                            "schema": {"oneOf": [{"$ref": "#/components/schemas/Pet"}, {"type": "null"}]}
+                        }
+                    }
+                },
+            },
+        },
+        "/search": {
+            "get": {
+                "operationId": "search",
+                "parameters": [
+                    {
+                        "name": "filter",
+                        "in": "query",
+                        "style": "deepObject",
+                        "explode": True,
+                        "schema": {"type": "object"},
+                    },
+                    {
+                        "name": "ids",
+                        "in": "query",
+                        "explode": False,
+                        "schema": {"type": "array", "items": {"type": "integer"}},
+                    },
+                    {"name": "q", "in": "query", "content": {"application/json": {"schema": {"type": "object"}}}},
+                    {"name": "sid", "in": "cookie", "schema": {"type": "string"}},
+                ],
+            }
+        },
+    },
+}
+SWAGGER = {
+    "swagger": "2.0",
+    "info": {"title": "Old", "version": "1"},
+    "host": "api.example.com",
+    "basePath": "/v1",
+    "schemes": ["http", "https"],
+    "paths": {
+        "/users": {
+            "post": {
+                "operationId": "createUser",
+                "parameters": [
+                    {"in": "body", "name": "user", "required": True, "schema": {"$ref": "#/definitions/User"}}
+                ],
+            },
+            "get": {
+                "operationId": "listUsers",
+                "parameters": [{"in": "query", "name": "sort", "type": "string", "enum": ["asc", "desc"]}],
+            },
+        },
+        "/login": {
+            "post": {
+                "operationId": "login",
+                "parameters": [{"in": "formData", "name": "user", "type": "string", "required": True}],
+            }
+        },
+    },
+    "definitions": {"User": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}},
+}
+WEBHOOK = {  # OpenAPI 3.1: JSON Schema as it is, no operation ids
+    "openapi": "3.1.0",
+    "info": {"title": "New", "version": "1"},
+    "servers": [{"url": "https://{host}/api", "variables": {"host": {"default": "new.example.com"}}}],
+    "paths": {
+        "/a/{b}": {
+            "get": {
+                "parameters": [
+                    {"name": "b", "in": "path", "required": True, "schema": {"type": ["string", "null"], "const": "x"}}
+                ]
+            }
+        }
+    },
+}
+
+
+@contextmanager
+def server(respond):
+    """A server on loopback; `respond(request)` returns status, headers and body. Yields its address and the requests."""
+    seen = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def _serve(self):
+            length = int(self.headers.get("Content-Length") or 0)
+            parts = urlsplit(self.path)
+            request = {
+                "method": self.command,
+                "path": parts.path,
+                "query": parse_qs(parts.query),
+                "headers": dict(self.headers),
+                "body": self.rfile.read(length).decode(),
+            }
+            seen.append(request)
+            status, headers, body = respond(request)
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = do_PUT = do_DELETE = _serve
+
+        def log_message(self, *_):
+            pass
+
+    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=running.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{running.server_port}/v2", seen
+    finally:
+        running.shutdown()
+        running.server_close()
+
+
+def echo(request):
+    return 200, {"Content-Type": "application/json"}, json.dumps({"ok": request["path"]}).encode()
+
+
+# Definitions
+
+
+def test_each_operation_is_a_tool_with_effect_name_and_description():
+    tools = ToolRegistry.from_openapi(PETSTORE)
+    assert {name: tool.effect for name, tool in tools.items()} == {
+        "findPets": "read", "addPet": "write", "find_pet_by_id": "read", "delete_pets_id": "write", "putPet": "write",
+        "search": "read",
+    }  # fmt: skip
+    assert tools["findPets"].description == "Find pets\n\nReturns all pets."
+    assert tools["delete_pets_id"].description == "Delete a pet\n\nDeprecated."
+    assert tools["addPet"].description == 'Example of the body: {"name": "Rex"}'
+    assert tools["search"].description == "GET /search"
+
+
+def test_parameters_and_body_are_one_schema_in_json_schema():
+    tools = ToolRegistry.from_openapi(PETSTORE)
+    assert tools["findPets"].parameters["properties"] == {
+        "tags": {"type": "array", "items": {"type": "string"}, "description": "tags to filter by\nExample: dog"},
+        "limit": {"type": "integer", "exclusiveMinimum": 0},
+    }
+    add = tools["addPet"].parameters
+    assert add["required"] == ["name"]
+    assert add["properties"]["name"] == {"type": "string", "examples": ["Rex"]}
+    assert add["properties"]["tag"] == {"type": ["string", "null"]}
+    assert add["properties"]["friend"] == {"$ref": "#/$defs/NewPet"}
+    assert add["$defs"]["NewPet"]["properties"]["friend"] == {"$ref": "#/$defs/NewPet"}
+    assert "made" not in add["properties"]
+    put = tools["putPet"].parameters
+    assert list(put["properties"]) == ["id", "X-Trace", "body"]
+    assert put["required"] == ["id"]
+
+
+@pytest.mark.parametrize("format", ["openai", "openai_strict", "anthropic", "gemini", "responses", "mcp"])
+@pytest.mark.parametrize("document", [PETSTORE, SWAGGER, WEBHOOK], ids=["3.0", "2.0", "3.1"])
+def test_every_dialect_has_the_tools(document, format):
+    assert all(isinstance(tool.schema(format), dict) for tool in ToolRegistry.from_openapi(document).values())
+
+
+def test_swagger_2_and_openapi_3_1_are_read():
+    tools = ToolRegistry.from_openapi(SWAGGER)
+    assert tools["createUser"].parameters["required"] == ["name"]
+    assert tools["listUsers"].parameters["properties"]["sort"] == {"type": "string", "enum": ["asc", "desc"]}
+    assert tools["login"].parameters["properties"]["user"] == {"type": "string"}
+    (tool,) = ToolRegistry.from_openapi(WEBHOOK).values()
+    assert tool.name == "get_a_b"
+    assert tool.parameters["properties"]["b"] == {"type": ["string", "null"], "const": "x"}
+
+
+@pytest.mark.parametrize("include", [["addPet"], ["pets", "addPet"], "findPets", ["GET /pets"], ["find pet by id"]])
+def test_include_chooses_by_name_id_tag_and_path(include):
+    names = list(ToolRegistry.from_openapi(PETSTORE, include=include))
+    assert names == {
+        "addPet": ["addPet"],
+        "pets": ["findPets", "addPet"],
+        "GET /pets": ["findPets"],
+        "find pet by id": ["find_pet_by_id"],
+    }.get(include[0], ["findPets"])
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({}, "not an OpenAPI document: expected openapi 3.0 or 3.1, or swagger 2.0, got 'no version'"),
+        ({"openapi": "4.0.0", "paths": {}}, "got '4.0.0'"),
+        ({"openapi": "3.1.0", "paths": {"/a": {"get": {}}}}, "Pass base_url='https://"),
+        ({**PETSTORE, "paths": {"/a": {"$ref": "#/nowhere"}}}, "'#/nowhere' leads nowhere"),
+        ("/nonexistent/api.json", "cannot be read"),
+    ],
+)
+def test_what_is_no_usable_document_is_refused_with_the_reason(document, message):
+    with pytest.raises(DefinitionError, match=message.replace("(", r"\(")):
+        ToolRegistry.from_openapi(document)
+
+
+def test_an_unknown_entry_of_include_names_the_nearest():
+    with pytest.raises(DefinitionError, match="Did you mean 'addPet'"):
+        ToolRegistry.from_openapi(PETSTORE, include=["addPets"])
+
+
+@pytest.mark.parametrize("suffix", ["json", "yaml"])
+def test_a_document_is_read_from_a_file_and_listed_by_the_command(tmp_path, suffix):
+    path = tmp_path / f"api.{suffix}"
+    path.write_text(json.dumps(PETSTORE) if suffix == "json" else pytest.importorskip("yaml").safe_dump(PETSTORE))
+    assert list(ToolRegistry.from_openapi(path)) == list(ToolRegistry.from_openapi(PETSTORE))
+    shown = CliRunner().invoke(main, ["tools", "--openapi", str(path)])
+    assert shown.exit_code == 0, shown.output
+    assert "findPets(tags?, limit?)\n    Find pets" in shown.output
+    path.write_text("[1]")
+    refused = CliRunner().invoke(main, ["tools", "--openapi", str(path)])
+    assert refused.exit_code == 2
+    assert "expected an object, got list" in refused.output
+
+
+def test_a_thousand_operations_are_ready_in_under_a_second():
+    paths = {
+        f"/items{n}/{{id}}": {
+            "get": {"operationId": f"get{n}", "parameters": PETSTORE["paths"]["/pets/{id}"]["parameters"]}
+        }
+        for n in range(1_000)
+    }
+    start = time.process_time()
+    tools = ToolRegistry.from_openapi({**PETSTORE, "paths": paths})
+    assert time.process_time() - start < 1.0
+    assert len(tools) == 1_000
+
+
+# Requests
+
+
+def test_arguments_go_to_path_query_header_cookie_and_body():
+    with server(echo) as (url, seen):
+        tools = ToolRegistry.from_openapi(PETSTORE, base_url=url)
+        assert tools["find_pet_by_id"].call({"id": "a/b c"}) == {"ok": "/v2/pets/a%2Fb%20c"}
+        tools["findPets"].call({"tags": ["a", "b&c"], "limit": 3})
+        tools["addPet"].call({"name": "Rex", "tag": None})
+        tools["putPet"].call({"id": "1", "X-Trace": "t", "body": {"name": "R", "id": 1}})
+        tools["search"].call({"filter": {"a": 1}, "ids": [1, 2], "q": {"x": True}, "sid": "s s"})
+    found, added, put, search = seen[1:]
+    assert found["query"] == {"tags": ["a", "b&c"], "limit": ["3"]}
+    assert added["body"] == '{"name": "Rex", "tag": null}'
+    assert added["headers"]["Content-Type"] == "application/json"
+    assert put["headers"]["X-Trace"] == "t"
+    assert json.loads(put["body"]) == {"name": "R", "id": 1}
+    assert search["query"] == {"filter[a]": ["1"], "ids": ["1,2"], "q": ['{"x": true}']}
+    assert search["headers"]["Cookie"] == "sid=s%20s"
+
+
+def test_a_form_is_written_as_a_form():
+    with server(echo) as (url, seen):
+        ToolRegistry.from_openapi(SWAGGER, base_url=url)["login"].call({"user": "a&b"})
+    assert seen[0]["body"] == "user=a%26b"
+    assert seen[0]["headers"]["Content-Type"] == "application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize(
+    ("auth", "header", "value"),
+    [
+        ("k", "X-Key", "k"),
+        (("u", "p"), "Authorization", "Basic dTpw"),
+        ({"Authorization": "Bearer t"}, "Authorization", "Bearer t"),
+        (lambda: {"X-Own": "o"}, "X-Own", "o"),
+    ],
+)
+def test_each_form_of_auth_reaches_the_server_and_not_the_model(auth, header, value):
+    with server(echo) as (url, seen):
+        tools = ToolRegistry.from_openapi(PETSTORE, base_url=url, auth=auth)
+        tools["findPets"].call({})
+    assert seen[0]["headers"][header] == value
+    assert "Authorization" not in tools["putPet"].parameters["properties"]
+
+
+def test_a_token_without_a_scheme_is_a_bearer_token():
+    with server(echo) as (url, seen):
+        ToolRegistry.from_openapi(SWAGGER, base_url=url, auth="t")["listUsers"].call({})
+    assert seen[0]["headers"]["Authorization"] == "Bearer t"
+
+
+def test_an_error_status_is_a_failed_call_with_the_body(world):
+    with server(lambda _: (404, {"Content-Type": "application/json"}, b'{"detail": "no such pet"}')) as (url, _):
+        tools = ToolRegistry.from_openapi(PETSTORE, base_url=url, include=["find_pet_by_id"])
+        agent = JsonAgent(tools, model=ScriptedModel(call("find_pet_by_id", id="7"), answer("none")))
+        result = world.run(agent, "go")
+    assert result.calls[0].error is not None
+    assert result.calls[0].content == '404 Not Found: {"detail": "no such pet"}'
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body", "value"),
+    [
+        (200, "text/plain; charset=latin-1", b"\xe4", "ä"),
+        (204, "", b"", {"status": 204}),
+        (200, "application/json", b"oops", "oops"),
+        (200, "image/png", b"\x89PNG", b"\x89PNG"),
+    ],
+)
+def test_answers_are_data_text_or_bytes(status, kind, body, value):
+    with server(lambda _: (status, {"Content-Type": kind} if kind else {}, body)) as (url, _):
+        assert ToolRegistry.from_openapi(PETSTORE, base_url=url)["findPets"].call({}) == value
+
+
+# What neither a document nor a model can do
+
+
+def test_a_document_cannot_send_requests_into_the_own_network():
+    with server(echo) as (url, seen):
+        tools = ToolRegistry.from_openapi({**PETSTORE, "servers": [{"url": url}]})
+        assert "is not on the public internet" in tools.execute("findPets").content
+    assert seen == []
+
+
+@pytest.mark.parametrize("value", ["..", ".", ""])
+def test_a_path_argument_cannot_leave_its_segment(value):
+    with server(echo) as (url, seen):
+        tools = ToolRegistry.from_openapi(PETSTORE, base_url=url)
+        assert "is not allowed in a path" in tools.execute("find_pet_by_id", json.dumps({"id": value})).content
+        assert tools.execute("find_pet_by_id", json.dumps({"id": "../admin?x=1#y@evil"})).error is None
+    assert [request["path"] for request in seen] == ["/v2/pets/..%2Fadmin%3Fx%3D1%23y%40evil"]
+
+
+def test_a_header_argument_cannot_add_a_header():
+    with server(echo) as (url, seen):
+        tools = ToolRegistry.from_openapi(PETSTORE, base_url=url)
+        content = tools.execute("putPet", json.dumps({"id": "1", "X-Trace": "a\r\nX-Evil: 1"})).content
+    assert "cannot hold line breaks" in content
+    assert seen == []
+
+
+def test_a_redirect_to_another_address_is_not_followed_and_takes_no_credentials():
+    with server(echo) as (other, elsewhere), server(lambda _: (302, {"Location": other}, b"")) as (url, _):
+        tools = ToolRegistry.from_openapi(PETSTORE, base_url=url, auth="secret")
+        assert "redirected to another address" in tools.execute("findPets").content
+        assert "redirected to another address" in tools.execute("addPet", '{"name": "x"}').content
+    assert elsewhere == []
+
+
+def test_a_redirect_on_the_same_address_is_followed_for_get():
+    def respond(request):
+        return (302, {"Location": "/v2/new"}, b"") if request["path"] == "/v2/pets" else echo(request)
+
+    with server(respond) as (url, _):
+        assert ToolRegistry.from_openapi(PETSTORE, base_url=url)["findPets"].call({}) == {"ok": "/v2/new"}
+
+
+def test_invalid_arguments_send_nothing():
+    with server(echo) as (url, seen):
+        tools = ToolRegistry.from_openapi(PETSTORE, base_url=url)
+        assert tools.execute("findPets", '{"limit": 0}').error.name == "ValidationError"
+        assert tools.execute("addPet", '{"nam": "x", "other": 1}').error.name == "ValidationError"
+    assert seen == []
+
+
+def test_settings_for_all_tools_take_precedence():
+    tools = ToolRegistry.from_openapi(PETSTORE, trust="untrusted", effect="danger", timeout=3)
+    assert {(tool.trust, tool.effect, tool.timeout) for tool in tools.values()} == {("untrusted", "danger", 3)}
+    assert isinstance(tools["addPet"].renamed("x"), JsonTool)
+
+
+# A FastAPI app
+
+
+def test_a_fastapi_app_is_called_through_its_own_document():
+    fastapi = pytest.importorskip("fastapi")
+    from pydantic import BaseModel
+
+    class Item(BaseModel):
+        name: str
+        price: float = 1.5
+
+    app = fastapi.FastAPI()
+
+    @app.get("/items/{number}")
+    def read_item(number: int, q: str | None = None) -> dict:
+        """Read an item."""
+        return {"number": number, "q": q}
+
+    @app.post("/items")
+    def add_item(item: Item) -> Item:
+        """Add an item."""
+        return item
+
+    read_item.__annotations__, add_item.__annotations__  # noqa: B018
+    with server(lambda request: ask_asgi(app, request)) as (url, _):
+        tools = ToolRegistry.from_openapi(app.openapi(), base_url=url.removesuffix("/v2"))
+        assert [tool.description for tool in tools.values()] == [
+            "Read Item\n\nRead an item.",
+            "Add Item\n\nAdd an item.",
+        ]
+        read, add = tools.values()
+        assert read.call({"number": 3, "q": "a b"}) == {"number": 3, "q": "a b"}
+        assert add.call({"name": "pen"}) == {"name": "pen", "price": 1.5}
+        assert tools.execute(read.name, '{"number": "x"}').error.name == "ValidationError"
+
+
+def ask_asgi(app, request):
+    """Answer a request by an ASGI app."""
+    import asyncio
+    from urllib.parse import unquote, urlencode
+
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": request["body"].encode(), "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": request["method"], "scheme": "http",
+        "path": unquote(request["path"]), "raw_path": request["path"].encode(), "root_path": "",
+        "query_string": urlencode(request["query"], doseq=True).encode(), "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+        "headers": [(name.lower().encode(), value.encode()) for name, value in request["headers"].items()],
+    }  # fmt: skip
+    asyncio.run(app(scope, receive, send))
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"] if name != b"content-length"}
+    return sent[0]["status"], headers, b"".join(message.get("body", b"") for message in sent[1:])
