@@ -13,6 +13,8 @@ from ..schemas import (
     FieldText,
     ModelSchema,
     build_arguments,
+    check_description,
+    check_name,
     derive_description,
     derive_name,
     is_arguments_model,
@@ -74,6 +76,19 @@ def define(function: Any, name: str | None, description: str | None, options: Sc
     schema = build_arguments(function, *options)
     name, description = name or derive_name(function, schema), description or derive_description(function, schema)
     return Definition(function, schema, name, description, options)
+
+
+def define_handler(model: type, handler: Callable[..., Any], name: str | None, description: str | None) -> Definition:
+    """Return the definition of a handler that takes one instance of `model`."""
+    schema = ModelSchema(model, handler)
+    description = description or derive_description(handler, schema)
+    return Definition(handler, schema, name or to_snake_case(model.__name__), description)
+
+
+def check_texts(definition: Definition) -> None:
+    """Raise `DefinitionError` if the name or the description is missing or unusable."""
+    check_name(definition.name)
+    check_description(definition.name, definition.description)
 
 
 def check_can_be_tool(entry: Any) -> None:

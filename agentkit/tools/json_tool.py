@@ -10,24 +10,13 @@ from ..core.context import RunContext, find_injected
 from ..core.display import display_with
 from ..core.errors import ExceptionInfo
 from ..core.threads import FifoLock
-from ..schemas import (
-    Choice,
-    Duplicates,
-    FieldText,
-    JsonSchema,
-    ModelSchema,
-    check_description,
-    check_name,
-    derive_description,
-    iter_wrapped,
-    to_snake_case,
-)
+from ..schemas import Choice, Duplicates, FieldText, JsonSchema, iter_wrapped
 from ..schemas.formats import Declaration, Loss, References
 from ..schemas.raw import RawSchema
 from ..schemas.returns import build_output_schema, describe_returns
 from . import settings as kinds
 from .arguments.binding import BoundArguments, bind_arguments, extract_arguments
-from .definition import Definition, define
+from .definition import Definition, check_texts, define, define_handler
 from .isolation.process import check_isolable, run_isolated
 from .schema_cache import SchemaCache
 from .settings import DEFAULTS, RepairMode, ToolSettings, complete_settings, read_declared_settings
@@ -119,14 +108,10 @@ class JsonTool(Generic[P, R]):
 
         `model` (pydantic model, dataclass, TypedDict, NamedTuple) names the tool, without `Args`, and describes it.
         """
-        schema = ModelSchema(model, handler)
-        description = description or derive_description(handler, schema)
-        name = name or to_snake_case(model.__name__)
-        return make_defined_tool(Definition(handler, schema, name, description), settings)
+        return make_defined_tool(define_handler(model, handler, name, description), settings)
 
     def _set_up(self, definition: Definition, settings: ToolSettings, lock: FifoLock | None) -> None:
-        check_name(definition.name)
-        check_description(definition.name, definition.description)
+        check_texts(definition)
         self._definition = definition
         self.function: Callable[..., R] = definition.function
         self.name = definition.name
