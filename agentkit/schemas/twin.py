@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeAlias, Union, cast, get_args, get_origin
 
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
+from pydantic_core import SchemaError
 
 from ..core.errors import DefinitionError
 from .generator import PlainJsonSchema
@@ -18,7 +19,7 @@ from .pydantic_types import adapt_annotation
 from .signature import Kind, name_of
 from .walk import JsonSchema
 
-UNUSABLE_TYPE_ERRORS = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError)
+UNUSABLE_TYPE_ERRORS = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, SchemaError)
 Adapter: TypeAlias = "TypeAdapter[dict[str, Any]]"
 
 
@@ -85,6 +86,11 @@ def _reduce(
     type_name = describe_type(parameter.annotation)
     if name := undefined_name(parameter.annotation):
         raise DefinitionError(explain_undefined(f"{place} has the type {type_name}, which", name)) from error
+    if isinstance(error, SchemaError):
+        raise DefinitionError(
+            f"{place} has a type that pydantic refuses: {describe_error(error)}. Change the constraint; a pattern with "
+            "look-around or back-references works as Field(pattern=re.compile(...))."
+        ) from error
     if parameter.default is Kind.empty:
         raise DefinitionError(
             f"{place} has the type {type_name}, which a model cannot write ({describe_error(error)}). Use a type that "
@@ -142,5 +148,7 @@ def describe_type(annotation: Any) -> str:
 
 
 def describe_error(error: Exception) -> str:
-    """Return the first sentence of pydantic's error."""
+    """Return the first sentence of pydantic's error; of an invalid constraint the last line, which holds the reason."""
+    if isinstance(error, SchemaError):
+        return str(error).splitlines()[-1].strip()
     return str(error).splitlines()[0].partition(". ")[0].rstrip(".")

@@ -1,8 +1,9 @@
 """Types without a JSON Schema, undefined names, and enum values: reported by name, and never silently dropped."""
 
+import re
 from enum import Enum, IntEnum
 from functools import partial, singledispatchmethod
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt
@@ -70,6 +71,29 @@ def test_an_undefined_name_inside_a_type_is_refused_with_or_without_a_default():
         assert "TypeAdapter" not in str(error.value)
     with pytest.raises(DefinitionError, match="UndefinedArgs refers to the undefined name 'Undefined'"):
         JsonTool.from_model(UndefinedArgs, lambda args: None)
+
+
+@pytest.mark.parametrize("default", [..., "b"])
+def test_a_pattern_that_pydantic_refuses_is_reported_with_its_place(default):
+    def find(name: Annotated[str, Field(pattern="^(?!a)b")] = default):
+        """Finds."""
+        return name
+
+    if default is ...:
+        find.__defaults__ = None
+    with pytest.raises(DefinitionError, match=r"find: the parameter 'name' .*look-around.*re.compile") as error:
+        JsonTool(find)
+    assert "twin" not in str(error.value)
+    assert [finding.rule for finding in lint(find)] == ["definition"]
+
+
+def test_a_compiled_pattern_may_look_around():
+    def find(name: Annotated[str, Field(pattern=re.compile("^(?!a)b"))]):
+        """Finds."""
+        return name
+
+    assert JsonTool(find).call_with_raw_arguments('{"name": "b"}') == "b"
+    assert JsonTool(find).bind('{"name": "ab"}').ready.name == "ValidationError"
 
 
 class Color(Enum):
