@@ -14,12 +14,12 @@ import time
 class Terminal:
     """A program at a terminal of its own."""
 
-    def __init__(self, *arguments: str, width: int = 80, height: int = 24) -> None:
+    def __init__(
+        self, *arguments: str, width: int = 80, height: int = 24, program: tuple[str, ...] = ("-m", "agentkit.cli")
+    ) -> None:
         self.process, self.side = pty.fork()
         if self.process == 0:
-            os.execve(
-                sys.executable, [sys.executable, "-m", "agentkit.cli", *arguments], {**os.environ, "TERM": "xterm"}
-            )
+            os.execve(sys.executable, [sys.executable, *program, *arguments], {**os.environ, "TERM": "xterm"})
         fcntl.ioctl(self.side, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
         self.text = ""
         self._seen = 0
