@@ -35,7 +35,7 @@ from .batch import Outcome, Queries, collect_outcomes, iterate_outcomes, read_in
 from .handoffs import check_handoffs, make_handoff_tools
 from .options import ForkOptions, ModelChoice, ReplayOptions, ResumeOptions, RunOptions
 from .pipeline import INSTRUCTION, ToolSelector, split_tools
-from .requests import fork_request, make_request, replay_request, resume_request
+from .requests import check_memory, fork_request, make_request, replay_request, resume_request
 from .runner import afinish_run, astream_run, finish_run, stream_run
 from .settings import Settings, ToolMode
 
@@ -75,6 +75,7 @@ class JsonAgent(Generic[T]):
         listeners: Functions that get every event.
         journal: The file in which every run is recorded, for `agent.resume`; or a `journal.Journal` with settings.
         journal_errors: "raise": fail the run if the journal cannot be written.  Default: warn and continue.
+        memory: False: each call is a conversation of its own, so that one agent serves many users at a time.
         options: Options of the model's backend (temperature, api_key, api_base, max_tokens, ...).
 
     Raises:
@@ -110,9 +111,10 @@ class JsonAgent(Generic[T]):
         listeners: Sequence[Listener] = (),
         journal: JournalLocation = None,
         journal_errors: JournalErrors | None = None,
+        memory: bool = True,
         **options: Any,
     ) -> None:
-        (more, self._select), self.handoffs = split_tools(tools), check_handoffs(handoffs)
+        (more, self._select), self.handoffs, self.memory = split_tools(tools), check_handoffs(handoffs), memory
         registered = functions, more, make_handoff_tools(self.handoffs)
         self.tools = ToolRegistry(*registered, answer=make_answer_tool(answer), repair=repair)
         if len(self.tools) == 1 and answer is str and self._select is None:
@@ -146,19 +148,19 @@ class JsonAgent(Generic[T]):
 
     def run(self, query: str | None = None, **how: Unpack[RunOptions]) -> Result[T]:
         """Answer `query` and return the answer with messages, usage and trace; see `__call__` for the arguments."""
-        return finish_run(self, make_request(self.session, query, how))
+        return finish_run(self, make_request(self, query, how))
 
     async def arun(self, query: str | None = None, **how: Unpack[RunOptions]) -> Result[T]:
         """Do `run` on the running event loop."""
-        return await afinish_run(self, make_request(self.session, query, how))
+        return await afinish_run(self, make_request(self, query, how))
 
     def stream(self, query: str | None = None, **how: Unpack[RunOptions]) -> Generator[Event, None, None]:
         """Answer `query` and yield the events as they happen; `RunFinished` with the result is the last one."""
-        return stream_run(self, make_request(self.session, query, how, stream=True))
+        return stream_run(self, make_request(self, query, how, stream=True))
 
     def astream(self, query: str | None = None, **how: Unpack[RunOptions]) -> AsyncGenerator[Event, None]:
         """Do `stream` on the running event loop."""
-        return astream_run(self, make_request(self.session, query, how, stream=True))
+        return astream_run(self, make_request(self, query, how, stream=True))
 
     def resume(self, run_id: str, **how: Unpack[ResumeOptions]) -> Result[T]:
         """Continue a stopped run of the journal as the agent's own conversation; a finished run returns its answer.
@@ -213,6 +215,7 @@ class JsonAgent(Generic[T]):
 
     def say(self, text: str) -> None:
         """Add a user message that the model gets with its next request, also during a run; from any thread."""
+        check_memory(self, "say")
         self.session.say(text)
 
     def stop(self, reason: str = "") -> None:

@@ -22,6 +22,7 @@ class Resumable(Protocol):
 
     session: Session
     journal: JournalLocation
+    memory: bool
 
 
 class Branchable(Resumable, Protocol):
@@ -36,14 +37,15 @@ BranchT = TypeVar("BranchT", bound=Branchable)
 _AGENT_OPTIONS = {option.name for option in fields(Settings)} | {"tools", "description", "answer", "fallback_models"}
 
 
-def make_request(session: Session, query: str | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
-    """Return the request for `run` and `stream`; `session` is the agent's own.
+def make_request(agent: Resumable, query: str | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
+    """Return the request for `run` and `stream`, on the session in `how` or that of the agent.
 
     Raises:
         TypeError: An option does not exist.
     """
     _check_names("run", how, RunOptions.__optional_keys__)
-    session, journal = how.get("session") or session, resolve_journal(how.get("journal"), how.get("journal_errors"))
+    session = how.get("session") or (agent.session if agent.memory else Session())
+    journal = resolve_journal(how.get("journal"), how.get("journal_errors"))
     if not isinstance(session, Session):
         hint = f" Session.load({session!r}) reads a saved one." if isinstance(session, str | os.PathLike) else ""
         raise RunError(f"session must be a Session, got {session!r:.80}.{hint}")
@@ -80,6 +82,14 @@ def replay_request(path: str | os.PathLike[str], how: ReplayOptions) -> RunReque
     return RunRequest(query, Session(begin["history"]), stream=begin["stream"], replay=replay, decided=decided)
 
 
+def check_memory(agent: Resumable, method: str) -> None:
+    """Raise `RunError` if the agent has no conversation of its own, which `method` is about."""
+    if not agent.memory:
+        raise RunError(
+            f"agent.{method}: the agent was made with memory=False. Use session.{method} of a run's session."
+        )
+
+
 def _check_names(method: str, how: Mapping[str, Any], names: frozenset[str]) -> None:
     if unknown := how.keys() - names:
         wrong = min(unknown)
@@ -92,9 +102,11 @@ def _check_names(method: str, how: Mapping[str, Any], names: frozenset[str]) -> 
 
 def _continue_run(agent: Resumable, run_id: str, how: ResumeOptions) -> RunRequest:
     changed, journal = how.get("changed", "refuse"), _journal_of(agent, how)
-    agent.session = Session.resumed(run_id, journal, on_uncertain=how.get("on_uncertain"), changed=changed)
+    session = Session.resumed(run_id, journal, on_uncertain=how.get("on_uncertain"), changed=changed)
+    if agent.memory:
+        agent.session = session
     settings = _settings_of(how)
-    return RunRequest(None, agent.session, how.get("approvals"), model=how.get("model"), settings=settings)
+    return RunRequest(None, session, how.get("approvals"), model=how.get("model"), settings=settings)
 
 
 def _settings_of(how: Mapping[str, Any]) -> dict[str, Any]:

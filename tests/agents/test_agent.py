@@ -23,7 +23,7 @@ from agentkit import (
 from agentkit.core.messages import calls_of, pending_calls
 from agentkit.engine.model import ModelReplied, TextDelta
 from agentkit.engine.result import RunEnded, RunFinished, RunStarted
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer
 from agentkit.tools.execution.call_tools import ToolFinished, ToolStarted
 
 
@@ -500,3 +500,46 @@ class TestQueriesAndSessions:
     def test_an_answer_that_is_no_type_is_refused(self):
         with pytest.raises(DefinitionError, match=r"answer.*mapping is not a type.*TypedDict"):
             JsonAgent(add, answer={"item": str})
+
+
+class TestWithoutMemory:
+    def test_each_call_is_a_conversation_of_its_own(self, world):
+        agent = JsonAgent(add, model=ScriptedModel(answer("a"), answer("b")), memory=False)
+        for query in ("One", "Two"):
+            result = world.run(agent, query)
+            assert [message["content"] for message in result.messages if message["role"] == "user"] == [query]
+        assert len(agent.history) == 1
+
+    def test_calls_at_a_time_do_not_meet(self):
+        agent = JsonAgent(add, model="offline", memory=False)
+
+        async def main():
+            return await asyncio.gather(*(agent.arun(f"Add {number} and 1") for number in range(20)))
+
+        assert [result.answer for result in asyncio.run(main())] == [str(number + 1) for number in range(20)]
+
+    def test_a_stream_that_is_left_does_not_hold_the_next_call(self):
+        agent = JsonAgent(add, model="offline", memory=False)
+
+        async def main():
+            left = agent.astream("Add 1 and 1")
+            await anext(left)
+            result = await agent.arun("Add 2 and 2")
+            await left.aclose()
+            return result.answer
+
+        assert asyncio.run(main()) == "4"
+        left = agent.stream("Add 1 and 1")
+        next(left)
+        assert agent("Add 3 and 3") == "6"
+        left.close()
+
+    def test_a_session_is_continued_where_it_is_given(self, world):
+        agent, session = JsonAgent(add, model=ScriptedModel(answer("a"), answer("b")), memory=False), Session()
+        world.run(agent, "One", session=session)
+        result = world.run(agent, "Two", session=session)
+        assert [message["content"] for message in result.messages if message["role"] == "user"] == ["One", "Two"]
+
+    def test_what_needs_a_memory_is_refused(self):
+        with pytest.raises(RunError, match=r"agent\.say: the agent was made with memory=False"):
+            JsonAgent(add, model="offline", memory=False).say("x")

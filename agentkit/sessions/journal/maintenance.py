@@ -8,7 +8,7 @@ import time
 from .conversation import INSERT_MESSAGE, message_row
 from .encoding import encode_json, reading
 from .lease import is_leased
-from .reader import SELECT_RUNS, RunInfo, end_of_run, find_run, handoffs_in, read_info, read_messages
+from .reader import SELECT_RUNS, RunInfo, end_of_run, find_damage, find_run, handoffs_in, read_info, read_messages
 from .steps import inner_runs
 from .store import JournalError, Statement, Store, open_store
 
@@ -34,14 +34,18 @@ def _list_runs(store: Store) -> list[RunInfo]:
     Both queries use an index alone, so that a run with a damaged row is listed too.
     """
     inner = {run for (run,) in store.rows("SELECT id FROM runs WHERE origin GLOB '*/*' AND origin > ''")}
-    return [_read_run(store, run) for (run,) in store.rows("SELECT id FROM runs") if run not in inner]
+    checked: dict[int, str] = {}
+    return [_read_run(store, run, checked) for (run,) in store.rows("SELECT id FROM runs") if run not in inner]
 
 
-def _read_run(store: Store, identity: str) -> RunInfo:
+def _read_run(store: Store, identity: str, checked: dict[int, str]) -> RunInfo:
+    """Return the state of a run; `checked` has the damage of the conversations read so far, "" for sound ones."""
     try:
         run = read_info(store, store.rows(f"{SELECT_RUNS} WHERE id = ?", identity)[0])
-        for _ in read_messages(store, run.conversation):
-            pass
+        if run.conversation not in checked:
+            checked[run.conversation] = find_damage(store, run.conversation)
+        if damage := checked[run.conversation]:
+            return RunInfo(identity, error=damage)
     except (JournalError, ValueError, LookupError, TypeError) as error:
         return RunInfo(identity, error=str(error))
     return run

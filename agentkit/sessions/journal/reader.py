@@ -109,13 +109,28 @@ def find_run(store: Store, run: str) -> RunInfo:
         return read_info(store, row)
 
 
-def read_messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
-    """Yield the messages of a conversation with their digests; raise `JournalError` at the first damaged one."""
+def find_damage(store: Store, key: int) -> str:
+    """Return the message of the `JournalError` that reading a conversation would raise, "" for a sound one."""
+    try:
+        for _ in _read_texts(store, key):
+            pass
+    except JournalError as error:
+        return str(error)
+    return ""
+
+
+def _read_texts(store: Store, key: int) -> Iterator[tuple[str, int]]:
     rows = store.rows("SELECT place, body, digest FROM messages WHERE conversation = ? ORDER BY place", key)
     for expected, (place, body, number) in enumerate(rows):
         if place != expected or digest(place, body) != number:
             raise JournalError(f"the journal {str(store.path)!r} is damaged: message {expected} of a run is incomplete")
-        with reading(store, f"messages, message {expected}"):
+        yield body, number
+
+
+def read_messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
+    """Yield the messages of a conversation with their digests; raise `JournalError` at the first damaged one."""
+    for place, (body, number) in enumerate(_read_texts(store, key)):
+        with reading(store, f"messages, message {place}"):
             message = json.loads(body)
         yield message, number
 

@@ -323,3 +323,25 @@ def test_damage_is_a_journal_error_that_names_the_table(path, statement):
         file.execute(statement)
     with pytest.raises(JournalError, match=rf"is damaged: table {statement.split()[1]}"):
         agent_of(path).resume(run)
+
+
+def test_ten_thousand_runs_are_listed_in_little_time(path):
+    converse(path, "aa")
+    with sqlite3.connect(path) as file:
+        runs_, messages, steps = (
+            file.execute(f"SELECT * FROM {table}").fetchall() for table in ("runs", "messages", "steps")
+        )
+        for number in range(5_000):
+            key = 1000 + number
+            file.executemany(
+                f"INSERT INTO runs VALUES ({', '.join('?' * 12)})",
+                [(f"{row[0][:6]}{number:06}", key, *row[2:]) for row in runs_],
+            )
+            file.executemany("INSERT INTO messages VALUES (?, ?, ?, ?)", [(key, *row[1:]) for row in messages])
+            file.executemany(
+                f"INSERT INTO steps VALUES ({', '.join('?' * 10)})",
+                [(f"{row[0][:6]}{number:06}", *row[1:9], None) for row in steps],
+            )
+    start = time.process_time()
+    assert len(runs(path)) == 10_002
+    assert time.process_time() - start < 3, "quadratic listing takes minutes"
