@@ -7,8 +7,6 @@ from typing import Any, Generic, Literal, Unpack, cast
 from typing_extensions import TypeVar
 
 from ..core.background import iterate_blocking, run_coroutine
-from ..core.context import RunContext
-from ..core.errors import DefinitionError
 from ..core.flow import Event, Listener, Policy
 from ..core.masking import MaskedDict
 from ..core.messages import Message
@@ -34,7 +32,7 @@ from .backends import Backends, check_model, list_models, preload
 from .batch import Outcome, Queries, collect_outcomes, iterate_outcomes, read_in_thread
 from .handoffs import check_handoffs, make_handoff_tools
 from .options import ForkOptions, ModelChoice, ReplayOptions, ResumeOptions, RunOptions
-from .pipeline import INSTRUCTION, ToolSelector, split_tools
+from .pipeline import INSTRUCTION, ToolSelector, check_tools, split_tools
 from .requests import check_memory, fork_request, make_request, replay_request, resume_request
 from .runner import afinish_run, astream_run, finish_run, stream_run
 from .settings import Settings, ToolMode
@@ -117,12 +115,9 @@ class JsonAgent(Generic[T]):
         (more, self._select), self.handoffs, self.memory = split_tools(tools), check_handoffs(handoffs), memory
         registered = functions, more, make_handoff_tools(self.handoffs)
         self.tools = ToolRegistry(*registered, answer=make_answer_tool(answer), repair=repair)
-        if len(self.tools) == 1 and answer is str and self._select is None:
-            raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
-        if deps is not None:  # else the runs give theirs
-            self.tools.check_injected(RunContext(deps))
         self.model, self.deps, self.journal = check_model(model), deps, resolve_journal(journal, journal_errors)
         self.session, self.listeners, self._text_ends = Session(), (log_event, *listeners), answer is str
+        check_tools(self)
         self._settings = Settings(
             max_steps=max_steps, limits=limits, retries=retries, request_timeout=request_timeout,
             tool_timeout=tool_timeout, sequential=sequential, max_concurrency=max_concurrency,

@@ -59,6 +59,14 @@ class Configured(Protocol):
     def model(self) -> str | Model | None: ...
 
 
+def check_tools(agent: Configured) -> None:
+    """Raise `DefinitionError` if an agent has no tools, or if `deps` lacks a value that one of them needs."""
+    if len(agent.tools) == 1 and agent._text_ends and agent._select is None:
+        raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
+    if agent.deps is not None:  # else the runs give theirs
+        agent.tools.check_injected(RunContext(agent.deps))
+
+
 def build_flow(agent: Configured, run: Run, request: RunRequest, backend: Model) -> Flow[Answer]:
     """Return the flow of one agent's part of a run; its requests go to `backend`."""
     run.partial_answer = PartialAnswerReader(agent.tools.answer) if request.stream and agent.tools.answer else None
