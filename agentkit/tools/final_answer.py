@@ -4,7 +4,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from copy import copy
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from pydantic import RootModel
@@ -40,7 +40,7 @@ def make_answer_tool(answer: Any = str) -> JsonTool[..., Any]:
     if is_arguments_model(answer) and not issubclass(answer, RootModel):
         description = _describe(texts_of(answer).description)
         return JsonTool.from_model(answer, _return_answer, name=FINAL_ANSWER, description=description)
-    if inspect.isroutine(answer) or isinstance(answer, JsonTool):
+    if inspect.isroutine(answer) or isinstance(answer, JsonTool | partial):
         description = _describe(read_docstring(docstring_of(answer), ()).description)
         return JsonTool(answer, name=FINAL_ANSWER, description=description)
     try:

@@ -206,8 +206,8 @@ def test_an_explicit_setting_takes_precedence():
 
 @pytest.mark.parametrize("form", [delete, partial(delete)], ids=["tool", "partial"])
 def test_a_dangerous_function_as_the_answer_waits_for_a_decision(world, form):
-    assert make_answer_tool(delete).effect == "danger"
-    agent = JsonAgent(Shop().price, answer=delete, model=ScriptedModel(call("final_answer", path="a")))
+    assert make_answer_tool(form).effect == "danger"
+    agent = JsonAgent(Shop().price, answer=form, model=ScriptedModel(call("final_answer", path="a")))
     with pytest.raises(Paused):
         world.run(agent, "go")
     assert DONE == []
