@@ -2,12 +2,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test integration docs notebooks bench lint types pytest format clean
+.PHONY: demo test test-litellm integration docs notebooks bench lint types pytest format clean
 
 demo: .venv/demo.stamp
 	$(BIN)/python examples/quickstart.py
 
 test: lint types pytest
+
+test-litellm:  # the wire tests with another litellm: make test-litellm VERSION=1.84.0
+	@test -n "$(VERSION)" || { echo "usage: make test-litellm VERSION=1.84.0"; exit 2; }
+	$(PYTHON) -m venv .cache/litellm-$(VERSION)
+	.cache/litellm-$(VERSION)/bin/pip install --quiet -e ".[dev]" "litellm==$(VERSION)"
+	.cache/litellm-$(VERSION)/bin/python -m pytest -n auto tests/models/litellm tests/reliability
 
 docs: .venv/docs.stamp
 	$(BIN)/zensical build --strict --clean

@@ -116,6 +116,8 @@ def _classify(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, 
     is_overflow = _REQUEST_TOO_LARGE.search(headlines) or (status != 429 and _CONTEXT_ERROR.search(headlines))
     if is_overflow or "ContextWindowExceededError" in names:
         return "context", False
+    if "ReplyTooLarge" in names:
+        return "server", False
     if _NO_IMAGES.search(headlines):
         return "bad_request", False
     if "ContentPolicyViolationError" in names:

@@ -13,7 +13,8 @@ from types import FunctionType
 from typing import Any
 
 from ...core.messages import Message
-from .importing import use_http_handler
+from .importing import own_call
+from .reply_limits import ReplyGuard
 
 _DIRECT_PROVIDERS = frozenset({"openai", "anthropic", "gemini", "groq", "ollama_chat"})
 """Providers whose coroutine is created without blocking."""
@@ -28,24 +29,24 @@ _awaited_providers: set[str] = set()
 """Providers that were awaited before. The first request loads modules, so it must not run on the event loop."""
 
 
-def call_completion(litellm: Any, arguments: dict[str, Any], provider: str) -> Any:
+def call_completion(litellm: Any, arguments: dict[str, Any], provider: str, guard: ReplyGuard) -> Any:
     """Return what `litellm.completion(**arguments)` returns."""
     is_direct = _can_call_directly(litellm, arguments, provider)
-    with use_http_handler(litellm):
+    with own_call(litellm, guard):
         return (unwrap(litellm.completion) if is_direct else litellm.completion)(**arguments)
 
 
-async def call_acompletion(litellm: Any, arguments: dict[str, Any], provider: str) -> Any:
+async def call_acompletion(litellm: Any, arguments: dict[str, Any], provider: str, guard: ReplyGuard) -> Any:
     """Return what `litellm.acompletion(**arguments)` returns."""
     if provider not in _awaited_providers or not _can_call_directly(litellm, arguments, provider):
-        with use_http_handler(litellm):
+        with own_call(litellm, guard):
             answer = await litellm.acompletion(**arguments)
         _awaited_providers.update(_DIRECT_PROVIDERS & {provider})
         return answer
     try:
-        with use_http_handler(litellm):
+        with own_call(litellm, guard):
             answer = unwrap(litellm.completion)(**arguments, acompletion=True)
-        return await answer if asyncio.iscoroutine(answer) else answer
+            return await answer if asyncio.iscoroutine(answer) else answer
     except Exception as error:
         raise litellm.exception_type(
             model=arguments["model"],

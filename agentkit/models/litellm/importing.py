@@ -11,12 +11,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache, wraps
 from importlib import import_module
 from threading import Lock
 from typing import Any
 
 from ...core.background import start_thread
+from .reply_limits import ReplyGuard, watch_response
 
 _QUIET_ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the price table is fetched from GitHub at import
@@ -30,8 +32,15 @@ The OpenAI SDK walks all messages with type look-ups at each request. litellm re
 """
 _LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 _log = logging.getLogger("agentkit")
-_own_call: ContextVar[str] = ContextVar("agentkit_own_litellm_call", default="")
-"""Set during agentkit's own calls: "handler" to use litellm's HTTP client for OpenAI, or else "call"."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnCall:
+    guard: ReplyGuard
+    uses_handler: bool
+
+
+_own_call: ContextVar[_OwnCall | None] = ContextVar("agentkit_own_litellm_call", default=None)
 _importing = Lock()
 
 
@@ -57,6 +66,7 @@ def load_litellm() -> Any:
                 logging.getLogger(name).setLevel(logging.CRITICAL)
         _install_switch(litellm)
         _install_ollama_fields(litellm)
+        _install_guards(litellm)
         return litellm
 
 
@@ -83,17 +93,46 @@ def tune() -> None:
 
 
 @contextmanager
-def use_http_handler(litellm: Any) -> Iterator[None]:
-    """Use litellm's own HTTP client for OpenAI in the calls of the body, and in no other call of the process.
+def own_call(litellm: Any, guard: ReplyGuard) -> Iterator[None]:
+    """Mark litellm's calls in the body as agentkit's own: `guard` limits replies, and OpenAI has litellm's HTTP client.
 
-    A host that set `litellm.client_session` or the environment variable decides itself.
+    A host that set `litellm.client_session` or the environment variable decides about the client itself.
     """
     has_session = litellm.client_session or litellm.aclient_session
-    token = _own_call.set("call" if has_session else "handler")
+    token = _own_call.set(_OwnCall(guard, uses_handler=not has_session))
     try:
         yield
     finally:
         _own_call.reset(token)
+
+
+def _install_guards(litellm: Any) -> None:
+    """Let litellm's HTTP clients limit the replies to agentkit's own calls, by hooks that ignore all other replies."""
+
+    def watch(response: Any) -> None:
+        if own := _own_call.get():
+            watch_response(response, own.guard)
+
+    async def awatch(response: Any) -> None:
+        watch(response)
+
+    module = litellm.llms.custom_httpx.http_handler
+    for name, hook in (("HTTPHandler", watch), ("AsyncHTTPHandler", awatch)):
+        handler = getattr(module, name, None)
+        if handler is None:
+            _log.debug("litellm: %s was not found; the bytes of a reply are not limited", name)
+            continue
+        handler.post = _add_hook(handler.post, hook)
+
+
+def _add_hook(post: Any, hook: Any) -> Any:
+    @wraps(post)
+    def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _own_call.get() and hook not in (hooks := self.client.event_hooks)["response"]:
+            self.client.event_hooks = {**hooks, "response": [*hooks["response"], hook]}
+        return post(self, *args, **kwargs)
+
+    return hooked
 
 
 def _install_ollama_fields(litellm: Any) -> None:
@@ -130,7 +169,8 @@ def _install_switch(litellm: Any) -> None:
 
     @wraps(read)
     def read_flag(secret_name: str, *args: Any, **kwargs: Any) -> Any:
-        if secret_name == _HANDLER_FLAG and _own_call.get() == "handler" and _HANDLER_FLAG not in os.environ:
+        own = _own_call.get()
+        if own and own.uses_handler and secret_name == _HANDLER_FLAG and _HANDLER_FLAG not in os.environ:
             return True
         return read(secret_name, *args, **kwargs)
 

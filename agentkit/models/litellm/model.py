@@ -18,10 +18,11 @@ from .addresses import check_address, check_key, renders_template
 from .chat_templates import refuses_parallel_calls
 from .errors import convert_error
 from .fast_path import call_acompletion, call_completion, has_observers, silence_logging
-from .importing import load_litellm
+from .importing import load_litellm, own_call
 from .prices import find_prices
 from .raw_reply import RawReply
 from .replies import Route, read_reply
+from .reply_limits import ReplyGuard, total_seconds
 from .requests import PromptCache, build_account_headers, prepare_messages
 from .stream_assembler import StreamAssembler
 from .streams import NO_STREAM_OPTIONS, ChunkSource, TimedClient
@@ -29,6 +30,7 @@ from .thinking import adjust_thinking
 from .timeouts import PieceTimer, Signal, alimit_time, limit_time
 from .tools import PreparedTools
 
+_TIMEOUT_GRACE_SECONDS = 1.0
 _MODEL_NAMES = (
     'a model is named "provider/name", for example "openai/gpt-4o-mini", "groq/llama-3.1-8b-instant", '
     '"ollama_chat/phi4", or "offline" for the embedded one'
@@ -40,8 +42,7 @@ class LiteLLMModel:
 
     Args:
         name: "provider/model".
-        timeout: Seconds for the whole reply, or for each piece of a streamed one. Keep-alive chunks do not count as
-            pieces.
+        timeout: Seconds for the whole reply, or for each piece of a streamed one; keep-alive chunks do not count.
         strict: Use OpenAI's strict mode, which makes the model obey the tools' schemas.
         cache: Prompt caching on Anthropic, which caches only what is marked: "auto" marks the instruction and the last
             message for five minutes, "1h" for an hour at a higher price, "off" marks nothing. Other providers cache by
@@ -90,10 +91,11 @@ class LiteLLMModel:
         Closing the generator closes the connection.
         """
         load_litellm()
-        timer = PieceTimer(self._timeout, request.timeout)
+        timer = PieceTimer(self._timeout, total_seconds(request))
         while True:
+            guard = ReplyGuard()
             try:
-                yield from limit_time(self._iter_pieces(request), timer)
+                yield from limit_time(self._iter_pieces(request, guard), timer, guard.abandoned)
             except TimeoutError as error:
                 raise self._timeout_error(request, timer) from error
             except ModelError as error:
@@ -106,10 +108,11 @@ class LiteLLMModel:
         """Yield what `ask` yields, on the running event loop."""
         if "litellm" not in sys.modules:
             await asyncio.to_thread(load_litellm)  # takes seconds that would block the event loop
-        timer = PieceTimer(self._timeout, request.timeout)
+        timer = PieceTimer(self._timeout, total_seconds(request))
         while True:
+            guard = ReplyGuard()
             try:
-                async with aclosing(alimit_time(self._aiter_pieces(request), timer)) as pieces:
+                async with aclosing(alimit_time(self._aiter_pieces(request, guard), timer)) as pieces:
                     async for piece in pieces:
                         yield piece
             except TimeoutError as error:
@@ -127,43 +130,51 @@ class LiteLLMModel:
         self._one_call = True
         return True
 
-    def _iter_pieces(self, request: Request) -> Generator[Delta | Reply | Signal, None, None]:
+    def _iter_pieces(self, request: Request, guard: ReplyGuard) -> Generator[Delta | Reply | Signal, None, None]:
         """Send the request; yield deltas, signals and the reply."""
-        outer, answer, raw = sys.exception(), None, RawReply()
+        outer, answer, raw, litellm = sys.exception(), None, RawReply(), load_litellm()
         try:
-            provider = self._resolve_route().provider
-            answer = call_completion(load_litellm(), self._arguments(request, raw, is_async=False), provider)
+            route = self._resolve_route()
+            answer = call_completion(litellm, self._arguments(request, raw, is_async=False), route.provider, guard)
             if not request.stream:
-                yield read_reply(answer, self._resolve_route(), raw.body)
+                yield read_reply(answer, route, raw.body)
                 return
             source, assembler = self._open_stream(answer, request)
             with closing(source):
-                for chunk in source.chunks():
+                with own_call(litellm, guard):
+                    chunks = source.chunks()
+                for chunk in chunks:
                     yield from assembler.add(chunk)
                 yield assembler.build_reply(source)
         except ModelError:
             raise
         except Exception as error:
-            raise self._convert_error(error, outer, raw, begun=answer is not None) from error
+            begun = raw.has_arrived or answer is not None
+            raise convert_error(error, model=self._name, begun=begun, body=raw.body, outer=outer) from error
 
-    async def _aiter_pieces(self, request: Request) -> AsyncGenerator[Delta | Reply | Signal, None]:
-        outer, answer, raw = sys.exception(), None, RawReply()
+    async def _aiter_pieces(self, request: Request, guard: ReplyGuard) -> AsyncGenerator[Delta | Reply | Signal, None]:
+        outer, answer, raw, litellm = sys.exception(), None, RawReply(), load_litellm()
         try:
-            provider = self._resolve_route().provider
-            answer = await call_acompletion(load_litellm(), self._arguments(request, raw, is_async=True), provider)
+            route = self._resolve_route()
+            answer = await call_acompletion(
+                litellm, self._arguments(request, raw, is_async=True), route.provider, guard
+            )
             if not request.stream:
-                yield read_reply(answer, self._resolve_route(), raw.body)
+                yield read_reply(answer, route, raw.body)
                 return
             source, assembler = self._open_stream(answer, request)
             async with aclosing(source):
-                async for chunk in await source.achunks():
+                with own_call(litellm, guard):
+                    chunks = await source.achunks()
+                async for chunk in chunks:
                     for piece in assembler.add(chunk):
                         yield piece
                 yield assembler.build_reply(source)
         except ModelError:
             raise
         except Exception as error:
-            raise self._convert_error(error, outer, raw, begun=answer is not None) from error
+            begun = raw.has_arrived or answer is not None
+            raise convert_error(error, model=self._name, begun=begun, body=raw.body, outer=outer) from error
 
     def worst_case(self, request: Request) -> float | None:
         """Return an upper bound of the request's cost in dollars; None if a price or the reply's limit is unknown.
@@ -182,24 +193,22 @@ class LiteLLMModel:
         return None if longest is None else prices.max_cost(self._token_bounds.tokens(request), longest)
 
     def _timeout_error(self, request: Request, timer: PieceTimer) -> ModelError:
-        text = f"no data for {self._timeout:g} s"
-        if timer.is_over:
-            text = f"no complete answer within {request.timeout:g} s"
-        return ModelError(f"{self._name}: {text}", kind="timeout", transient=True)
+        late = f"no complete answer within {total_seconds(request):g} s"
+        text = f"{self._name}: {late if timer.is_over else f'no data for {self._timeout:g} s'}"
+        return ModelError(text, kind="timeout", transient=True)
 
     def _open_stream(self, stream: Any, request: Request) -> tuple[ChunkSource, StreamAssembler]:
         litellm, route = load_litellm(), self._resolve_route()
         timed_client = TimedClient(litellm.module_level_client, self._timeout_for(request))
-        return ChunkSource(
-            stream, route.provider, timed_client=timed_client, has_observers=has_observers(litellm)
-        ), StreamAssembler(route)
+        is_observed = has_observers(litellm)
+        source = ChunkSource(stream, route.provider, timed_client=timed_client, has_observers=is_observed)
+        return source, StreamAssembler(route)
 
     def _arguments(self, request: Request, raw: RawReply, *, is_async: bool) -> dict[str, Any]:
         """Return the arguments of litellm's call; raise `ModelError` for a request that cannot succeed."""
         route = self._resolve_route()
-        streaming: dict[str, Any] = {"stream": True} if request.stream else {}
-        if request.stream and route.provider not in NO_STREAM_OPTIONS:
-            streaming["stream_options"] = {"include_usage": True}
+        usage = {} if route.provider in NO_STREAM_OPTIONS else {"stream_options": {"include_usage": True}}
+        streaming = {"stream": True, **usage} if request.stream else {}
         length = self._reply_limit(request)
         request, options = adjust_thinking(request, self._options, route.provider, route.model, *length.values())
         arguments = {
@@ -225,13 +234,13 @@ class LiteLLMModel:
         return {**arguments, **silence_logging(load_litellm(), arguments, is_async=is_async)}
 
     def _timeout_for(self, request: Request) -> float:
-        return self._timeout if request.timeout is None else min(self._timeout, request.timeout)
+        """Return litellm's timeout, which is later than the own one: that one's error names the limit."""
+        return min(self._timeout, total_seconds(request)) + _TIMEOUT_GRACE_SECONDS
 
     def _reply_limit(self, request: Request) -> dict[str, int]:
         """Return the option that limits the reply: the lesser of the backend's and the request's limit."""
         key = "max_completion_tokens" if "max_completion_tokens" in self._options else "max_tokens"
-        limits = [limit for limit in (self._options.get(key), request.max_tokens) if limit is not None]
-        return {key: min(limits)} if limits else {}
+        return {key: min(limits)} if (limits := [*filter(None, (self._options.get(key), request.max_tokens))]) else {}
 
     def _resolve_route(self) -> Route:
         """Return the route, resolved once; raise `ModelError` for an unknown provider or a missing key."""
@@ -251,8 +260,3 @@ class LiteLLMModel:
             check_address(litellm, self._name, provider, self._options)
             self._cached_route = Route(name, provider, model, find_prices(litellm.model_cost, provider, model))
         return self._cached_route
-
-    def _convert_error(
-        self, error: Exception, outer: BaseException | None, raw: RawReply, *, begun: bool
-    ) -> ModelError:
-        return convert_error(error, model=self._name, begun=begun or raw.has_arrived, body=raw.body, outer=outer)

@@ -60,14 +60,16 @@ class _Failure:
     error: BaseException
 
 
-def limit_time(pieces: Generator[Piece | Signal, None, None], timer: PieceTimer) -> Generator[Piece, None, None]:
+def limit_time(
+    pieces: Generator[Piece | Signal, None, None], timer: PieceTimer, abandoned: threading.Event
+) -> Generator[Piece, None, None]:
     """Yield `pieces`; raise `TimeoutError` when one does not arrive in time.
 
     They are read in a thread of their own, because a blocking read cannot be interrupted. After a timeout that thread
-    closes the connection at the next byte, or when its own read times out.
+    closes the connection at the next byte, because
+    `abandoned` is set, or when its own read times out.
     """
     queue: SimpleQueue[Any] = SimpleQueue()
-    abandoned = threading.Event()
     start_thread(partial(_pump, pieces, queue, abandoned))
     stopped = _Failure(RunError("cancelled: the run was stopped"))
     with on_cancel(partial(queue.put, stopped)):
