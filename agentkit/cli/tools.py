@@ -132,7 +132,7 @@ def lock_command(targets: Sequence[str], file: Path, check: bool) -> None:
     sys.exit(any(change.kind == "breaking" for change in changes))
 
 
-def _load_openapi(file: Path) -> agentkit.ToolRegistry:
+def _load_openapi(file: Path) -> "agentkit.ToolRegistry":
     try:
         return agentkit.ToolRegistry.from_openapi(file, base_url="https://localhost")  # no request is sent
     except agentkit.DefinitionError as error:
