@@ -122,6 +122,7 @@ ELSEWHERE = {
     "agents.backends": "options, which the program writes",
     "cli.defaults": "command line",
     "core.approval_question": "what a person enters at a question",
+    "models.litellm.chat_templates": "plain alternatives without a repetition",
     "models.litellm.requests": "ids of at most 64 characters, model names",
     "models.offline.fill_arguments": "pieces that words.py has found",
     "policies.decisions": "places in arguments",
@@ -132,6 +133,7 @@ ELSEWHERE = {
     "tools.arguments.example": "patterns of schemas",
     "tools.arguments.schema_places": "patterns of schemas",
     "tools.lint.whole_tools": "paths in schemas",
+    "tools.openapi.document": "single character classes in names of a document",
     "agentkit_tools.addresses": "addresses, which are short",
     "agentkit_tools.web": "heads of at most some kB",
 }
