@@ -8,7 +8,7 @@ import json
 from typing import Literal
 from urllib.parse import parse_qs, quote, urlsplit
 
-from agentkit import JsonAgent, RunError, Session
+from agentkit import JsonAgent, RunError
 
 arrived = asyncio.Barrier(3)
 
@@ -19,12 +19,12 @@ async def price_of(item: Literal["tea", "coffee", "cocoa"]) -> float:
     return {"tea": 3.5, "coffee": 4.25, "cocoa": 5.0}[item]
 
 
-agent = JsonAgent([price_of], description="You answer the questions of a shop's customers.")  # for all requests
+agent = JsonAgent([price_of], memory=False)  # for all requests, each of them a conversation of its own
 
 
 async def answer_query(query: str) -> tuple[str, dict]:
     try:
-        result = await agent.arun(query, session=Session())  # one per request
+        result = await agent.arun(query)
     except RunError as error:
         return "502 Bad Gateway", {"error": str(error), "requests": error.usage.requests}
     return "200 OK", {"answer": result.answer, "steps": result.steps, "dollars": result.cost}
