@@ -25,6 +25,7 @@ from agentkit.engine.history import repair_history
 from agentkit.engine.model import ModelAsked, Request, ToolCallDelta
 from agentkit.engine.partial_answer import PartialAnswerReader
 from agentkit.models.litellm.errors import convert_error
+from agentkit.models.litellm.stream_assembler import _Arguments
 from agentkit.models.offline.model import OfflineModel
 from agentkit.policies.context_window import parse_window
 from agentkit.policies.evidence.check import find_unsupported
@@ -96,6 +97,7 @@ READERS = {
     "engine.partial_answer": read_pieces(str),
     "engine.partial_answer: data": read_pieces(dict[str, list[int]]),
     "models.litellm.errors": lambda text: convert_error(ValueError(text), model="m"),
+    "models.litellm.stream_assembler": lambda text: _Arguments().add(text),
     "models.offline.model": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
     "models.offline.words": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
     "policies.context_window": parse_window,

@@ -1,6 +1,7 @@
 """Assemble a stream: convert litellm's chunks to deltas and, at the end, to one message."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,8 +23,7 @@ class StreamAssembler:
         self._thoughts: list[str] = []
         self._blocks: list[dict[str, Any]] = []
         self._calls: list[dict[str, Any]] = []
-        self._arguments: list[list[str]] = []
-        """The pieces of each call's arguments: joined at the end, since appending to a text copies it."""
+        self._arguments: list[_Arguments] = []
         self._open: dict[int, int] = {}
         self._extras: dict[str, Any] = {}
         self._usage: Any = None
@@ -95,7 +95,7 @@ class StreamAssembler:
         if not isinstance(arguments, str):  # some servers send the object itself
             arguments = json.dumps(arguments, ensure_ascii=False)
         call["function"]["name"] = call["function"]["name"] or (function and function.name) or ""
-        self._arguments[place].append(arguments)
+        self._arguments[place].add(arguments)
         if extras := getattr(piece, "provider_specific_fields", None):
             call["provider_specific_fields"] = dict(extras)
         return ToolCallDelta(place, call["function"]["name"], arguments)
@@ -105,15 +105,11 @@ class StreamAssembler:
         place = None if index is None else self._open.get(index)
         if place is not None:
             known = self._calls[place]
-            other = (
-                known["id"] not in ("", identity)
-                if identity
-                else name and _is_complete_json("".join(self._arguments[place]))
-            )
+            other = known["id"] not in ("", identity) if identity else name and self._arguments[place].is_complete
             if not other:
                 return place
         self._calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
-        self._arguments.append([])
+        self._arguments.append(_Arguments())
         place = len(self._calls) - 1
         if index is not None:
             self._open[index] = place
@@ -136,8 +132,8 @@ class StreamAssembler:
 
     def _build_message(self) -> Message:
         message: Message = {"role": "assistant", "content": "".join(self._text)}
-        for call, pieces in zip(self._calls, self._arguments, strict=True):
-            call["function"]["arguments"] = "".join(pieces)
+        for call, arguments in zip(self._calls, self._arguments, strict=True):
+            call["function"]["arguments"] = "".join(arguments.pieces)
         parts = {
             "tool_calls": self._calls,
             "refusal": "".join(self._refusal),
@@ -148,9 +144,31 @@ class StreamAssembler:
         return clean_reply(message | {key: value for key, value in parts.items() if value})
 
 
-def _is_complete_json(arguments: str) -> bool:
-    try:
-        json.loads(arguments)
-    except ValueError:
-        return False
-    return True
+class _Arguments:
+    """The arguments of a call, in pieces: joined once, at the end, since appending to a text copies it."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.is_complete = False
+        """Whether the pieces are a whole JSON object or array."""
+        self._depth = 0
+        self._in_text = False
+        self._backslash = ""
+        """A backslash at the end of the last piece, which escapes the first character of the next one."""
+
+    def add(self, piece: str) -> None:
+        """Add a piece, and follow the brackets outside of its strings."""
+        self.pieces.append(piece)
+        if self.is_complete:
+            self.is_complete = not piece.strip()
+        marks = _MARKS.findall(self._backslash + piece)
+        self._backslash = "\\" if marks and marks[-1] == "\\" else ""
+        for mark in marks:
+            if mark == '"':
+                self._in_text = not self._in_text
+            elif not self._in_text and mark[0] != "\\":
+                self._depth += 1 if mark in "{[" else -1
+                self.is_complete = self._depth == 0
+
+
+_MARKS = re.compile(r'\\.?|["{}\[\]]', re.DOTALL)
