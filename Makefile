@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-litellm integration docs notebooks bench lint types pytest format clean
+.PHONY: demo test test-litellm integration docs notebooks bench lint types pytest format clean kills
 
 demo: .venv/demo.stamp
 	$(BIN)/python examples/quickstart.py
@@ -40,6 +40,9 @@ pytest: .venv/dev.stamp
 
 integration: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto -m integration -rs
+
+kills: .venv/dev.stamp
+	AGENTKIT_KILL_SECONDS=$(or $(SECONDS),900) $(BIN)/python -m pytest -rs -m integration tests/reliability/test_kills.py tests/sessions/journal/test_killed.py
 
 format: .venv/dev.stamp
 	$(BIN)/ruff check --fix .

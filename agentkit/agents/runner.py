@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
-from contextlib import aclosing, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
+from ..core.background import run_in_thread, start_thread
 from ..core.errors import RunError, RunStopped
 from ..core.flow import Done, Emit, Event, Flow, Policy, adrive, apply_policies, ask, drive
 from ..core.threads import RUN_CANCELLATION, Cancellation
@@ -45,7 +46,7 @@ def stream_run(agent: Runnable, request: RunRequest) -> Generator[Event, None, N
 async def astream_run(agent: Runnable, request: RunRequest) -> AsyncGenerator[Event, None]:
     """Run an agent on the running event loop; yield the events, `RunFinished` last."""
     await request.session.wait_until_free()
-    with _begin_run(agent, request) as (run, flow):
+    async with _abegin_run(agent, request) as (run, flow):
         stopper = _TaskStopper(request.session.cancellation)
         async with aclosing(adrive(flow)) as steps:
             while isinstance(event := await stopper.next_event(steps), Event):
@@ -163,6 +164,39 @@ def _report_end(request: RunRequest) -> Iterator[list[Run]]:
     finally:
         for run in runs:
             run.end(error, request.on_end)
+
+
+@asynccontextmanager
+async def _abegin_run(agent: Runnable, request: RunRequest) -> AsyncGenerator[tuple[Run, Flow[None]], None]:
+    """Do `_begin_run` without blocking the event loop: a journal is opened and closed in a thread."""
+    manager = _begin_run(agent, request)
+    if request.journal is None and agent.journal is None and request.session.journaled is None:
+        with manager as begun:
+            yield begun
+        return
+    entering = asyncio.ensure_future(run_in_thread(manager.__enter__))
+    try:
+        begun = await asyncio.shield(entering)
+    except asyncio.CancelledError:
+        entering.add_done_callback(partial(_exit_late, manager))
+        raise
+    try:
+        yield begun
+    except BaseException as error:
+        await asyncio.shield(run_in_thread(partial(_exit, manager, error)))
+        raise
+    await asyncio.shield(run_in_thread(partial(manager.__exit__, None, None, None)))
+
+
+def _exit_late(manager: AbstractContextManager[Any], entered: "asyncio.Future[Any]") -> None:
+    """Release what was entered after the task had been cancelled."""
+    if entered.exception() is None:
+        start_thread(partial(_exit, manager, asyncio.CancelledError()))
+
+
+def _exit(manager: AbstractContextManager[Any], error: BaseException) -> None:
+    with suppress(type(error)):
+        manager.__exit__(type(error), error, error.__traceback__)
 
 
 def _check_query(query: Any) -> None:

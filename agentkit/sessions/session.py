@@ -124,7 +124,7 @@ class Session:
         for _ in range(MAX_LOOP_ROUNDS):
             if not self._busy.locked():
                 return
-            await asyncio.sleep(0)
+            await asyncio.sleep(0 if self.journaled is None else 0.004)  # a journal is closed in a thread
 
     def clear(self) -> None:
         """Remove all messages but the instruction, and reset the usage.  Raises `RunError` during a run."""
