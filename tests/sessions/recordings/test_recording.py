@@ -10,6 +10,7 @@ import pytest
 from agentkit import JsonAgent, RunError, tool
 from agentkit.core.errors import LimitExceeded, ModelError, Paused
 from agentkit.engine.model import ToolCallDelta
+from agentkit.journal import runs
 from agentkit.testing import ModelServer, Recording, ReplayDiffers, ScriptedModel
 
 
@@ -228,8 +229,9 @@ def test_secrets_are_not_in_it(world, path, monkeypatch):
 
 def test_a_run_is_recorded_and_kept_at_a_time(world, path, tmp_path):
     agent = agent_of(*REPLIES, journal=tmp_path / "runs.db")
-    assert world.run(agent, "Go", record=path).run_id
-    assert replayed(world, agent_of(journal=tmp_path / "runs.db"), path).run_id == ""
+    run_id = world.run(agent, "Go", record=path).run_id
+    assert replayed(world, agent_of(journal=tmp_path / "runs.db"), path).run_id != run_id
+    assert [run.id for run in runs(tmp_path / "runs.db")] == [run_id]
 
 
 def test_a_run_over_a_real_wire_is_replayed_without_it(world, path):
