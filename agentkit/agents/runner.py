@@ -190,12 +190,14 @@ async def _abegin_run(agent: Runnable, request: RunRequest) -> AsyncGenerator[tu
 
 def _exit_late(manager: AbstractContextManager[Any], entered: "asyncio.Future[Any]") -> None:
     """Release what was entered after the task had been cancelled."""
-    if entered.exception() is None:
-        start_thread(partial(_exit, manager, asyncio.CancelledError()))
+    if not entered.cancelled() and entered.exception() is None:
+        start_thread(partial(_exit, manager, asyncio.CancelledError(), BaseException))
 
 
-def _exit(manager: AbstractContextManager[Any], error: BaseException) -> None:
-    with suppress(type(error)):
+def _exit(
+    manager: AbstractContextManager[Any], error: BaseException, ignored: type[BaseException] | None = None
+) -> None:
+    with suppress(ignored or type(error)):
         manager.__exit__(type(error), error, error.__traceback__)
 
 
