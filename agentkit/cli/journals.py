@@ -1,5 +1,6 @@
 """`agentkit runs`: the runs of a journal; `agentkit resume`: continue a stopped run."""
 
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -57,12 +58,27 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
 @click.option("--json", "as_json", is_flag=True, help="Print the list, or the run, as JSON.")
 @click.option("--delete", is_flag=True, help="Remove the run.")
 @click.option("--prune", type=float, metavar="DAYS", help="Remove all runs without activity for this number of days.")
+@click.option("--check", is_flag=True, help="Report damage of the file.")
+@click.option("--salvage", type=click.Path(dir_okay=False, path_type=Path), help="Copy the sound runs to a new file.")
 def runs_command(
-    run_id: str | None, journal: Path, page: Path | None, as_json: bool, delete: bool, prune: float | None
+    run_id: str | None,
+    journal: Path,
+    page: Path | None,
+    as_json: bool,
+    delete: bool,
+    prune: float | None,
+    check: bool,
+    salvage: Path | None,
 ) -> None:
     """List the runs of a journal, the newest first; or show the run RUN_ID."""
-    store = import_module("agentkit.journal")
-    if prune is not None:
+    store, repair = import_module("agentkit.journal"), import_module("agentkit.sessions.journal.repair")
+    if check:
+        problems = repair.find_problems(journal)
+        click.echo("\n".join(problems) or "no damage found")
+        sys.exit(bool(problems))
+    elif salvage is not None:
+        click.echo(f"{repair.salvage(journal, salvage)} runs copied to {salvage}")
+    elif prune is not None:
         click.echo(f"{store.prune(prune, store=journal)} runs removed")
     elif run_id is None:
         listed = store.runs(journal)

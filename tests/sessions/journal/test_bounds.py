@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from agentkit import JsonAgent, Session, tool
 from agentkit.journal import JournalError, fork, runs, show
+from agentkit.sessions.journal.repair import find_problems, salvage
 from agentkit.sessions.journal.store import Store
 from agentkit.testing import ScriptedModel, answer, call
 
@@ -345,3 +346,17 @@ def test_ten_thousand_runs_are_listed_in_little_time(path):
     start = time.process_time()
     assert len(runs(path)) == 10_002
     assert time.process_time() - start < 3, "quadratic listing takes minutes"
+
+
+def test_sound_runs_are_saved_from_a_damaged_file(path, tmp_path):
+    answers = converse(path, "aa")
+    (lost,) = converse(path, "a").keys()
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE steps SET name = 'other' WHERE run = ?", (lost,))
+    assert [line.partition(":")[0] for line in find_problems(path)] == [f"run {lost}"]
+    saved = tmp_path / "saved.db"
+    assert salvage(path, saved) == 2
+    assert find_problems(saved) == []
+    assert {run: agent_of(saved).resume(run).answer for run in answers} == answers
+    with pytest.raises(JournalError, match="exists"):
+        salvage(path, saved)
