@@ -35,6 +35,19 @@ def stopped(folder) -> str:
     return runs("runs.db")[0].id
 
 
+def test_damage_is_reported_and_the_sound_runs_are_saved(run):
+    assert run(*ASKED).stdout == "5\n"
+    assert run("runs", "--check").stdout == "no damage found\n"
+    assert run(*ASKED).stdout == "5\n"
+    with closing(sqlite3.connect("runs.db")) as file, file:
+        file.execute("UPDATE steps SET name = 'other' WHERE run = (SELECT max(id) FROM runs)")
+    report = run("runs", "--check")
+    assert report.exit_code == 1
+    assert "is damaged: step" in report.stdout
+    assert run("runs", "--salvage", "saved.db").stdout == "1 runs copied to saved.db\n"
+    assert run("runs", "--check", "--journal", "saved.db").stdout == "no damage found\n"
+
+
 def test_kept_runs_are_listed_and_shown(run):
     assert run(*ASKED).stdout == "5\n"
     listed = run("runs")
