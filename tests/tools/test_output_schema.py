@@ -72,7 +72,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize(("annotation", "schema"), KINDS, ids=[str(kind) for kind, _ in KINDS])
+@pytest.mark.parametrize(("annotation", "schema"), KINDS, ids=[str(kind).split(" at 0x")[0] for kind, _ in KINDS])
 def test_return_types(annotation, schema):
     assert returning(annotation).output_schema == schema
 
