@@ -59,8 +59,9 @@ def load_litellm() -> Any:
         # Load now what the first request would load while its time is measured.
         for name in ("encoding", "module_level_client"):
             getattr(litellm, name, None)
-        with suppress(ImportError):  # else the first failure loads it, maybe in a thread during exit, which hangs
-            import_module("litellm.proxy.guardrails.exception_utils")
+        for name in ("litellm.proxy.guardrails.exception_utils", "fastapi.exceptions"):
+            with suppress(ImportError):  # else the first failure loads it, maybe in a thread during exit, which hangs
+                import_module(name)
         if not is_host and "LITELLM_LOG" not in os.environ:
             for name in (name for name, level in levels.items() if level == logging.NOTSET):
                 logging.getLogger(name).setLevel(logging.CRITICAL)

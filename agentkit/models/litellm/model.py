@@ -150,7 +150,8 @@ class LiteLLMModel:
             raise
         except Exception as error:
             begun = raw.has_arrived or answer is not None
-            raise convert_error(error, model=self._name, begun=begun, body=raw.body, outer=outer) from error
+            failure = convert_error(error, model=self._name, begun=begun, body=raw.body, outer=outer)
+            raise failure from error  # a traceback that shows values must not show `raw.body`, which is not masked
 
     async def _aiter_pieces(self, request: Request, guard: ReplyGuard) -> AsyncGenerator[Delta | Reply | Signal, None]:
         outer, answer, raw, litellm = sys.exception(), None, RawReply(), load_litellm()
@@ -174,7 +175,8 @@ class LiteLLMModel:
             raise
         except Exception as error:
             begun = raw.has_arrived or answer is not None
-            raise convert_error(error, model=self._name, begun=begun, body=raw.body, outer=outer) from error
+            failure = convert_error(error, model=self._name, begun=begun, body=raw.body, outer=outer)
+            raise failure from error  # a traceback that shows values must not show `raw.body`, which is not masked
 
     def worst_case(self, request: Request) -> float | None:
         """Return an upper bound of the request's cost in dollars; None if a price or the reply's limit is unknown.
