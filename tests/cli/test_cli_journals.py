@@ -115,7 +115,7 @@ def test_an_interrupted_run_leaves_the_line_that_resumes_it(folder):
     text = " ".join(terminal.text.split())
     assert f"Continue with: agentkit resume {kept.id} --journal runs.db --tools more.py:wait_for" in text
     assert kept.state == "interrupted"
-    assert kept.last in ("calling wait_for", "offline had replied")
+    assert kept.last in ("calling wait_for", "after a reply of offline")
 
 
 def test_a_recorded_run_is_replayed(run, folder):

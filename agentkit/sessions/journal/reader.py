@@ -92,7 +92,7 @@ def _describe_last(steps: list[tuple[Any, ...]]) -> str:
     calls = [(name, end) for step, call, name, _, end in steps if step == newest and call]
     if not calls:
         _, _, name, _, end = steps[0]
-        return f"{name} had replied" if end else f"asking {name}"
+        return f"after a reply of {name}" if end else f"asking {name}"
     open_calls = [name for name, end in calls if end is None]
     return f"calling {', '.join(sorted(open_calls))}" if open_calls else f"{len(calls)} calls had ended"
 
