@@ -16,11 +16,6 @@ BANNED = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """Dialect: verbs of saying for what a program does, coined nouns, negation by "none"; see docs/contributing/style.md."""
-PENDING = {
-
-    "secrets.py",
-}  # fmt: skip
-"""Rooms and documents that are not rewritten yet.  The set only shrinks: remove a name when its files pass."""
 
 
 def files():
@@ -28,11 +23,6 @@ def files():
     yield from sorted((ROOT / "tools" / "agentkit_tools").rglob("*.py"))
     yield from [*sorted((ROOT / "examples").glob("*.py")), *sorted((ROOT / "notebooks").glob("*.py"))]
     yield from [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "benchmarks" / "README.md"]
-
-
-def room_of(path: Path) -> str:
-    parts = path.relative_to(ROOT).parts
-    return parts[1] if parts[0] in ("agentkit", "tools") else parts[0]
 
 
 def prose_of(path: Path):
@@ -54,7 +44,7 @@ def prose_of(path: Path):
             yield token.start[0], re.sub(r"`[^`\n]*`", "", token.string)
 
 
-@for_each("path", [path for path in files() if room_of(path) not in PENDING])
+@for_each("path", files())
 def test_prose_is_plain(path):
     if path == ROOT / "docs" / "contributing" / "style.md":  # it lists the words
         return
