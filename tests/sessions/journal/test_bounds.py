@@ -57,9 +57,10 @@ def agent_of(path, *replies, **options) -> JsonAgent:
     return JsonAgent([book, look, pay], model=ScriptedModel(*replies), journal=path, **options)
 
 
-def converse(path, kinds: str) -> dict[str, str]:
+def converse(path, kinds: str, name: str | None = None) -> dict[str, str]:
     """Hold one conversation of several queries; return the answer of each run, "" for one without."""
     answers, agent = {}, agent_of(path)
+    session = Session.open(name, path) if name else None
     for number, kind in enumerate(kinds):
         script = agent.model.script
         del script[len(agent.model.requests) :]
@@ -73,7 +74,7 @@ def converse(path, kinds: str) -> dict[str, str]:
             script += [call("book", place=f"p{number}"), answer(f"answer {number}")]
         before = {run.id for run in runs(path)} if path.exists() else set()
         try:
-            text = agent(f"Query {number}")
+            text = agent(f"Query {number}", session=session)
         except Exception:
             text = ""
         (run,) = {run.id for run in runs(path)} - before
@@ -88,8 +89,9 @@ def content(path) -> list[tuple]:
 
 class TestManyQueries:
     @pytest.mark.parametrize("kinds", ["a", "aa", "at", "taa", "aaaa", "apa", "afa", "pa", "fa", "tatata"])
-    def test_each_finished_run_gives_its_own_answer_in_every_order(self, path, kinds):
-        answers = {run: text for run, text in converse(path, kinds).items() if text}
+    @pytest.mark.parametrize("name", [None, "talk"])
+    def test_each_finished_run_gives_its_own_answer_in_every_order(self, path, kinds, name):
+        answers = {run: text for run, text in converse(path, kinds, name).items() if text}
         before, done = content(path), [*DONE]
         for order in itertools.islice(itertools.permutations(answers), 24):
             for run in order:
@@ -99,6 +101,21 @@ class TestManyQueries:
                 assert agent.model.requests == []
                 assert result.run_id == run
         assert (content(path), DONE) == (before, done)
+
+    @pytest.mark.parametrize("name", [None, "talk"])
+    @pytest.mark.parametrize("kinds", ["aa", "apa", "afat", "tatata"])
+    def test_runs_branched_in_every_order_stay_as_they_are(self, path, kinds, name):
+        answers = {run: text for run, text in converse(path, kinds, name).items() if text}
+        before, done = set(map(repr, content(path))), [*DONE]
+        for order in itertools.islice(itertools.permutations(answers), 6):
+            for number, run in enumerate(order):
+                branch = agent_of(path, answer(f"branch {number}")).fork(run, 0)
+                assert branch.answer == f"branch {number}"
+                own = next(info.query for info in runs(path) if info.id == run)
+                assert [message["content"] for message in branch.messages if message["role"] == "user"][-1] == own
+            assert [agent_of(path).resume(run).answer for run in order] == [answers[run] for run in order]
+        assert before <= set(map(repr, content(path)))
+        assert done == DONE
 
     def test_a_branch_of_an_earlier_run_has_nothing_of_a_later_one(self, path):
         first, _ = converse(path, "aa")
