@@ -38,7 +38,7 @@ types: .venv/dev.stamp
 pytest: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto -m "not integration"
 
-integration: .venv/dev.stamp
+integration: .venv/integration.stamp
 	$(BIN)/python -m pytest -n auto -m integration -rs
 
 kills: .venv/dev.stamp
@@ -59,6 +59,11 @@ format: .venv/dev.stamp
 
 .venv/dev.stamp: .venv/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	@touch $@
+
+.venv/integration.stamp: .venv/dev.stamp tests/integration/install.sh tests/integration/package.json
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[integration]"
+	tests/integration/install.sh
 	@touch $@
 
 .venv/docs.stamp: .venv/bin/python pyproject.toml constraints.txt

@@ -31,9 +31,12 @@ FLOORS = [
     ["policies", "models", "views"],
     ["sessions"],
     ["agents", "testing"],
+    ["acp", "dbos", "mcp", "telemetry", "web"],
     ["cli"],
 ]
 """A module imports from the floors below its room, and from its own room; the rooms of one floor do not know each other."""
+DOORS = set(FLOORS[-2])
+"""Optional integrations: each has a third-party library of its own, an extra, and is imported lazily."""
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 FACE = {"__init__", "events", "journal", "secrets", "pytest_plugin"}
 """The modules beside the rooms: they hand names on, and no room imports them."""
@@ -89,10 +92,10 @@ def test_the_package_holds_the_public_face_and_the_rooms_alone():
     modules = {path.stem for path in PACKAGE.glob("*.py")}
     rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert modules == FACE
-    assert rooms == set(FLOOR_OF)
+    assert set(FLOOR_OF) - DOORS <= rooms <= set(FLOOR_OF)
 
 
-@pytest.mark.parametrize("room", FLOOR_OF)
+@pytest.mark.parametrize("room", [room for room in FLOOR_OF if (PACKAGE / room).is_dir()])
 def test_a_room_says_what_lives_there(room):
     text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text())) or ""
     assert len(text.split()) >= 8, (

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Install what the integration tests start: packages of npm, Debian's servers, tools of Python with needs of their own.
+# A part that cannot be had is reported here, and its tests are skipped with the reason.
+set -uo pipefail
+cd "$(dirname "$0")"
+cache=$(cd ../.. && pwd)/.cache/integration
+mkdir -p "$cache"
+
+missing=()
+command -v chromium >/dev/null || missing+=(chromium)
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing+=(postgresql)
+if [ ${#missing[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
+fi
+command -v chromium >/dev/null || echo "missing: chromium (Debian package chromium)"
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "missing: PostgreSQL (Debian package postgresql)"
+
+if command -v npm >/dev/null; then
+    cp package.json "$cache/"
+    (cd "$cache" && npm install --no-package-lock --no-audit --no-fund --loglevel=error) || echo "missing: the npm packages of tests/integration/package.json"
+else
+    echo "missing: npm (Debian package npm)"
+fi
+
+# Python programs that must not share the environment of the tests: one environment for each file requirements-NAME.txt.
+for file in requirements-*.txt; do
+    [ -e "$file" ] || continue
+    name=${file#requirements-}
+    env="$cache/${name%.txt}"
+    [ -x "$env/bin/python" ] || python3 -m venv "$env"
+    "$env/bin/python" -m pip install --quiet --requirement "$file" || echo "missing: the packages of tests/integration/$file"
+done
+exit 0
