@@ -26,11 +26,6 @@ def make_agent_tool(agent: Runnable, name: str, description: str) -> JsonTool[..
     there.  The outer run's approvals decide about its dangerous calls: if it pauses, the outer run pauses, and both
     continue together.  A run without an answer is a failed call.
 
-    Args:
-        agent: The agent that answers.
-        name: The tool's name.
-        description: The tool's description.
-
     Raises:
         DefinitionError: The name is not valid, or the description is empty.
     """

@@ -74,10 +74,8 @@ def check_model(model: Any) -> Any:
 class Backends:
     """The backends of one agent, each created once.
 
-    Args:
-        options: The options of every model that litellm serves.  Keys, addresses and headers belong to the first
-            model's account; models of other providers do not get them.
-        timeout: Seconds for a reply.
+    `options` are those of every model that litellm serves.  Keys, addresses and headers belong to the first model's
+    account; models of other providers do not get them.  `timeout` is in seconds for a reply.
     """
 
     def __init__(

@@ -121,12 +121,8 @@ def _describe_handoff(result: ToolResult) -> ToolResult:
 def run_handoffs(first: AgentT, session: Session, flow_of: Callable[[AgentT], Flow[Answer]]) -> Flow[Answer]:
     """Run `first` and the agents that the conversation is handed over to; return the answer of the last one.
 
-    A paused session continues with the agent that had it.  The system message is that of the current agent.
-
-    Args:
-        first: The agent that was called.
-        session: The conversation; its `handed` lists the hand-offs so far.
-        flow_of: Returns the flow of one agent's part.
+    A paused session continues with the agent that had it: its `handed` lists the hand-offs so far.  The system message
+    is that of the current agent.  `flow_of` returns the flow of one agent's part.
     """
     agent = first
     for name in session.handed:

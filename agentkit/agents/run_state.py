@@ -110,12 +110,7 @@ class Run:
         return self._result(None, "paused" if isinstance(error, Paused) else reason, f"{type(error).__name__}: {error}")
 
     def end(self, error: BaseException | None, on_end: Listener | None = None) -> None:
-        """Report the end of the run to the listeners, each of them even if another one fails.
-
-        Args:
-            error: The exception that ended the run, None after an answer.
-            on_end: A further listener, which gets the end alone.
-        """
+        """Report the end of the run to all listeners, even if one of them fails; `on_end` gets the end alone."""
         if not self.is_started:
             return
         for event in self.inner.end_below():

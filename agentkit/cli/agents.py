@@ -93,12 +93,9 @@ def _is_on_command_line(context: click.Context, name: str) -> bool:
 def build_agent(
     *, targets: Sequence[str], read: Callable[[str], str] | None = None, **settings: Any
 ) -> "agentkit.JsonAgent[str]":
-    """Build the agent of a command.
+    """Build the agent of a command from tools (see `load_registry`) and keywords of `JsonAgent`.
 
-    Args:
-        targets: Where its tools are, see `load_registry`.
-        read: Asks the person about dangerous calls; None pauses the run instead.
-        settings: Keywords of `JsonAgent`.
+    `read` asks the person about dangerous calls; None pauses the run instead.
 
     Raises:
         click.UsageError: The tools or the settings are invalid.

@@ -16,12 +16,9 @@ Scope: TypeAlias = Literal["call", "values", "recipients"]
 class UntrustedValue:
     """A value of a call that comes neither from the user nor from a trusted tool.
 
-    Attributes:
-        where: Its place in the arguments.
-        value: The value.
-        origin: The tool whose result contains it; "" if the model wrote it.
-        passage: The value in that result, with some characters around it.
-        is_destination: Whether it says where something goes: a recipient, an address, a path, an account.
+    `where` is its place in the arguments. `origin` is the tool whose result contains it, "" if the model wrote it, and
+    `passage` the value in that result, with some characters around it. `is_destination` is set for a recipient, an
+    address, a path or an account.
     """
 
     where: str

@@ -38,8 +38,7 @@ _POLL_SECONDS = 0.2
 class Person:
     """Ask a person whether a call may be made.
 
-    Args:
-        read: Shows a prompt and returns what the person enters; default: `ask_terminal` at a terminal, else `input`.
+    `read` shows a prompt and returns what the person enters; default: `ask_terminal` at a terminal, else `input`.
     """
 
     read: Callable[[str], str] | None = None
@@ -50,10 +49,9 @@ class Person:
         return answers[call.id].decision if answers else Paused
 
     def ask_about(self, pending: Sequence[PendingCall]) -> dict[str, PersonAnswer]:
-        """Ask one question about all these calls, again until each has an answer.
+        """Ask one question about all these calls, again until each has an answer; return the answers by call id.
 
-        Returns:
-            The answers by the ids of the calls; some are missing if there is no terminal or its input has ended.
+        Some are missing if there is no terminal or its input has ended.
         """
         answers: dict[str, PersonAnswer] = {}
         problem = ""

@@ -101,13 +101,10 @@ def start_coroutine(
 ) -> Callable[[], None]:
     """Start a coroutine in the background and return a function that cancels it, callable from any thread.
 
-    The coroutine runs in a copy of the caller's context; a cancellation takes effect after its first step at the
-    earliest.  Blocking code on a background loop that starts another coroutine (an agent inside a tool of an agent)
-    uses a second loop, one level deeper: on the same loop it would wait for itself.
-
-    Args:
-        coroutine: The coroutine to run; it must not raise.
-        loop: A running loop to use instead of a background loop.
+    The coroutine must not raise.  It runs in a copy of the caller's context, on `loop` or a background loop; a
+    cancellation takes effect after its first step at the earliest.  Blocking code on a background loop that starts
+    another coroutine (an agent inside a tool of an agent) uses a second loop, one level deeper: on the same loop it
+    would wait for itself.
 
     Raises:
         RuntimeError: The loop is closed.
@@ -144,10 +141,8 @@ def start_coroutine(
 def resolve(value: Any, max_items: int | None = None, loop: asyncio.AbstractEventLoop | None = None) -> Any:
     """Resolve a tool's return value, blocking: await an awaitable, collect an iterator's items in a list.
 
-    Args:
-        value: What the tool returned.
-        max_items: The most items to take of an iterator; a final text notes the truncation.
-        loop: The running loop, of another thread, that an awaitable belongs to; default: a background loop.
+    Of an iterator at most `max_items` are taken; a final text notes the truncation.  `loop` is the running loop, of
+    another thread, that an awaitable belongs to; default: a background loop.
     """
     if type(value) in _RESOLVED_TYPES:
         return value

@@ -109,14 +109,9 @@ def wants_run(injected: Iterable[Any]) -> bool:
 
 
 def find_injected(annotation: Any, context: RunContext[Any]) -> Any:
-    """Find the value for an injected parameter: the context itself, or the value in `deps` that has its type.
+    """Return the value for an injected parameter: the context itself, or the value in `deps` that has its type.
 
-    Args:
-        annotation: The annotation of the parameter.
-        context: The run; its `deps` is the value, or a dict or an object with one entry or attribute of the type.
-
-    Returns:
-        The value; None where `deps` holds no value of the type and the annotation allows None.
+    That is `deps`, or one of its entries or attributes; None where no value has the type and the annotation allows None.
 
     Raises:
         DefinitionError: `deps` holds no value of the type, or more than one.

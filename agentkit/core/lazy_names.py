@@ -11,13 +11,8 @@ def lazy_names(
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__all__`, `__getattr__` and `__dir__` of the module `package`.
 
-    Args:
-        package: The module's own name, `__name__`.
-        homes: The names that each module defines, a submodule's name included.  The modules are written relative to the
-            package `agentkit`.
-
-    Returns:
-        The sorted names, the function that loads one of them, and the function that lists them.
+    `homes` has the names that each module defines, a submodule's name included; the modules are written relative to the
+    package `agentkit`.
     """
     home_of = {name: home for home, names in homes.items() for name in names}
     public = sorted(home_of)

@@ -97,11 +97,8 @@ def mask_data(data: Any) -> Any:
 def mask_exception(error: BaseException, *, outer: BaseException | None = None) -> None:
     """Mask the texts, notes and attributes of `error` and of its causes, in place.
 
-    An attribute that shows a secret and is not plain data, a request with its headers, say, becomes None.
-
-    Args:
-        error: The exception to mask.
-        outer: An exception that was already being handled; neither it nor its causes are changed.
+    An attribute that shows a secret and is not plain data, a request with its headers, say, becomes None.  Neither
+    `outer`, an exception that was already being handled, nor its causes are changed.
     """
     known = _known_secrets()
     for link in iterate_causes(error, outer):

@@ -24,12 +24,7 @@ MAX_IDLE_SECONDS = 10.0
 
 
 class Cancellation:
-    """A flag that is set once, from any thread, and then calls its callbacks.
-
-    Attributes:
-        is_set: Whether `set` was called.
-        reason: The text given to `set`.
-    """
+    """A flag that is set once, from any thread, with a reason, and then calls its callbacks."""
 
     def __init__(self) -> None:
         self.is_set = False

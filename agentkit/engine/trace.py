@@ -27,19 +27,11 @@ STOPPED_ERROR = "it was stopped before its end"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A request, a tool call or a wait, with its time.
+    """A request, a tool call or a wait ("model", "tool" or "wait"), with its time in seconds of `time.perf_counter`.
 
-    Attributes:
-        kind: "model", "tool" or "wait".
-        name: The name of the model or the tool, or what the run waited for.
-        start: Seconds of `time.perf_counter`.
-        end: Seconds of `time.perf_counter`.
-        call: The id of the tool call.
-        error: Why it failed, if it did.
-        usage: What a request used.
-        place: The index of a request's reply among the run's messages.
-        repairs: The repairs that the arguments of a tool call needed.
-        raw: What the model wrote, where the arguments became `{}` because it is not a JSON object.
+    `place` is the index of a request's reply among the run's messages, `call` the id of a tool call, and `error` the
+    reason why it failed. `raw` is what the model wrote, where the arguments became `{}` because it is not a JSON
+    object.
     """
 
     kind: SpanKind

@@ -46,10 +46,6 @@ def check_answers(checks: Sequence[Check], history: Sequence[Message]) -> Policy
     The text of a `ToolError` reaches the model unchanged.  A check sends answers back `MAX_REFUSALS` times.  After
     that, and in the final request of a run, the answer is accepted and `AnswerDoubted` holds the reason.  A plain text
     that would be accepted as the answer becomes a call of the answer tool first.
-
-    Args:
-        checks: The checks, in order.
-        history: The conversation of the run.
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:

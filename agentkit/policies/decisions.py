@@ -102,14 +102,10 @@ class Approvals:
     begun: dict[str, Decision] = field(default_factory=dict)
 
     def accept(self, approvals: Mapping[Any, Any], pending: Iterable[ToolCall]) -> None:
-        """Store decisions of the caller.
+        """Store decisions of the caller, by calls or by their ids.
 
         A decision is about the call as it was when the run paused, or, where the key is a `ToolCall`, about exactly
         that call.
-
-        Args:
-            approvals: The decisions, by calls or by their ids.
-            pending: The calls that can be decided about.
 
         Raises:
             RunError: No pending call has the id, or the value is not a decision.

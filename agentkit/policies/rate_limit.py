@@ -116,11 +116,7 @@ class Gate:
 
 
 class GateRegistry:
-    """The gates of a process, by the names of the models.
-
-    Args:
-        make_gate: Returns a new gate.
-    """
+    """The gates of a process, by the names of the models; `make_gate` returns a new one."""
 
     def __init__(self, make_gate: Callable[[], Gate] = Gate) -> None:
         self._make_gate = make_gate

@@ -25,12 +25,9 @@ Duplicates: TypeAlias = Literal["dedupe", "error"]
 
 @dataclass(frozen=True, slots=True)
 class TypeTexts:
-    """The texts of a type.
+    """The texts of a type, and the schema keywords of its fields by their Python names.
 
-    Attributes:
-        description: Of the whole.
-        fields: Schema keywords of the fields, by their Python names.
-        injected: The name of a field with an injected type, which is an error; "" without one.
+    `injected` is the name of a field with an injected type, which is an error; "" without one.
     """
 
     description: str = ""

@@ -23,12 +23,6 @@ def build_arguments(
 ) -> CallableSchema:
     """Return the schema of a callable's arguments: of its parameters, its class of arguments, or its overloads.
 
-    Args:
-        function: Any callable with a signature.
-        texts: Descriptions of parameters, as `JsonTool` takes them.
-        duplicates: Whether repeated enum values are dropped or refused.
-        overload: The signature to use, where there are several.
-
     Raises:
         DefinitionError: The callable cannot be a tool.
     """

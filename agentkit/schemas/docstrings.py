@@ -33,12 +33,7 @@ class Documentation:
 
 
 def read_docstring(text: str | None, names: Collection[str]) -> Documentation:
-    """Parse a docstring in Google, NumPy, Sphinx or Epydoc style, whichever documents most of `names`.
-
-    Args:
-        text: The docstring as `inspect.getdoc` returns it.
-        names: The parameters or attributes that exist.
-    """
+    """Parse a docstring in Google, NumPy, Sphinx or Epydoc style, whichever documents most of `names`."""
     if not text or not text.strip():
         return Documentation()
     return max(_parse_styles(text, names), key=lambda reading: len(reading.parameters))

@@ -15,13 +15,8 @@ COLLECTIONS = (list, set, frozenset, tuple, Sequence)
 def read_enum(place: str, values: Sequence[Any], *, refuse_duplicates: bool) -> list[Any]:
     """Return enum values as distinct JSON values; the members of an Enum are written as their values.
 
-    Args:
-        place: The parameter or field, for errors.
-        values: The values, or an Enum class.
-        refuse_duplicates: Whether a repeated value is an error; else it is dropped.
-
     Raises:
-        DefinitionError: A value is not a JSON scalar, or is repeated.
+        DefinitionError: A value is not a JSON scalar, or is repeated and `refuse_duplicates`; the error names `place`.
     """
     distinct: dict[tuple[type, Any], Any] = {}  # by type as well, because 1 == True
     for value in map(_to_scalar, values):

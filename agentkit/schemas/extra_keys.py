@@ -8,9 +8,7 @@ from .walk import JsonSchema
 def choose_extra_keys(schema: JsonSchema, *classes: type) -> Literal["forbid"] | None:
     """Return how to validate undeclared keys: "forbid", unless a class decides otherwise.
 
-    Args:
-        schema: pydantic's schema of the type; a class with `extra="allow"` shows in it.
-        classes: Classes whose `extra="ignore"` is respected; it does not show in the schema.
+    A class with `extra="allow"` shows in pydantic's `schema`, one of `classes` with `extra="ignore"` does not.
     """
     says_ignore = any(getattr(entry, "model_config", {}).get("extra") == "ignore" for entry in classes)
     return None if says_ignore or _takes_any_keys(schema) else "forbid"

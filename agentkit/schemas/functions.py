@@ -96,11 +96,7 @@ class FunctionSchema:
             schema["additionalProperties"] = {**(values if isinstance(values, dict) else {}), "description": text}
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
-        """Validate `arguments` and return the call without making it.
-
-        Args:
-            arguments: JSON text or a mapping.
-            injected: The values of the parameters that the model does not see.
+        """Validate `arguments` (JSON text or a mapping) and return the call without making it.
 
         Raises:
             pydantic.ValidationError: The arguments do not fit the signature.

@@ -15,15 +15,10 @@ HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def check_name(name: str, remedy: str = "@tool(name={!r})", prefix: str = "") -> None:
-    """Check that every provider accepts a tool's name.
-
-    Args:
-        name: The name without its prefix.
-        remedy: A template for the suggestion in the message; `{!r}` is replaced by a valid name.
-        prefix: A prefix that is put before `name`.
+    """Check that every provider accepts the tool name `prefix` + `name`.
 
     Raises:
-        DefinitionError: A provider would refuse the name; the message suggests a valid one.
+        DefinitionError: A provider would refuse the name; the message suggests a valid one, in the template `remedy`.
     """
     if not TOOL_NAME.fullmatch(whole := prefix + name):
         text = re.sub(r"[^A-Za-z0-9_-]+", "_", whole).strip("_-")[:64]

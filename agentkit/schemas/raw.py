@@ -16,12 +16,7 @@ MAX_DEPTH = 150
 
 
 class RawSchema:
-    """A JSON Schema of an object, and the callable that takes its properties by keyword.
-
-    Args:
-        name: The tool's name, for error messages.
-        parameters: The JSON Schema, of type object.
-        call: Called with the validated properties.
+    """A JSON Schema of an object, and the callable that takes its properties by keyword; `name` is for errors.
 
     Raises:
         DefinitionError: `parameters` is not a valid schema of an object, or refers to something outside.

@@ -25,13 +25,9 @@ Adapter: TypeAlias = "TypeAdapter[dict[str, Any]]"
 
 @dataclass(frozen=True)
 class Twin:
-    """The parameters of a callable as pydantic validates them.
+    """The parameters of a callable as pydantic validates them; the validator returns the arguments by name.
 
-    Attributes:
-        parameters: Those that a model can be shown.
-        adapter: Their validator; it returns the arguments by name.
-        schema: Their JSON Schema, as pydantic writes it.
-        omitted: Types without a schema, by parameter; an alternative, or the whole parameter, which has a default.
+    `omitted` are types without a schema, by parameter: an alternative, or the whole parameter, which has a default.
     """
 
     parameters: list[inspect.Parameter]

@@ -23,9 +23,7 @@ ROLES = {"user": "query", "assistant": "model", "tool": "result"}
 def render_messages(messages: Iterable[Any], trace: Data | None = None) -> Iterator[Line]:
     """Yield the lines of a conversation.
 
-    Args:
-        messages: The messages in the OpenAI form.
-        trace: The plain data of a trace; it tells failed calls and repairs.  Without it, each result counts as good.
+    The trace, as plain data, tells failed calls and repairs.  Without it, each result counts as good.
     """
     spans = {span["call"]: span for span in (trace or {}).get("spans", ()) if span.get("call")}
     answers: set[str] = set()

@@ -42,12 +42,8 @@ ROLE_COLUMN_WIDTH = 1 + max(map(len, ROLE_STYLES))
 class Line:
     """One line for people.
 
-    Attributes:
-        level: The level of the log.
-        role: One of `ROLE_STYLES`.
-        text: The text, unmasked and whole.
-        data: A JSON value that follows the text.
-        agents: The names of the agents inside tools that the line comes from, the outermost first.
+    `level` is that of the log, `role` one of `ROLE_STYLES`.  `text` is unmasked and whole; the JSON value `data`
+    follows it.  `agents` are the agents inside tools that the line comes from, the outermost first.
     """
 
     level: Level

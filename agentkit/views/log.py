@@ -71,14 +71,7 @@ def _format_traceback(exception: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """Writes lines to a stream.
-
-    Attributes:
-        file: The stream.
-        colour: Whether to write ANSI colours.
-        level: The lowest level that is written.
-        longest: Characters of a value that are written; None writes all.
-    """
+    """Writes lines from `level` on to a stream; `longest` characters of a value are written, None for all."""
 
     file: TextIO
     colour: bool

@@ -19,10 +19,8 @@ MAX_REDRAW_SECONDS = 0.5
 class ProgressBar:
     """A bar that redraws one line; a context manager.
 
-    Args:
-        total: How many runs there are; None if unknown.
-        show: Whether to draw; None draws in a terminal or a notebook only.
-        file: Where to draw; by default standard output in a notebook, else standard error.
+    `total`: None if unknown. `show=None` draws in a terminal or a notebook only, to standard output in a notebook,
+    else to standard error.
     """
 
     def __init__(self, total: int | None, show: bool | None = None, file: TextIO | None = None) -> None:

@@ -95,11 +95,9 @@ def _repair_call(call: Message, place: int, found: Findings) -> Message:
 
 
 class CallIds:
-    """Keep the ids of the calls of a conversation unique.
+    """Keep the ids of the calls of a conversation unique; new ones are added to `taken`.
 
-    Args:
-        taken: The ids so far; new ones are added.
-        reserved: Ids that occur later in the conversation.  Their form is not checked here: it differs by provider.
+    `reserved` are ids that occur later in the conversation.  Their form is not checked here: it differs by provider.
     """
 
     def __init__(self, taken: set[str], reserved: Container[str] = ()) -> None:
@@ -120,14 +118,8 @@ def normalize_reply(message: Message, known_ids: set[str]) -> Message:
     """Give every call of a model's reply a unique id, a name and arguments that are text.
 
     Providers answer status 400 to every later request when two calls share an id or an id is empty, and some models
-    write such calls.  Names and arguments stay as the model wrote them.
-
-    Args:
-        message: The assistant message as it came.
-        known_ids: The ids in the conversation so far; the new ones are added.
-
-    Returns:
-        The same object where nothing had to change.
+    write such calls.  Names and arguments stay as the model wrote them.  New ids are added to `known_ids`.  A message
+    where nothing has to change is returned as the same object.
     """
     calls = message.get("tool_calls")
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):

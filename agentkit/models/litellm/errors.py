@@ -69,7 +69,7 @@ def convert_error(
     body: str | None = None,
     outer: BaseException | None = None,
 ) -> ModelError:
-    """Return the `ModelError` for `error`; the caller raises it from `error`.
+    """Return the `ModelError` for `error`, which a litellm call raised; the caller raises it from `error`.
 
     The causes keep their class and their masked text, but lose their tracebacks: the local variables of litellm's
     frames hold the API key, and some loggers print the variables of every frame.

@@ -135,13 +135,7 @@ def has_observers(litellm: Any) -> bool:
 
 
 def silence_logging(litellm: Any, arguments: dict[str, Any], *, is_async: bool) -> dict[str, Any]:
-    """Return the argument that turns off the bookkeeping of a call; {} with observers, or if litellm was changed.
-
-    Args:
-        litellm: The litellm module.
-        arguments: The arguments of the call.
-        is_async: Whether the call is asynchronous.
-    """
+    """Return the argument that turns off the bookkeeping of a call; {} with observers, or if litellm was changed."""
     if not _OBSERVER_OPTIONS.isdisjoint(arguments) or has_observers(litellm) or not is_untouched(litellm):
         return {}
     try:

@@ -36,14 +36,9 @@ class Route:
     def build_reply(
         self, message: Message, finish_reason: str | None, usage: Any, model: str | None, native: str | None = None
     ) -> Reply:
-        """Return the `Reply` for a complete message.
+        """Return the `Reply` for a complete message, from litellm's finish reason and usage object.
 
-        Args:
-            message: The assistant message.
-            finish_reason: litellm's finish reason.
-            usage: litellm's usage object, or None.
-            model: The model's name in the response.
-            native: The provider's own stop reason, where litellm hides it.
+        `native` is the provider's own stop reason, where litellm hides it.
         """
         if native and finish_reason == "content_filter" and not message["content"]:
             message.setdefault("refusal", f"the provider's content filter stopped the reply ({native})")

@@ -80,12 +80,8 @@ def prepare_messages(
 ) -> list[Message]:
     """Return the messages to send to `provider`: known keys only, without empty assistant messages.
 
-    Args:
-        messages: The history.
-        provider: litellm's name of the provider.
-        cache: How long Anthropic keeps the prefix of the request.
-        has_template: Whether the server may render a chat template that requires alternating roles.
-        one_call: Send each call in an assistant message of its own.
+    `has_template` is set if the server may render a chat template that requires alternating roles. `one_call` sends
+    each call in an assistant message of its own.
     """
     sent = [known for message in messages if (known := _clean_message(message, provider)) is not None]
     if one_call:

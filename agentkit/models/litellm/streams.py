@@ -47,14 +47,9 @@ class ChunkSource:
     """The chunks of one reply, and whether the provider finished it."""
 
     def __init__(self, wrapper: Any, provider: str, *, timed_client: Any, has_observers: bool) -> None:
-        """Wrap a stream of litellm.
+        """Wrap a stream of litellm; `timed_client` is the HTTP client for a stream that is not open yet.
 
-        Args:
-            wrapper: litellm's stream wrapper.
-            provider: litellm's name of the provider.
-            timed_client: The HTTP client for a stream that is not open yet.
-            has_observers: Whether the host has registered callbacks with litellm; then the wrapper is read, because
-                it calls them.
+        If the host has registered callbacks with litellm, the wrapper is read, because it calls them.
         """
         self._wrapper = wrapper
         self._timed_client = timed_client

@@ -24,15 +24,8 @@ def adjust_thinking(
 ) -> tuple[Request, Json]:
     """Resolve conflicts between thinking and the rest of the request; return the request and its options.
 
-    The thinking budget is reduced to fit the reply, thinking is off where another model began the tool loop, and a
-    thinking model is not forced to call a tool.
-
-    Args:
-        request: The request.
-        options: litellm's options.
-        provider: litellm's name of the provider.
-        model: The model's name there.
-        longest: The reply's token limit, if any.
+    The thinking budget is reduced to fit the reply (`longest` tokens), thinking is off where another model began the
+    tool loop, and a thinking model is not forced to call a tool.
     """
     if _is_thinking(options, provider, model):
         options = (

@@ -33,12 +33,7 @@ _END: Any = object()
 
 
 class PieceTimer:
-    """The time that the next piece may take.
-
-    Args:
-        between: Limit for each piece, in seconds.
-        total: Limit for all pieces together, in seconds from now.
-    """
+    """The time that the next piece may take: at most `between` seconds, and `total` seconds for all pieces together."""
 
     def __init__(self, between: float, total: float | None = None) -> None:
         self._between = between
@@ -66,8 +61,7 @@ def limit_time(
     """Yield `pieces`; raise `TimeoutError` when one does not arrive in time.
 
     They are read in a thread of their own, because a blocking read cannot be interrupted. After a timeout that thread
-    closes the connection at the next byte, because
-    `abandoned` is set, or when its own read times out.
+    closes the connection at the next byte, because `abandoned` is set, or when its own read times out.
     """
     queue: SimpleQueue[Any] = SimpleQueue()
     start_thread(partial(_pump, pieces, queue, abandoned))

@@ -92,13 +92,7 @@ def _read_turn(messages: Sequence[Message]) -> tuple[str, list[AnsweredCall]]:
 
 
 def compose_text(answered: Sequence[AnsweredCall], planned: Plan, names: Sequence[str]) -> str:
-    """Return the answer as text: the results, one line each if several, then what was not done and why.
-
-    Args:
-        answered: The calls with their results.
-        planned: The plan of the query.
-        names: The names of all tools.
-    """
+    """Return the answer as text: the results, one line each if several, then what was not done and why."""
     lines = []
     for name, arguments, content in answered:
         about = ", ".join(map(str, arguments.values()))

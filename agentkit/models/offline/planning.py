@@ -56,13 +56,9 @@ def plan(query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date | 
 def plan_calls(
     query: str, tools: Sequence[Mapping[str, Any]], today: datetime.date, writing: Collection[str] = ()
 ) -> Plan:
-    """Plan the calls of a query.
+    """Plan the calls of a query; `today` is the date that "tomorrow" is relative to.
 
-    Args:
-        query: The query.
-        tools: OpenAI tool dicts.
-        today: The date that "tomorrow" is relative to.
-        writing: Names of tools with side effects; they are called with certain arguments only.
+    The tools named in `writing` have side effects; they are called with certain arguments only.
     """
     read = read_query(query, today)
     tasks = _find_tasks(read, *_read_tools(json.dumps(list(tools))))

@@ -9,13 +9,9 @@ from .. import JsonSchema
 
 @dataclass(frozen=True)
 class Declaration:
-    """A tool (or the form of an answer) in plain form.
+    """A tool (or the form of an answer) in plain form; `parameters` is JSON Schema, draft 2020-12.
 
-    Attributes:
-        name: Its name.
-        description: Its description.
-        parameters: The JSON Schema of the arguments, draft 2020-12.
-        output: Returns the JSON Schema of what the tool returns, or None; called by the dialects that state it.
+    `output` returns the JSON Schema of what the tool returns, or None; the dialects that state it call it.
     """
 
     name: str

@@ -22,13 +22,7 @@ CONDITIONS = frozenset({
 
 
 class Node:
-    """One schema while it is rewritten; the schemas inside it are finished.
-
-    Attributes:
-        schema: The keywords, to be changed in place.
-        original: The schema before the changes.
-        path: Its place, as in `Loss.path`.
-    """
+    """One schema while it is rewritten in place; the schemas inside it are finished."""
 
     def __init__(self, original: JsonSchema, schema: JsonSchema, path: str, losses: list[Loss]) -> None:
         self.schema = schema

@@ -40,11 +40,8 @@ class ArgumentsSchema(Protocol):
 class BoundArguments:
     """The outcome of binding: the prepared call, or the error that the model reads.
 
-    Attributes:
-        ready: The prepared call, or the error.
-        arguments: The arguments as a JSON object for the history, repaired.  It is `{}` where the model wrote no
-            object, because providers refuse a history with anything else.
-        repairs: What was repaired.
+    `arguments` are a JSON object for the history, repaired; `{}` where the model wrote no object, because providers
+    refuse a history with anything else.
     """
 
     ready: Callable[[], Any] | ExceptionInfo
@@ -64,14 +61,8 @@ def bind_arguments(
 
     Valid arguments are not changed.  `""` and `"null"` mean no arguments.  A null for a parameter that has a default
     and does not accept null means the default, because strict schemas make models write it; this holds for
-    `repair="off"` too.
-
-    Args:
-        schema: The schema of the arguments.
-        arguments: JSON text or a mapping.  The call never shares objects with a mapping.
-        injected: Values for the parameters that the model does not see.
-        name: The tool's name, which models put around the arguments at times.
-        repair: "off" reports mistakes instead of repairing them.
+    `repair="off"` too, which reports all other mistakes.  The call never shares objects with a mapping.  `name` is the
+    tool's name, which models put around the arguments at times.
     """
     if isinstance(arguments, str) and arguments.strip() in ("", "null"):
         arguments = "{}"
@@ -167,9 +158,9 @@ def extract_arguments(call: Any, parameters: JsonSchema) -> str | Mapping[str, A
     """Return the arguments in a tool call of any form, as JSON text or as a mapping.
 
     Supported: an OpenAI tool call (`function.arguments`), a Responses function call (`arguments`), an Anthropic
-        `tool_use`
-    block (`input`), a Gemini `functionCall` (`args`), `{"arguments": ...}`, and the arguments themselves.  Each may be
-    an SDK's object, and the inner value may be JSON text.  A key that is a parameter of the tool is not a wrapper.
+    `tool_use` block (`input`), a Gemini `functionCall` (`args`), `{"arguments": ...}`, and the arguments themselves.
+    Each may be an SDK's object, and the inner value may be JSON text.  A key that is a parameter of the tool is not a
+    wrapper.
     """
     if isinstance(call, str):
         try:

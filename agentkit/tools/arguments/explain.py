@@ -30,11 +30,7 @@ def explain_problems(
 ) -> str:
     """Return a message with each problem's path, the received value, its schema, and an example of valid arguments.
 
-    Args:
-        found: The problems.
-        given: The arguments.
-        parameters: The JSON Schema of the arguments.
-        validate: Raises `ValueError` for invalid arguments; an example that it refuses is not shown.
+    An example for which `validate` raises `ValueError` is not shown.
     """
     wanted = [str(finding.path[0]) for finding in found if finding.path]
     example = _format_example(parameters, wanted, validate)

@@ -12,13 +12,9 @@ MAX_VALUE_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One mistake of the model that was repaired.
+    """One mistake of the model that was repaired, with the text before and after, truncated.
 
-    Attributes:
-        path: The place in the arguments ("order.items.0"; "" for all of them or for the tool's name).
-        kind: What was wrong.
-        before: The text before the repair, truncated.
-        after: The text after the repair, truncated.
+    `path` is the place in the arguments ("order.items.0"; "" for all of them or for the tool's name).
     """
 
     path: str

@@ -19,11 +19,8 @@ STRICT_TYPES = frozenset({"int_type", "float_type", "bool_type"})
 class ArgumentProblem:
     """One problem of the arguments: an invalid value, a missing key or an unknown key.
 
-    Attributes:
-        path: Keys and indices that lead to the value; for a missing key, the path ends with that key.
-        kind: What is wrong there.
-        message: The validator's message; empty for a missing or an unknown key.
-        is_strict: Whether the type there converts no text: `StrictInt`, for example.
+    For a missing key, `path` ends with that key. `message` is the validator's, empty for a missing or an unknown key.
+    `is_strict` is set where the type converts no text: `StrictInt`, for example.
     """
 
     path: Path
@@ -35,10 +32,7 @@ class ArgumentProblem:
 def list_problems(error: ValueError, given: Any, parameters: JsonSchema) -> list[ArgumentProblem]:
     """Return the distinct problems behind `error`, which the validation of `given` raised.
 
-    Args:
-        error: A pydantic `ValidationError`; for any other error, jsonschema validates `given` again.
-        given: The arguments that failed.
-        parameters: The JSON Schema of the arguments.
+    For an error that is not pydantic's, jsonschema validates `given` again.
 
     Raises:
         InvalidJson: the arguments are nested more deeply than pydantic supports.

@@ -152,10 +152,8 @@ class BoundCall:
     def invoke(self, loop: asyncio.AbstractEventLoop | None = None) -> ToolResult:
         """Run the tool in this thread, blocking, and return its result.
 
-        An exception of the tool becomes the result, an exit (`SystemExit`) too; only an interrupt is raised.
-
-        Args:
-            loop: The running loop of another thread, on which a coroutine that a plain function returns is awaited.
+        An exception of the tool becomes the result, an exit (`SystemExit`) too; only an interrupt is raised.  A
+        coroutine that a plain function returns is awaited on `loop`, a running loop of another thread.
         """
         self.mark_begun()
         start, failures = time.perf_counter(), 0

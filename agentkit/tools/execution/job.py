@@ -14,16 +14,10 @@ CallGroup: TypeAlias = tuple[BoundCall, ...]
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """A group of calls that waits for its start or runs.
+    """A group of calls that waits for its start, or for the lock of a sequential tool, or runs.
 
-    Attributes:
-        group: The calls.
-        started: `time.perf_counter()` at the start, or at the start of waiting.
-        deadline: The time of the timeout.
-        fifo_lock: The lock of a sequential tool.
-        granted: Called when the lock is granted.
-        stop: Cancels the job; None before the start.
-        blocked: Seconds for which a coroutine blocked its event loop; 0 if it did not.
+    `started` is `time.perf_counter()` at the start, or at the start of waiting. `stop` cancels the job; None before
+    the start. `blocked` are the seconds for which a coroutine blocked its event loop.
     """
 
     group: CallGroup

@@ -59,8 +59,7 @@ class CallUnpickler(pickle.Unpickler):
 def serve(is_supervised: bool) -> None:
     """Read one call from standard input, run it, and write its outcome, as JSON, to standard output.
 
-    Args:
-        is_supervised: Whether a supervisor ends this process when the parent has ended; else a thread does.
+    A supervisor ends this process when the parent has ended; without one, a thread does.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles an interrupt and kills this process
     answers = os.fdopen(os.dup(1), "wb")

@@ -19,14 +19,9 @@ MAX_REFERENCES = 20
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation of a document.
+    """One operation of a document; `parameters` are those of path and operation, resolved.
 
-    Attributes:
-        name: A valid tool name, made of the operation's id, else of method and path.
-        method: In upper case.
-        path: The path template, like `/pets/{petId}`.
-        content: The operation object.
-        parameters: The parameters of path and operation, resolved.
+    `name` is a valid tool name, made of the operation's id, else of method and path.
     """
 
     name: str

@@ -27,14 +27,10 @@ _SAFE = "-._~"
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """Where one argument of a tool goes.
+    """Where an argument of a tool goes: "path", "query", "header", "cookie", "field" of the body, or the whole "body".
 
-    Attributes:
-        name: Its name in the request.
-        place: "path", "query", "header", "cookie", "field" (of the body) or "body" (the whole).
-        style: How arrays and objects are written, as OpenAPI defines it.
-        explode: Whether each item of an array is a parameter of its own.
-        is_json: Whether the value is written as JSON.
+    `style` is how arrays and objects are written, as OpenAPI defines it; with `explode` each item of an array is a
+    parameter of its own.
     """
 
     name: str
@@ -46,16 +42,10 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An operation as a function of its arguments.
+    """An operation as a function of its arguments, which are given by their names in the tool.
 
-    Attributes:
-        base_url: The address of the API.
-        method: In upper case.
-        path: The path template.
-        arguments: Where each argument goes, by its name in the tool.
-        media_type: How the body is written.
-        credentials: Returns headers and query parameters for authentication.
-        is_trusted: Whether the developer named the address, which may then be inside the own network.
+    `credentials` returns headers and query parameters for authentication. `is_trusted` is set if the developer named
+    the address, which may then be inside the own network.
     """
 
     base_url: str
@@ -122,9 +112,7 @@ class Endpoint:
 def make_credentials(auth: Auth, scheme: Mapping[str, Any]) -> Credentials:
     """Return a function that gives the headers and the query parameters of `auth`.
 
-    Args:
-        auth: A token is sent as the document's security scheme says, else as a bearer token.
-        scheme: The security scheme of the document.
+    A token is sent as `scheme`, the document's security scheme, says, else as a bearer token.
     """
     if callable(auth):
         return lambda: (auth(), {})

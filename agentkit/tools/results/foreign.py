@@ -20,9 +20,7 @@ MAX_FRAME_ROWS = 100_000
 def split_foreign(value: Any, *, with_images: bool) -> Any:
     """Return the content of a value one level deep; None if the value is of no supported class.
 
-    Args:
-        value: Any object.
-        with_images: Whether images are wanted, as bytes; else they are not read or rendered.
+    Images are bytes, with `with_images`; else they are not read or rendered.
     """
     if isinstance(value, io.BytesIO):
         return value.getvalue()

@@ -39,11 +39,8 @@ def to_json_data(value: Any, show_bytes: "Callable[[bytes], str] | None" = None)
 
     Dataclasses, pydantic models, mappings, sequences, sets, iterators, numpy arrays, pandas frames and the values that
     `foreign` supports become data.  Dates become ISO text, decimals and paths text, enums their values, NaN and
-    infinity text; other objects become text.
-
-    Args:
-        value: Any value.
-        show_bytes: Returns the replacement for bytes and images; default: their size, and images are not rendered.
+    infinity text; other objects become text.  Bytes and images become what `show_bytes` returns; default: their size,
+    and images are not rendered.
     """
     return _Conversion(show_bytes).plain(value, ())
 

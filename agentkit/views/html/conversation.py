@@ -24,13 +24,10 @@ MAX_INLINE_CHARS = 100
 
 @dataclass(frozen=True)
 class MessageList:
-    """Messages and their trace.
+    """Messages and their trace, as plain data.
 
-    Attributes:
-        messages: The messages as plain data.
-        trace: The plain data of a trace: spans of requests, by the index of the reply, and of calls, by their ids.
-        max_bytes: Bytes of a text that are shown.
-        anchor: The prefix of all anchors in the page.
+    The trace has spans of requests, by the index of the reply, and of calls, by their ids. `max_bytes` of a text are
+    shown. `anchor` is the prefix of all anchors in the page.
     """
 
     messages: Sequence[Data]

@@ -37,13 +37,10 @@ def escape_text(value: Any) -> Html:
 
 
 def tag(name: str, *children: Any, **attributes: Any) -> Html:
-    """Return an element.
+    """Return an element; children that are not `Html` are escaped, None and "" are left out.
 
-    Args:
-        name: The name of the element.
-        children: Its content; values that are not `Html` are escaped, None and "" are left out.
-        attributes: Its attributes, escaped (`class_` stands for `class`); None, "" and False are left out, and True
-            writes the name alone.
+    Attributes are escaped (`class_` stands for `class`); None, "" and False are left out, and True writes the name
+    alone.
     """
     written = "".join(
         f" {key.rstrip('_')}" + ("" if value is True else f'="{escape(_clean(str(value)))}"')
@@ -75,12 +72,9 @@ def truncate(text: str, max_bytes: int) -> Html:
 
 
 def render_block(value: Any, max_bytes: int = MIN_TEXT_BYTES * 10, *, folded: bool = True) -> Html:
-    """Return a value as a block: a text unchanged, data as JSON.
+    """Return a value as a block: a text unchanged, data as JSON; `truncate` shortens it from `max_bytes` on.
 
-    Args:
-        value: A text or JSON data.
-        max_bytes: The size from which `truncate` shortens the block.
-        folded: Whether a long block is folded behind its first line.
+    With `folded`, a long block is folded behind its first line.
     """
     compact = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     is_short = len(compact) <= MAX_OPEN_CHARS and compact.count("\n") < MAX_OPEN_LINES

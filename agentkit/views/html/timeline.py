@@ -16,13 +16,7 @@ MIN_BAR_PERCENT, MIN_LABEL_PERCENT = 0.15, 4.0
 
 
 def render_timeline(spans: Sequence[SpanData], seconds: float, links: Mapping[str, str]) -> Html:
-    """Return the bars.
-
-    Args:
-        spans: The plain data of a trace.
-        seconds: The duration of the run.
-        links: The anchors of the calls, by their ids, and of the messages, by their indices.
-    """
+    """Return the bars; `links` are the anchors of the calls, by their ids, and of the messages, by their indices."""
     if not spans:
         return Html("")
     whole = max([seconds, *(span["end"] for span in _all_spans(spans))]) or 1.0
