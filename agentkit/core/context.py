@@ -111,7 +111,7 @@ def wants_run(injected: Iterable[Any]) -> bool:
 def find_injected(annotation: Any, context: RunContext[Any]) -> Any:
     """Return the value for an injected parameter: the context itself, or the value in `deps` that has its type.
 
-    That is `deps`, or one of its entries or attributes; None where no value has the type and the annotation allows None.
+    That is `deps`, or one of its entries or attributes; None where none has the type and the annotation allows None.
 
     Raises:
         DefinitionError: `deps` holds no value of the type, or more than one.
