@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,8 @@ from ...core.errors import ExceptionInfo
 from ...core.messages import Usage
 from ...engine.model import Reply
 from ...tools.execution.call import BoundCall, ToolResult
-from ...tools.results.result_text import RenderedResult, render_result
+from ...tools.results.jsonable import to_json_data
+from ...tools.results.result_text import RenderedResult, StoredResult, has_own_text, render_result
 from .encoding import encode_json, step_digest
 from .store import Statement, Store
 
@@ -83,20 +85,33 @@ def time_and_calls(store: Store, run: str, open_calls: Collection[str] = ()) -> 
 
 
 def outcome_of(result: ToolResult) -> dict[str, Any]:
-    """Return the outcome of a call as JSON: its error, or the text and images that the model would get untruncated."""
+    """Return the outcome of a call as JSON: its error, or its value and what the model would read untruncated.
+
+    The value is not repeated where the text is that value, or its JSON (`json`).
+    """
     if result.error is not None:
         return {"error": [result.error.name, result.error.message], "seconds": result.seconds}
-    shown = render_result(result.value)
-    images = {"images": [*shown.images]} if shown.images else {}
-    return {"text": shown.text, **images, "seconds": result.seconds}
+    shown = result.rendered or render_result(result.value)
+    outcome: dict[str, Any] = {"text": shown.text, "seconds": result.seconds}
+    if shown.images:
+        outcome["images"] = [*shown.images]
+    if shown.is_json:
+        outcome["json"] = True
+    elif isinstance(result.value, dict | list) or has_own_text(result.value):
+        outcome["value"] = to_json_data(result.value)
+    return outcome
 
 
 def value_of(outcome: Mapping[str, Any]) -> Any:
-    """Return the value that a tool would return for this outcome."""
+    """Return what a tool would return for this outcome; the value is JSON data, not of the class that it had."""
     if error := outcome.get("error"):
         return ExceptionInfo(*error)
-    images = outcome.get("images")
-    return RenderedResult(outcome["text"], images) if images else outcome["text"]
+    text, is_json = outcome["text"], bool(outcome.get("json"))
+    value = outcome.get("value", text)
+    if is_json:
+        with suppress(ValueError):  # the masked text of a recording may not be JSON
+            value = json.loads(text)
+    return StoredResult(value, RenderedResult(text, outcome.get("images", ()), is_json))
 
 
 def preset_result(bound: BoundCall, value: Any) -> BoundCall:

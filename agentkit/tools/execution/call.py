@@ -14,13 +14,13 @@ from ...core.background import MAX_ITEMS, aresolve, resolve, run_in_thread
 from ...core.context import RunContext
 from ...core.errors import ExceptionInfo, ToolError
 from ...core.flow import WarningEvent
-from ...core.masking import mask
 from ...core.messages import Message, ToolCall, tool_message
 from ...core.portable import to_valid_text
 from ...core.threads import is_cancelled
 from ..arguments.repair import Repair
 from ..json_tool import JsonTool
-from ..results.result_text import Part, render_result
+from ..results.result_text import Part, RenderedResult, StoredResult, render_result
+from .error_text import describe_error
 
 T = TypeVar("T")
 
@@ -31,12 +31,6 @@ FIRST_RETRY_SECONDS = 0.1
 MAX_RETRY_SECONDS = 5.0
 ANSWER_RESULT = "The answer was given."
 """The result of the answer's own call, whose arguments already hold the answer."""
-_OTHER_THREAD = "can only be used in that same thread"
-"""Part of the error of a `sqlite3` connection that another thread opened."""
-_THREAD_REMEDY = (
-    "agentkit runs tools in threads: open the connection with sqlite3.connect(..., check_same_thread=False) and "
-    "declare the tool with @tool(sequential=True), or open the connection in the tool."
-)
 _EFFECT_UNKNOWN = "it is not known whether it had an effect. Find that out before it is called again."
 _EFFECT_OF_LATE_CALL: dict[str | None, str] = {
     "read": "it only reads, so nothing has changed.",
@@ -55,8 +49,8 @@ class ToolResult:
         seconds: The duration.
         is_answer: Whether the value is the answer of the run.
         exception: The exception of the tool, with its traceback, for logs.
-        images: Content parts of the images in the value, which the model sees after the text.
         repairs: What was repaired in the call before it ran.
+        rendered: The whole text of the value and its images; `content` may be truncated.
     """
 
     call: ToolCall
@@ -65,8 +59,13 @@ class ToolResult:
     seconds: float = 0.0
     is_answer: bool = False
     exception: BaseException | None = field(default=None, repr=False, compare=False)
-    images: Sequence[Part] = field(default=(), repr=False)
     repairs: tuple[Repair, ...] = ()
+    rendered: RenderedResult | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def images(self) -> Sequence[Part]:
+        """Content parts of the images in the value, which the model sees after the text."""
+        return () if self.rendered is None else self.rendered.images
 
     @property
     def error(self) -> ExceptionInfo | None:
@@ -165,7 +164,7 @@ class BoundCall:
             except BaseException as error:
                 failures += 1
                 if not self._is_retried(failures, error):
-                    return self.fail(_describe_error(error), start, error)
+                    return self.fail(describe_error(error), start, error)
             time.sleep(_choose_pause(failures))
 
     async def ainvoke(self) -> ToolResult:
@@ -184,7 +183,7 @@ class BoundCall:
                     raise
                 failures += 1
                 if not self._is_retried(failures, error):
-                    return self.fail(_describe_error(error), start, error)
+                    return self.fail(describe_error(error), start, error)
             await asyncio.sleep(_choose_pause(failures))
 
     def fail(self, info: ExceptionInfo, start: float | None = None, error: BaseException | None = None) -> ToolResult:
@@ -210,12 +209,14 @@ class BoundCall:
         if isinstance(value, ExceptionInfo):
             return self.fail(value, start)
         if self.is_answer:
+            value = value.value if isinstance(value, StoredResult) else value
             seconds = time.perf_counter() - start
             return ToolResult(self.call, value, ANSWER_RESULT, seconds, is_answer=True, repairs=self.repairs)
         shown = render_result(value)
+        value = value.value if isinstance(value, StoredResult) else value
         text = self.shorten(shown.text)
         seconds = time.perf_counter() - start
-        return ToolResult(self.call, value, text, seconds, images=shown.images, repairs=self.repairs)
+        return ToolResult(self.call, value, text, seconds, repairs=self.repairs, rendered=shown)
 
     def _is_retried(self, failures: int, error: BaseException) -> bool:
         """Return whether the call runs again after `failures` failures, and emit an event if so."""
@@ -223,7 +224,7 @@ class BoundCall:
         if failures > retries or isinstance(error, ToolError | GeneratorExit) or is_cancelled():
             return False
         if self.context is not None:
-            self.context.emit(ToolRetried(self.call, _describe_error(error), failures))
+            self.context.emit(ToolRetried(self.call, describe_error(error), failures))
         return True
 
 
@@ -238,19 +239,6 @@ class ToolRetried(WarningEvent):
     @property
     def notice(self) -> str:
         return f"{self.call.name}: {self.error}; retrying"
-
-
-def _describe_error(error: BaseException) -> ExceptionInfo:
-    """Return the error for the model, with secrets masked; of an exception group, each of its members."""
-    info = ExceptionInfo.of(error)
-    info = replace(info, message=mask(info.message))
-    if _OTHER_THREAD in info.message:
-        return replace(info, message=f"{info.message} {_THREAD_REMEDY}")
-    if isinstance(error, BaseExceptionGroup):
-        return replace(
-            info, message=f"{info.message}: {'; '.join(str(_describe_error(one)) for one in error.exceptions)}"
-        )
-    return info
 
 
 def _choose_pause(failures: int) -> float:

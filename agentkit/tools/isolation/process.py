@@ -33,7 +33,7 @@ from ...core.context import wants_run
 from ...core.errors import DefinitionError
 from ...core.threads import on_cancel
 from ...schemas import unwrap_function
-from ..results.result_text import RenderedResult, render_text
+from ..results.result_text import RenderedResult, StoredResult, render_text
 from . import child, supervisor
 
 _CODE = """\
@@ -141,7 +141,7 @@ def _read_outcome(tool: str, ready: Callable[[], Any], outcome: dict[str, Any]) 
             return TypeAdapter(hint).validate_json(json.dumps(outcome["data"]))
     if render_text(outcome["data"]) == outcome["text"]:
         return outcome["data"]
-    return RenderedResult(outcome["text"], outcome["images"])
+    return StoredResult(outcome["data"], RenderedResult(outcome["text"], outcome["images"]))
 
 
 def _make_error(outcome: dict[str, Any]) -> BaseException:

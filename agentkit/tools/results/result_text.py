@@ -37,10 +37,22 @@ _NOT_OWN = frozenset({"builtins", "pydantic", "enum", "msgspec", "sqlalchemy", "
 
 @dataclass(frozen=True, slots=True)
 class RenderedResult:
-    """The text of a value, with a note in the place of each image, and the content parts of the images."""
+    """The text of a value, with a note in the place of each image, and the content parts of the images.
+
+    `is_json` tells whether the text is the value as JSON; else it is the value itself, or a text in its place.
+    """
 
     text: str
     images: Sequence[Part] = ()
+    is_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """The result of a tool that ran before or in another process: the value for callers, and what the model reads."""
+
+    value: Any
+    rendered: RenderedResult
 
 
 def render_text(value: Any) -> str:
@@ -57,9 +69,9 @@ def render_result(value: Any) -> RenderedResult:
     """Return the text of `value`, and its PNG, JPEG, GIF and WebP images as content parts."""
     if type(value) is str:
         return RenderedResult(to_valid_text(value))
-    if isinstance(value, RenderedResult):
-        return value
-    if _has_own_text(value):
+    if isinstance(value, StoredResult):
+        return value.rendered
+    if has_own_text(value):
         return RenderedResult(describe_object(value))
     images: list[Part] = []
 
@@ -70,8 +82,9 @@ def render_result(value: Any) -> RenderedResult:
         return _describe_bytes(content, kind)
 
     data = to_json_data(value, shown)
-    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return RenderedResult(text, images)
+    if isinstance(data, str):
+        return RenderedResult(data, images)
+    return RenderedResult(json.dumps(data, ensure_ascii=False, separators=(",", ":")), images, is_json=True)
 
 
 def detect_media_type(content: bytes) -> str:
@@ -97,7 +110,7 @@ def _describe_bytes(content: bytes, kind: str) -> str:
     return f"[{kind or 'binary data'}, {len(content):,} bytes]"
 
 
-def _has_own_text(value: Any) -> bool:
+def has_own_text(value: Any) -> bool:
     """Return whether a data class defines its own `__str__`, other than those of pydantic, Python and enums."""
     cls = type(value)
     if isinstance(value, Enum) or not (
