@@ -5,8 +5,23 @@ from html.parser import HTMLParser
 ELEMENTS = {
     "html", "head", "meta", "title", "style", "body", "main", "div", "span", "b", "code", "pre", "ul", "li", "a", "h1", "h2",
     "article", "details", "summary", "table", "tr", "td", "th",
+    "p", "h3", "h4", "h5", "h6", "ol", "strong", "em", "s", "blockquote", "thead", "tbody", "hr", "br",
 }  # fmt: skip
-ATTRIBUTES = {"class", "id", "href", "style", "title", "lang", "charset", "name", "content", "http-equiv"}
+EMPTY = {"meta", "hr", "br"}
+ATTRIBUTES = {
+    "rel",
+    "start",
+    "class",
+    "id",
+    "href",
+    "style",
+    "title",
+    "lang",
+    "charset",
+    "name",
+    "content",
+    "http-equiv",
+}
 
 
 class Page(HTMLParser):
@@ -28,15 +43,19 @@ class Page(HTMLParser):
         assert tag in ELEMENTS, tag
         given = dict(attrs)
         assert set(given) <= ATTRIBUTES, given
-        if tag != "meta":
+        if tag not in EMPTY:
             self.open.append(tag)
         if "id" in given:
             self.ids.append(given["id"])
-        if "href" in given:
+        if "rel" in given:
+            assert given["rel"] == "noopener noreferrer nofollow"
+            assert given["href"].startswith(("http://", "https://", "mailto:")), given["href"]
+        elif "href" in given:
             assert given["href"].startswith("#"), given["href"]
             self.links.append(given["href"][1:])
         if "style" in given:
-            assert set(given["style"]) <= set("leftwidth:;.%0123456789"), given["style"]
+            aligned = given["style"].removeprefix("text-align:") in ("left", "center", "right")
+            assert aligned or set(given["style"]) <= set("leftwidth:;.%0123456789"), given["style"]
         self.classes += (given.get("class") or "").split()
         self.titles.append(given.get("title") or "")
 

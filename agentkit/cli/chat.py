@@ -13,7 +13,7 @@ import click
 import agentkit
 
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session
-from .output import print_error, print_note, print_text
+from .output import print_answer, print_error, print_note, print_text
 from .providers import missing_variables, setup_hint
 from .reading import TEXT_DELIMITER, read_line, set_up_readline
 from .views import follow, make_view
@@ -103,7 +103,7 @@ class Chat:
                 result = follow(self.agent.stream(question, model=self.model), self._view)
         finally:
             self._save_if_named()
-        print_text(result.text)
+        print_answer(result.text)
 
     def _save_if_named(self) -> None:
         if self.file is not None:

@@ -12,7 +12,7 @@ import agentkit
 from ..core.ask_person import escape_unprintable
 from ..core.masking import mask
 from .agents import agent_options, build_agent
-from .output import dump_json, print_lines, print_note, print_text
+from .output import dump_json, print_answer, print_lines, print_note
 from .views import follow, make_view
 
 DEFAULT_JOURNAL = Path("runs.db")
@@ -42,7 +42,7 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
     agent = build_agent(**settings, journal=journal, read=view.read)
     with view:
         result = follow(agent.stream(session=session), view)
-    print_text(result.text)
+    print_answer(result.text)
 
 
 @click.command("runs", short_help="List, show and remove stored runs.")

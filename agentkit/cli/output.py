@@ -1,9 +1,11 @@
 """The output of all commands: answers on standard output, everything else on standard error; and the exit codes."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import click
@@ -20,6 +22,14 @@ FAILED, PAUSED, INTERRUPTED = 1, 3, 130
 def print_text(text: str) -> None:
     """Print to standard output: unchanged for a program, with escaped control characters for a terminal."""
     click.echo(_escape_controls(text) if sys.stdout.isatty() else text)
+
+
+def print_answer(text: str) -> None:
+    """Print an answer to standard output: as Markdown at a terminal with rich, unchanged for a program."""
+    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and find_spec("rich"):
+        import_module("agentkit.views.rich_markdown").print_markdown(text)
+    else:
+        print_text(text)
 
 
 def print_lines(lines: Iterable[Any]) -> None:

@@ -8,7 +8,7 @@ import click
 import agentkit
 
 from .agents import agent_options, build_agent
-from .output import dump_json, print_text
+from .output import dump_json, print_answer
 from .views import make_view
 
 
@@ -38,4 +38,4 @@ def replay_command(
     if as_json:
         click.echo(dump_json(result.as_dict(), indent=2))
     else:
-        print_text(result.text)
+        print_answer(result.text)

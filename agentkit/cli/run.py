@@ -13,7 +13,7 @@ import click
 import agentkit
 
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session, options_as_given
-from .output import describe_error, dump_json, exit_code, print_error, print_note, print_text
+from .output import describe_error, dump_json, exit_code, print_answer, print_error, print_note
 from .views import follow, make_view
 
 
@@ -59,7 +59,7 @@ def run_command(
     if as_json:
         click.echo(dump_json(result.as_dict(), indent=2))
     elif not as_events:
-        print_text(result.text)
+        print_answer(result.text)
 
 
 def _read_query(words: Sequence[str], *, is_needed: bool) -> str:

@@ -12,6 +12,7 @@ from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.segment import Segments
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
@@ -24,6 +25,7 @@ from ..engine.partial_answer import AnswerForming
 from ..engine.result import RunEnded, RunStarted, SubRun
 from ..tools.execution.turn import ToolFinished, ToolStarted
 from .lines import ROLE_COLUMN_WIDTH, ROLE_STYLES, Line, format_call, format_usage, render_progress, sanitize
+from .rich_markdown import join_lines, render_rows
 from .streamed_text import MaskedStream
 
 MAX_VALUE_CHARS = 300
@@ -145,7 +147,7 @@ class LiveView:
         now, rows = time.monotonic(), []
         replies, calls = [*self._replies.values()], [*self._calls.values()]
         if replies and replies[-1].text:
-            rows.append(_row(Text(""), self._last_rows(replies[-1].text)))
+            rows.append(_row(Text(""), self._last_rows(replies[-1])))
         for text, since in calls[:MAX_CALLS]:
             rows.append(_busy_row(self._spinner, f"{sanitize(text, MAX_VALUE_CHARS)}  {now - since:.0f} s"))
         if len(calls) > MAX_CALLS:
@@ -155,11 +157,12 @@ class LiveView:
             rows.append(_busy_row(self._spinner, f"{reply.model}  {now - reply.since:.0f} s  {usage}"))
         return Group(*rows)
 
-    def _last_rows(self, text: str) -> Text:
-        """Return the last rows of a text, in the terminal's width."""
-        max_rows = max(2, self.console.height // 3)
-        rows = Text(sanitize(text)).wrap(self.console, max(10, self.console.width - ROLE_COLUMN_WIDTH - 1))
-        return Text("\n", "dim").join(rows[-max_rows:])
+    def _last_rows(self, reply: StreamedReply) -> RenderableType:
+        """Return the last rows of a text, in the terminal's width; an answer is drawn as Markdown."""
+        max_rows, width = max(2, self.console.height // 3), max(10, self.console.width - ROLE_COLUMN_WIDTH - 1)
+        if not reply.is_answering:
+            return Text("\n", "dim").join(Text(sanitize(reply.text)).wrap(self.console, width)[-max_rows:])
+        return Segments(join_lines(render_rows(reply.text, self.console, width)[-max_rows:]))
 
 
 def _text_style(line: Line) -> str:

@@ -46,6 +46,7 @@ LAZY = {
     "safe_validator",
     "schemas.safe_validator",
     "jsonschema",
+    "markdown_it",
     "ddgs",
     "requests",
     "urllib3",

@@ -13,6 +13,7 @@ from ...tools.final_answer import FINAL_ANSWER
 from ..history import ROLES, read_answer
 from .figures import format_cost, format_count, format_seconds, format_tokens
 from .markup import MIN_TEXT_BYTES, Html, escape_text, join, render_block, tag, truncate
+from .prose import render_prose
 
 Data = Mapping[str, Any]
 
@@ -92,7 +93,10 @@ class MessageList:
 
     def _content(self, message: Data) -> Html:
         text = content_of(message)
-        shown = tag("div", truncate(text, self.max_bytes), class_="text") if text else None
+        if message["role"] == "assistant":
+            shown = render_prose(text, self.max_bytes) if text else None
+        else:
+            shown = tag("div", truncate(text, self.max_bytes), class_="text") if text else None
         if message["role"] == "system":
             return tag("details", tag("summary", "the instruction"), shown)
         if not (thoughts := message.get("reasoning_content")):

@@ -9,6 +9,7 @@ from ...core.messages import Usage
 from .conversation import MessageList, content_of, max_text_bytes
 from .figures import format_count, format_seconds, render_figures, usage_figures
 from .markup import Html, build_page, join, render_block, tag, truncate, wrap_view
+from .prose import render_prose
 from .timeline import render_timeline
 
 Data = Mapping[str, Any]
@@ -66,7 +67,7 @@ def _result_parts(result: Data, conversation: MessageList) -> Iterator[Html]:
     else:
         answer, max_bytes = result.get("answer"), max(conversation.max_bytes, MIN_ANSWER_BYTES)
         if isinstance(answer, str):
-            yield tag("div", truncate(answer, max_bytes), class_="answer")
+            yield tag("div", render_prose(answer, max_bytes), class_="answer")
         else:
             yield tag("div", render_block(answer, max_bytes, folded=False), class_="answer")
     yield _run_figures(result, trace)

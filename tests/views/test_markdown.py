@@ -1,0 +1,147 @@
+"""Markdown of a model: its markup is drawn, and nothing in it is HTML, loads or runs."""
+
+import io
+import json
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from report_pages import Page
+from rich.console import Console
+
+from agentkit import JsonAgent
+from agentkit.testing import ScriptedModel, answer
+from agentkit.views.html.prose import render_prose
+from agentkit.views.markdown import MAX_PARSED_CHARS, is_safe_link, parse_markdown
+from agentkit.views.rich_markdown import print_markdown
+
+TEXT = """\
+# Walks
+
+Two **good** ones, `free`:
+
+1. the river
+2. the ~~old~~ new park
+
+| place | km |
+|---|--:|
+| river | 3 |
+
+> quiet
+
+```python
+x = "<b>"
+```
+[map](https://example.org/map)
+first line
+second line"""
+
+
+def test_markup_becomes_elements():
+    html = render_prose(TEXT, 10_000)
+    page = Page(f"<div>{html}</div>".replace(' lang="python"', ""))
+    for part in (
+        "<h3>Walks</h3>", "<strong>good</strong>", "<code>free</code>", "<ol><li>the river</li>", "<s>old</s>",
+        '<td style="text-align:right">3</td>', "<blockquote><p>quiet</p></blockquote>", "<pre>x = &quot;&lt;b&gt;&quot;\n</pre>".replace("&quot;", '"'),
+        ">map</a>", "first line<br>second line",
+    ):  # fmt: skip
+        assert part in html, part
+    assert 'x = "<b>"\n' in page.texts
+
+
+def test_the_tree_is_plain_data():
+    assert json.loads(json.dumps(parse_markdown("a **b**"))) == [["p", {}, ["a ", ["strong", {}, ["b"]]]]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<div onclick=x>\n\nhidden\n\n</div>", "<!-- a -->",
+        "a <b onmouseover=x>c</b>", "&lt;script&gt;",
+    ],
+)  # fmt: skip
+def test_html_stays_text(text):
+    html = render_prose(text, 1000)
+    page = Page(html)
+    assert not {"script", "img"} & set(page.classes)
+    shown = "".join(page.texts)
+    assert "".join(text.replace("&lt;", "<").replace("&gt;", ">").split()) == "".join(shown.split())
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)", "JaVaScRiPt:alert(1)", "java\nscript:x", "data:text/html,x", "vbscript:x", "file:///etc/passwd",
+        "//evil.example/x", "/x", "x", "https:", "blob:x", "&#106;avascript:alert(1)", "\x01javascript:x",
+    ],
+)  # fmt: skip
+def test_an_unsafe_link_is_text(url):
+    assert not is_safe_link(url)
+    for text in (f"[a]({url})", f"[a](<{url}>)", f"<{url}>", f"[a]\n\n[a]: {url}", f"![a]({url})"):
+        assert "<a" not in render_prose(text, 1000)
+
+
+def test_images_are_never_loaded():
+    html = render_prose("![the map](https://evil.example/?q=secret)", 1000)
+    assert "<img" not in html
+    assert "[image: the map]" in html
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(st.sampled_from("[](){}<>*_`~#>-+1.|:\\&;!\"'= \n\tab/hp:"), max_size=300))
+@example("[" * 200)
+@example("> " * 200)
+@example("- " * 200 + "x")
+@example("|a|\n|-|\n" * 40)
+def test_any_text_is_drawn(text):
+    Page(render_prose(text, 10_000).replace(' lang="', ' title="'))
+    print_markdown(text, Console(file=io.StringIO(), width=40, force_terminal=True))
+
+
+def test_a_long_text_is_truncated_and_a_longer_one_is_not_parsed():
+    html = render_prose("*a* " * 5000, 1000)
+    assert "characters are left out" in html
+    assert len(html) < 8000
+    (node,) = parse_markdown("*a* " * MAX_PARSED_CHARS)
+    assert node[0] == "pre"
+
+
+def test_secrets_are_masked_before_markup_cuts_them():
+    key = "sk-" + "a1B2c3D4" * 5
+    for text in (f"**{key}**", f"| {key} |\n|-|\n| {key} |", f"```\n{key}\n```", "x" * 900 + key + "y" * 900):
+        assert "a1B2c3D4" not in render_prose(text, 1000)
+
+
+def test_the_terminal_shows_markup_and_no_control_characters():
+    out = io.StringIO()
+    print_markdown(
+        "**bold**\nnext \x1b[31m <b>x</b> ![p](https://e.org/i) [l](https://e.org)",
+        Console(file=out, width=100, force_terminal=True),
+    )
+    shown = out.getvalue()
+    assert "\x1b[1mbold" in shown
+    assert "\x1b[31m" not in shown
+    for part in ("\\x1b[31m", "<b>x</b>", "https://e.org"):
+        assert part in shown
+    assert shown.count("\n") >= 2  # a line of the model is a line
+
+
+def test_the_report_draws_answers_and_replies_as_markdown():
+    model = ScriptedModel(answer("It is **warm**.\n\n- one\n- two"))
+    html = JsonAgent(len, model=model).run("?").to_html()
+    assert "It is <strong>warm</strong>." in html
+    assert html.count("<li>one</li>") >= 1
+
+
+@pytest.mark.parametrize(
+    "piece", ["[", "![", "*a ", "_a", "`", "> ", "- ", "[a](", "|a|\n|-|\n", "[a][", "*_", "<a ", "~~"]
+)
+def test_reading_takes_time_linear_in_the_length(piece):
+    def measure(length: int) -> float:
+        text = (piece * length)[:length]
+        started = time.perf_counter()
+        parse_markdown(text)
+        return max(time.perf_counter() - started, 0.004)
+
+    assert measure(30_000) / measure(3_000) < 40  # 10 is linear, 100 quadratic
