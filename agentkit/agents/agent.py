@@ -24,6 +24,7 @@ from ..tools.final_answer import make_answer_tool
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from ..tools.settings import RepairMode
+from ..tools.toolset import split_toolsets
 from ..views.history import print_lines, render_messages
 from ..views.html import agent_view
 from ..views.log import log_event
@@ -44,7 +45,7 @@ class JsonAgent(Generic[T]):
     """Answer queries by letting a model call tools.
 
     Args:
-        functions: Functions, tools or registries, one by one or in a list.
+        functions: Functions, tools, registries or servers (`agentkit.mcp.MCPServer`), one by one or in a list.
         tools: More tools in a list, or a function of the run's `RunContext` that returns more tools for each step.
         model: A model name as litellm writes it ("groq/llama-3.1-8b-instant"), "offline" for the embedded model, or
             an object with the methods of `Model`.  Default: the environment variable AGENTKIT_MODEL, else "offline".
@@ -113,7 +114,7 @@ class JsonAgent(Generic[T]):
         **options: Any,
     ) -> None:
         (more, self._select), self.handoffs, self.memory = split_tools(tools), check_handoffs(handoffs), memory
-        registered = functions, more, make_handoff_tools(self.handoffs)
+        registered, self.toolsets = split_toolsets((functions, more, make_handoff_tools(self.handoffs)))
         self.tools = ToolRegistry(*registered, answer=make_answer_tool(answer), repair=repair)
         self.model, self.deps, self.journal = check_model(model), deps, resolve_journal(journal, journal_errors)
         self.session, self.listeners, self._text_ends = Session(), (log_event, *listeners), answer is str
@@ -243,7 +244,8 @@ class JsonAgent(Generic[T]):
         self.session.clear()
 
     def __repr__(self) -> str:
-        names = ", ".join(name for name in self.tools if self.tools[name] is not self.tools.answer)
+        own = [name for name in self.tools if self.tools[name] is not self.tools.answer]
+        names = ", ".join([*own, *(f"{toolset.name}__*" for toolset in self.toolsets)])
         return f"JsonAgent({names}; model={self._backends.backend(self.model, self.model).name!r})"
 
     def _repr_html_(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeAlias
 
 from ..core.context import RunContext
 from ..core.errors import DefinitionError
-from ..core.flow import Flow, Policy, apply_policies
+from ..core.flow import Flow, Policy, apply_policies, ask
 from ..engine.loop import Answer, agent_loop
 from ..engine.model import Model
 from ..engine.partial_answer import PartialAnswerReader
@@ -29,6 +29,7 @@ from ..policies.tool_choice import retry_unforced
 from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
+from ..tools.toolset import OpenToolsets, Toolset, name_toolset_tools
 from .backends import Backends
 from .handoffs import hand_over
 from .options import RunRequest
@@ -47,6 +48,7 @@ class Configured(Protocol):
     """What this file needs of an agent."""
 
     deps: Any
+    toolsets: tuple[Toolset, ...]
     _settings: Settings
     _select: ToolSelector | None
     _text_ends: bool
@@ -61,7 +63,7 @@ class Configured(Protocol):
 
 def check_tools(agent: Configured) -> None:
     """Raise `DefinitionError` if an agent has no tools, or if `deps` lacks a value that one of them needs."""
-    if len(agent.tools) == 1 and agent._text_ends and agent._select is None:
+    if len(agent.tools) == 1 and agent._text_ends and agent._select is None and not agent.toolsets:
         raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
     if agent.deps is not None:  # else the runs give theirs
         agent.tools.check_injected(RunContext(agent.deps))
@@ -72,12 +74,23 @@ def build_flow(agent: Configured, run: Run, request: RunRequest, backend: Model)
     run.partial_answer = PartialAnswerReader(agent.tools.answer) if request.stream and agent.tools.answer else None
     session, stream = request.session, request.stream
     context = RunContext(agent.deps, run.state, lambda: run.usage, stream=stream, inbox=session.inbox)
-    tools = tools_of_step(agent.tools, agent._select, context)
-    loop = agent_loop(backend, tools, run.history, context, text_ends=agent._text_ends, stream=stream)
+    tools = StepTools(agent.tools, agent._select, agent.toolsets, context)
+    loop = agent_loop(backend, tools.select, run.history, context, text_ends=agent._text_ends, stream=stream)
     policies = policies_of_run(
         agent._settings, run, session, context, agent.tools, agent._backends.fallbacks(agent.model)
     )
-    return apply_policies(loop, policies)
+    flow = apply_policies(loop, policies)
+    return _open_before(flow, agent.toolsets, run.toolsets) if agent.toolsets else flow
+
+
+def _open_before(flow: Flow[Answer], toolsets: Sequence[Toolset], opened: list[Toolset]) -> Flow[Answer]:
+    """Run `flow` when the toolsets are open; the run closes them at its end."""
+    try:
+        yield from ask(OpenToolsets([entry for entry in toolsets if entry not in opened], opened))
+    except BaseException:
+        flow.close()
+        raise
+    return (yield from flow)
 
 
 def policies_of_run(
@@ -144,23 +157,36 @@ def _selector_error(function: ToolSelector, why: str) -> DefinitionError:
     )
 
 
-def tools_of_step(
-    tools: ToolRegistry, select: ToolSelector | None, context: RunContext[Any]
-) -> ToolRegistry | Callable[[], ToolRegistry]:
-    """Return the tools of a run, or the function that returns them for each step."""
-    if select is None:
-        return tools
-    last: tuple[list[Any], ToolRegistry] = [], tools
+class StepTools:
+    """The tools of a run, step by step: those of the agent, those that its function selects, those of its toolsets."""
 
-    def select_now() -> ToolRegistry:
-        nonlocal last
-        given = select(context)
+    def __init__(
+        self,
+        tools: ToolRegistry,
+        select: ToolSelector | None,
+        toolsets: Sequence[Toolset],
+        context: RunContext[Any],
+    ) -> None:
+        self._own, self._select, self._toolsets, self._context = tools, select, toolsets, context
+        self._last = tools
+        self._selected: list[Any] = []
+        self._listed: list[JsonTool[..., Any]] = []
+
+    def select(self) -> ToolRegistry:
+        """Return the tools of the next step; the same tools keep their registry and its schemas."""
+        if self._select is None and not self._toolsets:
+            return self._own
+        selected = self._call_selector(self._select) if self._select is not None else []
+        listed = [tool for toolset in self._toolsets for tool in toolset.list_tools()]
+        if selected != self._selected or listed != self._listed:
+            own = self._own.merged(selected)
+            self._last = own.merged(name_toolset_tools(self._toolsets, own)) if listed else own
+            self._last.check_injected(self._context)
+            self._selected, self._listed = selected, listed
+        return self._last
+
+    def _call_selector(self, select: ToolSelector) -> list[Any]:
+        given = select(self._context)
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise _selector_error(select, f"it returned {given!r:.80}")
-        selected = list(given)
-        if selected != last[0]:  # the same tools keep their registry and its schemas
-            last = selected, tools.merged(selected)
-            last[1].check_injected(context)
-        return last[1]
-
-    return select_now
+        return [*given]

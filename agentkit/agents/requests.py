@@ -13,6 +13,7 @@ from ..sessions.journal.store import Journal, JournalLocation, resolve_journal
 from ..sessions.recordings import Recording, replay_policy
 from ..sessions.session import Session
 from ..tools.registry import ToolRegistry
+from ..tools.toolset import Toolset, split_toolsets
 from .options import ForkOptions, ReplayOptions, ResumeOptions, RunOptions, RunRequest, RunSettings
 from .settings import Settings
 
@@ -29,6 +30,7 @@ class Branchable(Resumable, Protocol):
     """What this file needs of an agent whose copy continues a branch."""
 
     tools: ToolRegistry
+    toolsets: tuple[Toolset, ...]
     _select: Any
     _instruction: str
 
@@ -65,7 +67,8 @@ def fork_request(agent: BranchT, run_id: str, step: int, how: ForkOptions) -> tu
     twin = copy(agent)
     twin._instruction = how.get("instruction") or agent._instruction
     if (tools := how.get("tools")) is not None:
-        twin.tools, twin._select = agent.tools.filtered(lambda _: False).merged(tools), None
+        given, twin.toolsets = split_toolsets(tools)
+        twin.tools, twin._select = agent.tools.filtered(lambda _: False).merged(given), None
     return twin, _continue_run(twin, fork(run_id, step, store=_journal_of(agent, how).path), how)
 
 

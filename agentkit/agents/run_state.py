@@ -22,6 +22,7 @@ from ..policies.budget import Budget, Spent
 from ..policies.final_request import FinalRequest
 from ..tools.execution.call import ToolResult
 from ..tools.execution.call_tools import ToolFinished
+from ..tools.toolset import Toolset
 from .inner_runs import InnerRuns
 
 T = TypeVar("T", default=str)
@@ -51,6 +52,8 @@ class Run:
     trace: Trace = field(default_factory=Trace)
     run_id: str = field(default_factory=lambda: secrets.token_hex(6))
     inner: InnerRuns = field(default_factory=InnerRuns)
+    toolsets: list[Toolset] = field(default_factory=list)
+    """The toolsets that the run has opened."""
     is_started: bool = False
     is_finished: bool = False
     pieces: list[str] = field(default_factory=list)

@@ -15,6 +15,7 @@ from ..engine.loop import Answer
 from ..engine.model import Model
 from ..engine.result import Result, RunFinished, RunStarted
 from ..sessions.journal.stored_answer import repeat_answer
+from ..tools.toolset import aclosing_toolsets, closing_toolsets
 from ..views.notebook import show_in_cell
 from .handoffs import run_handoffs
 from .options import RunRequest
@@ -37,7 +38,7 @@ class Runnable(Persistable, Configured, Adjustable, Protocol):
 
 def stream_run(agent: Runnable, request: RunRequest) -> Generator[Event, None, None]:
     """Run an agent, blocking; yield the events, `RunFinished` last."""
-    with _begin_run(agent, request) as (run, flow), closing(iter(drive(flow))) as steps:
+    with _begin_run(agent, request) as (run, flow), closing_toolsets(run.toolsets), closing(iter(drive(flow))) as steps:
         cancellation = request.session.cancellation
         while (event := _next_event(steps, cancellation)) is not None:
             yield from run.watch(event)
@@ -46,7 +47,7 @@ def stream_run(agent: Runnable, request: RunRequest) -> Generator[Event, None, N
 async def astream_run(agent: Runnable, request: RunRequest) -> AsyncGenerator[Event, None]:
     """Run an agent on the running event loop; yield the events, `RunFinished` last."""
     await request.session.wait_until_free()
-    async with _abegin_run(agent, request) as (run, flow):
+    async with _abegin_run(agent, request) as (run, flow), aclosing_toolsets(run.toolsets):
         stopper = _TaskStopper(request.session.cancellation)
         async with aclosing(adrive(flow)) as steps:
             while isinstance(event := await stopper.next_event(steps), Event):

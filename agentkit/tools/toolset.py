@@ -1,0 +1,139 @@
+"""Tools that come and go with a connection, such as those of a server: what an agent needs of their source."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from ..core.background import run_coroutine
+from ..core.flow import Done, Event
+from ..core.portable import to_portable_name
+from .json_tool import JsonTool
+from .registry import ToolRegistry
+
+
+@runtime_checkable
+class Toolset(Protocol):
+    """A source of tools that is opened before it has tools, and closed after use.
+
+    An agent accepts one wherever it accepts tools.  A run opens it, asks for its tools at each step, and closes it.
+    """
+
+    name: str
+    """What tells its tools from those of other sources with the same names."""
+
+    async def open_tools(self) -> None:
+        """Connect, unless another run or the caller has done so; each call is matched by one of `close_tools`."""
+        ...
+
+    async def close_tools(self) -> None:
+        """Disconnect after the last of the matching calls."""
+        ...
+
+    def list_tools(self) -> Sequence[JsonTool[..., Any]]:
+        """Return the tools of the next step; the same objects as long as nothing has changed.  Must not block."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OpenToolsets:
+    """The effect that opens toolsets; the opened ones are appended to `opened`."""
+
+    toolsets: Sequence[Toolset]
+    opened: list[Toolset]
+
+    def perform(self) -> Generator[Event, None, None]:
+        run_coroutine(self._open())
+        yield from ()
+
+    async def aperform(self) -> AsyncGenerator[Event | Done[None], None]:
+        await self._open()
+        yield Done(None)
+
+    async def _open(self) -> None:
+        """Open all toolsets at the same time; raise the first error after all attempts have ended."""
+        _raise_first(await asyncio.gather(*(self._open_one(entry) for entry in self.toolsets), return_exceptions=True))
+
+    async def _open_one(self, toolset: Toolset) -> None:
+        await toolset.open_tools()
+        self.opened.append(toolset)
+
+
+@contextmanager
+def closing_toolsets(opened: list[Toolset]) -> Iterator[None]:
+    """Close the toolsets that are in the list at the end."""
+    try:
+        yield
+    finally:
+        if opened:
+            run_coroutine(_close(opened))
+
+
+@asynccontextmanager
+async def aclosing_toolsets(opened: list[Toolset]) -> AsyncGenerator[None, None]:
+    """Do `closing_toolsets` on the running event loop, to the end even if the task is cancelled."""
+    try:
+        yield
+    finally:
+        if opened:
+            await asyncio.shield(_close(opened))
+
+
+async def _close(opened: list[Toolset]) -> None:
+    """Close toolsets at the same time and empty the list; raise the first error after all attempts have ended."""
+    closing = [toolset.close_tools() for toolset in opened]
+    opened.clear()
+    _raise_first(await asyncio.gather(*closing, return_exceptions=True))
+
+
+def _raise_first(outcomes: Iterable[Any]) -> None:
+    """Raise the first exception among the outcomes of `asyncio.gather`."""
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+def split_toolsets(entries: Iterable[Any]) -> tuple[list[Any], tuple[Toolset, ...]]:
+    """Return the entries without the toolsets among them, and the toolsets; nested lists are flattened."""
+    found: list[Toolset] = []
+
+    def others(given: Iterable[Any]) -> Iterator[Any]:
+        for entry in given:
+            if isinstance(entry, Toolset):
+                found.append(entry)
+            elif (
+                isinstance(entry, Iterable)
+                and not callable(entry)
+                and not isinstance(entry, ToolRegistry | str | Mapping)
+            ):
+                yield from others(entry)
+            else:
+                yield entry
+
+    rest = [*others(entries)]
+    return rest, tuple(dict.fromkeys(found))
+
+
+def name_toolset_tools(toolsets: Sequence[Toolset], taken: Container[str]) -> list[JsonTool[..., Any]]:
+    """Return the tools of toolsets; one whose name is taken, or occurs twice, is renamed `toolset__tool`."""
+    listed = [(toolset, tool) for toolset in toolsets for tool in toolset.list_tools()]
+    counts = Counter(tool.name for _, tool in listed)
+    used: set[str] = set()
+    named = []
+    for toolset, tool in listed:
+        if tool.name in taken or counts[tool.name] > 1:
+            tool = tool.renamed(_find_free_name(f"{toolset.name}__{tool.name}", {*counts, *used}, taken))
+        used.add(tool.name)
+        named.append(tool)
+    return named
+
+
+def _find_free_name(wanted: str, used: Container[str], taken: Container[str]) -> str:
+    name, number = to_portable_name(wanted), 1
+    while name in used or name in taken:
+        number += 1
+        end = f"_{number}"
+        name = f"{to_portable_name(wanted)[: 64 - len(end)]}{end}"
+    return name

@@ -1,0 +1,121 @@
+"""Sources of tools that a run opens and closes."""
+
+import pytest
+
+from agentkit import DefinitionError, JsonAgent, JsonTool, ModelError, ToolRegistry
+from agentkit.testing import ScriptedModel, call
+from agentkit.tools.toolset import Toolset
+
+
+def make(name: str, answer: str = "") -> JsonTool:
+    """Return a tool that returns its answer, or its name."""
+    text = answer or name
+
+    def function() -> str:
+        return text
+
+    return JsonTool(function, name=name, description=f"Returns {text}.")
+
+
+class Counting:
+    """A source whose tools depend on how often they were called for."""
+
+    def __init__(self, *tools: JsonTool, name: str = "far", error: Exception | None = None) -> None:
+        self.name, self.error, self.tools = name, error, [*tools]
+        self.opened = self.closed = 0
+
+    async def open_tools(self) -> None:
+        if self.error:
+            raise self.error
+        self.opened += 1
+
+    async def close_tools(self) -> None:
+        self.closed += 1
+
+    def list_tools(self) -> list[JsonTool]:
+        assert self.opened > self.closed, "its tools are asked for while it is open"
+        return self.tools
+
+
+def look() -> str:
+    """Looks around."""
+    return "a door"
+
+
+ANSWER = call("final_answer", text="done")
+
+
+def offered(model: ScriptedModel) -> list[list[str]]:
+    return [[name for name in request.tools if name != "final_answer"] for request in model.requests]
+
+
+def test_a_run_opens_a_source_and_closes_it(world):
+    source = Counting(make("remote"))
+    assert isinstance(source, Toolset)
+    model = ScriptedModel(call("remote"), ANSWER)
+    result = world.run(JsonAgent([look, source], model=model), "q")
+    assert [entry.content for entry in result.calls] == ["remote", "The answer was given."]
+    assert (source.opened, source.closed) == (1, 1)
+    assert offered(model) == [["look", "remote"]] * 2
+    assert model.requests[0].tools is model.requests[1].tools  # nothing changed: nothing is made anew
+
+
+def test_a_source_is_closed_when_the_run_fails(world):
+    source = Counting(make("remote"))
+    with pytest.raises(ModelError, match="broken"):
+        world.run(JsonAgent(source, model=ScriptedModel(ValueError("broken"))), "q")
+    assert (source.opened, source.closed) == (1, 1)
+
+
+def test_a_source_that_cannot_be_opened_ends_the_run_and_the_others_are_closed(world):
+    good, bad = Counting(make("remote")), Counting(name="bad", error=OSError("no such program"))
+    with pytest.raises(OSError, match="no such program"):
+        world.run(JsonAgent(good, bad, model=ScriptedModel(ANSWER)), "q")
+    assert (good.opened, good.closed) == (1, 1)
+
+
+def test_tools_that_change_are_offered_at_the_next_step(world):
+    source = Counting(make("first"))
+
+    def change() -> str:
+        """Changes the tools."""
+        source.tools = [make("second")]
+        return "changed"
+
+    model = ScriptedModel(call("change"), call("second"), ANSWER)
+    result = world.run(JsonAgent(change, source, model=model), "q")
+    assert offered(model) == [["change", "first"], ["change", "second"], ["change", "second"]]
+    assert result.calls[1].content == "second"
+
+
+def test_only_a_name_that_is_taken_or_occurs_twice_gets_the_prefix(world):
+    one = Counting(make("look"), make("find", "one"), make("only"), make("final_answer", "fake"), name="one")
+    two = Counting(make("find", "two"), name="two")
+    model = ScriptedModel(call("one__find"), call("two__find"), call("one__final_answer"), call("one__look"), ANSWER)
+    result = world.run(JsonAgent(look, one, two, model=model), "q")
+    assert [entry.content for entry in result.calls[:4]] == ["one", "two", "fake", "look"]
+    assert offered(model)[0] == ["look", "one__look", "one__find", "only", "one__final_answer", "two__find"]
+
+
+def test_the_name_with_the_prefix_may_be_taken_too(world):
+    one = Counting(make("look"), make("one__look", "other"), name="one")
+    model = ScriptedModel(call("one__look_2"), call("one__look"), ANSWER)
+    result = world.run(JsonAgent(look, one, model=model), "q")
+    assert [entry.content for entry in result.calls[:2]] == ["look", "other"]
+
+
+def test_an_agent_to_which_a_conversation_is_handed_over_opens_its_own(world):
+    source = Counting(make("remote"))
+    clerk = JsonAgent(source, model=ScriptedModel(call("remote"), ANSWER), description="clerk")
+    first = JsonAgent(look, model=ScriptedModel(call("transfer_to_clerk", reason="r")), handoffs={"clerk": clerk})
+    assert world.run(first, "q").answer == "done"
+    assert (source.opened, source.closed) == (1, 1)
+
+
+def test_a_registry_holds_no_source():
+    with pytest.raises(DefinitionError, match="Counting"):
+        ToolRegistry(Counting())
+
+
+def test_the_representation_names_the_source():
+    assert repr(JsonAgent(look, Counting(), model="offline")) == "JsonAgent(look, far__*; model='offline')"
