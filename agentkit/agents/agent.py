@@ -6,7 +6,6 @@ from typing import Any, Generic, Literal, Unpack, cast
 
 from typing_extensions import TypeVar
 
-from ..core.background import iterate_blocking, run_coroutine
 from ..core.flow import Event, Listener, Policy
 from ..core.masking import MaskedDict
 from ..core.messages import Message
@@ -30,7 +29,14 @@ from ..views.html import agent_view
 from ..views.log import log_event
 from .agent_tool import make_agent_tool
 from .backends import Backends, check_model, list_models, preload
-from .batch import Outcome, Queries, collect_outcomes, iterate_outcomes, read_in_thread
+from .batch import (
+    Outcome,
+    Queries,
+    collect_blocking,
+    collect_outcomes,
+    iterate_outcomes,
+    iterate_outcomes_blocking,
+)
 from .handoffs import check_handoffs, make_handoff_tools
 from .options import ForkOptions, ModelChoice, ReplayOptions, ResumeOptions, RunOptions
 from .pipeline import INSTRUCTION, ToolSelector, check_tools, split_tools
@@ -191,7 +197,7 @@ class JsonAgent(Generic[T]):
         Return the results in order; for a failed query, its exception.  An iterator is read in a worker thread, only as
         fast as queries are answered.  `progress` shows a bar; by default on a terminal and in a notebook.
         """
-        return run_coroutine(self.amap(read_in_thread(queries), concurrency=concurrency, progress=progress))
+        return collect_blocking(self, queries, concurrency, progress)
 
     async def amap(self, queries: Queries, *, concurrency: int = 8, progress: bool | None = None) -> list[Outcome[T]]:
         """Do `map` on the running event loop."""
@@ -199,7 +205,7 @@ class JsonAgent(Generic[T]):
 
     def imap(self, queries: Iterable[str], *, concurrency: int = 8) -> Generator[tuple[int, Outcome[T]], None, None]:
         """Do `map` one by one: yield the index of each query with its outcome, as soon as it is there."""
-        return iterate_blocking(self.aimap(read_in_thread(queries), concurrency=concurrency))
+        return iterate_outcomes_blocking(self, queries, concurrency)
 
     def aimap(self, queries: Queries, *, concurrency: int = 8) -> AsyncGenerator[tuple[int, Outcome[T]], None]:
         """Do `imap` on the running event loop."""

@@ -36,7 +36,7 @@ class FunctionSchema:
         signature: The signature to use instead of the function's own, of an overload for example.
 
     Attributes:
-        injected: The annotations of the parameters that the agent fills.
+        injected: The parameters that the agent fills.
         omitted: The types without a schema, by parameter: an alternative, or the whole parameter with its default.
     """
 
@@ -50,10 +50,8 @@ class FunctionSchema:
     ) -> None:
         self.function = function
         signature = signature or read_signature(function)
-        self.injected: Mapping[str, Any] = {
-            parameter.name: parameter.annotation
-            for parameter in signature.parameters.values()
-            if is_injected(parameter.annotation)
+        self.injected: Mapping[str, inspect.Parameter] = {
+            name: parameter for name, parameter in signature.parameters.items() if is_injected(parameter.annotation)
         }
         shown = [parameter for parameter in signature.parameters.values() if parameter.name not in self.injected]
         _refuse_inner_marks(function, shown)
@@ -69,7 +67,7 @@ class FunctionSchema:
         self._order = list(signature.parameters.values())
         kinds = {parameter.kind for parameter in self._order}
         self._by_position = bool(kinds & {Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL})
-        self._leaves_out = any(parameter.default is MISSING for parameter in self._shown)
+        self._leaves_out = any(parameter.default is MISSING for parameter in (*self._shown, *self.injected.values()))
         self._is_plain = not self._by_position and not self._leaves_out
 
     @cached_property
@@ -107,10 +105,10 @@ class FunctionSchema:
                 return partial(self.function, **given)
         else:
             given = self._adapter.validate_python(dict(arguments), extra=self._extra)
-        if self._leaves_out:
-            given = {name: value for name, value in given.items() if value is not MISSING}
         if injected:
             given |= injected
+        if self._leaves_out:
+            given = {name: value for name, value in given.items() if value is not MISSING}
         if not self._by_position:
             return partial(self.function, **given)
         return self._bind_by_position(given)

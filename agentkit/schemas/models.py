@@ -39,8 +39,8 @@ class ModelSchema:
         self.model = model
         self.documentation = Documentation(texts_of(model).description)
         parameters = list(read_signature(handler).parameters.values())
-        self.injected: Mapping[str, Any] = {
-            entry.name: entry.annotation for entry in parameters if is_injected(entry.annotation)
+        self.injected: Mapping[str, inspect.Parameter] = {
+            entry.name: entry for entry in parameters if is_injected(entry.annotation)
         }
         self._fields = FunctionSchema(model) if issubclass(model, tuple) else None
         try:

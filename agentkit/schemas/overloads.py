@@ -89,8 +89,8 @@ class OverloadSchema:
         self._variants = [FunctionSchema(function, signature=signature) for signature in signatures]
         names = [name for signature in signatures for name in signature.parameters]
         self.documentation: Documentation = read_docstring(docstring_of(function), names)
-        self.injected: Mapping[str, Any] = {
-            name: hint for variant in self._variants for name, hint in variant.injected.items()
+        self.injected: Mapping[str, inspect.Parameter] = {
+            name: parameter for variant in self._variants for name, parameter in variant.injected.items()
         }
 
     @cached_property

@@ -1,5 +1,6 @@
 """Arguments described by a given JSON Schema, and validated against it."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import Any
@@ -32,7 +33,7 @@ class RawSchema:
             raise DefinitionError(f"the tool {name!r}: parameters must have type 'object', got {schema['type']!r}")
         check_references(schema)
         self.parameters: JsonSchema = schema
-        self.injected: Mapping[str, Any] = {}
+        self.injected: Mapping[str, inspect.Parameter] = {}
         self._call = call
 
     @cached_property

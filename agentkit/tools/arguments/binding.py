@@ -1,5 +1,6 @@
 """Arguments of a tool call: parse, validate, repair, and bind them to the function."""
 
+import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from .validation_errors import ArgumentProblem, list_problems
 class ArgumentsSchema(Protocol):
     """The schema of one tool's arguments, and the validation that binds them to the function."""
 
-    injected: Mapping[str, Any]
+    injected: Mapping[str, inspect.Parameter]
 
     @property
     def parameters(self) -> JsonSchema: ...
