@@ -13,6 +13,7 @@ from ...core.messages import Message, Usage
 from ...engine.history import to_valid_text
 from ...engine.model import Reply
 from .prices import Prices
+from .responses_api import restore_reasoning
 
 _TRUNCATED_REASONS = {"MAX_TOKENS", "max_tokens", "length", "model_context_window_exceeded"}
 """The providers' stop reasons of a truncated reply: the token limit or the end of the context window."""
@@ -73,6 +74,7 @@ def read_reply(response: Any, route: Route, body: object = None) -> Reply:
         raise ModelError(f"{route.name}: a reply without choices", kind="server", status=200, transient=True)
     choice = response.choices[0]
     message = clean_reply(choice.message.model_dump(exclude_none=True))
+    restore_reasoning(message, body)
     native = read_native_reason(body) if isinstance(body, str) else None
     reply = route.build_reply(message, choice.finish_reason, getattr(response, "usage", None), response.model, native)
     cost = _find_proxy_cost(response)
