@@ -195,10 +195,7 @@ class _Handler(BaseHTTPRequestHandler):
             pieces = list(wire.build_pieces(reply, _find_model_name(request)))
             self._begin(200, {"Content-Type": wire.content_type, "Transfer-Encoding": "chunked"})
             if "error" in reply:
-                pieces = [
-                    *pieces[: _fault_position(pieces, reply)],
-                    wire.build_stream_error({"message": reply["error"]}),
-                ]
+                pieces[_fault_position(pieces, reply) :] = [wire.build_stream_error({"message": reply["error"]})]
                 reply = {}
             frames = [b"%x\r\n%b\r\n" % (len(data), data) for data in map(str.encode, pieces)]
             self._write(frames, reply, end=b"0\r\n\r\n")

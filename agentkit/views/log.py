@@ -42,7 +42,7 @@ def log_event(event: Event) -> None:
     """Send the lines of an event to loguru and to the printer that `show` set; every agent has this listener."""
     if event.is_piece or isinstance(event, SubRun):  # the inner agent has this listener, too
         return
-    if not _printers and _is_disabled():
+    if not _printers and getattr(getattr(logger, "_core", None), "enabled", {}).get(__name__) is False:
         return
     agents = ENCLOSING_AGENTS.get()
     for line in render_event(event):
@@ -54,11 +54,6 @@ def log_event(event: Event) -> None:
     exception = event.result.exception if isinstance(event, ToolFinished) else None
     if exception is not None:
         _lazy_logger.debug("{}", partial(_format_traceback, exception))
-
-
-def _is_disabled() -> bool:
-    """Return whether loguru is known to drop the lines of this module; loguru stores it after the first line."""
-    return getattr(getattr(logger, "_core", None), "enabled", {}).get(__name__) is False
 
 
 def _format_log_line(line: Line) -> str:
