@@ -46,11 +46,7 @@ AgentT = TypeVar("AgentT", bound=HandoffAgent)
 
 
 def check_handoffs(handoffs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a copy of `handoffs`: agents by name, or functions that return an agent: `{"triage": lambda: triage}`.
-
-    Raises:
-        DefinitionError: `handoffs` is something else, or a name is not valid.
-    """
+    """Return a copy of `handoffs`, agents or functions that return one, by name; raise `DefinitionError` for others."""
     agents: Any = handoffs or {}
     if not isinstance(agents, Mapping) or not all(map(callable, agents.values())):
         text = 'agents by name, handoffs={"clerk": clerk}, or functions that return them'

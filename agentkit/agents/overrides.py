@@ -29,11 +29,7 @@ AgentT = TypeVar("AgentT", bound=Adjustable)
 
 
 def override(agent: AgentT, settings: Mapping[str, Any]) -> AgentT:
-    """Return `agent`, or a copy of it with the `RunSettings` of a run.
-
-    Raises:
-        DefinitionError: A value is not valid, or `deps` lacks a value that a tool needs.
-    """
+    """Return `agent`, or a copy with the `RunSettings` of a run; raise `DefinitionError` for an invalid value."""
     options = dict(settings)
     deps = options.pop("deps", agent.deps)
     if deps is not agent.deps or deps is None:

@@ -40,11 +40,7 @@ _AGENT_OPTIONS = {option.name for option in fields(Settings)} | {"tools", "descr
 
 
 def make_request(agent: Resumable, query: str | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
-    """Return the request for `run` and `stream`, on the session in `how` or that of the agent.
-
-    Raises:
-        TypeError: An option does not exist.
-    """
+    """Return the request on the session in `how` or that of the agent; raise `TypeError` for an unknown option."""
     _check_names("run", how, RunOptions.__optional_keys__)
     session = how.get("session") or (agent.session if agent.memory else Session())
     journal = resolve_journal(how.get("journal"), how.get("journal_errors"))

@@ -94,11 +94,7 @@ class FunctionSchema:
             schema["additionalProperties"] = {**(values if isinstance(values, dict) else {}), "description": text}
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
-        """Validate `arguments` (JSON text or a mapping) and return the call without making it.
-
-        Raises:
-            pydantic.ValidationError: The arguments do not fit the signature.
-        """
+        """Validate `arguments` (JSON text or a mapping) and return the call; raise `pydantic.ValidationError`."""
         if isinstance(arguments, str):
             given: dict[str, Any] = self._validate_json(arguments)
             if self._is_plain and not injected:
@@ -153,11 +149,7 @@ def _restrict_to_enum(parameter: inspect.Parameter, text: JsonSchema) -> inspect
 
 
 def build_type_schema(type_: Any, mode: Literal["validation", "serialization"] = "validation") -> JsonSchema:
-    """Return the plain JSON Schema of a type, as it is read or as it is written.
-
-    Raises:
-        DefinitionError: The type has no schema.
-    """
+    """Return the plain JSON Schema of a type, as it is read or written; raise `DefinitionError` if it has none."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(adapt_annotation(type_))
         return drop_titles(adapter.json_schema(schema_generator=PlainJsonSchema, mode=mode))

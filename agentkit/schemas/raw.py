@@ -43,11 +43,7 @@ class RawSchema:
         return SafeValidator(self.parameters)
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
-        """Validate `arguments` (JSON text or a mapping) and return the call.
-
-        Raises:
-            ValueError: The arguments do not fit; the message lists up to five problems.
-        """
+        """Validate `arguments` (JSON text or a mapping) and return the call; raise `ValueError` for bad ones."""
         given = _parse_object(arguments) if isinstance(arguments, str) else dict(arguments)
         if not isinstance(given, dict):
             names = ", ".join(self.parameters["properties"]) or "none"

@@ -37,12 +37,7 @@ class Twin:
 
 
 def build_twin(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> Twin:
-    """Build the validator and the schema of the parameters of `function`.
-
-    Raises:
-        DefinitionError: A parameter without a default has a type without a schema, or a type refers to an undefined
-            name.
-    """
+    """Build the validator and the schema of parameters; raise `DefinitionError` for a type that cannot be left out."""
     parameters = [parameter.replace(annotation=adapt_annotation(parameter.annotation)) for parameter in parameters]
     omitted: dict[str, str] = {}
     try:

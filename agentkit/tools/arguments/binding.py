@@ -29,11 +29,7 @@ class ArgumentsSchema(Protocol):
     def parameters(self) -> JsonSchema: ...
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> Callable[[], Any]:
-        """Validate `arguments` and return the prepared call.
-
-        Raises:
-            ValueError: the arguments are invalid; mostly a `pydantic.ValidationError`.
-        """
+        """Validate `arguments` and return the prepared call; raise `ValueError` if they are invalid."""
         ...
 
 
@@ -86,12 +82,7 @@ def bind_arguments(
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """Validates arguments in the form that the model used: JSON text or Python values.
-
-    Raises:
-        InvalidJson: a number exceeds the range of a float.
-        ValueError: the arguments are invalid.
-    """
+    """Validates arguments in the form that the model used, JSON text or Python values; raises `ValueError`."""
 
     schema: ArgumentsSchema
     injected: Mapping[str, Any] | None
