@@ -38,8 +38,9 @@ from .batch import (
     iterate_outcomes_blocking,
 )
 from .handoffs import check_handoffs, make_handoff_tools
+from .interface import ToolSelector
 from .options import ForkOptions, ModelChoice, ReplayOptions, ResumeOptions, RunOptions
-from .pipeline import INSTRUCTION, ToolSelector, check_tools, split_tools
+from .pipeline import INSTRUCTION, check_tools, split_tools
 from .requests import check_memory, fork_request, make_request, replay_request, resume_request
 from .runner import afinish_run, astream_run, finish_run, stream_run
 from .settings import Settings, ToolMode

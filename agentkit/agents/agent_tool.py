@@ -15,8 +15,9 @@ from ..sessions.journal.nesting import ENCLOSING_RUN
 from ..sessions.journal.store import JournalError
 from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
+from .interface import Runnable
 from .options import RunRequest
-from .runner import Runnable, astream_run
+from .runner import astream_run
 
 
 def make_agent_tool(agent: Runnable, name: str, description: str) -> JsonTool[..., Any]:

@@ -16,8 +16,9 @@ from ..engine.result import Result, RunFinished
 from ..sessions.session import Session
 from ..views.notebook import explain_interrupt
 from ..views.progress_bar import ProgressBar
+from .interface import Runnable
 from .options import RunRequest
-from .runner import Runnable, astream_run
+from .runner import astream_run
 
 T = TypeVar("T")
 INTERRUPTED = (

@@ -3,29 +3,11 @@
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from ..core.context import RunContext
 from ..core.errors import DefinitionError
-from ..core.flow import Listener
-from ..tools.registry import ToolRegistry
-from .backends import Backends
-from .settings import Settings
-
-
-class Adjustable(Protocol):
-    """What this file needs of an agent."""
-
-    deps: Any
-    listeners: tuple[Listener, ...]
-    _settings: Settings
-    _backends: Backends
-
-    @property
-    def tools(self) -> ToolRegistry: ...
-
-
-AgentT = TypeVar("AgentT", bound=Adjustable)
+from .interface import AgentT
 
 
 def override(agent: AgentT, settings: Mapping[str, Any]) -> AgentT:

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 import agentkit
 
 from ..core.ask_person import Person
-from .providers import EXAMPLES
+from .models import EXAMPLES
 from .targets import FILE, TOOLS, load_registry
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -13,8 +13,8 @@ import click
 import agentkit
 
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session
+from .models import missing_variables, setup_hint
 from .output import print_answer, print_error, print_note, print_text
-from .providers import missing_variables, setup_hint
 from .reading import TEXT_DELIMITER, read_line, set_up_readline
 from .views import follow, make_view
 

@@ -17,11 +17,10 @@ from ..core.errors import DefinitionError
 from .annotations import Duplicates, FieldText, read_field_text, read_metadata_text, unknown_name_error
 from .docstrings import Documentation, read_docstring
 from .enum_values import add_keywords, restrict
-from .extra_keys import choose_extra_keys
 from .generator import PlainJsonSchema
 from .pydantic_types import adapt_annotation
 from .signature import MISSING, Kind, docstring_of, name_of, read_signature
-from .twin import UNUSABLE_TYPE_ERRORS, build_twin, describe_error, describe_type
+from .twin import UNUSABLE_TYPE_ERRORS, build_twin, choose_extra_keys, describe_error, describe_type
 from .walk import JsonSchema, iter_children
 
 

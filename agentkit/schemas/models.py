@@ -13,12 +13,11 @@ from ..core.context import is_injected
 from ..core.errors import DefinitionError
 from .annotations import texts_of
 from .docstrings import Documentation
-from .extra_keys import choose_extra_keys
 from .functions import FunctionSchema, drop_titles
 from .generator import PlainJsonSchema
 from .pydantic_types import adapt_annotation
 from .signature import read_signature
-from .twin import UNUSABLE_TYPE_ERRORS, describe_error, explain_undefined, undefined_name
+from .twin import UNUSABLE_TYPE_ERRORS, choose_extra_keys, describe_error, explain_undefined, undefined_name
 from .walk import JsonSchema
 
 

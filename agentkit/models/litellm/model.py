@@ -20,8 +20,7 @@ from .errors import convert_error
 from .fast_path import call_acompletion, call_completion, has_observers, silence_logging
 from .importing import load_litellm, own_call
 from .prices import find_prices
-from .raw_reply import RawReply
-from .replies import Route, read_reply
+from .replies import RawReply, Route, read_reply
 from .reply_limits import ReplyGuard, total_seconds
 from .requests import PromptCache, build_account_headers, prepare_messages
 from .responses_api import adapt_arguments, is_bridged, remove_prefix
