@@ -31,8 +31,9 @@ _TYPES = {
 
 
 def _build_reply(reply: Json, model: str) -> Json:
-    blocks = [block for block, _ in _iter_blocks(reply)]
-    whole: Json = drop_missing(_build_message(reply, model, blocks, _build_stop_reason(reply)))
+    whole: Json = drop_missing(
+        _build_message(reply, model, [block for block, _ in _iter_blocks(reply)], _build_stop_reason(reply))
+    )
     return whole
 
 
@@ -75,13 +76,9 @@ _EMPTY_BLOCKS: dict[str, Json] = {
 """The fields of a block before its deltas."""
 
 
-def _format_piece(data: Json) -> str:
-    return format_event(data, data["type"])
-
-
 def _build_pieces(reply: Json, model: str) -> Iterator[str]:
     def piece(kind: str, **data: Any) -> str:
-        return _format_piece({"type": kind, **data})
+        return format_event({"type": kind, **data}, kind)
 
     yield piece("message_start", message=_build_message(reply, model, [], None))
     for index, (block, deltas) in enumerate(_iter_blocks(reply)):
@@ -98,4 +95,8 @@ def _build_error(status: int, reply: Json) -> Json:
     return {"type": "error", "error": {"type": _TYPES.get(status, "api_error"), "message": reply["message"]}}
 
 
-ANTHROPIC = Wire("anthropic", _build_reply, _build_pieces, _build_error, 529, _format_piece)
+def _build_stream_error(reply: Json) -> str:
+    return format_event(_build_error(529, reply), "error")
+
+
+ANTHROPIC = Wire("anthropic", _build_reply, _build_pieces, _build_error, _build_stream_error)

@@ -70,4 +70,8 @@ def _build_error(status: int, reply: Json) -> Json:
     return {"error": {"code": status, "message": reply["message"], "status": _STATUS.get(status, "UNKNOWN")}}
 
 
-GEMINI = Wire("gemini", _build_reply, _build_pieces, _build_error, 503)
+def _build_stream_error(reply: Json) -> str:
+    return format_event(_build_error(503, reply))
+
+
+GEMINI = Wire("gemini", _build_reply, _build_pieces, _build_error, _build_stream_error)

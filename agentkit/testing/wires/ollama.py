@@ -40,4 +40,8 @@ def _build_error(_status: int, reply: Json) -> Json:
     return {"error": reply["message"]}
 
 
-OLLAMA = Wire("ollama", _build_reply, _build_pieces, _build_error, 500, _format_line, "application/x-ndjson")
+def _build_stream_error(reply: Json) -> str:
+    return _format_line(_build_error(500, reply))
+
+
+OLLAMA = Wire("ollama", _build_reply, _build_pieces, _build_error, _build_stream_error, "application/x-ndjson")

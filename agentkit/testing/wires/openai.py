@@ -30,8 +30,11 @@ def _build_reply(reply: Json, model: str) -> Json:
             _build_call(call, call["arguments"] if call.get("raw") else to_text(call["arguments"])) for call in calls
         ]
     message |= reply.get("message", {})
-    finish = read_finish_reason(reply, "tool_calls" if calls else "stop")
-    choice = {"index": 0, "message": message, "finish_reason": finish}
+    choice = {
+        "index": 0,
+        "message": message,
+        "finish_reason": read_finish_reason(reply, "tool_calls" if calls else "stop"),
+    }
     choices = [] if reply.get("empty") else [choice]
     whole: Json = drop_missing(_build_frame("chat.completion", model, choices, usage=_build_usage(reply)))
     return whole
@@ -80,6 +83,10 @@ def _build_error(status: int, reply: Json) -> Json:
     return {"error": {"message": reply["message"], "type": kind, **more}}
 
 
+def _build_stream_error(reply: Json) -> str:
+    return format_event(_build_error(500, reply))
+
+
 def _build_groq_pieces(reply: Json, model: str) -> Iterator[str]:
     """Groq sends the usage in `x_groq` of the last chunk, and knows no `stream_options`."""
     *pieces, _, done = _build_pieces(reply, model)
@@ -88,5 +95,5 @@ def _build_groq_pieces(reply: Json, model: str) -> Iterator[str]:
     yield done
 
 
-OPENAI = Wire("openai", _build_reply, _build_pieces, _build_error)
-GROQ = Wire("groq", _build_reply, _build_groq_pieces, _build_error)
+OPENAI = Wire("openai", _build_reply, _build_pieces, _build_error, _build_stream_error)
+GROQ = Wire("groq", _build_reply, _build_groq_pieces, _build_error, _build_stream_error)

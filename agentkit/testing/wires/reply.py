@@ -16,22 +16,17 @@ INPUT_TOKENS, OUTPUT_TOKENS = 10, 5
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """One provider's format: builders of a whole reply, a reply in pieces and an error body.
+    """One provider's format: builders of a whole reply, a reply in pieces, an error body and an error in a stream.
 
-    `name` is the provider whose rules apply to a request.  `stream_error` is the status of an error in a stream.
+    `name` is the provider whose rules apply to a request.
     """
 
     name: str
     build_reply: Callable[[Json, str], Json]
     build_pieces: Callable[[Json, str], Iterator[str]]
     build_error: Callable[[int, Json], Json]
-    stream_error: int = 500
-    format_piece: Callable[[Json], str] = lambda data: format_event(data)
+    build_stream_error: Callable[[Json], str]
     content_type: str = "text/event-stream"
-
-    def build_stream_error(self, reply: Json) -> str:
-        """Return the piece of a stream that reports an error."""
-        return self.format_piece(self.build_error(self.stream_error, reply))
 
 
 def read_calls(reply: Json) -> list[Json]:
