@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .policies.final_request import FinalRequest as FinalRequest
     from .policies.incomplete_replies import ReplyDropped as ReplyDropped
     from .policies.loop_detection import ToolsWithdrawn as ToolsWithdrawn
+    from .policies.questions import QuestionAnswered as QuestionAnswered
+    from .policies.questions import QuestionAsked as QuestionAsked
     from .policies.rate_limit import Throttled as Throttled
     from .policies.retries import Retrying as Retrying
     from .sessions.journal.policy import JournalFailed as JournalFailed
@@ -59,6 +61,7 @@ _HOMES = {
     "policies.final_request": ["FinalRequest"],
     "policies.incomplete_replies": ["ReplyDropped"],
     "policies.loop_detection": ["ToolsWithdrawn"],
+    "policies.questions": ["QuestionAnswered", "QuestionAsked"],
     "policies.rate_limit": ["Throttled"],
     "policies.retries": ["Retrying"],
     "sessions.journal.policy": ["JournalFailed"],

@@ -15,6 +15,7 @@ from ..policies.answer_checks import Check
 from ..policies.budget import Limits
 from ..policies.consult import Decide
 from ..policies.long_results import MAX_RESULT_CHARS
+from ..policies.questions import Respondents
 from ..policies.retries import WAITS
 from ..policies.timeouts import DEFAULT_TOOL_SECONDS
 from ..sessions.journal.store import JournalErrors, JournalLocation, resolve_journal
@@ -70,6 +71,8 @@ class JsonAgent(Generic[T]):
         sequential: Run the tool calls of a turn one after the other.
         approve: A function of the call that decides about calls of tools with `effect="danger"`, or "ask" to ask the
             person at the terminal or notebook.  Default: a run with such a call pauses.
+        on_question: A function that answers a `Question` of a tool, or "ask" to ask the person at the terminal or
+            notebook.  Default: the run pauses; in a notebook, the person is asked.
         checks: Functions of the answer (and, with two parameters, of the run's `Material`) that raise an error if the
             answer is wrong; the model gets the error and answers again.
         repair: "off" to repair no tool arguments, for all tools.
@@ -107,6 +110,7 @@ class JsonAgent(Generic[T]):
         requests_per_minute: int | None = None,
         sequential: bool = False,
         approve: Decide | Literal["ask"] | None = None,
+        on_question: Respondents = None,
         checks: Sequence[Check] = (),
         repair: RepairMode = "safe",
         tool_mode: ToolMode = "auto",
@@ -128,7 +132,7 @@ class JsonAgent(Generic[T]):
         check_tools(self)
         self._settings = Settings(
             max_steps=max_steps, limits=limits, retries=retries, request_timeout=request_timeout,
-            tool_timeout=tool_timeout, sequential=sequential, max_concurrency=max_concurrency,
+            tool_timeout=tool_timeout, sequential=sequential, max_concurrency=max_concurrency, on_question=on_question,
             requests_per_minute=requests_per_minute, approve=approve, checks=tuple(checks), tool_mode=tool_mode,
             max_result=max_result, handoffs=self.handoffs, policies=tuple(policies))  # fmt: skip
         self._backends, self.description = Backends(options, request_timeout, list_models(fallback_models)), description
@@ -141,8 +145,8 @@ class JsonAgent(Generic[T]):
         Args:
             query: The question.  Without one the session continues where it stopped.
             how: Options of this call: `model`; `session` for another conversation; `approvals`, decisions about
-                pending calls, by calls or ids; `journal` as for the agent; `record`, a file for `replay`; and
-                `RunSettings` such as `deps`, `limits` and `temperature`.
+                pending calls, by calls or ids; `answers` to open questions, by ids; `journal` as for the agent;
+                `record`, a file for `replay`; and `RunSettings` such as `deps`, `limits` and `temperature`.
 
         Raises:
             RunError: The run has no answer; the error has `history`, `usage` and `result`.

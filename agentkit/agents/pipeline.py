@@ -20,6 +20,7 @@ from ..policies.incomplete_replies import raise_refusals, retry_incomplete_repli
 from ..policies.limits import limit
 from ..policies.long_results import truncate_results
 from ..policies.loop_detection import detect_loops
+from ..policies.questions import answer_questions
 from ..policies.rate_limit import throttle
 from ..policies.retries import WAITS, retry
 from ..policies.taint.policy import guard_untrusted
@@ -110,6 +111,8 @@ def policies_of_run(
         *([limit_reply_time(settings.request_timeout)] if settings.request_timeout else []),
         # next to the model: it sees every request that is made
         limit(settings.limits, settings.max_steps, run.budgets, run.spent),
+        # outside of the limits: a call that runs again with its answers counts once
+        answer_questions(settings.on_question, session.asked),
     )
 
 

@@ -29,7 +29,8 @@ def make_request(agent: Runnable, query: str | None, how: RunOptions, *, stream:
         hint = f" Session.load({session!r}) reads a saved one." if isinstance(session, str | os.PathLike) else ""
         raise RunError(f"session must be a Session, got {session!r:.80}.{hint}")
     model, approvals, record = how.get("model"), how.get("approvals"), how.get("record")
-    return RunRequest(query, session, approvals, stream, model, journal, record, settings=_settings_of(how))
+    settings, answers = _settings_of(how), how.get("answers")
+    return RunRequest(query, session, approvals, stream, model, journal, record, settings=settings, answers=answers)
 
 
 def resume_request(agent: Runnable, run_id: str, how: ResumeOptions) -> RunRequest:
@@ -85,8 +86,9 @@ def _continue_run(agent: Runnable, run_id: str, how: ResumeOptions) -> RunReques
     session = Session.resumed(run_id, journal, on_uncertain=how.get("on_uncertain"), changed=changed)
     if agent.memory:
         agent.session = session
-    settings = _settings_of(how)
-    return RunRequest(None, session, how.get("approvals"), model=how.get("model"), settings=settings)
+    settings, answers = _settings_of(how), how.get("answers")
+    approvals, model = how.get("approvals"), how.get("model")
+    return RunRequest(None, session, approvals, model=model, settings=settings, answers=answers)
 
 
 def _settings_of(how: Mapping[str, Any]) -> dict[str, Any]:

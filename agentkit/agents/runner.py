@@ -126,7 +126,8 @@ def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow
     request = replace(request, query=query.strip() if query else None)
     agent = override(agent, request.settings)
     backend, note = agent.choose_backend(request.model)
-    with _report_end(request) as started, session.turn(agent.instruction, request.query, request.approvals) as history:
+    turn = session.turn(agent.instruction, request.query, request.approvals, request.answers)
+    with _report_end(request) as started, turn as history:
         run = Run(backend.name, history, agent.listeners, handed=[*session.handed])
         started.append(run)
         with persist(agent, request, run) as policies:

@@ -75,7 +75,8 @@ def build_agent(
         click.UsageError: The tools or the settings are invalid.
     """
     try:
-        return agentkit.JsonAgent(load_registry(targets), approve=Person(read) if read else None, **settings)
+        person = Person(read) if read else None
+        return agentkit.JsonAgent(load_registry(targets), approve=person, on_question=person, **settings)
     except agentkit.DefinitionError as error:
         raise click.UsageError(str(error)) from error
 

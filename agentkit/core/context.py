@@ -11,6 +11,7 @@ from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 from .errors import DefinitionError
 from .flow import Event
 from .messages import ToolCall, Usage
+from .questions import CALL_QUESTIONS, Answers
 
 Deps = TypeVar("Deps")
 T = TypeVar("T")
@@ -62,6 +63,12 @@ class RunContext(Generic[Deps]):
     stream: bool = False
     inbox: deque[str] = field(default_factory=deque, repr=False)
     channel: Channel = field(default_factory=Channel, repr=False)
+
+    @property
+    def answered(self) -> Answers | None:
+        """The answers to the questions that ended this call before, see `InputRequired`; None without any."""
+        questions = CALL_QUESTIONS.get()
+        return questions.answered if questions else None
 
     def say(self, text: str) -> None:
         """Add a user message to the next request; from any thread."""

@@ -12,13 +12,15 @@ from typing import Any, TypeVar
 from ...core.approval_question import UntrustedValue
 from ...core.background import MAX_ITEMS, aresolve, resolve, run_in_thread
 from ...core.context import RunContext
-from ...core.errors import ExceptionInfo, ToolError
+from ...core.errors import ExceptionInfo, Paused, ToolError
 from ...core.flow import WarningEvent
 from ...core.messages import Message, ToolCall, tool_message
 from ...core.portable import to_valid_text
+from ...core.questions import CALL_QUESTIONS, InputRequired
 from ...core.threads import is_cancelled
 from ..arguments.repair import Repair
 from ..json_tool import JsonTool
+from ..questions import check_question
 from ..results.result_text import Part, RenderedResult, StoredResult, render_result
 from .error_text import describe_error
 
@@ -71,6 +73,11 @@ class ToolResult:
     def error(self) -> ExceptionInfo | None:
         """The error, if the call failed."""
         return self.value if isinstance(self.value, ExceptionInfo) else None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the call has no result yet, because it waits for a decision inside it or for an answer."""
+        return isinstance(self.exception, Paused | InputRequired)
 
     @property
     def message(self) -> Message:
@@ -161,6 +168,8 @@ class BoundCall:
                 return self._result(resolve(self.run(), MAX_ITEMS, loop), start)
             except KeyboardInterrupt:
                 raise
+            except InputRequired as asking:
+                return self._pause(asking, start)
             except BaseException as error:
                 failures += 1
                 if not self._is_retried(failures, error):
@@ -178,6 +187,8 @@ class BoundCall:
                 return self._result(await aresolve(self.run(), MAX_ITEMS), start)
             except KeyboardInterrupt:
                 raise
+            except InputRequired as asking:
+                return self._pause(asking, start)
             except BaseException as error:
                 if isinstance(error, asyncio.CancelledError) and _is_task_cancelled():
                     raise
@@ -204,6 +215,16 @@ class BoundCall:
         else:
             text = "was not run, so it had no effect: an earlier call, beside which it may not run, has not ended."
         return ExceptionInfo("TimedOut", f"{self.call.name} {text}")
+
+    def _pause(self, asking: InputRequired, start: float) -> ToolResult:
+        """Return the result of a call that ended for questions, and register these."""
+        for question in asking.questions:
+            if problem := check_question(question):
+                return self.fail(ExceptionInfo("InvalidQuestion", problem), start)
+        if (questions := CALL_QUESTIONS.get()) is not None:
+            questions.register(asking)
+        content = f"This call needs an answer to a question, and no person was asked: {asking}"
+        return ToolResult(self.call, None, content, time.perf_counter() - start, exception=asking)
 
     def _result(self, value: Any, start: float) -> ToolResult:
         if isinstance(value, ExceptionInfo):
