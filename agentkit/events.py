@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from .policies.rate_limit import Throttled as Throttled
     from .policies.retries import Retrying as Retrying
     from .sessions.journal.policy import JournalFailed as JournalFailed
-    from .tools.execution.call import ToolRetried as ToolRetried
     from .tools.execution.job import ToolBlockedLoop as ToolBlockedLoop
+    from .tools.execution.retries import ToolRetried as ToolRetried
     from .tools.execution.turn import ToolAbandoned as ToolAbandoned
     from .tools.execution.turn import ToolFinished as ToolFinished
     from .tools.execution.turn import ToolStarted as ToolStarted
@@ -66,7 +66,7 @@ _HOMES = {
     "policies.retries": ["Retrying"],
     "sessions.journal.policy": ["JournalFailed"],
     "tools.execution.job": ["ToolBlockedLoop"],
-    "tools.execution.call": ["ToolRetried"],
+    "tools.execution.retries": ["ToolRetried"],
     "tools.execution.turn": ["ToolAbandoned", "ToolFinished", "ToolStarted"],
     "views.json_lines": ["EventEncoder", "encode_event"],
 }

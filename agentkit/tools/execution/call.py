@@ -1,7 +1,6 @@
 """One tool call: bound to its tool and arguments, executed, and its result."""
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -13,7 +12,6 @@ from ...core.approval_question import UntrustedValue
 from ...core.background import MAX_ITEMS, aresolve, resolve, run_in_thread
 from ...core.context import RunContext
 from ...core.errors import ExceptionInfo, Paused, ToolError
-from ...core.flow import WarningEvent
 from ...core.messages import Message, ToolCall, tool_message
 from ...core.portable import to_valid_text
 from ...core.questions import CALL_QUESTIONS, InputRequired
@@ -23,14 +21,12 @@ from ..json_tool import JsonTool
 from ..questions import check_question
 from ..results.result_text import Part, RenderedResult, StoredResult, render_result
 from .error_text import describe_error
+from .retries import ToolRetried, choose_pause
 
 T = TypeVar("T")
 
 MAX_ERROR_CHARS = 2_000
 """Characters of an exception's text that the model reads.  A `ToolError` is meant for it and is never truncated."""
-FIRST_RETRY_SECONDS = 0.1
-"""Pause before the first retry of a failed call; each further pause is twice as long."""
-MAX_RETRY_SECONDS = 5.0
 ANSWER_RESULT = "The answer was given."
 """The result of the answer's own call, whose arguments already hold the answer."""
 _EFFECT_UNKNOWN = "it is not known whether it had an effect. Find that out before it is called again."
@@ -174,7 +170,7 @@ class BoundCall:
                 failures += 1
                 if not self._is_retried(failures, error):
                     return self.fail(describe_error(error), start, error)
-            time.sleep(_choose_pause(failures))
+            time.sleep(choose_pause(failures))
 
     async def ainvoke(self) -> ToolResult:
         """Run the tool: a coroutine function on this event loop, any other function in a thread."""
@@ -195,7 +191,7 @@ class BoundCall:
                 failures += 1
                 if not self._is_retried(failures, error):
                     return self.fail(describe_error(error), start, error)
-            await asyncio.sleep(_choose_pause(failures))
+            await asyncio.sleep(choose_pause(failures))
 
     def fail(self, info: ExceptionInfo, start: float | None = None, error: BaseException | None = None) -> ToolResult:
         """Return the result of a failed call, with the error for the model."""
@@ -247,25 +243,6 @@ class BoundCall:
         if self.context is not None:
             self.context.emit(ToolRetried(self.call, describe_error(error), failures))
         return True
-
-
-@dataclass(frozen=True, slots=True)
-class ToolRetried(WarningEvent):
-    """A call failed and runs again; `failures` counts its failures."""
-
-    call: ToolCall
-    error: ExceptionInfo
-    failures: int
-
-    @property
-    def notice(self) -> str:
-        return f"{self.call.name}: {self.error}; retrying"
-
-
-def _choose_pause(failures: int) -> float:
-    """Return the seconds before a retry, with random jitter."""
-    longest: float = min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (failures - 1))
-    return longest * random.uniform(0.5, 1.0)
 
 
 def _is_task_cancelled() -> bool:
