@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .tools.execution.turn import ToolAbandoned as ToolAbandoned
     from .tools.execution.turn import ToolFinished as ToolFinished
     from .tools.execution.turn import ToolStarted as ToolStarted
+    from .tools.toolset import ServerLogged as ServerLogged
     from .views.json_lines import EventEncoder as EventEncoder
     from .views.json_lines import encode_event as encode_event
 
@@ -67,6 +68,7 @@ _HOMES = {
     "sessions.journal.policy": ["JournalFailed"],
     "tools.execution.job": ["ToolBlockedLoop"],
     "tools.execution.retries": ["ToolRetried"],
+    "tools.toolset": ["ServerLogged"],
     "tools.execution.turn": ["ToolAbandoned", "ToolFinished", "ToolStarted"],
     "views.json_lines": ["EventEncoder", "encode_event"],
 }
