@@ -2,13 +2,18 @@
 
 from html.parser import HTMLParser
 
+from agentkit.views.html.markup import load_script
+
 ELEMENTS = {
     "html", "head", "meta", "title", "style", "body", "main", "div", "span", "b", "code", "pre", "ul", "li", "a", "h1", "h2",
     "article", "details", "summary", "table", "tr", "td", "th",
-    "p", "h3", "h4", "h5", "h6", "ol", "strong", "em", "s", "blockquote", "thead", "tbody", "hr", "br",
+    "p", "h3", "h4", "h5", "h6", "ol", "strong", "em", "s", "blockquote", "thead", "tbody", "hr", "br", "script",
 }  # fmt: skip
 EMPTY = {"meta", "hr", "br"}
 ATTRIBUTES = {
+    "tabindex",
+    "open",
+    "data-tools",
     "rel",
     "start",
     "class",
@@ -69,7 +74,9 @@ class Page(HTMLParser):
         raise AssertionError(data)
 
     def handle_data(self, data):
-        if not self.open or self.open[-1] != "style":
+        if self.open and self.open[-1] == "script":
+            assert data == load_script()
+        elif not self.open or self.open[-1] != "style":
             self.texts.append(data)
 
     @property

@@ -58,7 +58,11 @@ _OTHER_TERMS = {
 
 
 def check_model(model: Any) -> Any:
-    """Return `model`, a name, None or an object with the methods of `Model`; raise `DefinitionError` for others."""
+    """Return `model`, a name, None or an object with the methods of `Model`.
+
+    Raises:
+        DefinitionError: It is something else.
+    """
     if model is None or isinstance(model, str):
         return model
     if not hasattr(model, "name") or not any(callable(getattr(model, method, None)) for method in ("ask", "aask")):

@@ -37,7 +37,6 @@ class RunRequest:
     replay: Policy | None = None
     decided: Mapping[str, Decision] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    answers: Mapping[str, Any] | None = None
     on_end: Listener | None = None
     """Gets the `RunEnded` of this run, like a listener."""
 
@@ -69,7 +68,6 @@ class RunOptions(RunSettings, total=False):
     model: ModelChoice
     session: Session | None
     approvals: Approved
-    answers: Mapping[str, Any] | None
     journal: JournalLocation
     journal_errors: JournalErrors | None
     record: str | os.PathLike[str] | None
@@ -86,7 +84,6 @@ class ResumeOptions(RunSettings, total=False):
 
     model: ModelChoice
     approvals: Approved
-    answers: Mapping[str, Any] | None
     journal: JournalLocation
     on_uncertain: Uncertain
     changed: Changed

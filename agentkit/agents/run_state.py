@@ -18,7 +18,7 @@ from ..engine.partial_answer import PartialAnswerReader
 from ..engine.result import HandedOver, Outcome, Result, RunEnded, RunFinished, RunStarted, SubRun
 from ..engine.trace import Trace
 from ..policies.answer_checks import AnswerDoubted
-from ..policies.budget import Budget, Spent
+from ..policies.budget import LIMIT_NAMES, Budget, Spent
 from ..policies.final_request import FinalRequest
 from ..tools.execution.call import ToolResult
 from ..tools.execution.call_tools import ToolFinished
@@ -78,7 +78,7 @@ class Run:
         elif isinstance(event, ModelReplied):
             self.usage += event.reply.usage
             self.steps += 1
-        elif isinstance(event, ToolFinished) and not event.result.is_open:
+        elif isinstance(event, ToolFinished):
             self.calls.append(event.result)
         elif isinstance(event, SubRun):
             self.usage += event.usage
@@ -126,6 +126,9 @@ class Run:
                 stack.callback(listener, ended)
 
     def _result(self, answer: T, stopped: str, error: str = "") -> Result[T]:
+        if self.budgets:
+            limits = {name: getattr(self.budgets[0].limits, name) for name in LIMIT_NAMES}
+            self.trace.limits = {name: limit for name, limit in limits.items() if limit is not None}
         return Result(
             answer,
             list(self.history),

@@ -10,7 +10,11 @@ import click
 
 
 def read_defaults(commands: Iterable[click.Command]) -> tuple[dict[str, dict[str, Any]], Path | None]:
-    """Return the defaults for the options of each command, and their file; raise `click.UsageError` for a bad one."""
+    """Return the defaults for the options of each command, and the file that they come from.
+
+    Raises:
+        click.UsageError: The file cannot be read, or a name is no option of any command.
+    """
     table, file = _read_table()
     known: dict[str, dict[str, str]] = {str(command.name): _options(command) for command in commands}
     for key in table:

@@ -19,18 +19,25 @@ from .output import print_lines
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     help="Write a page to this file (- for standard output) instead.",
 )
-def show_command(file: Path, page: Path | None) -> None:
+@click.option(
+    "--compare",
+    "other",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --html: another result, shown beside FILE with the differences.",
+)
+def show_command(file: Path, page: Path | None, other: Path | None) -> None:
     """Show FILE as text, or as a page that loads nothing else.
 
     FILE is the result of `run --json`, the events of `run --jsonl`, or a saved session; - for standard input.
     """
+    if other is not None and page is None:
+        raise click.UsageError("--compare needs --html: two runs are shown as a page")
     try:
         data = _read(file)
         lines = [*import_module("agentkit.views.history").render_result(data)]
-        text = "" if page is None else _render_page(data)
+        text = "" if page is None else _render_page(data, other)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        expected = "a result (agentkit run --json or --jsonl) or a saved session"
-        raise click.UsageError(f"{file}: not {expected}, or damaged") from None
+        raise _refuse(file) from None
     if page is None:
         print_lines(lines)
         return
@@ -44,10 +51,27 @@ def show_command(file: Path, page: Path | None) -> None:
     click.echo(f"{page}: {page.stat().st_size:,} bytes")
 
 
-def _render_page(data: dict[str, Any]) -> str:
+def _render_page(data: dict[str, Any], other: Path | None) -> str:
     html = import_module("agentkit.views.html")
+    if other is not None:
+        try:
+            compared: str = html.compare_page(data, _read_result(other))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            raise _refuse(other) from None
+        return compared
     page: str = html.result_page(data) if "answer" in data else html.session_page(data["messages"], data["usage"])
     return page
+
+
+def _read_result(file: Path) -> dict[str, Any]:
+    data = _read(file)
+    [*import_module("agentkit.views.history").render_result(data)]  # raises for anything else
+    return data
+
+
+def _refuse(file: Path) -> click.UsageError:
+    expected = "a result (agentkit run --json or --jsonl) or a saved session"
+    return click.UsageError(f"{file}: not {expected}, or damaged")
 
 
 def _read(file: Path) -> dict[str, Any]:

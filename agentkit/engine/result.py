@@ -1,7 +1,9 @@
 """The result of a run, and the events of a run as a whole."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Generic, Literal, TypeAlias
 
 from pydantic_core import to_jsonable_python
@@ -10,6 +12,7 @@ from typing_extensions import TypeVar
 from ..core.display import display_with
 from ..core.flow import Event
 from ..core.messages import Message, ToolCall, Usage
+from ..core.versions import find_versions
 from ..tools.arguments.repair import Repair
 from ..tools.execution.call import ToolResult
 from ..tools.results.result_text import render_text
@@ -77,11 +80,27 @@ class Result(Generic[T]):
             figures["error"] = self.error
         answer = to_jsonable_python(self.answer, fallback=str)
         usage, trace = self.usage.as_dict(), self.trace.as_dict()
-        return {"answer": answer, **figures, "usage": usage, "messages": self.messages, "trace": trace}
+        about = {
+            "started": datetime.fromtimestamp(self.trace.started, UTC).isoformat(timespec="seconds"),
+            "limits": self.trace.limits,
+            "versions": find_versions(),
+        }
+        return {"answer": answer, **figures, "usage": usage, **about, "messages": self.messages, "trace": trace}
 
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the run as a self-contained HTML page, secrets masked, and write it to the file `path`, if given."""
-        page = display_with("agentkit.views.html:result_page")(self.as_dict())
+    def to_html(
+        self, path: str | os.PathLike[str] | None = None, *, compare: "Result[Any] | Mapping[str, Any] | None" = None
+    ) -> str:
+        """Return the run as a self-contained HTML page, with secrets masked.
+
+        Args:
+            path: A file that the page is written to.
+            compare: Another run, or its `as_dict()`; the page then shows both side by side.
+        """
+        if compare is None:
+            page = display_with("agentkit.views.html:result_page")(self.as_dict())
+        else:
+            other = compare.as_dict() if isinstance(compare, Result) else compare
+            page = display_with("agentkit.views.html:compare_page")(self.as_dict(), other)
         return str(display_with("agentkit.views.html:write_page")(page, path))
 
     def _repr_html_(self) -> str:

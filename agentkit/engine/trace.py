@@ -84,6 +84,8 @@ class Trace:
         inner: The traces of agents inside tools, by the ids of the calls.
         messages: The conversation of an agent inside a tool, once it has answered.
         began: When the run began, in seconds of `time.perf_counter`.
+        started: When the run began, in seconds since 1970.
+        limits: The limits that the run has.
     """
 
     spans: list[Span] = field(default_factory=list)
@@ -91,6 +93,8 @@ class Trace:
     inner: dict[str, "Trace"] = field(default_factory=dict)
     messages: Sequence[Message] = ()
     began: float = field(default_factory=time.perf_counter)
+    started: float = field(default_factory=time.time)
+    limits: dict[str, float] = field(default_factory=dict)
     _asked: tuple[str, float, int] | None = None
     _waiting: tuple[str, float] | None = None
     _calls: dict[str, tuple[BoundCall, float]] = field(default_factory=dict)

@@ -18,6 +18,8 @@ FINAL_REQUEST_SHARE = 0.2
 FINAL_REQUEST_GROWTH = 1.5
 """The cost of the final request as a multiple of the current one's: the conversation is longer then."""
 _LIMIT_TYPES = {"steps": int, "tokens": int, "seconds": int | float, "dollars": int | float, "tool_calls": int}
+LIMIT_NAMES = tuple(_LIMIT_TYPES)
+"""The limits of `Limits`, without what else it says."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ import pytest
 from report_pages import Page
 
 from agentkit import JsonAgent
-from agentkit.cli.models import PROVIDERS
+from agentkit.cli.providers import PROVIDERS
 from agentkit.testing import ScriptedModel, answer, call
 
 
@@ -46,6 +46,18 @@ def test_what_was_kept_is_shown_as_text_and_as_a_page(kept, run, name):
     assert "Add 2 and 3" in page
     assert run("show", name, "--html", "-").stdout == page
     assert run("show", "-", input=(kept / name).read_text()).stdout == shown.stdout
+
+
+def test_two_results_are_shown_side_by_side(kept, run):
+    assert run("show", "result.json", "--html", "page.html", "--compare", "events.jsonl").exit_code == 0
+    assert "the same calls and results" in (kept / "page.html").read_text()
+    refused = run("show", "result.json", "--compare", "events.jsonl")
+    assert refused.exit_code == 2
+    assert "--compare needs --html" in refused.stderr
+    (kept / "x.json").write_text("{}")
+    refused = run("show", "result.json", "--html", "page.html", "--compare", "x.json")
+    assert refused.exit_code == 2
+    assert "x.json: not a result" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -122,13 +134,8 @@ def test_history_session_result_and_journal_have_one_rendering(run, folder, caps
     assert journaled == [line for line in lines if not line.startswith("warning")]
     page = Page(result.to_html()).text
     assert all(line[9:].partition(": ")[2] in page for line in lines[3:5])
-    roles = [text for text in Page(result.to_html()).texts if text in ("query", "model", "answer")]
-    assert roles[1:] == [
-        "query",
-        "model",
-        "model",
-        "answer",
-    ]
+    roles = [text for text in Page(result.to_html()).texts if text in ("query", "model", "the answer, shown above")]
+    assert roles == ["query", "model", "model", "the answer, shown above"]
 
 
 @pytest.fixture

@@ -140,8 +140,11 @@ def test_the_report_draws_answers_and_replies_as_markdown():
 def test_reading_takes_time_linear_in_the_length(piece):
     def measure(length: int) -> float:
         text = (piece * length)[:length]
-        started = time.perf_counter()
-        parse_markdown(text)
-        return max(time.perf_counter() - started, 0.004)
+        times = []
+        for _ in range(3):
+            started = time.process_time()
+            parse_markdown(text)
+            times.append(time.process_time() - started)
+        return max(min(times), 0.004)
 
     assert measure(30_000) / measure(3_000) < 40  # 10 is linear, 100 quadratic

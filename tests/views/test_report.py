@@ -20,6 +20,7 @@ from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import ToolResult
 from agentkit.views.html import agent_view, catalogue_page, live_view, result_page, result_view, session_page
 from agentkit.views.html.conversation import max_text_bytes
+from agentkit.views.html.markup import load_script
 
 
 def weather(city: str, days: int = 1) -> dict:
@@ -290,7 +291,11 @@ def test_a_page_needs_nothing_from_outside(eventful):
     agent, result = eventful
     for html in (result.to_html(), agent.session.to_html(), agent.tools.to_html()):
         assert "default-src 'none'" in html
-        assert not re.search(r"<script|<link|<img|<iframe|src=|@import|url\(|https?://", html)
+        assert not re.search(r"<link|<img|<iframe|src=|@import|url\(|https?://", html)
+        assert html.count("<script") == 1
+        assert f"<script>{load_script()}</script>" in html
+    for view in (result._repr_html_(), agent.session._repr_html_(), agent._repr_html_()):
+        assert "<script" not in view
 
 
 def test_agents_sessions_and_results_have_rich_views(eventful, world):

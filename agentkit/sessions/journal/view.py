@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -28,7 +29,9 @@ class JournaledRun:
         figures = {"steps": run.steps, "stopped": run.stopped or run.state, "model": run.model}
         error = {"error": run.error} if run.error else {}
         data = {"usage": run.usage.as_dict(), "messages": self.messages, "trace": self.trace}
-        return {"answer": run.answer, **figures, "seconds": round(run.seen - run.begun, 3), **error, **data}
+        started = datetime.fromtimestamp(run.begun, UTC).isoformat(timespec="seconds")
+        seconds = {"seconds": round(run.seen - run.begun, 3), "started": started}
+        return {"answer": run.answer, **figures, **seconds, **error, **data}
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the run as an HTML page; write it into the file `path`, if given."""

@@ -2,14 +2,12 @@
 
 import json
 import os
-import platform
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from ...core.flow import Done, Effect, Emit, Event, Flow, ask, interpret
 from ...core.masking import mask_data, mask_pieces
 from ...core.messages import Message
 from ...core.private_files import open_private
+from ...core.versions import find_versions
 from ...engine.loop import Answer
 from ...engine.model import AskModel, ModelReplied, TextDelta, ThinkingDelta, ToolCallDelta
 from ...policies.approval import ApprovalGiven
@@ -27,8 +26,6 @@ from ...tools.execution.call_tools import CallTools, ToolFinished
 from ..journal.setup import schemas_of
 from ..journal.steps import outcome_of
 from .file import FORMAT
-
-PACKAGES = ("agentkit", "litellm")
 
 
 class RunRecorder:
@@ -43,7 +40,7 @@ class RunRecorder:
         self._deltas: list[list[Any]] = []
         with self._errors():
             self._file = open_private(self._path, encoding="utf-8", errors="backslashreplace")
-        self._write("recording", version=FORMAT, versions=_versions(), **begin)
+        self._write("recording", version=FORMAT, versions=find_versions(), **begin)
 
     def policy(self, flow: Flow[Any]) -> Flow[Any]:
         """Return the flow that is recorded."""
@@ -105,7 +102,7 @@ class RunRecorder:
             case ModelError():
                 kind: dict[str, Any] = {"error_kind": event.kind, "status": event.status, "transient": event.transient}
                 self._write("error", seconds=at, message=str(event), retry_after=event.retry_after, **kind)
-            case ToolFinished(result) if not result.is_open:
+            case ToolFinished(result):
                 call = result.call
                 self._write("result", call=call.id, name=call.name, arguments=call.arguments, **outcome_of(result))
 
@@ -182,16 +179,6 @@ def _mask_deltas(deltas: Sequence[list[Any]]) -> list[list[Any]]:
         for delta, text in zip(pieces, mask_pieces([delta[-1] for delta in pieces]), strict=True):
             delta[-1] = text
     return masked
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _hash(*data: Any) -> str:

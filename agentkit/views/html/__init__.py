@@ -1,14 +1,16 @@
 """Runs, conversations and tools as HTML: one file of HTML and CSS, without scripts and external resources."""
 
-from .cards import agent_view, live_view
+from .agent_card import agent_view
+from .live_card import live_view
 from .markdown import result_markdown, session_markdown, tools_markdown
 from .markup import write_page
-from .run import result_page, result_view, session_page, session_view
+from .run import compare_page, result_page, result_view, session_page, session_view
 from .tool_catalogue import catalogue_page, registry_view, tool_view
 
 __all__ = [
     "agent_view",
     "catalogue_page",
+    "compare_page",
     "live_view",
     "registry_view",
     "result_markdown",

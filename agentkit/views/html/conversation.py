@@ -14,6 +14,7 @@ from ..history import ROLES, read_answer
 from .figures import format_cost, format_count, format_seconds, format_tokens
 from .markup import MIN_TEXT_BYTES, Html, escape_text, join, render_block, tag, truncate
 from .prose import render_prose
+from .turns import Turn, render_turns
 
 Data = Mapping[str, Any]
 
@@ -35,6 +36,7 @@ class MessageList:
     trace: Data = field(default_factory=dict)
     max_bytes: int = MIN_TEXT_BYTES * 10
     anchor: str = "m"
+    answer: str = ""
 
     @property
     def links(self) -> dict[str, str]:
@@ -54,19 +56,22 @@ class MessageList:
                    default=0)  # fmt: skip
 
     def render(self) -> Iterator[Html]:
-        """Yield all messages; those before the traced run are folded."""
-        first, earlier = self.first_of_run, []
-        for place, article in self._articles():
+        """Yield all messages; those before the traced run are folded, and each reply with its calls is a turn."""
+        first, earlier = self.first_of_run, list[Html]()
+        parts: list[Html | Turn] = []
+        for place, part in self.parts():
             if 0 < place < first:
-                earlier.append(article)
+                earlier.append(part.body if isinstance(part, Turn) else part)
                 continue
             if earlier:
                 count = f"earlier in this conversation: {format_count(len(earlier), 'message')}"
-                yield tag("details", tag("summary", count), *earlier)
+                parts.append(tag("details", tag("summary", count), *earlier))
                 earlier = []
-            yield article
+            parts.append(part)
+        yield from render_turns(parts)
 
-    def _articles(self) -> Iterator[tuple[int, Html]]:
+    def parts(self) -> Iterator[tuple[int, Html | Turn]]:
+        """Yield the index of each message with the message as HTML, or as a turn with its calls and their results."""
         results = {message.get("tool_call_id"): message for message in self.messages if message["role"] == "tool"}
         spans = self.trace.get("spans", ())
         calls = {span["call"]: span for span in spans if span.get("call")}
@@ -74,26 +79,36 @@ class MessageList:
         for span in spans:
             if span["kind"] == "model":
                 requests.setdefault(span.get("place", 0), []).append(span)
+        last = max((place for place, message in enumerate(self.messages) if message["role"] == "assistant"), default=-1)
         for place, message in enumerate(self.messages):
             own_requests = requests.pop(place, [])
             if message["role"] == "tool" and message.get("tool_call_id") in results:
                 continue
-            anchor = f"{self.anchor}{place}"
-            own_calls = [
-                self._call(call, results.get(call["id"]), calls.get(call["id"], {}), f"{anchor}c{number}")
-                for number, call in enumerate(message.get("tool_calls") or ())
+            anchor, is_last = f"{self.anchor}{place}", place == last
+            own_calls = message.get("tool_calls") or ()
+            shown_calls = [
+                self._call(call, results.get(call["id"]), calls.get(call["id"], {}), f"{anchor}c{number}", is_last)
+                for number, call in enumerate(own_calls)
             ]
             role = ROLES.get(message["role"], message["role"])
             head = tag("div", tag("b", role), tag("div", *_request_rows(own_requests)), class_="who")
-            content = self._content(message)
-            yield place, tag("article", head, content, *own_calls, class_=message["role"], id=anchor)
+            content = self._content(message, is_last and not own_calls)
+            article = tag("article", head, content, *shown_calls, class_=message["role"], id=anchor)
+            if message["role"] == "assistant":
+                names = [_shown_name(call["function"]["name"]) for call in own_calls]
+                spans_of_calls = [calls[call["id"]] for call in own_calls if call["id"] in calls]
+                yield place, Turn(article, names, own_requests, spans_of_calls)
+            else:
+                yield place, article
         if left := [span for own_requests in requests.values() for span in own_requests]:
             head = tag("div", tag("b", "no reply"), tag("div", *_request_rows(left)), class_="who")
-            yield len(self.messages), tag("article", head, class_="assistant")
+            yield len(self.messages), Turn(tag("article", head, class_="assistant"), ["no reply"], left, [])
 
-    def _content(self, message: Data) -> Html:
+    def _content(self, message: Data, is_answer: bool) -> Html:
         text = content_of(message)
-        if message["role"] == "assistant":
+        if is_answer and self.answer:
+            shown: Html | None = self._link_to_answer()
+        elif message["role"] == "assistant":
             shown = render_prose(text, self.max_bytes) if text else None
         else:
             shown = tag("div", truncate(text, self.max_bytes), class_="text") if text else None
@@ -104,13 +119,18 @@ class MessageList:
         block = render_block(str(thoughts), self.max_bytes, folded=False)
         return join(tag("details", tag("summary", "thoughts"), block), shown)
 
-    def _call(self, call: Data, result: Data | None, span: Data, anchor: str) -> Html:
+    def _link_to_answer(self) -> Html:
+        return tag("a", "the answer, shown above", href=f"#{self.answer}")
+
+    def _call(self, call: Data, result: Data | None, span: Data, anchor: str, is_last: bool) -> Html:
         name, arguments = call["function"]["name"], span.get("raw") or _parse_json(call["function"]["arguments"])
         shown_result = self._result(result)
         with suppress(ValueError):
             if name == FINAL_ANSWER and content_of(result or {}) == ANSWER_RESULT:
                 arguments = read_answer(call["function"]["arguments"])
                 name, shown_result = "answer", Html("")
+                if is_last and self.answer:
+                    return tag("div", self._link_to_answer(), class_="call", id=anchor)
         plain = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         is_short = len(plain) <= MAX_INLINE_CHARS and "\n" not in plain
         failed = bool(span.get("error"))
@@ -144,6 +164,10 @@ class MessageList:
         conversation = MessageList(inner.get("messages", ()), inner, self.max_bytes, f"{anchor}m")
         notes = [tag("div", note["text"], class_="note") for note in inner.get("notes", ())]
         return tag("details", tag("summary", count), *notes, tag("div", *conversation.render(), class_="inner"))
+
+
+def _shown_name(name: str) -> str:
+    return "answer" if name == FINAL_ANSWER else name
 
 
 def content_of(message: Data) -> str:

@@ -17,6 +17,11 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds * 1000:.{1 if seconds >= 0.001 else 2}f} ms"
 
 
+def format_moment(result: Mapping[str, Any]) -> str:
+    """Return when a run began, in UTC; "" if it is not known."""
+    return str(result.get("started", "")).replace("T", " ").replace("+00:00", " UTC")
+
+
 def format_cost(usage: Mapping[str, Any]) -> str:
     """Return the cost of requests; "" without requests."""
     cost = usage.get("cost", 0)

@@ -3,6 +3,8 @@
 Text is masked before it is truncated, because a truncated secret no longer matches.
 """
 
+import base64
+import hashlib
 import json
 import os
 import re
@@ -39,11 +41,11 @@ def escape_text(value: Any) -> Html:
 def tag(name: str, *children: Any, **attributes: Any) -> Html:
     """Return an element; children that are not `Html` are escaped, None and "" are left out.
 
-    Attributes are escaped (`class_` stands for `class`); None, "" and False are left out, and True writes the name
-    alone.
+    Attributes are escaped (`class_` stands for `class`, `data_x` for `data-x`); None, "" and False are left out, and
+    True writes the name alone.
     """
     written = "".join(
-        f" {key.rstrip('_')}" + ("" if value is True else f'="{escape(_clean(str(value)))}"')
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(_clean(str(value)))}"')
         for key, value in attributes.items()
         if value not in (None, "", False)
     )
@@ -100,15 +102,18 @@ def wrap_view(*children: Any) -> Html:
 
 
 def build_page(title: str, *children: Any) -> str:
-    """Return a whole page that loads nothing else."""
+    """Return a whole page that loads nothing else; its script filters and unfolds, and the page is complete without."""
+    script = load_script()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
     head = join(
         Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'),
-        Html("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"),
+        Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
         Html('<meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">'),
         tag("title", " ".join(mask(title).split())[:100]),
         Html(f"<style>{load_style()}</style>"),
     )
-    body = tag("body", tag("main", *children), class_="agentkit")
+    body = tag("body", tag("main", *children), Html(f"<script>{script}</script>"), class_="agentkit")
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>{body}</html>\n'
 
 
@@ -124,6 +129,12 @@ def write_page(page: str, path: str | os.PathLike[str] | None) -> str:
 def load_style() -> str:
     """Return the style sheet in one line."""
     return Path(__file__).with_name("style.css").read_text(encoding="utf-8").replace("\n", "")
+
+
+@cache
+def load_script() -> str:
+    """Return the script of a page."""
+    return Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 
 
 def _clean(text: str) -> str:

@@ -6,8 +6,9 @@ from typing import Any, Protocol
 from zlib import crc32
 
 from ...core.messages import Usage
-from .conversation import MessageList, content_of, max_text_bytes
-from .figures import format_count, format_seconds, render_figures, usage_figures
+from .comparison import render_comparison
+from .conversation import MAX_PAGE_BYTES, MessageList, content_of, max_text_bytes
+from .figures import format_count, format_moment, format_seconds, render_figures, usage_figures
 from .markup import Html, build_page, join, render_block, tag, truncate, wrap_view
 from .prose import render_prose
 from .timeline import render_timeline
@@ -24,6 +25,14 @@ def result_page(result: Data) -> str:
     """Return the whole page for a result's plain data."""
     conversation = _conversation(result, max_text_bytes(result))
     return build_page(f"agentkit: {_query(conversation)}", *_result_parts(result, conversation))
+
+
+def compare_page(result: Data, other: Data) -> str:
+    """Return the whole page for the plain data of two results, side by side."""
+    first = _conversation(result, max_text_bytes(result, MAX_PAGE_BYTES // 2), "a")
+    second = _conversation(other, max_text_bytes(other, MAX_PAGE_BYTES // 2), "b")
+    heads = tag("h1", "Two runs"), render_comparison((result, first), (other, second))
+    return build_page(f"agentkit: {_query(first)} (two runs)", *heads)
 
 
 def result_view(result: Data) -> Html:
@@ -67,19 +76,21 @@ def _result_parts(result: Data, conversation: MessageList) -> Iterator[Html]:
     else:
         answer, max_bytes = result.get("answer"), max(conversation.max_bytes, MIN_ANSWER_BYTES)
         if isinstance(answer, str):
-            yield tag("div", render_prose(answer, max_bytes), class_="answer")
+            yield tag("div", render_prose(answer, max_bytes), class_="answer", id=conversation.answer)
         else:
-            yield tag("div", render_block(answer, max_bytes, folded=False), class_="answer")
+            yield tag("div", render_block(answer, max_bytes, folded=False), class_="answer", id=conversation.answer)
     yield _run_figures(result, trace)
+    yield _settings(result)
     links = conversation.links
     yield render_timeline(trace.get("spans", ()), result.get("seconds", 0.0), links)
     yield _notes(trace, links)
-    yield tag("h2", "Messages")
+    yield tag("h2", "Turns", id=f"{conversation.anchor.removesuffix('m')}turns")
     yield from conversation.render()
 
 
 def _conversation(result: Data, max_bytes: int, anchor: str = "m") -> MessageList:
-    return MessageList(result.get("messages", ()), result.get("trace") or {}, max_bytes, anchor)
+    answer = "" if result.get("error") or result.get("answer") is None else f"{anchor}-answer"
+    return MessageList(result.get("messages", ()), result.get("trace") or {}, max_bytes, anchor, answer)
 
 
 def _anchor_prefix(data: Any) -> str:
@@ -107,6 +118,13 @@ def _run_figures(result: Data, trace: Data) -> Html:
         "repairs": sum(len(span.get("repairs", ())) for span in calls),
         "failed requests": sum(bool(span.get("error")) for span in spans if span["kind"] == "model"),
     })  # fmt: skip
+
+
+def _settings(result: Data) -> Html:
+    """Return when the run began, with which limits and versions."""
+    limits = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in (result.get("limits") or {}).items())
+    versions = ", ".join(f"{name} {number}" for name, number in (result.get("versions") or {}).items())
+    return render_figures({"started": format_moment(result), "limits": limits, "with": versions})
 
 
 def _notes(trace: Data, links: Mapping[str, str]) -> Html:

@@ -69,6 +69,7 @@ def _bar(span: SpanData, whole: float, links: Mapping[str, str]) -> Html:
     return tag(
         "a" if link else "div", label, class_=f"bar {kind}{' bad' if span.get('error') else ''}",
         style=f"left:{left:.2f}%;width:{width:.2f}%", title=title, href=link and f"#{link}",
+        tabindex="-1" if link else None,  # hundreds of bars would be as many stops of the Tab key
     )  # fmt: skip
 
 
