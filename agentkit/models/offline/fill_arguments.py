@@ -91,7 +91,8 @@ def _iter_params(root: Mapping[str, Any], path: Sequence[str], required: bool) -
         return
     is_list, text, words = schema["type"] == "array", str(schema.get("description") or ""), to_concepts(path[-1])
     one = {**schema, **schema_at(root, (*path, 0))} if is_list else schema
-    hints = [c for c in to_concepts(f"{text} {schema.get('format', '')}") if c not in GENERIC.union(words)]
+    form = "date" if "YY" in text else ""
+    hints = [c for c in to_concepts(f"{text} {schema.get('format', form)}") if c not in GENERIC.union(words)]
     units = to_concepts(" ".join(PATTERNS["measured"].findall(text)))
     cues = dict.fromkeys(words, max(len(words), 1) ** -0.5) | {c: 1.0 if c in units else 0.25 for c in hints}
     *rows, (_, other) = _FITS.get(one["type"], [(set(), {})])

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 from .fill_arguments import Fit, OfferedTool, Param, read_tool, score_values
-from .words import GENERIC, PATTERNS, STOP, Query, TextSpan, is_listed_with, read_query
+from .words import GENERIC, PATTERNS, STOP, Query, TextSpan, is_listed_with, opens_request, read_query
 
 Call: TypeAlias = tuple[str, dict[str, Any]]
 
@@ -29,8 +29,6 @@ MIN_CUE = 0.55
 """The part of the score that the context must add for an optional parameter."""
 OUTSIDE_PENALTY, PRONOUN_PENALTY = 0.9, 0.4
 """Deducted from the score of a value outside of the clause; the lesser one if a pronoun may refer to it."""
-
-
 _INFERRED_KINDS = frozenset({"phrase", "rest", "question", "asked"})
 """Kinds of values that a query need not use up."""
 
@@ -129,9 +127,10 @@ def _find_tasks(query: Query, tools: Sequence[OfferedTool], rarity: Mapping[str,
         if not last or (best.is_meant(mentioned) and max(scores) > scores[tools.index(last.tool)]):
             tasks.append(Task(best, query, start, end))
         elif (task := Task(last.tool, query, start, end)).is_next(
-            last, "another" in mentioned or last.tool.is_meant(mentioned)
+            last, is_named := "another" in mentioned or last.tool.is_meant(mentioned)
         ):
-            tasks.append(task)
+            if is_named or not task.asks_for_other():
+                tasks.append(task)
         else:
             tasks[-1] = last._replace(end=end)
             tasks[:-1] = [t._replace(suffixes=[*t.suffixes, task]) if t.tool is last.tool else t for t in tasks[:-1]]
@@ -163,6 +162,16 @@ class Task(NamedTuple):
         needed = {param for param in self.tool.params if param.required}
         return len(again) > 1 or (len(again) == 1 and needed <= last._filled_params(MIN_SCORE))
 
+    def asks_for_other(self) -> bool:
+        """Return whether this part has a word that neither the tool knows nor a value is beside: "the *capital* of"."""
+        known, used = {*self.tool.weights, *self.tool.own, *STOP}, set(self.list_places())
+        words = [word for word in self.query.words_in(self.start, self.end) if word.text[0].isalnum()]
+        beside = [word.start in used for word in words]
+        return any(
+            known.isdisjoint((word.text, word.value)) and not any(beside[max(0, at - 1) : at + 2])
+            for at, word in enumerate(words)
+        )
+
     def _filled_params(self, least: float) -> set[Param]:
         return {p for p, (fit, *_) in self._assign_values().items() if self._contains(fit) and fit.score >= least}
 
@@ -181,13 +190,10 @@ class Task(NamedTuple):
         """
         words = {word for word in self.query.concepts_in(self.start, self.end) if not word.startswith("<")}
         unsure = [] if self.tool.is_meant(words) else ["the tool"]
-        columns, fits = self._assign_values(), list(self.iter_fits())
-        taken = {
-            place for fit in (fit for column in columns.values() for fit in column) for place in _range_of(fit.value)
-        }
+        columns, fits, taken = self._assign_values(), list(self.iter_fits()), set(self.list_places())
         for param, column in columns.items():
-            free = [fit for fit in fits if fit.param is param and self._contains(fit)]
-            free = [fit for fit in free if taken.isdisjoint(_range_of(fit.value))]
+            own = (fit for fit in fits if fit.param is param and self._contains(fit))
+            free = [fit for fit in own if taken.isdisjoint(_range_of(fit.value))]
             for fit in column:
                 if free or fit.value.kind == "rest" or not self._contains(fit):
                     unsure.append(f"{'.'.join(param.path)} ({fit.value.text})")
@@ -247,6 +253,8 @@ class Task(NamedTuple):
             if value.kind == "phrase" and not GENERIC.issuperset(word.value for word in others):
                 start, end = self.query.widen(others[0].start, others[-1].end)
                 yield self.query.make_span("phrase", start, end, value.context)
+            elif value.kind == "name" and others and opens_request(self.query.text, value.start):
+                yield self.query.make_span("name", others[0].start, value.end, value.context)
             elif value.kind != "phrase" and (others or value.kind != "name"):
                 yield value
         words = [word for word in self.query.words_in(self.start, self.end) if word.text[0].isalnum()]

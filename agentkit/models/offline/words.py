@@ -19,7 +19,7 @@ from ...tools.arguments.json_text import parse_lenient
 
 LEXICON: dict[str, Any] = tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8"))
 PATTERNS = {name: re.compile(pattern) for name, pattern in LEXICON["patterns"].items()}
-STOP, COMMANDS = frozenset(LEXICON["stop"].split()), frozenset(LEXICON["commands"].split())
+STOP = frozenset(LEXICON["stop"].split())
 MAX_QUERY_CHARS, MAX_VALUES = 1000, 60
 """Limits of what is read: the request of a long text is at its start."""
 
@@ -145,9 +145,11 @@ def add_context(value: TextSpan, query: Query, last: TextSpan = START) -> TextSp
     leads = (_LEADS.get(f"{value.kind}_{head}", _LEADS.get(head, ())) for head in heads)
     near = dict.fromkeys(_COUNT_HINTS, 0.6) if value.kind == "number" and after else {}
     near |= dict.fromkeys(next(filter(None, leads), ()), 0.7)
-    for words in (before, inside if value.kind in ("name", "phrase") else (), after):
+    named = inside if value.kind in ("name", "phrase") else ()
+    behind = 1.1 if value.kind == "number" else 0.8  # a unit is behind its number, any other word before its value
+    for words, weight in ((before, 1.1), (named, 1.1), (after, behind)):
         for away, word in enumerate(word for word in words if word.text not in STOP):
-            near[word.value] = max(near.get(word.value, 0), 1.1 / (1 + 0.25 * away))
+            near[word.value] = max(near.get(word.value, 0), weight / (1 + 0.25 * away))
     return value._replace(context=near)
 
 
@@ -202,10 +204,18 @@ def _parse_number(match: re.Match[str], _: datetime.date) -> float:
     return int(number) if number.is_integer() else number
 
 
+def opens_request(text: str, start: int) -> bool:
+    """Return whether a sentence or request begins at `start`."""
+    return PATTERNS["opening"].search(text, max(0, start - 20), start) is not None
+
+
 def _parse_name(match: re.Match[str], _: datetime.date) -> str:
-    """Return a capitalised span without the leading words of a sentence or request."""
-    opening = STOP | COMMANDS if PATTERNS["opening"].search(match.string[: match.start()]) else STOP
-    return " ".join(dropwhile(lambda word: word.lower().strip(",") in opening, match[0].split(" ")))
+    """Return a name or phrase without leading stop words, and without the verb that opens a request: "*Open* the"."""
+    words, text, start = match[0].split(" "), match.string, match.start()
+    is_verb = opens_request(text, start) and PATTERNS["verb"].match(text, start)
+    if is_verb and (len(words) == 1 or (words[0].istitle() and words[1] in STOP)):
+        words = words[1:]
+    return " ".join(dropwhile(lambda word: word.lower().strip(",") in STOP, words))
 
 
 _PARSERS: dict[str, Callable[[re.Match[str], datetime.date], Any]] = dict.fromkeys(("year", "number"), _parse_number)
