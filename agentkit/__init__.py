@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from .core.errors import ToolError as ToolError
     from .core.messages import ToolCall as ToolCall
     from .core.messages import Usage as Usage
+    from .core.questions import Answers as Answers
+    from .core.questions import InputRequired as InputRequired
+    from .core.questions import Question as Question
     from .engine.history import Violation as Violation
     from .engine.history import check_history as check_history
     from .engine.history import repair_history as repair_history
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from .tools.lint import lint as lint
     from .tools.lock import compare_locks as compare_locks
     from .tools.lock import lock as lock
+    from .tools.questions import ask_question as ask_question
     from .tools.registry import ToolRegistry as ToolRegistry
     from .tools.shortcuts import call_function as call_function
     from .tools.shortcuts import function_to_json as function_to_json
@@ -70,7 +74,9 @@ _HOMES = {
     "views": ["log"],
     "tools.lock": ["compare_locks", "lock"],
     "core.messages": ["ToolCall", "Usage"],
+    "core.questions": ["Answers", "InputRequired", "Question"],
     "policies.budget": ["Limits"],
+    "tools.questions": ["ask_question"],
     "tools.registry": ["ToolRegistry"],
     "engine.result": ["Result"],
     "schemas": ["annotate"],

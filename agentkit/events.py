@@ -33,14 +33,17 @@ if TYPE_CHECKING:
     from .policies.final_request import FinalRequest as FinalRequest
     from .policies.incomplete_replies import ReplyDropped as ReplyDropped
     from .policies.loop_detection import ToolsWithdrawn as ToolsWithdrawn
+    from .policies.questions import QuestionAnswered as QuestionAnswered
+    from .policies.questions import QuestionAsked as QuestionAsked
     from .policies.rate_limit import Throttled as Throttled
     from .policies.retries import Retrying as Retrying
     from .sessions.journal.policy import JournalFailed as JournalFailed
-    from .tools.execution.blocking import ToolBlockedLoop as ToolBlockedLoop
-    from .tools.execution.call import ToolRetried as ToolRetried
+    from .tools.execution.job import ToolBlockedLoop as ToolBlockedLoop
+    from .tools.execution.retries import ToolRetried as ToolRetried
     from .tools.execution.turn import ToolAbandoned as ToolAbandoned
     from .tools.execution.turn import ToolFinished as ToolFinished
     from .tools.execution.turn import ToolStarted as ToolStarted
+    from .tools.toolset import ServerLogged as ServerLogged
     from .views.json_lines import EventEncoder as EventEncoder
     from .views.json_lines import encode_event as encode_event
 
@@ -59,11 +62,13 @@ _HOMES = {
     "policies.final_request": ["FinalRequest"],
     "policies.incomplete_replies": ["ReplyDropped"],
     "policies.loop_detection": ["ToolsWithdrawn"],
+    "policies.questions": ["QuestionAnswered", "QuestionAsked"],
     "policies.rate_limit": ["Throttled"],
     "policies.retries": ["Retrying"],
     "sessions.journal.policy": ["JournalFailed"],
-    "tools.execution.blocking": ["ToolBlockedLoop"],
-    "tools.execution.call": ["ToolRetried"],
+    "tools.execution.job": ["ToolBlockedLoop"],
+    "tools.execution.retries": ["ToolRetried"],
+    "tools.toolset": ["ServerLogged"],
     "tools.execution.turn": ["ToolAbandoned", "ToolFinished", "ToolStarted"],
     "views.json_lines": ["EventEncoder", "encode_event"],
 }

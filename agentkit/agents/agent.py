@@ -6,7 +6,6 @@ from typing import Any, Generic, Literal, Unpack, cast
 
 from typing_extensions import TypeVar
 
-from ..core.background import iterate_blocking, run_coroutine
 from ..core.flow import Event, Listener, Policy
 from ..core.masking import MaskedDict
 from ..core.messages import Message
@@ -16,6 +15,7 @@ from ..policies.answer_checks import Check
 from ..policies.budget import Limits
 from ..policies.consult import Decide
 from ..policies.long_results import MAX_RESULT_CHARS
+from ..policies.questions import Respondents
 from ..policies.retries import WAITS
 from ..policies.timeouts import DEFAULT_TOOL_SECONDS
 from ..sessions.journal.store import JournalErrors, JournalLocation, resolve_journal
@@ -30,10 +30,18 @@ from ..views.html import agent_view
 from ..views.log import log_event
 from .agent_tool import make_agent_tool
 from .backends import Backends, check_model, list_models, preload
-from .batch import Outcome, Queries, collect_outcomes, iterate_outcomes, read_in_thread
+from .batch import (
+    Outcome,
+    Queries,
+    collect_blocking,
+    collect_outcomes,
+    iterate_outcomes,
+    iterate_outcomes_blocking,
+)
 from .handoffs import check_handoffs, make_handoff_tools
+from .interface import ToolSelector
 from .options import ForkOptions, ModelChoice, ReplayOptions, ResumeOptions, RunOptions
-from .pipeline import INSTRUCTION, ToolSelector, check_tools, split_tools
+from .pipeline import INSTRUCTION, check_tools, split_tools
 from .requests import check_memory, fork_request, make_request, replay_request, resume_request
 from .runner import afinish_run, astream_run, finish_run, stream_run
 from .settings import Settings, ToolMode
@@ -63,6 +71,8 @@ class JsonAgent(Generic[T]):
         sequential: Run the tool calls of a turn one after the other.
         approve: A function of the call that decides about calls of tools with `effect="danger"`, or "ask" to ask the
             person at the terminal or notebook.  Default: a run with such a call pauses.
+        on_question: A function that answers a `Question` of a tool, or "ask" to ask the person at the terminal or
+            notebook.  Default: the run pauses; in a notebook, the person is asked.
         checks: Functions of the answer (and, with two parameters, of the run's `Material`) that raise an error if the
             answer is wrong; the model gets the error and answers again.
         repair: "off" to repair no tool arguments, for all tools.
@@ -100,6 +110,7 @@ class JsonAgent(Generic[T]):
         requests_per_minute: int | None = None,
         sequential: bool = False,
         approve: Decide | Literal["ask"] | None = None,
+        on_question: Respondents = None,
         checks: Sequence[Check] = (),
         repair: RepairMode = "safe",
         tool_mode: ToolMode = "auto",
@@ -121,7 +132,7 @@ class JsonAgent(Generic[T]):
         check_tools(self)
         self._settings = Settings(
             max_steps=max_steps, limits=limits, retries=retries, request_timeout=request_timeout,
-            tool_timeout=tool_timeout, sequential=sequential, max_concurrency=max_concurrency,
+            tool_timeout=tool_timeout, sequential=sequential, max_concurrency=max_concurrency, on_question=on_question,
             requests_per_minute=requests_per_minute, approve=approve, checks=tuple(checks), tool_mode=tool_mode,
             max_result=max_result, handoffs=self.handoffs, policies=tuple(policies))  # fmt: skip
         self._backends, self.description = Backends(options, request_timeout, list_models(fallback_models)), description
@@ -134,8 +145,8 @@ class JsonAgent(Generic[T]):
         Args:
             query: The question.  Without one the session continues where it stopped.
             how: Options of this call: `model`; `session` for another conversation; `approvals`, decisions about
-                pending calls, by calls or ids; `journal` as for the agent; `record`, a file for `replay`; and
-                `RunSettings` such as `deps`, `limits` and `temperature`.
+                pending calls, by calls or ids; `answers` to open questions, by ids; `journal` as for the agent;
+                `record`, a file for `replay`; and `RunSettings` such as `deps`, `limits` and `temperature`.
 
         Raises:
             RunError: The run has no answer; the error has `history`, `usage` and `result`.
@@ -191,7 +202,7 @@ class JsonAgent(Generic[T]):
         Return the results in order; for a failed query, its exception.  An iterator is read in a worker thread, only as
         fast as queries are answered.  `progress` shows a bar; by default on a terminal and in a notebook.
         """
-        return run_coroutine(self.amap(read_in_thread(queries), concurrency=concurrency, progress=progress))
+        return collect_blocking(self, queries, concurrency, progress)
 
     async def amap(self, queries: Queries, *, concurrency: int = 8, progress: bool | None = None) -> list[Outcome[T]]:
         """Do `map` on the running event loop."""
@@ -199,7 +210,7 @@ class JsonAgent(Generic[T]):
 
     def imap(self, queries: Iterable[str], *, concurrency: int = 8) -> Generator[tuple[int, Outcome[T]], None, None]:
         """Do `map` one by one: yield the index of each query with its outcome, as soon as it is there."""
-        return iterate_blocking(self.aimap(read_in_thread(queries), concurrency=concurrency))
+        return iterate_outcomes_blocking(self, queries, concurrency)
 
     def aimap(self, queries: Queries, *, concurrency: int = 8) -> AsyncGenerator[tuple[int, Outcome[T]], None]:
         """Do `imap` on the running event loop."""

@@ -10,13 +10,15 @@ from ..core.errors import Paused, RunError, ToolError
 from ..engine.result import Result, RunFinished, SubRun
 from ..policies.approval import APPROVER, make_pause_error
 from ..policies.decisions import Approvals, StoredDecision
+from ..policies.questions import RESPONDENT, describe_pause
 from ..schemas import check_description, check_name
 from ..sessions.journal.nesting import ENCLOSING_RUN
 from ..sessions.journal.store import JournalError
 from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
+from .interface import Runnable
 from .options import RunRequest
-from .runner import Runnable, astream_run
+from .runner import astream_run
 
 
 def make_agent_tool(agent: Runnable, name: str, description: str) -> JsonTool[..., Any]:
@@ -37,8 +39,10 @@ def make_agent_tool(agent: Runnable, name: str, description: str) -> JsonTool[..
             query: The whole task, with all that must be known for it: nothing of this conversation is.
         """
         session, decisions = _session_of_call(run)
+        respondent = RESPONDENT.get()
+        answers = respondent.questions.take_inner(run.call.id, session.questions) if respondent and run.call else {}
         request = RunRequest(
-            None if session.messages else query, session, decisions, run.stream,
+            None if session.messages else query, session, decisions, run.stream, answers=answers,
             on_end=lambda ended: run.emit(SubRun(name, run.call, ended)),
         )  # fmt: skip
         result: Result[Any] | None = None
@@ -98,4 +102,6 @@ def _pause_outer(run: RunContext[Any], session: Session) -> Exception:
     if authority is None or run.call is None:
         return ToolError("A call inside needs approval, and nobody can be asked.")
     authority.approvals.nested[run.call.id] = session
-    return make_pause_error([replace(call, id=f"{run.call.id}/{call.id}") for call in session.waiting], {})
+    if calls := [replace(call, id=f"{run.call.id}/{call.id}") for call in session.waiting]:
+        return make_pause_error(calls, {})
+    return describe_pause([replace(question, id=f"{run.call.id}/{question.id}") for question in session.questions])

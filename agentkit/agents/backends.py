@@ -58,11 +58,7 @@ _OTHER_TERMS = {
 
 
 def check_model(model: Any) -> Any:
-    """Return `model`, a name, None or an object with the methods of `Model`.
-
-    Raises:
-        DefinitionError: It is something else.
-    """
+    """Return `model`, a name, None or an object with the methods of `Model`; raise `DefinitionError` for others."""
     if model is None or isinstance(model, str):
         return model
     if not hasattr(model, "name") or not any(callable(getattr(model, method, None)) for method in ("ask", "aask")):

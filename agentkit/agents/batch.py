@@ -5,20 +5,27 @@ cancelled task or a loop that is left cancels all runs.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sized
+from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable, Iterator, Sized
 from contextlib import aclosing
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from ..core.background import run_in_thread
+from ..core.background import iterate_blocking, run_coroutine, run_in_thread
 from ..core.errors import RunError
 from ..engine.result import Result, RunFinished
 from ..sessions.session import Session
+from ..views.notebook import explain_interrupt
 from ..views.progress_bar import ProgressBar
+from .interface import Runnable
 from .options import RunRequest
-from .runner import Runnable, astream_run
+from .runner import astream_run
 
 T = TypeVar("T")
+INTERRUPTED = (
+    "Interrupted. No outcome is kept: agent.map(queries) starts again, and agent.imap(queries) yields each outcome "
+    "as soon as it is there."
+)
+ITERATION_INTERRUPTED = "Interrupted. The outcomes that arrived are kept: repeat this with the other queries."
 Queries: TypeAlias = Iterable[str] | AsyncIterable[str]
 Outcome: TypeAlias = Result[T] | Exception
 """The result of one query, or the exception that its run raised (a `RunError` has history and usage)."""
@@ -29,7 +36,10 @@ async def collect_outcomes(
 ) -> list[Outcome[Any]]:
     """Return the outcomes of all queries in their order; see `JsonAgent.map` for the arguments."""
     outcomes: dict[int, Outcome[Any]] = {}
-    with ProgressBar(len(queries) if isinstance(queries, Sized) else None, progress) as bar:
+    with (
+        explain_interrupt(INTERRUPTED),
+        ProgressBar(len(queries) if isinstance(queries, Sized) else None, progress) as bar,
+    ):
         async with aclosing(iterate_outcomes(agent, queries, concurrency)) as arriving:
             async for place, outcome in arriving:
                 outcomes[place] = outcome
@@ -50,24 +60,25 @@ async def iterate_outcomes(
     runs: dict[asyncio.Task[Result[Any] | BaseException], int] = {}
     started, is_over = 0, False
     try:
-        while True:
-            if upcoming is None and not is_over and len(runs) < concurrency:
-                upcoming = asyncio.create_task(_next(waiting))
-            if not runs and upcoming is None:
-                return
-            watched = [*runs] if upcoming is None else [*runs, upcoming]
-            done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-            if upcoming is not None and upcoming in done:
-                query, upcoming = upcoming.result(), None
-                is_over = query is None
-                if query is not None:
-                    runs[asyncio.create_task(_run(agent, query))] = started
-                    started += 1
-            for run in [run for run in runs if run in done]:
-                place, outcome = runs.pop(run), run.result()
-                if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
-                    raise outcome
-                yield place, outcome
+        with explain_interrupt(ITERATION_INTERRUPTED):
+            while True:
+                if upcoming is None and not is_over and len(runs) < concurrency:
+                    upcoming = asyncio.create_task(_next(waiting))
+                if not runs and upcoming is None:
+                    return
+                watched = [*runs] if upcoming is None else [*runs, upcoming]
+                done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+                if upcoming is not None and upcoming in done:
+                    query, upcoming = upcoming.result(), None
+                    is_over = query is None
+                    if query is not None:
+                        runs[asyncio.create_task(_run(agent, query))] = started
+                        started += 1
+                for run in [run for run in runs if run in done]:
+                    place, outcome = runs.pop(run), run.result()
+                    if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
+                        raise outcome
+                    yield place, outcome
     finally:
         unfinished = [*runs] if upcoming is None else [*runs, upcoming]
         for task in unfinished:
@@ -76,7 +87,23 @@ async def iterate_outcomes(
         await waiting.aclose()
 
 
-def read_in_thread(queries: Iterable[str]) -> Queries:
+def collect_blocking(
+    agent: Runnable, queries: Iterable[str], concurrency: int, progress: bool | None
+) -> list[Outcome[Any]]:
+    """Do `collect_outcomes` from blocking code."""
+    with explain_interrupt(INTERRUPTED):
+        return run_coroutine(collect_outcomes(agent, _read_in_thread(queries), concurrency, progress))
+
+
+def iterate_outcomes_blocking(
+    agent: Runnable, queries: Iterable[str], concurrency: int
+) -> Generator[tuple[int, Outcome[Any]], None, None]:
+    """Do `iterate_outcomes` from blocking code."""
+    with explain_interrupt(ITERATION_INTERRUPTED):
+        yield from iterate_blocking(iterate_outcomes(agent, _read_in_thread(queries), concurrency))
+
+
+def _read_in_thread(queries: Iterable[str]) -> Queries:
     """Return queries that do not block an event loop: an iterator that may wait is read in a worker thread."""
     return _read(queries) if isinstance(queries, Iterator) else queries
 

@@ -5,7 +5,7 @@ The other agent continues the conversation under its own instruction, with its o
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from ..core.errors import DefinitionError, RunError
 from ..core.flow import Emit, Flow, Policy, around, ask
@@ -19,6 +19,7 @@ from ..sessions.session import Session
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.json_tool import JsonTool
+from .interface import AgentT
 
 MAX_HANDOFFS = 10
 """Hand-offs of a run; after that the current agent must answer."""
@@ -32,25 +33,8 @@ class HandOff:
     reason: str
 
 
-class HandoffAgent(Protocol):
-    """An agent that may transfer the conversation."""
-
-    @property
-    def instruction(self) -> str: ...
-
-    @property
-    def handoffs(self) -> Mapping[str, Any]: ...
-
-
-AgentT = TypeVar("AgentT", bound=HandoffAgent)
-
-
 def check_handoffs(handoffs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a copy of `handoffs`: agents by name, or functions that return an agent: `{"triage": lambda: triage}`.
-
-    Raises:
-        DefinitionError: `handoffs` is something else, or a name is not valid.
-    """
+    """Return a copy of `handoffs`, agents or functions that return one, by name; raise `DefinitionError` for others."""
     agents: Any = handoffs or {}
     if not isinstance(agents, Mapping) or not all(map(callable, agents.values())):
         text = 'agents by name, handoffs={"clerk": clerk}, or functions that return them'

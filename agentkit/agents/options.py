@@ -37,6 +37,7 @@ class RunRequest:
     replay: Policy | None = None
     decided: Mapping[str, Decision] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    answers: Mapping[str, Any] | None = None
     on_end: Listener | None = None
     """Gets the `RunEnded` of this run, like a listener."""
 
@@ -68,6 +69,7 @@ class RunOptions(RunSettings, total=False):
     model: ModelChoice
     session: Session | None
     approvals: Approved
+    answers: Mapping[str, Any] | None
     journal: JournalLocation
     journal_errors: JournalErrors | None
     record: str | os.PathLike[str] | None
@@ -84,6 +86,7 @@ class ResumeOptions(RunSettings, total=False):
 
     model: ModelChoice
     approvals: Approved
+    answers: Mapping[str, Any] | None
     journal: JournalLocation
     on_uncertain: Uncertain
     changed: Changed

@@ -1,9 +1,8 @@
 """Attach the journal or the recording to a run, from its start to its end."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import Any, Protocol
 
 from ..core.errors import RunError
 from ..core.flow import Policy
@@ -16,31 +15,13 @@ from ..sessions.journal.store import Journal, JournalLocation
 from ..sessions.journal.writer import JournalWriter
 from ..sessions.recordings import RunRecorder
 from ..sessions.session import Session
-from ..tools.registry import ToolRegistry
+from .interface import Runnable
 from .options import RunRequest
 from .run_state import Run
 
 
-class Persistable(Protocol):
-    """What this file needs of an agent."""
-
-    @property
-    def instruction(self) -> str: ...
-
-    @property
-    def tools(self) -> ToolRegistry: ...
-
-    @property
-    def journal(self) -> JournalLocation: ...
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings of runs and of the model."""
-        ...
-
-
 @contextmanager
-def persist(agent: Persistable, request: RunRequest, run: Run) -> Iterator[tuple[Policy, ...]]:
+def persist(agent: Runnable, request: RunRequest, run: Run) -> Iterator[tuple[Policy, ...]]:
     """Yield the policies that record or replay a run; they belong outside of all others."""
     with ExitStack() as stack:
         policies: list[Policy] = []
@@ -102,7 +83,7 @@ def _conversation(place: JournalLocation, session: Session) -> JournaledConversa
     return JournaledConversation(journal)
 
 
-def _recorder(agent: Persistable, request: RunRequest, path: str | os.PathLike[str], run: Run) -> RunRecorder:
+def _recorder(agent: Runnable, request: RunRequest, path: str | os.PathLike[str], run: Run) -> RunRecorder:
     plain = {key: value for key, value in agent.settings.items() if isinstance(value, str | int | float)}
     begin = {"query": request.query, "model": run.model, "stream": request.stream, "settings": plain}
     before = run.history[: len(run.history) - (request.query is not None)]

@@ -1,8 +1,8 @@
 """The flow of an agent's part of a run: its loop, its tools, and its policies in their order."""
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ..core.context import RunContext
 from ..core.errors import DefinitionError
@@ -20,6 +20,7 @@ from ..policies.incomplete_replies import raise_refusals, retry_incomplete_repli
 from ..policies.limits import limit
 from ..policies.long_results import truncate_results
 from ..policies.loop_detection import detect_loops
+from ..policies.questions import answer_questions
 from ..policies.rate_limit import throttle
 from ..policies.retries import WAITS, retry
 from ..policies.taint.policy import guard_untrusted
@@ -30,8 +31,8 @@ from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from ..tools.toolset import OpenToolsets, Toolset, name_toolset_tools
-from .backends import Backends
 from .handoffs import hand_over
+from .interface import Runnable, ToolSelector
 from .options import RunRequest
 from .run_state import Run
 from .settings import Settings
@@ -40,28 +41,9 @@ INSTRUCTION = """\
 Work through the task step by step with the tools, several calls at once where they do not depend on each other. \
 Rely on what the tools return; when one fails, try another way or say so. \
 When the task is done, or cannot be done, call final_answer; call it only then."""
-ToolSelector: TypeAlias = Callable[[RunContext[Any]], Iterable[Any]]
-"""A function of the run that returns the tools for its next step."""
 
 
-class Configured(Protocol):
-    """What this file needs of an agent."""
-
-    deps: Any
-    toolsets: tuple[Toolset, ...]
-    _settings: Settings
-    _select: ToolSelector | None
-    _text_ends: bool
-    _backends: Backends
-
-    @property
-    def tools(self) -> ToolRegistry: ...
-
-    @property
-    def model(self) -> str | Model | None: ...
-
-
-def check_tools(agent: Configured) -> None:
+def check_tools(agent: Runnable) -> None:
     """Raise `DefinitionError` if an agent has no tools, or if `deps` lacks a value that one of them needs."""
     if len(agent.tools) == 1 and agent._text_ends and agent._select is None and not agent.toolsets:
         raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
@@ -69,7 +51,7 @@ def check_tools(agent: Configured) -> None:
         agent.tools.check_injected(RunContext(agent.deps))
 
 
-def build_flow(agent: Configured, run: Run, request: RunRequest, backend: Model) -> Flow[Answer]:
+def build_flow(agent: Runnable, run: Run, request: RunRequest, backend: Model) -> Flow[Answer]:
     """Return the flow of one agent's part of a run; its requests go to `backend`."""
     run.partial_answer = PartialAnswerReader(agent.tools.answer) if request.stream and agent.tools.answer else None
     session, stream = request.session, request.stream
@@ -129,6 +111,8 @@ def policies_of_run(
         *([limit_reply_time(settings.request_timeout)] if settings.request_timeout else []),
         # next to the model: it sees every request that is made
         limit(settings.limits, settings.max_steps, run.budgets, run.spent),
+        # outside of the limits: a call that runs again with its answers counts once
+        answer_questions(settings.on_question, session.asked),
     )
 
 

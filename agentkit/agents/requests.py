@@ -5,46 +5,23 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import fields
 from difflib import get_close_matches
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from ..core.errors import RunError
 from ..sessions.journal.maintenance import DEFAULT_PATH, fork
-from ..sessions.journal.store import Journal, JournalLocation, resolve_journal
+from ..sessions.journal.store import Journal, resolve_journal
 from ..sessions.recordings import Recording, replay_policy
 from ..sessions.session import Session
-from ..tools.registry import ToolRegistry
-from ..tools.toolset import Toolset, split_toolsets
+from ..tools.toolset import split_toolsets
+from .interface import AgentT, Runnable
 from .options import ForkOptions, ReplayOptions, ResumeOptions, RunOptions, RunRequest, RunSettings
 from .settings import Settings
 
-
-class Resumable(Protocol):
-    """What this file needs of an agent."""
-
-    session: Session
-    journal: JournalLocation
-    memory: bool
-
-
-class Branchable(Resumable, Protocol):
-    """What this file needs of an agent whose copy continues a branch."""
-
-    tools: ToolRegistry
-    toolsets: tuple[Toolset, ...]
-    _select: Any
-    _instruction: str
-
-
-BranchT = TypeVar("BranchT", bound=Branchable)
 _AGENT_OPTIONS = {option.name for option in fields(Settings)} | {"tools", "description", "answer", "fallback_models"}
 
 
-def make_request(agent: Resumable, query: str | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
-    """Return the request for `run` and `stream`, on the session in `how` or that of the agent.
-
-    Raises:
-        TypeError: An option does not exist.
-    """
+def make_request(agent: Runnable, query: str | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
+    """Return the request on the session in `how` or that of the agent; raise `TypeError` for an unknown option."""
     _check_names("run", how, RunOptions.__optional_keys__)
     session = how.get("session") or (agent.session if agent.memory else Session())
     journal = resolve_journal(how.get("journal"), how.get("journal_errors"))
@@ -52,16 +29,17 @@ def make_request(agent: Resumable, query: str | None, how: RunOptions, *, stream
         hint = f" Session.load({session!r}) reads a saved one." if isinstance(session, str | os.PathLike) else ""
         raise RunError(f"session must be a Session, got {session!r:.80}.{hint}")
     model, approvals, record = how.get("model"), how.get("approvals"), how.get("record")
-    return RunRequest(query, session, approvals, stream, model, journal, record, settings=_settings_of(how))
+    settings, answers = _settings_of(how), how.get("answers")
+    return RunRequest(query, session, approvals, stream, model, journal, record, settings=settings, answers=answers)
 
 
-def resume_request(agent: Resumable, run_id: str, how: ResumeOptions) -> RunRequest:
+def resume_request(agent: Runnable, run_id: str, how: ResumeOptions) -> RunRequest:
     """Return the request that continues a run of the journal as the agent's own conversation."""
     _check_names("resume", how, ResumeOptions.__optional_keys__)
     return _continue_run(agent, run_id, how)
 
 
-def fork_request(agent: BranchT, run_id: str, step: int, how: ForkOptions) -> tuple[BranchT, RunRequest]:
+def fork_request(agent: AgentT, run_id: str, step: int, how: ForkOptions) -> tuple[AgentT, RunRequest]:
     """Branch a run of the journal; return the agent that continues the branch, and its request."""
     _check_names("fork", how, ForkOptions.__optional_keys__)
     twin = copy(agent)
@@ -85,7 +63,7 @@ def replay_request(path: str | os.PathLike[str], how: ReplayOptions) -> RunReque
     return RunRequest(query, Session(begin["history"]), stream=begin["stream"], replay=replay, decided=decided)
 
 
-def check_memory(agent: Resumable, method: str) -> None:
+def check_memory(agent: Runnable, method: str) -> None:
     """Raise `RunError` if the agent has no conversation of its own, which `method` is about."""
     if not agent.memory:
         raise RunError(
@@ -103,18 +81,19 @@ def _check_names(method: str, how: Mapping[str, Any], names: frozenset[str]) -> 
         raise TypeError(f"{method}() got an unexpected option {wrong!r}. {hint}Options: {', '.join(sorted(names))}")
 
 
-def _continue_run(agent: Resumable, run_id: str, how: ResumeOptions) -> RunRequest:
+def _continue_run(agent: Runnable, run_id: str, how: ResumeOptions) -> RunRequest:
     changed, journal = how.get("changed", "refuse"), _journal_of(agent, how)
     session = Session.resumed(run_id, journal, on_uncertain=how.get("on_uncertain"), changed=changed)
     if agent.memory:
         agent.session = session
-    settings = _settings_of(how)
-    return RunRequest(None, session, how.get("approvals"), model=how.get("model"), settings=settings)
+    settings, answers = _settings_of(how), how.get("answers")
+    approvals, model = how.get("approvals"), how.get("model")
+    return RunRequest(None, session, approvals, model=model, settings=settings, answers=answers)
 
 
 def _settings_of(how: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in how.items() if name in RunSettings.__optional_keys__}
 
 
-def _journal_of(agent: Resumable, how: ResumeOptions) -> Journal:
+def _journal_of(agent: Runnable, how: ResumeOptions) -> Journal:
     return Journal.of(how.get("journal") or agent.journal or DEFAULT_PATH)

@@ -78,7 +78,7 @@ class Run:
         elif isinstance(event, ModelReplied):
             self.usage += event.reply.usage
             self.steps += 1
-        elif isinstance(event, ToolFinished):
+        elif isinstance(event, ToolFinished) and not event.result.is_open:
             self.calls.append(event.result)
         elif isinstance(event, SubRun):
             self.usage += event.usage

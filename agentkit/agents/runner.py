@@ -1,11 +1,11 @@
 """One run from its request to its result, blocking or on an event loop; it locks the session and emits the events."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from ..core.background import run_in_thread, start_thread
 from ..core.errors import RunError, RunStopped
@@ -18,22 +18,12 @@ from ..sessions.journal.stored_answer import repeat_answer
 from ..tools.toolset import aclosing_toolsets, closing_toolsets
 from ..views.notebook import show_in_cell
 from .handoffs import run_handoffs
+from .interface import Runnable
 from .options import RunRequest
-from .overrides import Adjustable, override
-from .persistence import Persistable, persist
-from .pipeline import Configured, build_flow
+from .overrides import override
+from .persistence import persist
+from .pipeline import build_flow
 from .run_state import Run
-
-
-class Runnable(Persistable, Configured, Adjustable, Protocol):
-    """What this file needs of an agent."""
-
-    @property
-    def handoffs(self) -> Mapping[str, Any]: ...
-
-    def choose_backend(self, model: str | Model | None = None) -> tuple[Model, str]:
-        """Return the backend for a run, and a notice about the choice."""
-        ...
 
 
 def stream_run(agent: Runnable, request: RunRequest) -> Generator[Event, None, None]:
@@ -136,7 +126,8 @@ def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow
     request = replace(request, query=query.strip() if query else None)
     agent = override(agent, request.settings)
     backend, note = agent.choose_backend(request.model)
-    with _report_end(request) as started, session.turn(agent.instruction, request.query, request.approvals) as history:
+    turn = session.turn(agent.instruction, request.query, request.approvals, request.answers)
+    with _report_end(request) as started, turn as history:
         run = Run(backend.name, history, agent.listeners, handed=[*session.handed])
         started.append(run)
         with persist(agent, request, run) as policies:

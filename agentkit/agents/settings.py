@@ -9,6 +9,7 @@ from ..core.flow import Policy
 from ..policies.answer_checks import Check
 from ..policies.budget import Limits
 from ..policies.consult import Decide
+from ..policies.questions import Respondents
 from ..tools.settings import check_timeout
 
 ToolMode: TypeAlias = Literal["auto", "text"]
@@ -29,6 +30,10 @@ _VALID_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "requests_per_minute": _integer_from(1, or_none=True),
     "limits": (lambda value: value is None or isinstance(value, Limits), "Limits(tokens=..., seconds=...) or None"),
     "approve": (lambda value: value in (None, "ask") or callable(value), 'a function of the call, "ask" or None'),
+    "on_question": (
+        lambda value: value in (None, "ask") or callable(value),
+        'a function of the question, "ask" or None',
+    ),
     "tool_mode": (lambda value: value in get_args(ToolMode), '"auto" or "text"'),
 }
 """For each setting: a check of its value, and the description of valid values."""
@@ -47,6 +52,7 @@ class Settings:
     max_concurrency: int | None
     requests_per_minute: int | None
     approve: Decide | Literal["ask"] | None
+    on_question: Respondents
     checks: Sequence[Check]
     tool_mode: ToolMode
     max_result: int

@@ -13,8 +13,8 @@ from click.shell_completion import CompletionItem
 import agentkit
 
 from ..core.ask_person import Person
-from .providers import EXAMPLES
-from .targets import TOOLS, load_registry
+from .models import EXAMPLES
+from .targets import FILE, TOOLS, load_registry
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -23,45 +23,22 @@ def _complete_models(_context: click.Context, _parameter: click.Parameter, start
     return [CompletionItem(name) for name in EXAMPLES if name.startswith(start)]
 
 
+def _make_option(name: str, **settings: Any) -> Callable[[Command], Command]:
+    """Return an option that an environment variable can set as well."""
+    return click.option(f"--{name}", envvar=f"AGENTKIT_{name.replace('-', '_').upper()}", show_envvar=True, **settings)
+
+
+_MODEL_HELP = 'The model, by its name in litellm ("openai/gpt-4o-mini"), or "offline".'
+_STEPS_HELP = "Requests that a run may make."
 _OPTIONS = (
     TOOLS,
-    click.option(
-        "--model",
-        envvar="AGENTKIT_MODEL",
-        show_envvar=True,
-        shell_complete=_complete_models,
-        help='The model, by its name in litellm ("openai/gpt-4o-mini"), or "offline".',
-    ),
-    click.option(
-        "--description",
-        envvar="AGENTKIT_DESCRIPTION",
-        show_envvar=True,
-        default="",
-        help="The agent's role and purpose.",
-    ),
-    click.option(
-        "--max-steps",
-        envvar="AGENTKIT_MAX_STEPS",
-        show_envvar=True,
-        default=50,
-        show_default=True,
-        type=click.IntRange(1),
-        help="Requests that a run may make.",
-    ),
-    click.option(
-        "--journal",
-        envvar="AGENTKIT_JOURNAL",
-        show_envvar=True,
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Store every run in this file, for agentkit resume.",
-    ),
+    _make_option("model", shell_complete=_complete_models, help=_MODEL_HELP),
+    _make_option("description", default="", help="The agent's role and purpose."),
+    _make_option("max-steps", default=50, show_default=True, type=click.IntRange(1), help=_STEPS_HELP),
+    _make_option("journal", type=FILE, help="Store every run in this file, for agentkit resume."),
 )
-SESSION = click.option(
-    "--session",
-    "file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Continue the conversation in this file, if it exists, and store it there.",
-)
+_SESSION_HELP = "Continue the conversation in this file, if it exists, and store it there."
+SESSION = click.option("--session", "file", type=FILE, help=_SESSION_HELP)
 
 
 def agent_options(command: Command) -> Command:
@@ -73,7 +50,8 @@ def options_as_given() -> str:
     """Return the options of this command line that describe the agent, quoted for a shell, with a leading space."""
     context, words = click.get_current_context(), []
     for option in context.command.params:
-        if option.name in ("targets", "model", "description") and _is_on_command_line(context, option.name):
+        is_given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if is_given and option.name in ("targets", "model", "description"):
             value = context.params[option.name]
             for one in value if isinstance(value, tuple) else [value]:
                 words += [option.opts[-1], str(one)]
@@ -84,10 +62,6 @@ def command_to_resume(session: "agentkit.Session") -> str:
     """Return the command that continues the stopped run of a journaled conversation; "" if there is no such run."""
     kept = session.journaled
     return f"agentkit resume {kept.run} --journal {kept.journal.path}{options_as_given()}" if kept and kept.run else ""
-
-
-def _is_on_command_line(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def build_agent(
@@ -101,7 +75,8 @@ def build_agent(
         click.UsageError: The tools or the settings are invalid.
     """
     try:
-        return agentkit.JsonAgent(load_registry(targets), approve=Person(read) if read else None, **settings)
+        person = Person(read) if read else None
+        return agentkit.JsonAgent(load_registry(targets), approve=person, on_question=person, **settings)
     except agentkit.DefinitionError as error:
         raise click.UsageError(str(error)) from error
 

@@ -13,8 +13,9 @@ import click
 import agentkit
 
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session
+from .escape_key import EscapeKey
+from .models import missing_variables, setup_hint
 from .output import print_answer, print_error, print_note, print_text
-from .providers import missing_variables, setup_hint
 from .reading import TEXT_DELIMITER, read_line, set_up_readline
 from .views import follow, make_view
 
@@ -29,7 +30,7 @@ HELP_TEXT = f"""\
 /quit          leave (also Ctrl-D)
 A line that ends in \\ continues in the next line.
 {TEXT_DELIMITER} begins and ends a text of several lines.
-Ctrl-C stops an answer, not the chat."""
+Esc or Ctrl-C stops an answer, not the chat."""
 
 
 @click.command("chat", short_help="Talk with an agent.")
@@ -44,16 +45,16 @@ def chat_command(file: Path | None, **settings: Any) -> None:
     set_up_readline(talk.commands)
     if sys.stdin.isatty():
         talk.introduce()
-    while (text := read_line()) is not None:
+    while (text := read_line(talk.keyboard.take_typed())) is not None:
         try:
             talk.handle(text)
         except LeaveChat:
             break
-        except Exception as error:
-            print_error(error)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, agentkit.RunStopped):
             command = command_to_resume(talk.agent.session)
             print_note(f"\nstopped; finished steps are kept{f'. Continue with: {command}' if command else ''}")
+        except Exception as error:
+            print_error(error)
 
 
 class LeaveChat(Exception):
@@ -65,7 +66,8 @@ class Chat:
 
     def __init__(self, file: Path | None = None, *, model: str | None = None, **settings: Any) -> None:
         self._view = make_view()
-        self.agent = build_agent(**settings, read=self._view.read)
+        self.keyboard = EscapeKey(lambda: self.agent.stop("Esc"))
+        self.agent = build_agent(**settings, read=self._read)
         self.agent.session = load_session(file)
         self.model = model
         self.file = file
@@ -99,11 +101,15 @@ class Chat:
 
     def _ask(self, question: str) -> None:
         try:
-            with self._view:
+            with self._view, self.keyboard.listen():
                 result = follow(self.agent.stream(question, model=self.model), self._view)
         finally:
             self._save_if_named()
         print_answer(result.text)
+
+    def _read(self, prompt: str) -> str:
+        with self.keyboard.pause():
+            return str(self._view.read(prompt))
 
     def _save_if_named(self) -> None:
         if self.file is not None:

@@ -10,11 +10,7 @@ import click
 
 
 def read_defaults(commands: Iterable[click.Command]) -> tuple[dict[str, dict[str, Any]], Path | None]:
-    """Return the defaults for the options of each command, and the file that they come from.
-
-    Raises:
-        click.UsageError: The file cannot be read, or a name is no option of any command.
-    """
+    """Return the defaults for the options of each command, and their file; raise `click.UsageError` for a bad one."""
     table, file = _read_table()
     known: dict[str, dict[str, str]] = {str(command.name): _options(command) for command in commands}
     for key in table:

@@ -13,6 +13,7 @@ from ..core.ask_person import escape_unprintable
 from ..core.masking import mask
 from .agents import agent_options, build_agent
 from .output import dump_json, print_answer, print_lines, print_note
+from .targets import FILE
 from .views import follow, make_view
 
 DEFAULT_JOURNAL = Path("runs.db")
@@ -47,19 +48,13 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
 
 @click.command("runs", short_help="List, show and remove stored runs.")
 @click.argument("run_id", required=False)
-@click.option(
-    "--journal",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=DEFAULT_JOURNAL,
-    show_default=True,
-    help="The journal.",
-)
-@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), help="Write the run as a page.")
+@click.option("--journal", type=FILE, default=DEFAULT_JOURNAL, show_default=True, help="The journal.")
+@click.option("--html", "page", type=FILE, help="Write the run as a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list, or the run, as JSON.")
 @click.option("--delete", is_flag=True, help="Remove the run.")
 @click.option("--prune", type=float, metavar="DAYS", help="Remove all runs without activity for this number of days.")
 @click.option("--check", is_flag=True, help="Report damage of the file.")
-@click.option("--salvage", type=click.Path(dir_okay=False, path_type=Path), help="Copy the sound runs to a new file.")
+@click.option("--salvage", type=FILE, help="Copy the sound runs to a new file.")
 def runs_command(
     run_id: str | None,
     journal: Path,

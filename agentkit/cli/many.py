@@ -17,16 +17,13 @@ from ..core.masking import mask, mask_data
 from ..core.private_files import open_private
 from .agents import agent_options, build_agent
 from .output import INTERRUPTED, describe_error, print_note
+from .targets import FILE
 
 
 @click.command("map", short_help="Answer a file of questions.")
 @click.argument("queries", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @agent_options
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The file for the answers; default: standard output.",
-)
+@click.option("--out", type=FILE, help="The file for the answers; default: standard output.")
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1), help="Queries at a time.")
 @click.option("--retry-failed", is_flag=True, help="Ask the queries again that failed before.")
 def map_command(queries: Path, out: Path | None, concurrency: int, retry_failed: bool, **settings: Any) -> None:

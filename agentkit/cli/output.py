@@ -57,8 +57,9 @@ def describe_error(error: BaseException) -> str:
     """Return an error as one line."""
     text = " ".join(str(error).split())
     if isinstance(error, agentkit.Paused):
-        names = ", ".join(call.name for call in error.calls)
-        return f"{names} needs an approval, and no terminal is attached to ask for it"
+        wanted = [f"{call.name} needs an approval" for call in error.calls]
+        wanted += [f"a tool asks: {' '.join(question.text.split())}" for question in error.questions]
+        return f"{'; '.join(wanted) or text}, and no terminal is attached to ask for it"
     if isinstance(error, agentkit.AgentkitError | OSError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

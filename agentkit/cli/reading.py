@@ -21,18 +21,22 @@ TEXT_DELIMITER = '"""'
 """Begins and ends a text of several lines."""
 
 
-def read_line() -> str | None:
-    """Return the person's next text, of one or several lines; None at the end of the input."""
+def read_line(typed: str = "") -> str | None:
+    """Return the person's next text, of one or several lines; None at the end of the input.
+
+    `typed` was typed before the prompt.
+    """
     parts: list[str] = []
     is_text = False
     while True:
         try:
-            part = _read_part(_prompt(is_first=not parts and not is_text))
+            part = _read_part(_prompt(is_first=not parts and not is_text), typed)
+            typed = ""
         except EOFError:
             return "\n".join(parts) if parts else None
         except KeyboardInterrupt:  # the unfinished text is dropped
             print_note("\nCtrl-D or /quit leaves" if not parts and not is_text else "")
-            parts, is_text = [], False
+            parts, is_text, typed = [], False, ""
             continue
         if not is_text and not parts and part.lstrip().startswith(TEXT_DELIMITER):
             part, is_text = part.lstrip().removeprefix(TEXT_DELIMITER), True
@@ -46,11 +50,11 @@ def read_line() -> str | None:
             return "\n".join([*parts, part])
 
 
-def _read_part(prompt: str) -> str:
-    """Return the next line.  Several lines that were pasted before the prompt are put into it, to be confirmed."""
+def _read_part(prompt: str, typed: str) -> str:
+    """Return the next line.  What was entered before the prompt and is not one line is put into it, to be confirmed."""
     readline: Any = sys.modules.get("readline")
-    pending = _take_pending_lines()
-    if pending.count("\n") == 1 or (pending and readline is None):
+    pending = typed + _take_pending_lines()
+    if pending.find("\n") == len(pending) - 1 >= 0 or (pending and readline is None):
         click.echo(f"{prompt}{pending}", nl=False)
         return pending.removesuffix("\n")
     if not pending:

@@ -9,11 +9,12 @@ import agentkit
 
 from .agents import agent_options, build_agent
 from .output import dump_json, print_answer
+from .targets import EXISTING_FILE
 from .views import make_view
 
 
 @click.command("replay", short_help="Repeat a recorded run.")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=EXISTING_FILE)
 @agent_options
 @click.option("--execute", is_flag=True, help="Run the tools; without it, the recorded results are used.")
 @click.option("--any-model", is_flag=True, help="Replay under the name of another provider's model, too.")

@@ -14,6 +14,7 @@ import agentkit
 
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session, options_as_given
 from .output import describe_error, dump_json, exit_code, print_answer, print_error, print_note
+from .targets import FILE
 from .views import follow, make_view
 
 
@@ -23,7 +24,7 @@ from .views import follow, make_view
 @SESSION
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @click.option("--jsonl", "as_events", is_flag=True, help="Print the events as they happen, one JSON object a line.")
-@click.option("--record", type=click.Path(dir_okay=False, path_type=Path), help="Record the run for agentkit replay.")
+@click.option("--record", type=FILE, help="Record the run for agentkit replay.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show the run on standard error.")
 def run_command(
     question: Sequence[str],

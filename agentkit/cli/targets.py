@@ -25,6 +25,8 @@ def _check_trust(context: click.Context, parameter: click.Parameter, targets: Se
     return targets
 
 
+FILE = click.Path(dir_okay=False, path_type=Path)
+EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 TOOLS = click.option(
     "--tools",
     "targets",

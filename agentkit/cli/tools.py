@@ -13,18 +13,15 @@ import click
 import agentkit
 
 from .output import print_text
-from .targets import TOOLS, load_registry, load_targets
+from .targets import EXISTING_FILE, FILE, TOOLS, load_registry, load_targets
+
+_OPENAPI_HELP = "List the tools that an OpenAPI document (JSON or YAML) makes instead."
 
 
 @click.command("tools", short_help="List the tools.")
 @TOOLS
 @click.option("--json", "as_json", is_flag=True, help="Print names, descriptions and parameters (JSON Schema) as JSON.")
-@click.option(
-    "--openapi",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="List the tools that an OpenAPI document (JSON or YAML) makes instead.",
-)
+@click.option("--openapi", type=EXISTING_FILE, metavar="FILE", help=_OPENAPI_HELP)
 def tools_command(targets: Sequence[str], as_json: bool, openapi: Path | None) -> None:
     """List the tools: name, parameters, description."""
     registry = _load_openapi(openapi) if openapi else load_registry(targets)
@@ -104,13 +101,7 @@ def lint_command(targets: Sequence[str], strict: bool, as_json: bool) -> None:
 
 @click.command("lock", short_help="Store schemas, or check for changes.")
 @TOOLS
-@click.option(
-    "--file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default="agentkit.lock.json",
-    show_default=True,
-    help="The file with the schemas.",
-)
+@click.option("--file", type=FILE, default="agentkit.lock.json", show_default=True, help="The file with the schemas.")
 @click.option("--check", is_flag=True, help="Write nothing; print the changes since the file was written.")
 def lock_command(targets: Sequence[str], file: Path, check: bool) -> None:
     """Write the tools' schemas to a file, or print the changes since then.

@@ -17,11 +17,7 @@ PYPROJECT = "agentkit.pyproject"
 
 
 def require_trust(file: Path, targets: Sequence[str]) -> None:
-    """Make the modules beside `file` importable if the person has allowed its `targets`, now or before.
-
-    Raises:
-        click.UsageError: The person refuses, or there is no terminal to ask.
-    """
+    """Make the modules beside `file` importable if the person allows its `targets`; else raise `click.UsageError`."""
     folder, trusted = str(file.parent.resolve()), _read_trusted()
     allowed = trusted.get(folder, [])
     if not set(targets) <= set(allowed):

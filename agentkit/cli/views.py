@@ -22,7 +22,7 @@ def follow(events: Generator[Any, None, None], *listeners: Callable[[Any], None]
 def make_view(*, quiet: bool = False) -> Any:
     """Return a listener and context manager that shows a run on standard error; its `read` asks the person."""
     if quiet:
-        return import_module("agentkit.views.plain_text").SilentView()
+        return import_module("agentkit.views.log").SilentView()
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and find_spec("rich"):
         return import_module("agentkit.views.terminal").LiveView()
-    return import_module("agentkit.views.plain_text").PlainView()
+    return import_module("agentkit.views.log").PlainView()

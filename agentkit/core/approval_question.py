@@ -66,11 +66,7 @@ def make_question(pending: Sequence[PendingCall]) -> str:
 
 
 def read_answer(entry: str, pending: Sequence[PendingCall]) -> dict[int, PersonAnswer]:
-    """Return the decisions of an answer by the indices of the calls; calls that it leaves out are asked about again.
-
-    Raises:
-        ValueError: The answer cannot be read; the text says why.
-    """
+    """Return the decisions of an answer by the calls' indices; raise `ValueError` if it cannot be read."""
     places, words = range(len(pending)), entry.strip()
     if len(pending) > 1 and (match := _NUMBERED.fullmatch(words)):
         numbers, words = {int(number) for number in re.findall(r"\d+", match["numbers"])}, match["words"]

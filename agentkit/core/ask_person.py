@@ -1,4 +1,4 @@
-"""Ask the person at the terminal or in the notebook whether a tool call may be made."""
+"""Ask the person at the terminal or in the notebook: whether a call may be made, and what tools want to know."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import select
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -13,6 +14,8 @@ from .approval_question import PendingCall, PersonAnswer, make_question, read_an
 from .errors import Paused
 from .messages import ToolCall
 from .notebook import find_kernel
+from .question_form import read_value
+from .questions import Question
 from .threads import is_cancelled
 
 if sys.platform == "win32":
@@ -36,7 +39,7 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Ask a person whether a call may be made.
+    """Ask a person whether a call may be made, or a question of a tool.
 
     `read` shows a prompt and returns what the person enters; default: `ask_terminal` at a terminal, else `input`.
     """
@@ -68,6 +71,18 @@ class Person:
             except ValueError as error:
                 problem = str(error)
         return answers
+
+    def answer(self, question: Question, problem: str = "") -> Any:
+        """Return the person's answer to a question of a tool, as JSON data; None if no person can be asked."""
+        try:
+            with _PROMPT_LOCK:
+                return read_value(question, partial(_ask_line, self.read or _read), problem)
+        except (EOFError, OSError, RuntimeError):
+            return None
+
+
+def _ask_line(read: Callable[[str], str], text: str) -> str:
+    return read("\n".join(map(escape_unprintable, text.split("\n")))).strip()
 
 
 def _read(prompt: str) -> str:

@@ -1,5 +1,6 @@
 """The run as a tool sees it: parameters that the agent fills and the model never sees."""
 
+import inspect
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
@@ -10,6 +11,7 @@ from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 from .errors import DefinitionError
 from .flow import Event
 from .messages import ToolCall, Usage
+from .questions import CALL_QUESTIONS, Answers
 
 Deps = TypeVar("Deps")
 T = TypeVar("T")
@@ -62,6 +64,12 @@ class RunContext(Generic[Deps]):
     inbox: deque[str] = field(default_factory=deque, repr=False)
     channel: Channel = field(default_factory=Channel, repr=False)
 
+    @property
+    def answered(self) -> Answers | None:
+        """The answers to the questions that ended this call before, see `InputRequired`; None without any."""
+        questions = CALL_QUESTIONS.get()
+        return questions.answered if questions else None
+
     def say(self, text: str) -> None:
         """Add a user message to the next request; from any thread."""
         self.inbox.append(text)
@@ -103,30 +111,34 @@ def is_injected_inside(annotation: Any) -> bool:
     return any(is_injected(entry) or is_injected_inside(entry) for entry in inside)
 
 
-def wants_run(injected: Iterable[Any]) -> bool:
-    """Whether one of these annotations is filled with the `RunContext` itself."""
-    return any(RunContext in _classes_to_inject(annotation) for annotation in injected)
+def wants_run(injected: Iterable[inspect.Parameter]) -> bool:
+    """Return whether one of these parameters is filled with the `RunContext` itself."""
+    return any(RunContext in _classes_to_inject(parameter.annotation) for parameter in injected)
 
 
-def find_injected(annotation: Any, context: RunContext[Any]) -> Any:
+def find_injected(parameter: inspect.Parameter, context: RunContext[Any]) -> Any:
     """Return the value for an injected parameter: the context itself, or the value in `deps` that has its type.
 
-    That is `deps`, or one of its entries or attributes; None where none has the type and the annotation allows None.
+    That is `deps`, or one of its entries or attributes. Where none has the type, it is the parameter's default, or None
+    if its annotation allows None.
 
     Raises:
-        DefinitionError: `deps` holds no value of the type, or more than one.
+        DefinitionError: `deps` holds no value of the type for a parameter without a default, or more than one.
     """
-    classes = _classes_to_inject(annotation)
+    classes = _classes_to_inject(parameter.annotation)
     if RunContext in classes:
         return context
     wanted = tuple(entry for entry in classes if entry is not NoneType)
     deps = context.deps
-    if Any in wanted or isinstance(deps, wanted):
+    has_default = parameter.default is not parameter.empty
+    if Any in wanted:
+        return parameter.default if deps is None and has_default else deps
+    if isinstance(deps, wanted):
         return deps
     entries = deps.values() if isinstance(deps, dict) else vars(deps).values() if hasattr(deps, "__dict__") else ()
     found = [value for value in entries if isinstance(value, wanted)]
-    if not found and NoneType in classes:
-        return None
+    if not found and (has_default or NoneType in classes):
+        return parameter.default if has_default else None
     if len(found) != 1:
         name = " or ".join(getattr(entry, "__name__", str(entry)) for entry in wanted)
         raise DefinitionError(

@@ -7,7 +7,7 @@ AgentkitError
    ├─ LimitExceeded     a limit was reached, and the final request brought no answer
    ├─ RunStopped        `stop()` was called; the session can continue
    ├─ NoAnswer          the model stopped making progress
-   ├─ Paused            a person must decide about tool calls; run the session again to continue
+   ├─ Paused            a person must decide about tool calls or answer questions; run the session again
    ├─ JournalError      a journal cannot be written or read, or lacks the requested run
    └─ ReplayDiffers     a replayed run differs from the recorded one
 ToolError               raised by a tool: its text is what the model reads
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from .messages import Message, ToolCall, Usage
+from .questions import Question
 
 ModelErrorKind: TypeAlias = Literal[
     "authentication",  # the API key is missing or refused
@@ -116,14 +117,16 @@ class NoAnswer(RunError):
 
 
 class Paused(RunError):
-    """The run waits for a person to decide about tool calls; running the session again continues it.
+    """The run waits for a person, who decides about tool calls or answers questions; run the session to continue.
 
     Attributes:
         calls: The calls that wait for a decision.
-        session: The session to run again, with `approvals={call.id: True}`, say.
+        questions: The questions of tools that wait for an answer.
+        session: The session to run again, with `approvals={call.id: True}` or `answers={question.id: value}`, say.
     """
 
     calls: Sequence[ToolCall] = ()
+    questions: Sequence[Question] = ()
     session: Any = None
 
 

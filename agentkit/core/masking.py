@@ -204,11 +204,8 @@ def _drop_if_secret(value: Any, known: _Secrets) -> Any:
 
 
 def _known_secrets() -> _Secrets:
-    return _spellings(_environment_values(), frozenset(_hidden))
-
-
-def _environment_values() -> tuple[str, ...]:
-    return tuple(os.environ.get(name, "") for name in os.environ if _is_named(name))
+    values = tuple(os.environ.get(name, "") for name in os.environ if _is_named(name))
+    return _spellings(values, frozenset(_hidden))
 
 
 @lru_cache(maxsize=512)

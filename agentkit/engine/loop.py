@@ -130,7 +130,7 @@ def _answer_calls(
     finally:
         for entry in bound:
             own = results.get(entry.call.id) or finished.get(entry.call.id)
-            if own and not isinstance(own.exception, Paused):  # the call of an agent that paused stays open
+            if own and (not own.is_open or rest is ANSWERED_ALREADY):  # a call that paused stays open
                 history.append(own.message)
             elif rest is not None:
                 never_ran = rest is CANCELLED and entry.call.id not in begun

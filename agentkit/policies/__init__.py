@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .limits import limit as limit
     from .long_results import truncate_results as truncate_results
     from .loop_detection import detect_loops as detect_loops
+    from .questions import answer_questions as answer_questions
     from .rate_limit import throttle as throttle
     from .retries import retry as retry
     from .taint.policy import guard_untrusted as guard_untrusted
@@ -58,6 +59,7 @@ _HOMES = {
     "policies.limits": ["limit"],
     "policies.long_results": ["truncate_results"],
     "policies.loop_detection": ["detect_loops"],
+    "policies.questions": ["answer_questions"],
     "policies.rate_limit": ["throttle"],
     "policies.retries": ["retry"],
     "policies.taint.policy": ["guard_untrusted"],

@@ -12,6 +12,7 @@ from ..core.background import aresolve, is_async, resolve, run_in_thread
 from ..core.errors import DefinitionError, Paused
 from ..core.flow import Done, Event, Flow, ask
 from ..core.messages import ToolCall
+from ..core.questions import Question
 
 Decide: TypeAlias = Callable[[ToolCall], Any]
 """Returns the `Decision` about a call; None to leave a dangerous one undecided and allow any other; `Paused` to let it
@@ -20,10 +21,10 @@ wait in any case.  May be a coroutine function; in an asynchronous run, other fu
 
 @dataclass(frozen=True, slots=True)
 class Consult:
-    """The effect that calls `decide` for a call."""
+    """The effect that calls `decide` with a call, or with a question of a tool."""
 
-    decide: Decide
-    call: ToolCall
+    decide: Callable[[Any], Any]
+    call: ToolCall | Question
 
     def perform(self) -> Generator[Event, None, Any]:
         yield from ()

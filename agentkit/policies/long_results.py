@@ -43,11 +43,7 @@ class TruncatedResults:
         return identity
 
     def read(self, result_id: str, offset: int, length: int) -> str:
-        """Return `length` characters of a stored text from `offset` on, with their position.
-
-        Raises:
-            ToolError: The id is unknown, or the offset is beyond the end.
-        """
+        """Return `length` characters of a stored text from `offset` on; raise `ToolError` for a wrong id or offset."""
         text = self.texts.get(result_id.strip())
         if text is None:
             raise ToolError(f"There is no cut result {result_id!r:.40}. There are: {', '.join(self.texts) or 'none'}.")

@@ -128,11 +128,7 @@ class GateRegistry:
         return self._gates.get(model)
 
     def open(self, model: str, max_concurrency: int | None = None, requests_per_minute: int | None = None) -> Gate:
-        """Return the gate of a model, narrowed to these limits.
-
-        Raises:
-            DefinitionError: A limit is below 1.
-        """
+        """Return the gate of a model, narrowed to these limits; raise `DefinitionError` for a limit below 1."""
         _check(max_concurrency, requests_per_minute)
         with self._lock:
             gate = self._gates.setdefault(model, self._make_gate())

@@ -98,15 +98,9 @@ def list_field_names(type_: type) -> list[str]:
         return list(type_.__members__)
     if issubclass(type_, BaseModel):
         return list(type_.model_fields)
-    return (
-        list(getattr(type_, "__annotations__", {}))
-        if not dataclasses.is_dataclass(type_)
-        else _list_dataclass_fields(type_)
-    )
-
-
-def _list_dataclass_fields(type_: type) -> list[str]:
-    return [entry.name for entry in dataclasses.fields(type_)]
+    if dataclasses.is_dataclass(type_):
+        return [entry.name for entry in dataclasses.fields(type_)]
+    return list(getattr(type_, "__annotations__", {}))
 
 
 def texts_of(type_: type) -> TypeTexts:

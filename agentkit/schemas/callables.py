@@ -21,11 +21,7 @@ def build_arguments(
     duplicates: Duplicates = "dedupe",
     overload: Choice | None = None,
 ) -> CallableSchema:
-    """Return the schema of a callable's arguments: of its parameters, its class of arguments, or its overloads.
-
-    Raises:
-        DefinitionError: The callable cannot be a tool.
-    """
+    """Return the schema of a callable's arguments: of its parameters, its class of arguments, or its overloads."""
     signatures = signatures_of(function)
     if overload is not None:
         return FunctionSchema(

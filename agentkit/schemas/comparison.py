@@ -86,22 +86,15 @@ class _Comparison:
         before, after = old.get("properties", {}), new.get("properties", {})
         for name in {**before, **after}:
             here = f"{path}.{name}".lstrip(".")
-            was_required, is_required = name in old.get("required", ()), name in new.get("required", ())
+            is_required = name in new.get("required", ())
+            kind: Kind = "breaking" if is_required else "compatible"
             if name not in after:
                 yield here, "breaking", "removed"
             elif name not in before:
-                yield (
-                    here,
-                    "breaking" if is_required else "compatible",
-                    f"added, {'required' if is_required else 'optional'}",
-                )
+                yield here, kind, f"added, {'required' if is_required else 'optional'}"
             else:
-                if was_required != is_required:
-                    yield (
-                        here,
-                        "breaking" if is_required else "compatible",
-                        "now required" if is_required else "now optional",
-                    )
+                if is_required != (name in old.get("required", ())):
+                    yield here, kind, f"now {'required' if is_required else 'optional'}"
                 yield from self.compare(before[name], after[name], here)
 
 

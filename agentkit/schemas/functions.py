@@ -17,11 +17,10 @@ from ..core.errors import DefinitionError
 from .annotations import Duplicates, FieldText, read_field_text, read_metadata_text, unknown_name_error
 from .docstrings import Documentation, read_docstring
 from .enum_values import add_keywords, restrict
-from .extra_keys import choose_extra_keys
 from .generator import PlainJsonSchema
 from .pydantic_types import adapt_annotation
 from .signature import MISSING, Kind, docstring_of, name_of, read_signature
-from .twin import UNUSABLE_TYPE_ERRORS, build_twin, describe_error, describe_type
+from .twin import UNUSABLE_TYPE_ERRORS, build_twin, choose_extra_keys, describe_error, describe_type
 from .walk import JsonSchema, iter_children
 
 
@@ -36,7 +35,7 @@ class FunctionSchema:
         signature: The signature to use instead of the function's own, of an overload for example.
 
     Attributes:
-        injected: The annotations of the parameters that the agent fills.
+        injected: The parameters that the agent fills.
         omitted: The types without a schema, by parameter: an alternative, or the whole parameter with its default.
     """
 
@@ -50,10 +49,8 @@ class FunctionSchema:
     ) -> None:
         self.function = function
         signature = signature or read_signature(function)
-        self.injected: Mapping[str, Any] = {
-            parameter.name: parameter.annotation
-            for parameter in signature.parameters.values()
-            if is_injected(parameter.annotation)
+        self.injected: Mapping[str, inspect.Parameter] = {
+            name: parameter for name, parameter in signature.parameters.items() if is_injected(parameter.annotation)
         }
         shown = [parameter for parameter in signature.parameters.values() if parameter.name not in self.injected]
         _refuse_inner_marks(function, shown)
@@ -69,7 +66,7 @@ class FunctionSchema:
         self._order = list(signature.parameters.values())
         kinds = {parameter.kind for parameter in self._order}
         self._by_position = bool(kinds & {Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL})
-        self._leaves_out = any(parameter.default is MISSING for parameter in self._shown)
+        self._leaves_out = any(parameter.default is MISSING for parameter in (*self._shown, *self.injected.values()))
         self._is_plain = not self._by_position and not self._leaves_out
 
     @cached_property
@@ -96,21 +93,17 @@ class FunctionSchema:
             schema["additionalProperties"] = {**(values if isinstance(values, dict) else {}), "description": text}
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
-        """Validate `arguments` (JSON text or a mapping) and return the call without making it.
-
-        Raises:
-            pydantic.ValidationError: The arguments do not fit the signature.
-        """
+        """Validate `arguments` (JSON text or a mapping) and return the call; raise `pydantic.ValidationError`."""
         if isinstance(arguments, str):
             given: dict[str, Any] = self._validate_json(arguments)
             if self._is_plain and not injected:
                 return partial(self.function, **given)
         else:
             given = self._adapter.validate_python(dict(arguments), extra=self._extra)
-        if self._leaves_out:
-            given = {name: value for name, value in given.items() if value is not MISSING}
         if injected:
             given |= injected
+        if self._leaves_out:
+            given = {name: value for name, value in given.items() if value is not MISSING}
         if not self._by_position:
             return partial(self.function, **given)
         return self._bind_by_position(given)
@@ -155,11 +148,7 @@ def _restrict_to_enum(parameter: inspect.Parameter, text: JsonSchema) -> inspect
 
 
 def build_type_schema(type_: Any, mode: Literal["validation", "serialization"] = "validation") -> JsonSchema:
-    """Return the plain JSON Schema of a type, as it is read or as it is written.
-
-    Raises:
-        DefinitionError: The type has no schema.
-    """
+    """Return the plain JSON Schema of a type, as it is read or written; raise `DefinitionError` if it has none."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(adapt_annotation(type_))
         return drop_titles(adapter.json_schema(schema_generator=PlainJsonSchema, mode=mode))

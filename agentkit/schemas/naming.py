@@ -45,11 +45,7 @@ def to_snake_case(class_name: str) -> str:
 
 
 def name_of_callable(function: Callable[..., Any]) -> str:
-    """Return the tool name for a callable: its own name, or that of its class if it is an object with `__call__`.
-
-    Raises:
-        DefinitionError: The callable is a lambda.
-    """
+    """Return the tool name for a callable: its own name or that of its class; raise `DefinitionError` for a lambda."""
     inner = unwrap_function(function)
     name = getattr(inner, "__name__", "")
     if name == "__call__":

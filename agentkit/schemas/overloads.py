@@ -57,11 +57,7 @@ def _signature_of_case(implementation: Callable[..., Any], type_: type, is_metho
 def choose_signature(
     function: Callable[..., Any], signatures: Sequence[inspect.Signature], choice: Choice
 ) -> inspect.Signature:
-    """Return the signature that `choice` selects.
-
-    Raises:
-        DefinitionError: `choice` does not select exactly one; the message lists the signatures.
-    """
+    """Return the signature that `choice` selects; raise `DefinitionError` unless it selects exactly one."""
     if isinstance(choice, int):
         found = list(signatures[choice : choice + 1]) if choice >= 0 else []
     elif callable(choice):
@@ -89,8 +85,8 @@ class OverloadSchema:
         self._variants = [FunctionSchema(function, signature=signature) for signature in signatures]
         names = [name for signature in signatures for name in signature.parameters]
         self.documentation: Documentation = read_docstring(docstring_of(function), names)
-        self.injected: Mapping[str, Any] = {
-            name: hint for variant in self._variants for name, hint in variant.injected.items()
+        self.injected: Mapping[str, inspect.Parameter] = {
+            name: parameter for variant in self._variants for name, parameter in variant.injected.items()
         }
 
     @cached_property

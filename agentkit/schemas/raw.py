@@ -1,5 +1,6 @@
 """Arguments described by a given JSON Schema, and validated against it."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import Any
@@ -32,7 +33,7 @@ class RawSchema:
             raise DefinitionError(f"the tool {name!r}: parameters must have type 'object', got {schema['type']!r}")
         check_references(schema)
         self.parameters: JsonSchema = schema
-        self.injected: Mapping[str, Any] = {}
+        self.injected: Mapping[str, inspect.Parameter] = {}
         self._call = call
 
     @cached_property
@@ -42,11 +43,7 @@ class RawSchema:
         return SafeValidator(self.parameters)
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
-        """Validate `arguments` (JSON text or a mapping) and return the call.
-
-        Raises:
-            ValueError: The arguments do not fit; the message lists up to five problems.
-        """
+        """Validate `arguments` (JSON text or a mapping) and return the call; raise `ValueError` for bad ones."""
         given = _parse_object(arguments) if isinstance(arguments, str) else dict(arguments)
         if not isinstance(given, dict):
             names = ", ".join(self.parameters["properties"]) or "none"

@@ -30,8 +30,11 @@ UNKNOWN = (Any, None, type(None), inspect.Signature.empty)
 def build_output_schema(function: Callable[..., Any]) -> JsonSchema | None:
     """Return the plain JSON Schema of what `function` returns; None if neither its type nor a text is known.
 
-    Iterators are lists, and awaitables are what they result in.  A type without a schema leaves the text alone.
+    Iterators are lists, and awaitables are what they result in.  A type without a schema leaves the text alone.  A
+    schema in the function's attribute `__output_schema__` takes precedence.
     """
+    if declared := getattr(function, "__output_schema__", None):
+        return dict(declared)
     text = read_returns(docstring_of(function))
     try:
         annotation = _unwrap(read_signature(function).return_annotation)

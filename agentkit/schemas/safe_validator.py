@@ -35,11 +35,7 @@ class SafeValidator:
         self._validator = _Validator(schema, registry=REGISTRY)
 
     def iter_errors(self, value: Any) -> Iterator[ValidationError]:
-        """Yield the errors of `value`, as jsonschema reports them.
-
-        Raises:
-            TooManyReferences: The schema refers to itself too often.
-        """
+        """Yield the errors of `value` as jsonschema reports them; raise `TooManyReferences` at that limit."""
         _followed.set([])
         yield from self._validator.iter_errors(value)
 

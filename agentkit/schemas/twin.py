@@ -7,7 +7,7 @@ import inspect
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, Union, cast, get_args, get_origin
 
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
@@ -37,12 +37,7 @@ class Twin:
 
 
 def build_twin(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> Twin:
-    """Build the validator and the schema of the parameters of `function`.
-
-    Raises:
-        DefinitionError: A parameter without a default has a type without a schema, or a type refers to an undefined
-            name.
-    """
+    """Build the validator and the schema of parameters; raise `DefinitionError` for a type that cannot be left out."""
     parameters = [parameter.replace(annotation=adapt_annotation(parameter.annotation)) for parameter in parameters]
     omitted: dict[str, str] = {}
     try:
@@ -148,3 +143,20 @@ def describe_error(error: Exception) -> str:
     if isinstance(error, SchemaError):
         return str(error).splitlines()[-1].strip()
     return str(error).splitlines()[0].partition(". ")[0].rstrip(".")
+
+
+def choose_extra_keys(schema: JsonSchema, *classes: type) -> Literal["forbid"] | None:
+    """Return how to validate undeclared keys: "forbid", unless a class decides otherwise.
+
+    A class with `extra="allow"` shows in pydantic's `schema`, one of `classes` with `extra="ignore"` does not.
+    """
+    says_ignore = any(getattr(entry, "model_config", {}).get("extra") == "ignore" for entry in classes)
+    return None if says_ignore or _takes_any_keys(schema) else "forbid"
+
+
+def _takes_any_keys(node: Any) -> bool:
+    if isinstance(node, dict):
+        if isinstance(node.get("properties"), dict) and node.get("additionalProperties"):
+            return True
+        return any(map(_takes_any_keys, node.values()))
+    return isinstance(node, list) and any(map(_takes_any_keys, node))

@@ -7,27 +7,28 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..core.display import display_with
 from ..core.errors import Paused, RunError
 from ..core.masking import mask_data
-from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, tool_message, user
+from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, user
+from ..core.questions import Question
 from ..core.threads import Cancellation
 from ..engine.history import repair_history
-from ..engine.loop import CANCELLED, is_open
+from ..engine.loop import is_open
 from ..policies.decisions import Approvals
 from ..policies.long_results import TruncatedResults
+from ..policies.stored_questions import Questions
 from .journal.conversation import Changed, JournaledConversation, Uncertain
 from .journal.reader import open_named, open_run
 from .journal.store import Journal
+from .pending import Given, close_calls, list_questions, list_waiting
 from .session_file import FORMAT, REMEDY, VERSION, encode_session, validate_saved, write_atomically
 
-NOT_RUN = "Not run: the call waited for approval, and the conversation went on without it."
-MAX_LOOP_ROUNDS = 50
-"""Rounds of the event loop in which an abandoned stream can close itself."""
+MAX_LOOP_ROUNDS = 50  # of the event loop, in which an abandoned stream can close itself
 
 
 @dataclass(eq=False)
@@ -44,6 +45,8 @@ class Session:
     inbox: deque[str] = field(default_factory=deque, repr=False)
     """Messages of `say` that are in no request yet."""
     approvals: Approvals = field(default_factory=Approvals, repr=False)
+    asked: Questions = field(default_factory=Questions, repr=False)
+    """The questions of tools, and the answers so far."""
     handed: list[str] = field(default_factory=list, repr=False)
     """The names of the agents to which the last run was handed over, in order."""
     journaled: JournaledConversation | None = field(default=None, repr=False)
@@ -73,17 +76,16 @@ class Session:
     @property
     def waiting(self) -> list[ToolCall]:
         """The pending calls; a call of an agent inside a tool has the id "outer id/inner id"."""
-        own = [call for call in pending_calls(self.messages) if call.id in self.approvals.waiting]
-        inner = [
-            replace(call, id=f"{identity}/{call.id}")
-            for identity, session in self.approvals.nested.items()
-            for call in session.waiting
-        ]
-        return own + inner
+        return list_waiting(self)
+
+    @property
+    def questions(self) -> list[Question]:
+        """The questions of tools without an answer; their ids are the keys for `answers=`."""
+        return list_questions(self)
 
     @contextmanager
     def turn(
-        self, instruction: str, query: str | None = None, approvals: Mapping[Any, Any] | None = None
+        self, instruction: str, query: str | None = None, approvals: Given | None = None, answers: Given | None = None
     ) -> Iterator[list[Message]]:
         """Lock the conversation for one run, add the instruction and the query, and yield the messages.
 
@@ -92,6 +94,7 @@ class Session:
             query: The user message; it cancels pending calls, and is removed again if the first request fails.
                 Without one the run continues where the last one stopped, with the pending calls.
             approvals: Decisions about pending calls, by the calls or their ids.
+            answers: Answers to open questions, by the ids of the questions.
 
         Raises:
             RunError: Another run has the session, or there is nothing to continue.
@@ -104,11 +107,11 @@ class Session:
         self.cancellation = Cancellation()
         try:
             unread = list(self.inbox) if query is not None else []
-            added = self._begin(instruction, query, approvals or {})
+            added = self._begin(instruction, query, approvals or {}, answers or {})
             try:
                 yield self.messages
             except Paused as pause:
-                pause.session, pause.calls = self, tuple(self.waiting)
+                pause.session, pause.calls, pause.questions = self, tuple(self.waiting), tuple(self.questions)
                 raise
             except BaseException:
                 if added is not None and self.messages[-1] is added:
@@ -136,22 +139,22 @@ class Session:
         self.inbox.clear()
         self._forget_pause()
 
-    def _begin(self, instruction: str, query: str | None, approvals: Mapping[Any, Any]) -> Message | None:
+    def _begin(self, instruction: str, query: str | None, approvals: Given, answers: Given) -> Message | None:
         """Prepare the messages for a run; return the message that was added for the query."""
         if self.messages != self._own:
             self.messages[:] = repair_history(self.messages, pending="keep")
         if query is None:
-            self._accept(approvals)
-        elif approvals:
-            raise RunError("approvals decide about pending calls. Leave the query out: agent.run(approvals=...)")
+            self._accept(approvals, answers)
+        elif approvals or answers:
+            name = "approvals decide" if approvals else "answers are"
+            raise RunError(f"{name} about pending calls. Leave the query out: agent.run({name.split()[0]}=...)")
         if self.messages and self.messages[0]["role"] == "system":
             self.messages[0] = system(instruction)
         else:
             self.messages.insert(0, system(instruction))
         if query is None:
             return None
-        reason = NOT_RUN if self.approvals.waiting else CANCELLED
-        self.messages.extend(tool_message(call, reason) for call in pending_calls(self.messages))
+        self.messages.extend(close_calls(self.messages, self.approvals, self.asked))
         sort_results(self.messages)
         self._forget_pause()
         unread = [self.inbox.popleft() for _ in range(len(self.inbox))]
@@ -159,8 +162,8 @@ class Session:
         self.messages.append(added)
         return added
 
-    def _accept(self, approvals: Mapping[Any, Any]) -> None:
-        """Store the decisions; raise `RunError` for one without a pending call, and if there is nothing to continue."""
+    def _accept(self, approvals: Given, answers: Given) -> None:
+        """Store decisions and answers; raise `RunError` where nothing waits for one, or nothing continues."""
         if self.journaled is not None and self.journaled.stored is not None:
             return  # the run has its answer already
         if not self.inbox and not is_open(self.messages):
@@ -169,9 +172,11 @@ class Session:
                 'agent("What is 2 + 3?")'
             )
         self.approvals.accept(approvals, (*pending_calls(self.messages), *self.waiting))
+        self.asked.accept(answers, self.questions)
 
     def _forget_pause(self) -> None:
         self.approvals = Approvals(grants=self.approvals.grants)
+        self.asked = Questions()
         self.handed = []
 
     def as_dict(self) -> dict[str, Any]:
@@ -192,6 +197,7 @@ class Session:
             "waiting": {**self.approvals.waiting},
             "nested": {identity: session.as_dict() for identity, session in [*self.approvals.nested.items()]},
             "handed": [*self.handed],
+            "asked": self.asked.as_dict(),
         }
 
     @classmethod
@@ -202,7 +208,7 @@ class Session:
         waiting = data["waiting"]  # a list in older files
         session.approvals = Approvals(waiting if isinstance(waiting, dict) else dict.fromkeys(waiting, ""))
         session.approvals.nested = {identity: cls.from_dict(inner) for identity, inner in data["nested"].items()}
-        session.handed = data["handed"]
+        session.handed, session.asked = data["handed"], Questions.from_dict(data.get("asked", {}))
         return session
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -30,6 +30,7 @@ class SavedSession(TypedDict):
     waiting: dict[str, str] | list[str]
     nested: dict[str, dict[str, Any]]
     handed: list[str]
+    asked: NotRequired[dict[str, Any]]
 
 
 _ADAPTER = TypeAdapter(SavedSession)

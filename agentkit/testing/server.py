@@ -35,8 +35,8 @@ class RecordedRequest:
 class ModelServer:
     """A server that plays scripted replies in the format of the provider that the request's path belongs to.
 
-    It implements OpenAI, Groq, Anthropic, Gemini and Ollama, streamed and unstreamed. Each request gets the next reply,
-    which may be a fault (listed in `agentkit.testing.replies`):
+    It implements OpenAI (Chat Completions and Responses), Groq, Anthropic, Gemini and Ollama, streamed and unstreamed.
+    Each request gets the next reply, which may be a fault (listed in `agentkit.testing.replies`):
     `ModelServer(503, {"reset": True}, {"content": "hi", "cut": True})`. After the last reply the response is an error
     400. It is a context manager; its threads are daemons.
 
@@ -113,7 +113,7 @@ class ModelServer:
                 reply = {"status": 400, "message": str(refusal), "param": refusal.place or None}
         if callable(reply):
             reply = reply(body)
-        return request, {"turn": number, **to_dict(reply)}
+        return request, {"turn": number, "request": body, **to_dict(reply)}
 
     def build_reply(self, reply: Json, request: RecordedRequest, wire: Wire) -> Json:
         """Return the reply in the provider's format, and store the parts that must come back unchanged."""
@@ -137,7 +137,7 @@ class ModelServer:
 def _share_messages(request: RecordedRequest, before: list[RecordedRequest]) -> None:
     """Share equal messages with the previous request, because each request repeats the whole conversation."""
     for earlier in before:
-        for key in ("messages", "contents", "tools"):
+        for key in ("messages", "contents", "input", "tools"):
             old, new = ((one.body or {}).get(key) for one in (earlier, request))
             if isinstance(old, list) and isinstance(new, list):
                 new[:] = [same if same == other else other for same, other in zip_longest(old[: len(new)], new)]
@@ -195,10 +195,7 @@ class _Handler(BaseHTTPRequestHandler):
             pieces = list(wire.build_pieces(reply, _find_model_name(request)))
             self._begin(200, {"Content-Type": wire.content_type, "Transfer-Encoding": "chunked"})
             if "error" in reply:
-                pieces = [
-                    *pieces[: _fault_position(pieces, reply)],
-                    wire.build_stream_error({"message": reply["error"]}),
-                ]
+                pieces[_fault_position(pieces, reply) :] = [wire.build_stream_error({"message": reply["error"]})]
                 reply = {}
             frames = [b"%x\r\n%b\r\n" % (len(data), data) for data in map(str.encode, pieces)]
             self._write(frames, reply, end=b"0\r\n\r\n")

@@ -1,18 +1,24 @@
 """Validation of requests as strict as the providers' own, so that a request that passes here passes there."""
 
-from .rules import anthropic, gemini, openai
+from .rules import anthropic, gemini, openai, responses
 from .rules.invalid import Invalid, Json, parse_body
 
 __all__ = ["Invalid", "RequestChecker", "parse_body"]
 
-_CHECKS = {"openai": openai.check, "groq": openai.check_groq, "anthropic": anthropic.check, "gemini": gemini.check}
-_REMEMBERS = {"anthropic": anthropic.remember, "gemini": gemini.remember}
+_CHECKS = {
+    "openai": openai.check,
+    "groq": openai.check_groq,
+    "responses": responses.check,
+    "anthropic": anthropic.check,
+    "gemini": gemini.check,
+}
+_REMEMBERS = {"responses": responses.remember, "anthropic": anthropic.remember, "gemini": gemini.remember}
 
 
 class RequestChecker:
     """Validate the requests to one server by the rules of each request's wire format.
 
-    Thinking blocks and signatures of replies are stored, because they must come back unchanged.
+    Thinking blocks, reasoning items and signatures of replies are stored, because they must come back unchanged.
     """
 
     def __init__(self) -> None:

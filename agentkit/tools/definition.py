@@ -58,11 +58,7 @@ class Definition:
 
 
 def define(function: Any, name: str | None, description: str | None, options: SchemaOptions = NO_OPTIONS) -> Definition:
-    """Return the definition of a function or of a `ToolExecutor` (the class or an instance).
-
-    Raises:
-        DefinitionError: the object cannot be a tool; the message says what to pass instead.
-    """
+    """Return the definition of a function or a `ToolExecutor` (class, instance); raise `DefinitionError` for others."""
     check_can_be_tool(function)
     if isinstance(function, type) and issubclass(function, ToolExecutor):
         function = _instantiate(function)

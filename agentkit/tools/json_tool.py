@@ -205,7 +205,7 @@ class JsonTool(Generic[P, R]):
             repair: Overrides the tool's own setting.
         """
         context = context or RunContext(None)
-        values = {name: find_injected(hint, context) for name, hint in self.arguments.injected.items()}
+        values = {name: find_injected(parameter, context) for name, parameter in self.arguments.injected.items()}
         arguments = self._schemas.restore_names(arguments)
         found = bind_arguments(self.arguments, arguments, values, name=self.name, repair=repair or self.repair)
         if self.isolate and not isinstance(found.ready, ExceptionInfo):

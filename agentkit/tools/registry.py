@@ -141,8 +141,8 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
     def check_injected(self, context: RunContext[Any]) -> None:
         """Raise `DefinitionError` for a tool that needs a value which `context` does not have."""
         for tool in self._tools.values():
-            for hint in tool.arguments.injected.values():
-                find_injected(hint, context)
+            for parameter in tool.arguments.injected.values():
+                find_injected(parameter, context)
 
     @classmethod
     def from_object(

@@ -103,12 +103,7 @@ def explain_unknown_setting(owner: str, name: str) -> str:
 
 
 def complete_settings(tool: str, settings: ToolSettings) -> ToolSettings:
-    """Return the settings with defaults for those not given.
-
-    Raises:
-        TypeError: a setting is unknown.
-        DefinitionError: a value is not allowed.
-    """
+    """Return the settings with defaults; raise `TypeError` for an unknown one, `DefinitionError` for a bad value."""
     if unknown := set(settings) - set(DEFAULTS):
         raise TypeError(explain_unknown_setting(f"the tool {tool!r}", min(unknown)))
     whole: dict[str, Any] = {**DEFAULTS, **settings}

@@ -5,13 +5,38 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from ..core.background import run_coroutine
 from ..core.flow import Done, Event
 from ..core.portable import to_portable_name
 from .json_tool import JsonTool
 from .registry import ToolRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLogged(Event):
+    """A server reports something in its log, during calls of its tools.
+
+    Attributes:
+        server: The server's name.
+        severity: "debug", "info", "notice", "warning", "error", "critical", "alert" or "emergency".
+        text: The message.
+        logger: The part of the server that reports, "" if it is not named.
+    """
+
+    server: str
+    severity: str
+    text: str
+    logger: str = ""
+
+    @property
+    def level(self) -> Literal["INFO", "WARNING"]:
+        return "INFO" if self.severity in ("debug", "info", "notice") else "WARNING"
+
+    @property
+    def notice(self) -> str:
+        return f"{self.server}: {self.text}"
 
 
 @runtime_checkable

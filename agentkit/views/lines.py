@@ -106,6 +106,8 @@ def _event_lines(event: Event) -> Iterator[Line]:
                 yield Line("INFO", "model", text)
         case ToolStarted(bound) if not bound.is_answer:
             yield Line("INFO", "call", format_call(bound.as_written))
+        case ToolFinished(result) if result.is_open:
+            return  # its question, or the decision that it waits for, has a line of its own
         case ToolFinished(result) if result.error is not None:
             yield Line("WARNING", "error", f"{result.call.name}: {remove_delimiters(result.content)}")
         case ToolFinished(result) if not result.is_answer:

@@ -15,17 +15,18 @@ import textwrap
 import traceback
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 from loguru import logger
 
+from ..core.ask_person import ask_terminal
 from ..core.context import ENCLOSING_AGENTS
 from ..core.errors import DefinitionError
 from ..core.flow import Event
 from ..core.notebook import find_kernel
 from ..engine.result import SubRun
 from ..tools.execution.turn import ToolFinished
-from .lines import LEVELS, ROLE_COLUMN_WIDTH, ROLE_STYLES, Level, Line, render_event, sanitize
+from .lines import LEVELS, ROLE_COLUMN_WIDTH, ROLE_STYLES, Level, Line, render_event, render_progress, sanitize
 
 MAX_VALUE_CHARS = 1_000
 """Characters of a value that are shown."""
@@ -42,7 +43,7 @@ def log_event(event: Event) -> None:
     """Send the lines of an event to loguru and to the printer that `show` set; every agent has this listener."""
     if event.is_piece or isinstance(event, SubRun):  # the inner agent has this listener, too
         return
-    if not _printers and _is_disabled():
+    if not _printers and getattr(getattr(logger, "_core", None), "enabled", {}).get(__name__) is False:
         return
     agents = ENCLOSING_AGENTS.get()
     for line in render_event(event):
@@ -54,11 +55,6 @@ def log_event(event: Event) -> None:
     exception = event.result.exception if isinstance(event, ToolFinished) else None
     if exception is not None:
         _lazy_logger.debug("{}", partial(_format_traceback, exception))
-
-
-def _is_disabled() -> bool:
-    """Return whether loguru is known to drop the lines of this module; loguru stores it after the first line."""
-    return getattr(getattr(logger, "_core", None), "enabled", {}).get(__name__) is False
 
 
 def _format_log_line(line: Line) -> str:
@@ -156,3 +152,32 @@ def make_printer(
         in_cell = in_notebook and file in (sys.stdout, sys.stderr)
         colour = (in_cell or file.isatty()) and not os.environ.get("NO_COLOR")  # https://no-color.org
     return Printer(file, colour, level, longest)
+
+
+class PlainView:
+    """A listener that writes a run to standard error, line by line; a context manager like `LiveView`."""
+
+    def __init__(self) -> None:
+        self._printer = make_printer(sys.stderr)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __call__(self, event: Event) -> None:
+        """Write the lines of `event`."""
+        for line in render_progress(event):
+            self._printer.write(line)
+
+    def read(self, prompt: str) -> str:
+        """Ask the person at the terminal; raise `EOFError` without a terminal."""
+        return ask_terminal(prompt)
+
+
+class SilentView(PlainView):
+    """A view that shows nothing but can still ask."""
+
+    def __call__(self, event: Event) -> None:
+        """Ignore `event`."""

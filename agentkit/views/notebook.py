@@ -40,12 +40,18 @@ _cell_lock = threading.Lock()
 @contextmanager
 def show_in_cell(redraw_seconds: float = REDRAW_SECONDS) -> Iterator[Listener]:
     """Return a listener that shows a run in the current cell; outside a notebook it does nothing."""
+    with explain_interrupt(INTERRUPTED), _draw(redraw_seconds) as listener:
+        yield listener
+
+
+@contextmanager
+def explain_interrupt(text: str) -> Iterator[None]:
+    """Let a kernel show `text` instead of a traceback if the block is interrupted or cancelled."""
     try:
-        with _draw(redraw_seconds) as listener:
-            yield listener
+        yield
     except (KeyboardInterrupt, CancelledError) as error:
         if find_kernel() is not None:  # IPython calls this method of an exception instead of printing a traceback
-            error.__dict__["_render_traceback_"] = lambda: [INTERRUPTED]
+            error.__dict__["_render_traceback_"] = lambda: [text]
         raise
 
 

@@ -1,5 +1,6 @@
 """`agentkit chat`: a conversation, line by line."""
 
+import termios
 import time
 
 import pytest
@@ -123,7 +124,7 @@ class TestAtATerminal:
         talk.expect("6\r\n")
         talk.expect("> ")
         talk.send("/hel\t\n")
-        talk.expect("Ctrl-C stops an answer")
+        talk.expect("Esc or Ctrl-C stops an answer")
         talk.expect("> ")
         talk.send("\x04")
         assert talk.end() == 0
@@ -202,6 +203,55 @@ class TestAtATerminal:
         time.sleep(0.1)  # readline does not hear of a Ctrl-C that comes before it waits for the next key
         talk.send("\x03")
         talk.ask("Add 4 and 4", "8\r\n")
+        talk.ask("/quit", "")
+        assert talk.end() == 0
+
+    def test_escape_stops_the_answer_once_and_other_keys_wait(self, terminal):
+        talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py", "--journal", "runs.db")
+        talk.ask("Wait for 30 seconds", "wait_for(")
+        talk.send("\x1b[A")  # an arrow
+        talk.send("Add 2 and 9\x7f3")
+        time.sleep(0.3)
+        began = time.monotonic()
+        talk.send("\x1b")
+        talk.expect("stopped; finished steps are kept. Continue with: agentkit resume ")
+        assert time.monotonic() - began < 10
+        talk.expect("> ")
+        talk.expect("Add 2 and 3")
+        talk.send("\n")
+        talk.expect("5\r\n")
+        talk.ask("Wait for 30 seconds", "wait_for(")
+        talk.send("\x1b\x1b\x1b")
+        talk.expect("stopped; finished steps are kept")
+        talk.ask("Add 4 and 4", "8\r\n")
+        talk.ask("/history", "Cancelled: the run was stopped")
+        talk.ask("/quit", "")
+        assert talk.end() == 0
+        assert talk.text.count("stopped; finished steps") == 2
+
+    def test_the_keyboard_is_read_while_a_run_works_only(self, terminal, folder):
+        (folder / "asking.py").write_text(
+            'def ask_name() -> str:\n    """Asks for the name."""\n    return "called " + input("Your name? ")\n'
+        )
+        talk = terminal("chat", "--tools", "more.py", "--tools", "asking.py")
+        talk.ask("Wait for 1 seconds", "wait_for(")
+        local = termios.tcgetattr(talk.side)[3]
+        assert not local & (termios.ICANON | termios.ECHO)
+        assert local & termios.ISIG
+        talk.expect("waited\r\n")
+        talk.ask("Ask for the name", "Your name? ")
+        assert termios.tcgetattr(talk.side)[3] & termios.ISIG
+        talk.send("Ada\n")
+        talk.expect("called Ada\r\n")
+        talk.ask("/quit", "")
+        assert talk.end() == 0
+
+    def test_escape_is_no_answer_to_a_question(self, terminal):
+        talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py")
+        talk.ask("Delete file a.txt", "}: ")
+        assert termios.tcgetattr(talk.side)[3] & termios.ICANON
+        talk.send("y\n")
+        talk.expect("deleted a.txt\r\n")
         talk.ask("/quit", "")
         assert talk.end() == 0
 

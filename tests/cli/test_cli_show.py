@@ -7,7 +7,7 @@ import pytest
 from report_pages import Page
 
 from agentkit import JsonAgent
-from agentkit.cli.providers import PROVIDERS
+from agentkit.cli.models import PROVIDERS
 from agentkit.testing import ScriptedModel, answer, call
 
 

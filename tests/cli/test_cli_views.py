@@ -17,7 +17,7 @@ from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import ToolStarted
 from agentkit.tools.registry import ToolRegistry
 from agentkit.views.json_lines import EventEncoder, encode_event
-from agentkit.views.plain_text import PlainView, SilentView
+from agentkit.views.log import PlainView, SilentView
 from agentkit.views.streamed_text import MAX_HELD_CHARS, MaskedStream
 from agentkit.views.terminal import LiveView
 

@@ -2,12 +2,12 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 
 from agentkit import DefinitionError, JsonAgent, JsonTool
-from agentkit.core.context import Injected, RunContext, find_injected
+from agentkit.core.context import Injected, RunContext
 from agentkit.testing import ScriptedModel
 
 
@@ -105,6 +105,9 @@ def test_injection_works_by_position_and_for_coroutines():
 
 
 def test_the_context_is_what_a_parameter_of_its_type_gets():
+    def f(run: RunContext, typed: RunContext[int]) -> Any:
+        """Reads."""
+        return run, typed
+
     context = RunContext(7)
-    assert find_injected(RunContext, context) is context
-    assert find_injected(RunContext[int], context) is context
+    assert JsonTool(f).bind("{}", context).ready() == (context, context)

@@ -11,8 +11,8 @@ from agentkit import DefinitionError, JsonAgent, JsonTool, RunContext, ToolCall,
 from agentkit.core.flow import adrive, apply_policies, ask, drive
 from agentkit.policies.timeouts import limit_tool_time
 from agentkit.testing import ScriptedModel
-from agentkit.tools.execution.call import ToolRetried
 from agentkit.tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
+from agentkit.tools.execution.retries import ToolRetried
 
 DIARY: list[str] = []
 STEP = 0.03
@@ -24,7 +24,7 @@ TOGETHER: set[str] = set()
 def _fresh(monkeypatch):
     DIARY.clear()
     TOGETHER.clear()
-    monkeypatch.setattr("agentkit.tools.execution.call.FIRST_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("agentkit.tools.execution.retries.FIRST_RETRY_SECONDS", 0.001)
 
 
 def alone(name: str) -> bool:
@@ -248,7 +248,7 @@ def test_what_a_tool_says_to_the_model_is_no_failure_to_retry(world, is_async):
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
 def test_retries_end_with_the_timeout(world, is_async, monkeypatch):
-    monkeypatch.setattr("agentkit.tools.execution.call.FIRST_RETRY_SECONDS", 0.3)
+    monkeypatch.setattr("agentkit.tools.execution.retries.FIRST_RETRY_SECONDS", 0.3)
     tools = ToolRegistry(failing(9, "read", is_async=is_async))
     results, _ = world.drive(turn(("fails", "{}"), tools=tools, timeout=0.02))
     assert results[0].error.name == "TimedOut"

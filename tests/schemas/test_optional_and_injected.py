@@ -7,7 +7,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import Doc, TypedDict, Unpack
 
-from agentkit import DefinitionError, Injected, JsonTool, RunContext
+from agentkit import DefinitionError, Injected, JsonAgent, JsonTool, RunContext
 
 
 @dataclass
@@ -149,3 +149,51 @@ def test_an_annotations_text_stands_above_the_docstring_with_none_as_default(ann
     assert kinds == [schema, {"type": "null"}]
     assert tool.call_with_raw_arguments("{}") is None
     assert tool.call_with_raw_arguments('{"x": null}') is None
+
+
+ADMIN = User(name="default")
+
+
+def with_own_default(user: Injected[User] = ADMIN, query: str = "") -> Any:
+    """Reads."""
+    return user
+
+
+def with_own_default_or_none(user: Injected[User] | None = ADMIN, query: str = "") -> Any:
+    """Reads."""
+    return user
+
+
+def with_any(user: Injected[Any] = ADMIN, query: str = "") -> Any:
+    """Reads."""
+    return user
+
+
+def by_position(user: Injected[User] = ADMIN, /, query: str = "") -> Any:
+    """Reads."""
+    return user
+
+
+@pytest.mark.parametrize("function", [with_own_default, with_own_default_or_none, with_any, by_position])
+def test_an_injected_parameter_without_a_value_has_its_default(function):
+    tool = JsonTool(function)
+    assert tool.bind("{}", RunContext(None)).ready() is ADMIN
+    assert tool.bind("{}", RunContext(USER)).ready() is USER
+    JsonAgent(tool, model="offline")
+
+
+@pytest.mark.parametrize("function", [with_own_default, with_own_default_or_none])
+def test_a_default_does_not_choose_among_several_values(function):
+    with pytest.raises(DefinitionError, match="exactly one User for a tool's parameter, found 2"):
+        JsonTool(function).bind("{}", RunContext({"a": USER, "b": User()}))
+
+
+def test_an_injected_key_that_may_be_left_out_is_left_out_without_a_value():
+    tool = JsonTool(with_keys_counted)
+    assert tool.bind("{}", RunContext(None)).ready() == []
+    assert tool.bind("{}", RunContext(USER)).ready() == ["user"]
+
+
+def with_keys_counted(**options: Unpack[Options]) -> Any:
+    """Reads."""
+    return list(options)

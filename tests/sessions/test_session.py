@@ -18,7 +18,7 @@ from agentkit.core.messages import ToolCall, assistant, pending_calls, system, t
 from agentkit.engine.history import check_history
 from agentkit.engine.loop import CANCELLED
 from agentkit.policies.decisions import StoredDecision, digest_call
-from agentkit.sessions.session import NOT_RUN
+from agentkit.sessions.pending import NOT_RUN
 from agentkit.sessions.session_file import write_atomically
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import ANSWER_RESULT

@@ -25,9 +25,10 @@ from agentkit.policies.incomplete_replies import ReplyDropped
 from agentkit.policies.loop_detection import ToolsWithdrawn
 from agentkit.policies.rate_limit import Throttled
 from agentkit.testing import ScriptedModel, answer, call
-from agentkit.tools.execution.blocking import ToolBlockedLoop
-from agentkit.tools.execution.call import BoundCall, ToolRetried
+from agentkit.tools.execution.call import BoundCall
 from agentkit.tools.execution.call_tools import ToolAbandoned
+from agentkit.tools.execution.job import ToolBlockedLoop
+from agentkit.tools.execution.retries import ToolRetried
 from agentkit.views.history import render_messages
 from agentkit.views.lines import Line, format_call, format_usage, render_event
 from agentkit.views.log import make_printer

@@ -11,6 +11,7 @@ import pytest
 from report_pages import Page
 
 from agentkit import JsonAgent, ModelError, RunError, log
+from agentkit.agents import batch
 from agentkit.testing import ScriptedModel
 from agentkit.views import notebook
 
@@ -67,6 +68,15 @@ def agent(seconds=0.5):
     return JsonAgent(nap, model=ScriptedModel(call("nap"), answer("rested")))
 """
 """The first cell of a real kernel's notebook."""
+
+
+MANY = {
+    "tired.map(['Nap', 'Nap'])": batch.INTERRUPTED,
+    "await tired.amap(['Nap', 'Nap'])": batch.INTERRUPTED,
+    "for outcome in tired.imap(['Nap']): print(outcome)": batch.ITERATION_INTERRUPTED,
+    "async for outcome in tired.aimap(['Nap']): print(outcome)": batch.ITERATION_INTERRUPTED,
+}
+"""Ways to run many queries, and what a cell shows after an interrupt."""
 
 
 def slow(city: str) -> str:
@@ -195,13 +205,14 @@ def test_an_interrupt_of_a_kernel_is_one_line_and_the_run_continues():
 
     def execute(code, *, interrupt=False):
         """Execute a cell; return the lines of its error, or the text of its result."""
-        sent, shown = client.execute(code), []
+        sent, shown, waiting = client.execute(code), [], interrupt
         while True:
             message = client.get_iopub_msg(timeout=50)
             kind, content = message["msg_type"], message["content"]
             if message["parent_header"].get("msg_id") != sent:
                 continue
-            if kind == "display_data" and interrupt:
+            if kind in ("display_data", "stream") and waiting:
+                waiting = False
                 manager.interrupt_kernel()
             elif kind == "error":
                 shown = content["traceback"]
@@ -212,9 +223,11 @@ def test_an_interrupt_of_a_kernel_is_one_line_and_the_run_continues():
 
     try:
         execute(SET_UP)
-        for code in ("tired = agent(9)\ntired('Nap')", "tired = agent(9)\nawait tired.arun('Nap')"):
+        for code in ("tired = agent(3)\ntired('Nap')", "tired = agent(9)\nawait tired.arun('Nap')"):
             assert execute(code, interrupt=True) == [notebook.INTERRUPTED]
             assert execute("tired.run().answer") == ["'rested'"]
+        for method, line in MANY.items():
+            assert execute(f"tired = agent(3)\nprint('starts')\n{method}", interrupt=True) == [line], method
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)

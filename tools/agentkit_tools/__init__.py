@@ -1,12 +1,13 @@
 """Tools for any agent: plain typed functions, written as a user writes them.
 
 `get_weather` needs `requests` and `search_text` needs `ddgs` (`pip install ddgs requests`); both are imported at the
-first call.
+first call.  `ask_user` is not in `ALL_TOOLS`: name it where a person can answer.
 """
 
 from collections.abc import Callable
 from typing import Any
 
+from .ask_user import ask_user
 from .calculator import calculate
 from .clock import current_time, days_between, shift_date
 from .fetch_settings import FetchSettings, settings
@@ -26,6 +27,7 @@ ALL_TOOLS: tuple[Callable[..., Any], ...] = (
 __all__ = [
     "ALL_TOOLS",
     "FetchSettings",
+    "ask_user",
     "calculate",
     "current_time",
     "days_between",

@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from ...core.messages import Message
@@ -120,3 +121,12 @@ class _Matching:
 
     def _orphan(self, place: int, identity: str) -> None:
         self.found.add(place, "orphan_result", f"no call has the id {identity!r:.80} that this result answers")
+
+
+def split_groups(messages: Sequence[Message]) -> list[slice]:
+    """Split a conversation into groups, in order: an assistant message with its tool messages, any other one alone.
+
+    A valid conversation stays valid when whole groups are removed, except for the role that comes first.
+    """
+    starts = [place for place, message in enumerate(messages) if place == 0 or message["role"] != "tool"]
+    return [slice(start, end) for start, end in pairwise([*starts, len(messages)])]

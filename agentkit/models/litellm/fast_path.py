@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from inspect import unwrap
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 from ...core.messages import Message
 from .importing import own_call
@@ -110,7 +110,17 @@ _OBSERVER_OPTIONS = frozenset(
 
 
 class _SilentLogging:
-    """The methods of litellm's log of one call that have no effect without observers."""
+    """The methods of litellm's log of one call that have no effect without observers.
+
+    The function that reads the raw reply is kept, which litellm's bridge to the Responses API drops.
+    """
+
+    logger_fn: Any = None
+
+    def update_environment_variables(self, *args: Any, **named: Any) -> None:
+        kept, log = self.logger_fn, cast(Any, super())
+        log.update_environment_variables(*args, **named)
+        self.logger_fn = self.logger_fn or kept
 
     def _response_cost_calculator(self, *_: Any, **__: Any) -> None:
         return None
@@ -153,7 +163,7 @@ def silence_logging(litellm: Any, arguments: dict[str, Any], *, is_async: bool) 
             model=arguments["model"],
             user="",
             optional_params={},
-            litellm_params={"api_base": ""},
+            litellm_params={"api_base": "", "logger_fn": arguments.get("logger_fn")},
             stream_options=arguments.get("stream_options"),
         )
     except (TypeError, AttributeError):

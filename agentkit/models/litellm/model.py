@@ -20,10 +20,10 @@ from .errors import convert_error
 from .fast_path import call_acompletion, call_completion, has_observers, silence_logging
 from .importing import load_litellm, own_call
 from .prices import find_prices
-from .raw_reply import RawReply
-from .replies import Route, read_reply
+from .replies import RawReply, Route, read_reply
 from .reply_limits import ReplyGuard, total_seconds
 from .requests import PromptCache, build_account_headers, prepare_messages
+from .responses_api import adapt_arguments, is_bridged, remove_prefix
 from .stream_assembler import StreamAssembler
 from .streams import NO_STREAM_OPTIONS, ChunkSource, TimedClient
 from .thinking import adjust_thinking
@@ -208,32 +208,35 @@ class LiteLLMModel:
 
     def _arguments(self, request: Request, raw: RawReply, *, is_async: bool) -> dict[str, Any]:
         """Return the arguments of litellm's call; raise `ModelError` for a request that cannot succeed."""
-        route = self._resolve_route()
+        litellm, route = load_litellm(), self._resolve_route()
         usage = {} if route.provider in NO_STREAM_OPTIONS else {"stream_options": {"include_usage": True}}
         streaming = {"stream": True, **usage} if request.stream else {}
         length = self._reply_limit(request)
         request, options = adjust_thinking(request, self._options, route.provider, route.model, *length.values())
-        arguments = {
+        arguments: dict[str, Any] = {
             **options,
             **(build_account_headers(self._options) if route.provider == "openai" else {}),
             **self._tools.parameters(request, route.provider, route.model),
             **streaming,
             **length,
             "model": route.name,
-            "messages": prepare_messages(
-                request.messages,
-                route.provider,
-                self._cache,
-                has_template=renders_template(load_litellm(), route.provider, self._options),
-                one_call=self._one_call,
-            ),
             "timeout": self._timeout_for(request),
             "drop_params": True,
             "max_retries": 0,
             "logger_fn": raw.make_logger(self._options.get("logger_fn")),
             "_skip_mcp_handler": True,  # else tools import litellm's MCP gateway, which fails in some versions
         }
-        return {**arguments, **silence_logging(load_litellm(), arguments, is_async=is_async)}
+        if for_responses := is_bridged(litellm, route.provider, route.model, arguments):
+            arguments = adapt_arguments(litellm, route.provider, route.model, arguments)
+        arguments["messages"] = prepare_messages(
+            request.messages,
+            route.provider,
+            self._cache,
+            has_template=not for_responses and renders_template(litellm, route.provider, self._options),
+            one_call=self._one_call,
+            for_responses=for_responses,
+        )
+        return {**arguments, **silence_logging(litellm, arguments, is_async=is_async)}
 
     def _timeout_for(self, request: Request) -> float:
         """Return litellm's timeout, which is later than the own one: that one's error names the limit."""
@@ -260,5 +263,7 @@ class LiteLLMModel:
                 raise ModelError(text, kind="not_found") from error
             check_key(litellm, name, self._options)
             check_address(litellm, self._name, provider, self._options)
-            self._cached_route = Route(name, provider, model, find_prices(litellm.model_cost, provider, model))
+            self._cached_route = Route(
+                name, provider, model, find_prices(litellm.model_cost, provider, remove_prefix(model))
+            )
         return self._cached_route

@@ -3,7 +3,9 @@
 The objects are read by attribute; this module does not import litellm.
 """
 
+import inspect
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +15,7 @@ from ...core.messages import Message, Usage
 from ...engine.history import to_valid_text
 from ...engine.model import Reply
 from .prices import Prices
+from .responses_api import restore_reasoning
 
 _TRUNCATED_REASONS = {"MAX_TOKENS", "max_tokens", "length", "model_context_window_exceeded"}
 """The providers' stop reasons of a truncated reply: the token limit or the end of the context window."""
@@ -73,6 +76,7 @@ def read_reply(response: Any, route: Route, body: object = None) -> Reply:
         raise ModelError(f"{route.name}: a reply without choices", kind="server", status=200, transient=True)
     choice = response.choices[0]
     message = clean_reply(choice.message.model_dump(exclude_none=True))
+    restore_reasoning(message, body)
     native = read_native_reason(body) if isinstance(body, str) else None
     reply = route.build_reply(message, choice.finish_reason, getattr(response, "usage", None), response.model, native)
     cost = _find_proxy_cost(response)
@@ -124,3 +128,34 @@ def clean_reply(message: Message) -> Message:
 
 def _read_detail(reported: Any, group: str, key: str) -> int:
     return getattr(getattr(reported, group, None), key, None) or 0
+
+
+class RawReply:
+    """The body of an unstreamed reply or of an error.
+
+    `has_arrived` tells whether a response arrived. `body` is its text; None without a response or for other types.
+    """
+
+    def __init__(self) -> None:
+        self.has_arrived = False
+        self.body: str | None = None
+
+    def make_logger(self, other: Any = None) -> Callable[[dict[str, Any]], None]:
+        """Return the function for litellm's option `logger_fn`, which calls `other` too, if that is callable.
+
+        It is a plain function because litellm copies the option's value.
+        """
+
+        def log(details: dict[str, Any]) -> None:
+            if callable(other):
+                other(details)
+            body = details.get("original_response")
+            is_first = details.get("log_event_type") == "post_api_call" and not self.has_arrived
+            if is_first and not inspect.iscoroutine(body) and body not in _PLACEHOLDER_BODIES:
+                self.has_arrived = True
+                self.body = body if isinstance(body, str) else None
+
+        return log
+
+
+_PLACEHOLDER_BODIES = ("first stream response received",)

@@ -35,6 +35,8 @@ _WRITER_KEYS: dict[str, tuple[str, ...]] = {
 Sources: Anthropic, "Extended thinking", preserving thinking blocks; Gemini, "Thought signatures"; DeepSeek, "Thinking
 mode", tool calls; Moonshot, "Use Kimi K2 thinking", multi-step tool calls. Other providers accept text and calls only.
 """
+_RESPONSES_KEYS = ("reasoning_items",)
+"""The extra key that OpenAI's Responses API needs (OpenAI, "Reasoning models", keeping reasoning items in context)."""
 
 _NAMED_RESULT_PROVIDERS = {"gemini", "vertex_ai", "mistral", "ollama_chat"}
 """Their tool results carry the tool's name; OpenAI's schema of a tool message has no such key."""
@@ -77,13 +79,16 @@ def prepare_messages(
     *,
     has_template: bool = False,
     one_call: bool = False,
+    for_responses: bool = False,
 ) -> list[Message]:
     """Return the messages to send to `provider`: known keys only, without empty assistant messages.
 
     `has_template` is set if the server may render a chat template that requires alternating roles. `one_call` sends
-    each call in an assistant message of its own.
+    each call in an assistant message of its own. `for_responses` keeps the reasoning items, which only OpenAI's
+    Responses API accepts.
     """
-    sent = [known for message in messages if (known := _clean_message(message, provider)) is not None]
+    extras = _RESPONSES_KEYS if for_responses else _WRITER_KEYS.get(provider, ())
+    sent = [known for message in messages if (known := _clean_message(message, provider, extras)) is not None]
     if one_call:
         sent = list(split_calls(sent))
     if has_template:
@@ -141,9 +146,9 @@ def _split_equal_calls(messages: Sequence[Message]) -> Iterator[Message]:
             yield from (result for result in results if result["tool_call_id"] in ids)
 
 
-def _clean_message(message: Message, provider: str) -> Message | None:
+def _clean_message(message: Message, provider: str, extras: tuple[str, ...]) -> Message | None:
     if message["role"] == "assistant":
-        return _clean_assistant(message, provider)
+        return _clean_assistant(message, provider, extras)
     if message["role"] != "tool":
         keys = _PLAIN_KEYS
     else:
@@ -153,11 +158,11 @@ def _clean_message(message: Message, provider: str) -> Message | None:
     return message if message.keys() <= keys else {key: message[key] for key in message if key in keys}
 
 
-def _clean_assistant(message: Message, provider: str) -> Message | None:
+def _clean_assistant(message: Message, provider: str, extras: tuple[str, ...]) -> Message | None:
     calls, content = message.get("tool_calls"), message.get("content")
     if not calls and not content:
         return None
-    returned = _WRITER_KEYS.get(provider, ()) if message.get("provider") == provider else ()
+    returned = extras if message.get("provider") == provider else ()
     sent: Message = {"role": "assistant", "content": content or None}  # with calls, some routes send '' as text
     if calls:
         with_extras = "provider_specific_fields" in returned

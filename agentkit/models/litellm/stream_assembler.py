@@ -25,6 +25,7 @@ class StreamAssembler:
         self._calls: list[dict[str, Any]] = []
         self._arguments: list[_Arguments] = []
         self._open: dict[int, int] = {}
+        self._reasoning_items: list[dict[str, Any]] = []
         self._extras: dict[str, Any] = {}
         self._usage: Any = None
         self._finish_reason: str | None = None
@@ -66,6 +67,7 @@ class StreamAssembler:
             yield TextDelta(delta.content)
         if refusal := getattr(delta, "refusal", None):
             self._refusal.append(refusal)
+        self._reasoning_items += getattr(delta, "reasoning_items", None) or ()
         for block in getattr(delta, "thinking_blocks", None) or ():
             self._add_block(block)
         for key, value in (getattr(delta, "provider_specific_fields", None) or {}).items():
@@ -139,6 +141,7 @@ class StreamAssembler:
             "refusal": "".join(self._refusal),
             "reasoning_content": "".join(self._thoughts),
             "thinking_blocks": self._blocks,
+            "reasoning_items": self._reasoning_items,
             "provider_specific_fields": self._extras,
         }
         return clean_reply(message | {key: value for key, value in parts.items() if value})

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import Paused
 from ...core.messages import Message, Usage, pending_calls
 from ...engine.model import Reply
 from ...tools.execution.call import BoundCall, ToolResult
@@ -192,7 +191,9 @@ class JournalWriter:
         identity = result.call.id
         if identity not in self._begun or identity in self._ended:
             return
-        if isinstance(result.exception, Paused) or result.value is NOT_STARTED:
+        if result.is_open or result.value is NOT_STARTED:  # begun again, it is recorded again
+            self._begun.discard(identity)
+            self.recorded.discard(identity)
             sql = "DELETE FROM steps WHERE run = ? AND step = ? AND call = ?"
             self._pending.append((sql, (self.run, self.step, identity)))
         else:

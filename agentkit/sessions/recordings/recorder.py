@@ -102,7 +102,7 @@ class RunRecorder:
             case ModelError():
                 kind: dict[str, Any] = {"error_kind": event.kind, "status": event.status, "transient": event.transient}
                 self._write("error", seconds=at, message=str(event), retry_after=event.retry_after, **kind)
-            case ToolFinished(result):
+            case ToolFinished(result) if not result.is_open:
                 call = result.call
                 self._write("result", call=call.id, name=call.name, arguments=call.arguments, **outcome_of(result))
 

@@ -141,10 +141,10 @@ def _check_calls(calls: Any, place: str) -> None:
         function = call["function"]
         for key in [*(call.keys() - {"id", "type", "function"}), *(function.keys() - {"name", "arguments"})]:
             raise Invalid(f"Unknown parameter: '{at}.{key}'.", f"{at}.{key}")
-        _check_text(call["id"], f"{at}.id", _MAX_ID_CHARS)
+        check_text(call["id"], f"{at}.id", _MAX_ID_CHARS)
         if call["type"] != "function":
             raise Invalid(f"Invalid value: '{call['type']}'. Supported values are: 'function'.", f"{at}.type")
-        _check_name(function.get("name"), f"{at}.function.name")
+        check_name(function.get("name"), f"{at}.function.name")
         arguments = function.get("arguments")
         if not isinstance(arguments, str):
             raise _wrong_type(f"{at}.function.arguments", "a string", arguments)
@@ -153,14 +153,16 @@ def _check_calls(calls: Any, place: str) -> None:
             raise Invalid(text, f"{at}.function.arguments")
 
 
-def _check_name(name: Any, place: str) -> None:
-    _check_text(name, place, _MAX_NAME_CHARS)
+def check_name(name: Any, place: str) -> None:
+    """Raise `Invalid` unless `name` is a valid name of a function."""
+    check_text(name, place, _MAX_NAME_CHARS)
     if not matches(_NAME, name):
         text = f"string does not match pattern. Expected a string that matches the pattern '^{_NAME}$'."
         raise Invalid(f"Invalid '{place}': {text}", place)
 
 
-def _check_text(value: Any, place: str, most: int) -> None:
+def check_text(value: Any, place: str, most: int) -> None:
+    """Raise `Invalid` unless `value` is a text of 1 to `most` characters."""
     if not isinstance(value, str):
         raise _wrong_type(place, "a string", value)
     if not value:
@@ -186,11 +188,11 @@ def _check_tools(body: Json) -> None:
         function = tool["function"]
         for key in function.keys() - {"name", "description", "parameters", "strict"}:
             raise Invalid(f"Unknown parameter: '{at}.function.{key}'.", f"{at}.function.{key}")
-        _check_name(function.get("name"), f"{at}.function.name")
+        check_name(function.get("name"), f"{at}.function.name")
         if function["name"] in names:
             raise Invalid(f"Duplicate function name '{function['name']}'.", f"{at}.function.name")
         names.add(function["name"])
-        _check_parameters(function, f"{at}.function.parameters")
+        check_parameters(function, f"{at}.function.parameters")
     choice = body.get("tool_choice", "auto")
     if "tool_choice" in body and not names:
         raise Invalid("Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.")
@@ -198,7 +200,8 @@ def _check_tools(body: Json) -> None:
         raise Invalid("Invalid value for 'tool_choice': it names a function that is not in 'tools'.", "tool_choice")
 
 
-def _check_parameters(function: Json, place: str) -> None:
+def check_parameters(function: Json, place: str) -> None:
+    """Raise `Invalid` unless the parameters of a function are a valid schema, of strict mode if it asks for that."""
     parameters = function.get("parameters", {"type": "object", "properties": {}})
     reason = ""
     if not isinstance(parameters, dict) or parameters.get("type") != "object":

@@ -5,6 +5,7 @@ from .gemini import GEMINI
 from .ollama import OLLAMA
 from .openai import GROQ, OPENAI
 from .reply import Json, Wire
+from .responses import RESPONSES
 
 __all__ = ["Json", "Wire", "find_wire"]
 
@@ -13,6 +14,8 @@ def find_wire(path: str) -> Wire | None:
     """Return the wire format of a path; None for an unknown path."""
     if path.endswith("/chat/completions"):
         return GROQ if path.startswith("/openai/") else OPENAI
+    if path.endswith("/v1/responses"):
+        return RESPONSES
     if path.endswith("/v1/messages"):
         return ANTHROPIC
     if path.partition(":")[2] in ("generateContent", "streamGenerateContent"):

@@ -1,5 +1,6 @@
 """Arguments of a tool call: parse, validate, repair, and bind them to the function."""
 
+import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,17 +23,13 @@ from .validation_errors import ArgumentProblem, list_problems
 class ArgumentsSchema(Protocol):
     """The schema of one tool's arguments, and the validation that binds them to the function."""
 
-    injected: Mapping[str, Any]
+    injected: Mapping[str, inspect.Parameter]
 
     @property
     def parameters(self) -> JsonSchema: ...
 
     def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> Callable[[], Any]:
-        """Validate `arguments` and return the prepared call.
-
-        Raises:
-            ValueError: the arguments are invalid; mostly a `pydantic.ValidationError`.
-        """
+        """Validate `arguments` and return the prepared call; raise `ValueError` if they are invalid."""
         ...
 
 
@@ -85,12 +82,7 @@ def bind_arguments(
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """Validates arguments in the form that the model used: JSON text or Python values.
-
-    Raises:
-        InvalidJson: a number exceeds the range of a float.
-        ValueError: the arguments are invalid.
-    """
+    """Validates arguments in the form that the model used, JSON text or Python values; raises `ValueError`."""
 
     schema: ArgumentsSchema
     injected: Mapping[str, Any] | None

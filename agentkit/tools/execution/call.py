@@ -1,7 +1,6 @@
 """One tool call: bound to its tool and arguments, executed, and its result."""
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -12,23 +11,22 @@ from typing import Any, TypeVar
 from ...core.approval_question import UntrustedValue
 from ...core.background import MAX_ITEMS, aresolve, resolve, run_in_thread
 from ...core.context import RunContext
-from ...core.errors import ExceptionInfo, ToolError
-from ...core.flow import WarningEvent
+from ...core.errors import ExceptionInfo, Paused, ToolError
 from ...core.messages import Message, ToolCall, tool_message
 from ...core.portable import to_valid_text
+from ...core.questions import CALL_QUESTIONS, InputRequired
 from ...core.threads import is_cancelled
 from ..arguments.repair import Repair
 from ..json_tool import JsonTool
+from ..questions import check_question
 from ..results.result_text import Part, RenderedResult, StoredResult, render_result
 from .error_text import describe_error
+from .retries import ToolRetried, choose_pause
 
 T = TypeVar("T")
 
 MAX_ERROR_CHARS = 2_000
 """Characters of an exception's text that the model reads.  A `ToolError` is meant for it and is never truncated."""
-FIRST_RETRY_SECONDS = 0.1
-"""Pause before the first retry of a failed call; each further pause is twice as long."""
-MAX_RETRY_SECONDS = 5.0
 ANSWER_RESULT = "The answer was given."
 """The result of the answer's own call, whose arguments already hold the answer."""
 _EFFECT_UNKNOWN = "it is not known whether it had an effect. Find that out before it is called again."
@@ -71,6 +69,11 @@ class ToolResult:
     def error(self) -> ExceptionInfo | None:
         """The error, if the call failed."""
         return self.value if isinstance(self.value, ExceptionInfo) else None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the call has no result yet, because it waits for a decision inside it or for an answer."""
+        return isinstance(self.exception, Paused | InputRequired)
 
     @property
     def message(self) -> Message:
@@ -161,11 +164,13 @@ class BoundCall:
                 return self._result(resolve(self.run(), MAX_ITEMS, loop), start)
             except KeyboardInterrupt:
                 raise
+            except InputRequired as asking:
+                return self._pause(asking, start)
             except BaseException as error:
                 failures += 1
                 if not self._is_retried(failures, error):
                     return self.fail(describe_error(error), start, error)
-            time.sleep(_choose_pause(failures))
+            time.sleep(choose_pause(failures))
 
     async def ainvoke(self) -> ToolResult:
         """Run the tool: a coroutine function on this event loop, any other function in a thread."""
@@ -178,13 +183,15 @@ class BoundCall:
                 return self._result(await aresolve(self.run(), MAX_ITEMS), start)
             except KeyboardInterrupt:
                 raise
+            except InputRequired as asking:
+                return self._pause(asking, start)
             except BaseException as error:
                 if isinstance(error, asyncio.CancelledError) and _is_task_cancelled():
                     raise
                 failures += 1
                 if not self._is_retried(failures, error):
                     return self.fail(describe_error(error), start, error)
-            await asyncio.sleep(_choose_pause(failures))
+            await asyncio.sleep(choose_pause(failures))
 
     def fail(self, info: ExceptionInfo, start: float | None = None, error: BaseException | None = None) -> ToolResult:
         """Return the result of a failed call, with the error for the model."""
@@ -204,6 +211,16 @@ class BoundCall:
         else:
             text = "was not run, so it had no effect: an earlier call, beside which it may not run, has not ended."
         return ExceptionInfo("TimedOut", f"{self.call.name} {text}")
+
+    def _pause(self, asking: InputRequired, start: float) -> ToolResult:
+        """Return the result of a call that ended for questions, and register these."""
+        for question in asking.questions:
+            if problem := check_question(question):
+                return self.fail(ExceptionInfo("InvalidQuestion", problem), start)
+        if (questions := CALL_QUESTIONS.get()) is not None:
+            questions.register(asking)
+        content = f"This call needs an answer to a question, and no person was asked: {asking}"
+        return ToolResult(self.call, None, content, time.perf_counter() - start, exception=asking)
 
     def _result(self, value: Any, start: float) -> ToolResult:
         if isinstance(value, ExceptionInfo):
@@ -226,25 +243,6 @@ class BoundCall:
         if self.context is not None:
             self.context.emit(ToolRetried(self.call, describe_error(error), failures))
         return True
-
-
-@dataclass(frozen=True, slots=True)
-class ToolRetried(WarningEvent):
-    """A call failed and runs again; `failures` counts its failures."""
-
-    call: ToolCall
-    error: ExceptionInfo
-    failures: int
-
-    @property
-    def notice(self) -> str:
-        return f"{self.call.name}: {self.error}; retrying"
-
-
-def _choose_pause(failures: int) -> float:
-    """Return the seconds before a retry, with random jitter."""
-    longest: float = min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (failures - 1))
-    return longest * random.uniform(0.5, 1.0)
 
 
 def _is_task_cancelled() -> bool:

@@ -20,6 +20,7 @@ from queue import Empty
 from ...core.background import start_coroutine, start_thread
 from ...core.errors import RunError, ToolError
 from ...core.flow import Done, Event
+from ...core.questions import InputRequired
 from ...core.threads import POLL_SECONDS, CancelCallback, on_cancel
 from ..isolation.process import NotIsolable
 from ..settings import ORDERED_EFFECTS
@@ -73,7 +74,7 @@ class CallTools:
     def _results(self) -> list[ToolResult]:
         results = [self.finished[bound.call.id] for bound in self.calls]
         for bound, result in zip(self.calls, results, strict=True):
-            error = result.exception
+            error = None if isinstance(result.exception, InputRequired) else result.exception
             is_for_caller = bound.tool is not None and bound.tool.on_error == "raise"
             is_raised = is_for_caller and isinstance(error, Exception) and not isinstance(error, ToolError)
             if error is not None and (is_raised or isinstance(error, NotIsolable)):

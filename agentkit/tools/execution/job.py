@@ -1,15 +1,20 @@
-"""One call, or several equal calls that run once: waiting for its lock, running or late."""
+"""One call, or several equal calls that run once: waiting for its lock, running, late, or blocking its event loop."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
-from typing import TypeAlias
+from types import coroutine
+from typing import Any, TypeAlias, TypeVar
 
+from ...core.flow import WarningEvent
 from ...core.threads import CancelCallback, FifoLock
-from .blocking import BLOCKING_SECONDS
 from .call import BoundCall
 
+T = TypeVar("T")
 CallGroup: TypeAlias = tuple[BoundCall, ...]
 """Equal calls, which run once for all of them."""
+BLOCKING_SECONDS = 1.0
+"""Seconds between two awaits of a coroutine that are reported, or fewer if the timeout of the call is shorter."""
 
 
 @dataclass(eq=False, slots=True)
@@ -64,3 +69,47 @@ class Job:
         """Release the lock, or stop waiting for it."""
         if self.fifo_lock is not None and self.granted is not None:
             self.fifo_lock.release(self.granted)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolBlockedLoop(WarningEvent):
+    """A coroutine function ran for `seconds` without awaiting: nothing else on its event loop ran meanwhile.
+
+    The timeout of the call could not take effect either.
+    """
+
+    call: BoundCall
+    seconds: float
+
+    @property
+    def notice(self) -> str:
+        return (
+            f"{self.call.call.name} blocked the event loop for {self.seconds:.1f} seconds, so its timeout had no "
+            "effect: make it a plain function, which runs in a thread, or await asyncio.to_thread(...) for slow parts"
+        )
+
+
+@coroutine
+def watch_steps(work: Coroutine[Any, Any, T], report: Callable[[float], object]) -> Generator[Any, Any, T]:
+    """Await `work`, and report the seconds of its longest step between two awaits when it ends."""
+    value, error, longest = None, None, 0.0
+    try:
+        while True:
+            start = time.perf_counter()
+            try:
+                wanted = work.send(value) if error is None else work.throw(error)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            finally:
+                longest = max(longest, time.perf_counter() - start)
+            value, error = None, None
+            try:
+                value = yield wanted
+            except GeneratorExit:
+                work.close()
+                raise
+            except BaseException as raised:
+                error = raised
+    finally:
+        report(longest)

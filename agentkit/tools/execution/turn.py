@@ -19,9 +19,8 @@ from ...core.context import Progress
 from ...core.errors import ExceptionInfo, RunError
 from ...core.flow import Event, WarningEvent
 from ...core.threads import CancelCallback, count_abandoned
-from .blocking import ToolBlockedLoop, watch_steps
 from .call import BoundCall, ToolResult
-from .job import CallGroup, Job
+from .job import CallGroup, Job, ToolBlockedLoop, watch_steps
 
 MAX_PENDING_EVENTS = 10_000
 """Events that may wait in the queue; further progress events are dropped."""

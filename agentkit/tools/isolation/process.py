@@ -12,6 +12,7 @@ A call takes as long as a new Python needs to start and to import the function's
 module imports agentkit.
 """
 
+import inspect
 import io
 import json
 import os
@@ -88,7 +89,7 @@ def run_isolated(tool: str, ready: Callable[[], Any]) -> Any:
     return _read_outcome(tool, ready, json.loads(answer))
 
 
-def check_isolable(tool: str, function: Callable[..., Any], injected: Mapping[str, Any]) -> None:
+def check_isolable(tool: str, function: Callable[..., Any], injected: Mapping[str, inspect.Parameter]) -> None:
     """Raise `DefinitionError` if `function` certainly cannot be imported in another process."""
     while isinstance(function, partial):
         function = function.func

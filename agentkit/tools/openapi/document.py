@@ -32,11 +32,7 @@ class Operation:
 
 
 class Document:
-    """An OpenAPI document.
-
-    Raises:
-        DefinitionError: it cannot be read, or is not an OpenAPI document.
-    """
+    """An OpenAPI document; raises `DefinitionError` if it cannot be read, or is something else."""
 
     def __init__(self, source: "Mapping[str, Any] | str | Path") -> None:
         self.name = "the OpenAPI document" if isinstance(source, Mapping) else str(source)

@@ -1,7 +1,6 @@
 """Runs, conversations and tools as HTML: one file of HTML and CSS, without scripts and external resources."""
 
-from .agent_card import agent_view
-from .live_card import live_view
+from .cards import agent_view, live_view
 from .markdown import result_markdown, session_markdown, tools_markdown
 from .markup import write_page
 from .run import compare_page, result_page, result_view, session_page, session_view

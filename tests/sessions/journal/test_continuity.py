@@ -160,7 +160,8 @@ class TestNames:
     def test_a_slip_of_the_pen_is_told(self, world, path, run_id):
         agent = JsonAgent(look, model=ScriptedModel(FINAL))
         with pytest.raises(
-            TypeError, match=r"unexpected option 'journl'. Did you mean 'journal'\? Options: approvals, .*journal, "
+            TypeError,
+            match=r"unexpected option 'journl'. Did you mean 'journal'\? Options: answers, approvals, .*journal, ",
         ):
             world.run(agent, "Go", journl=path)
         with pytest.raises(TypeError, match="'uncertain'"):
@@ -169,7 +170,7 @@ class TestNames:
     @pytest.mark.parametrize("how", [{"tools": [look]}, {"instruction": "You are another."}])
     def test_a_run_that_goes_on_takes_nothing_that_is_for_a_branch(self, world, path, run_id, how):
         agent = JsonAgent(look, model=ScriptedModel(FINAL), journal=path)
-        with pytest.raises(TypeError, match=f"unexpected option {next(iter(how))!r}.*Options: approvals, "):
+        with pytest.raises(TypeError, match=f"unexpected option {next(iter(how))!r}.*Options: answers, approvals, "):
             resumed(world, agent, run_id, **how)
         assert [run.state for run in runs(path)] == ["interrupted"]
 

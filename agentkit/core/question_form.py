@@ -1,0 +1,57 @@
+"""A question of a tool as text, and the reading of what a person enters as the value that its schema wants."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .questions import Question
+
+WORDS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+SIMPLE_TYPES = ("string", "number", "integer", "boolean")
+
+
+def read_value(question: Question, ask: Callable[[str], str], problem: str = "") -> Any:
+    """Ask a question with `ask`, which shows a prompt and returns a line; return the value, not yet validated.
+
+    An object of simple properties is asked for property by property.
+    """
+    lead = f"\n{question.text}" + (f"\n{problem}" if problem else "")
+    properties = question.schema.get("properties")
+    if question.schema.get("type") != "object" or not properties or not all(map(_is_simple, properties.values())):
+        return _read_entry(question.schema, ask(f"{lead}\n{_describe(question.schema)}: "))
+    values, required = {}, question.schema.get("required", ())
+    for name, schema in properties.items():
+        note = schema.get("description") or schema.get("title") or ""
+        optional = "" if name in required else " (may be left empty)"
+        entry = ask(f"{lead}\n{name}{f' - {note}' if note else ''}, {_describe(schema)}{optional}: ")
+        lead = ""
+        if entry or name in required:
+            values[name] = _read_entry(schema, entry)
+    return values
+
+
+def _is_simple(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and (schema.get("type") in SIMPLE_TYPES or "enum" in schema)
+
+
+def _describe(schema: Mapping[str, Any]) -> str:
+    if isinstance(choices := schema.get("enum"), list):
+        return f"one of {', '.join(str(choice) for choice in choices)}"
+    kind = schema.get("type")
+    if kind == "string":
+        return f"text ({schema['format']})" if "format" in schema else "text"
+    return {"boolean": "y or n", "number": "a number", "integer": "a whole number"}.get(str(kind), "JSON")
+
+
+def _read_entry(schema: Mapping[str, Any], entry: str) -> Any:
+    """Return what the person entered as the value that the schema describes; a text where it is nothing else."""
+    if isinstance(choices := schema.get("enum"), list):
+        return next((choice for choice in choices if str(choice) == entry), entry)
+    if schema.get("type") == "string":
+        return entry
+    if schema.get("type") == "boolean":
+        return WORDS.get(entry.lower(), entry)
+    try:
+        return json.loads(entry)
+    except ValueError:
+        return entry

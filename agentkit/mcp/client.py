@@ -1,0 +1,260 @@
+"""The client: a server whose tools an agent calls."""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import mcp_types as types
+from mcp import Client, MCPError
+from mcp_types import METHOD_NOT_FOUND
+
+from ..core.background import run_coroutine
+from ..core.context import RunContext
+from ..core.messages import Message
+from ..core.portable import to_portable_name
+from ..tools.json_tool import JsonTool
+from ..tools.registry import ToolRegistry
+from ..tools.results.result_text import StoredResult
+from ..tools.settings import ToolEffect, Trust
+from .background_loop import LOOP, run_on
+from .config import check_settings, derive_name, make_endpoint, read_config
+from .connection import MAX_PAGES
+from .link import ServerLink
+from .remote_tools import RemoteTools
+from .results import read_contents, read_result, render_blocks
+
+T = TypeVar("T")
+READ_RESOURCE = "read_resource"
+READ_RESOURCE_SCHEMA = {
+    "type": "object",
+    "properties": {"uri": {"type": "string", "description": "Without one, the resources are listed."}},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something that a server lets its clients read.
+
+    Attributes:
+        uri: Its address; with `{names}` in it, a template.
+        name: What the server calls it.
+        description: What it is about.
+        mime_type: Its media type.
+    """
+
+    uri: str
+    name: str = ""
+    description: str = ""
+    mime_type: str = ""
+
+
+class MCPServer:
+    """A server of the Model Context Protocol, whose tools an agent calls: `JsonAgent([MCPServer("uvx my-server")])`.
+
+    A run opens the server and closes it; as a context manager, sync or async, it stays open for all runs inside.  Both
+    eras of the protocol are spoken, over a program's standard input and output or over streamable HTTP.
+
+    Args:
+        command: The command that starts the server, as one text or as a list of words.  The program gets HOME, LOGNAME,
+            PATH, SHELL, TERM and USER, and no other variable of this process.
+        url: The address of a server that runs already, instead of a command.
+        headers: HTTP headers for each request.
+        env: Environment variables for the program.
+        cwd: The working directory of the program.
+        name: Tells its tools from others with equal names; default: from the command or the address.
+        prefix: Put before the name of each tool; by default only tools with equal names get one, `name__tool`.
+        trust: "trusted": the server's hints decide the effects of its tools, and its results are shown as they are.
+            Otherwise its results are data that anyone may have written, and its hints can only make things stricter.
+        effects: Effects of tools by patterns of their names, `{"delete_*": "danger"}`; they overrule the hints.
+        timeout: Seconds until the server must be open.
+
+    Raises:
+        DefinitionError: There is no command and no URL, or a value is not valid.
+    """
+
+    def __init__(
+        self,
+        command: str | Sequence[str] | None = None,
+        *,
+        url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        name: str = "",
+        prefix: str = "",
+        trust: Trust = "untrusted",
+        effects: Mapping[str, ToolEffect] | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        self.endpoint = make_endpoint(command, url, headers, env, cwd)
+        self.name = to_portable_name(name or derive_name(self.endpoint))
+        check_settings(self.name, trust, effects or {}, timeout)
+        self._tools = RemoteTools(self._call, prefix, trust, effects or {})
+        self._link = ServerLink(self.name, self.endpoint, timeout, self._take_tools)
+        self._listed: list[JsonTool[..., Any]] = []
+        self._reader = self._tools.make_own(
+            READ_RESOURCE, f"Read a resource of the server {self.name} by its URI.", READ_RESOURCE_SCHEMA, self._read
+        )
+
+    @classmethod
+    def from_config(cls, path: str | os.PathLike[str]) -> "list[MCPServer]":
+        """Return the servers of a file in the common form, `{"mcpServers": {"time": {"command": "uvx", ...}}}`.
+
+        `${NAME}` is replaced by an environment variable, `${NAME:-default}` also without one.  A server has `command`,
+        `args`, `env`, `cwd`, or `url`, `headers`; and of the keywords of `MCPServer` `prefix`, `trust`, `effects` and
+        `timeout`.  Servers with `"disabled": true` are left out.
+
+        Raises:
+            DefinitionError: The file cannot be read, or a server in it is not valid.
+        """
+        return [cls(**keywords) for keywords in read_config(path)]
+
+    def __repr__(self) -> str:
+        return f"MCPServer({self.name}: {self.endpoint})"
+
+    async def open_tools(self) -> None:
+        """Connect, unless the server is open; each call is matched by one of `close_tools`.
+
+        Raises:
+            RunError: The server cannot be reached.
+        """
+        loop = LOOP.acquire()
+        try:
+            await run_on(loop, self._open())
+        finally:
+            LOOP.release()
+
+    async def close_tools(self) -> None:
+        """Disconnect after the last of the matching calls; a program is ended."""
+        await asyncio.shield(run_on(self._loop, self._close()))
+
+    def list_tools(self) -> list[JsonTool[..., Any]]:
+        """Return the tools that the server listed last."""
+        return self._listed
+
+    @property
+    def tools(self) -> ToolRegistry:
+        """The tools of the open server, by name."""
+        return ToolRegistry(self._listed)
+
+    async def __aenter__(self) -> "MCPServer":
+        await self.open_tools()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close_tools()
+
+    def __enter__(self) -> "MCPServer":
+        run_coroutine(self.open_tools())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        run_coroutine(self.close_tools())
+
+    def resources(self) -> list[Resource]:
+        """Return the resources of the server, and its templates; the server is opened if it is not."""
+        return run_coroutine(self.aresources())
+
+    async def aresources(self) -> list[Resource]:
+        """Do `resources` on the running event loop."""
+        return await self._ask(_list_resources)
+
+    def read(self, uri: str) -> Any:
+        """Return the content of a resource as text; images and other data are described by type and size."""
+        return run_coroutine(self.aread(uri))
+
+    async def aread(self, uri: str) -> Any:
+        """Do `read` on the running event loop."""
+        content = await self._read_contents(uri)
+        return content.value if isinstance(content, StoredResult) else content
+
+    def prompt(self, name: str, /, **arguments: str) -> list[Message]:
+        """Return a prompt of the server as messages, for `Session(messages)`; the server is opened if it is not."""
+        return run_coroutine(self.aprompt(name, **arguments))
+
+    async def aprompt(self, name: str, /, **arguments: str) -> list[Message]:
+        """Do `prompt` on the running event loop."""
+        found = await self._ask(lambda client: client.get_prompt(name, arguments))
+        return [_to_message(message) for message in found.messages]
+
+    async def _open(self) -> None:
+        self._loop = LOOP.acquire()
+        try:
+            await self._link.open()
+        except BaseException:
+            LOOP.release()
+            raise
+
+    async def _close(self) -> None:
+        try:
+            await self._link.close()
+        finally:
+            LOOP.release()
+
+    def _take_tools(self, client: Client, tools: Sequence[types.Tool]) -> None:
+        own = [self._reader] if client.server_capabilities.resources else []
+        self._listed = [*self._tools.make(tools), *own]
+
+    async def _call(self, tool: str, arguments: dict[str, Any], run: RunContext[Any] | None) -> Any:
+        return read_result(await self._run(lambda: self._link.call(tool, arguments, run)))
+
+    async def _read(self, _: str, arguments: dict[str, Any], __: RunContext[Any] | None) -> Any:
+        if uri := arguments.get("uri"):
+            return await self._read_contents(uri)
+        return [f"{entry.uri}: {entry.description or entry.name}" for entry in await self.aresources()]
+
+    async def _read_contents(self, uri: str) -> Any:
+        return read_contents((await self._ask(lambda client: client.read_resource(uri))).contents)
+
+    async def _ask(self, request: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        return await self._run(lambda: self._link.ask(request))
+
+    async def _run(self, use: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Await what `use` returns, on the background loop; the server is opened for it if it is not open."""
+
+        async def work() -> T:
+            if self._link.is_open:
+                return await use()
+            await self._open()
+            try:
+                return await use()
+            finally:
+                await self._close()
+
+        loop = LOOP.acquire()
+        try:
+            return await run_on(loop, work())
+        finally:
+            LOOP.release()
+
+
+async def _list_resources(client: Client) -> list[Resource]:
+    found: list[Resource] = []
+    for fetch in (client.list_resources, client.list_resource_templates):
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            try:
+                page: Any = await fetch(cursor=cursor)
+            except MCPError as error:
+                if error.code == METHOD_NOT_FOUND:  # a server may have no templates
+                    break
+                raise
+            entries = getattr(page, "resources", None) or getattr(page, "resource_templates", [])
+            found += [_to_resource(entry) for entry in entries]
+            cursor = page.next_cursor
+            if not cursor:
+                break
+    return found
+
+
+def _to_resource(entry: Any) -> Resource:
+    uri = getattr(entry, "uri", "") or getattr(entry, "uri_template", "")
+    return Resource(str(uri), entry.title or entry.name, entry.description or "", entry.mime_type or "")
+
+
+def _to_message(message: types.PromptMessage) -> Message:
+    shown = render_blocks([message.content])
+    content: Any = [{"type": "text", "text": shown.text}, *shown.images] if shown.images else shown.text
+    return {"role": message.role, "content": content}

@@ -1,0 +1,143 @@
+"""The settings of servers: from keywords, and from a file in the common form `{"mcpServers": {...}}`."""
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args
+from urllib.parse import urlsplit
+
+from ..core.errors import DefinitionError
+from ..tools.settings import ToolEffect, Trust, check_timeout
+from .endpoints import Address, Command, Endpoint
+
+_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_RUNNERS = frozenset({"uvx", "npx", "uv", "node", "python", "python3", "docker", "bunx", "deno", "pipx", "run"})
+"""Words of a command that do not name the server."""
+_KEYWORDS = ("env", "cwd", "url", "headers", "prefix", "trust", "effects", "timeout")
+_KEYS = (*_KEYWORDS, "command", "args", "disabled", "type", "transport")
+_TRANSPORTS = ("stdio", "http", "streamable-http", "streamable_http", "streamableHttp")
+
+
+def make_endpoint(
+    command: str | Sequence[str] | None,
+    url: str | None,
+    headers: Mapping[str, str] | None,
+    env: Mapping[str, str] | None,
+    cwd: str | os.PathLike[str] | None,
+) -> Endpoint:
+    """Return where a server is; raise `DefinitionError` unless there is one command or one address."""
+    if (command is None) == (url is None):
+        raise DefinitionError(
+            'MCPServer: give a command, MCPServer("uvx mcp-server-time"), or an address, MCPServer(url="https://...").'
+        )
+    if url is not None:
+        if env or cwd:
+            raise DefinitionError("MCPServer: env and cwd are for a command, not for a server at a URL.")
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise DefinitionError(f"MCPServer: url must begin with http:// or https://, got {url!r:.80}.")
+        return Address(url, _check_texts("headers", headers))
+    if headers:
+        raise DefinitionError("MCPServer: headers are for a server at a URL. For a command, use env.")
+    words = tuple(shlex.split(command) if isinstance(command, str) else map(str, command or ()))
+    if not words or not words[0].strip():
+        raise DefinitionError('MCPServer: the command is empty. Write MCPServer("uvx mcp-server-time").')
+    if len(words) == 1 and words[0].startswith(("http://", "https://")):
+        raise DefinitionError(f"MCPServer: {words[0]!r:.80} is an address. Write MCPServer(url=...).")
+    return Command(words, _check_texts("env", env), None if cwd is None else os.fspath(cwd))
+
+
+def check_settings(name: str, trust: Any, effects: Any, timeout: Any) -> None:
+    """Raise `DefinitionError` for a setting of a server that is not valid."""
+    if trust not in get_args(Trust):
+        raise DefinitionError(f"MCPServer {name!r}: trust must be 'trusted' or 'untrusted', got {trust!r:.80}")
+    if not isinstance(effects, Mapping):
+        raise DefinitionError(f"MCPServer {name!r}: effects must be a dict of name patterns, got {effects!r:.80}")
+    for pattern, effect in effects.items():
+        if effect not in get_args(ToolEffect):
+            known = ", ".join(map(repr, get_args(ToolEffect)))
+            raise DefinitionError(
+                f"MCPServer {name!r}: effects[{pattern!r}] must be one of {known}, got {effect!r:.80}"
+            )
+    if timeout is None or timeout == "agent":
+        raise DefinitionError(f"MCPServer {name!r}: timeout must be a number of seconds above 0, got {timeout!r}")
+    check_timeout(timeout, f"MCPServer {name!r}: timeout")
+
+
+def derive_name(endpoint: Endpoint) -> str:
+    """Return a name for a server: the host of its address, or the word of the command that names it."""
+    if isinstance(endpoint, Address):
+        return urlsplit(endpoint.url).hostname or "server"
+    words = [word for word in endpoint.words if Path(word).name not in _RUNNERS and not word.startswith("-")]
+    word = (words or endpoint.words)[0]
+    return Path(word).stem if Path(word).suffix in (".py", ".js", ".mjs") else word.rsplit("/", 1)[-1].split("@")[0]
+
+
+def read_config(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    """Yield the keywords of `MCPServer` for each server of a file.
+
+    Raises:
+        DefinitionError: The file cannot be read, or an entry is not valid.
+    """
+    place = os.fspath(path)
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DefinitionError(f"{place}: cannot be read as JSON: {reason}.") from error
+    servers = data.get("mcpServers") if isinstance(data, dict) else None
+    if not isinstance(servers, dict):
+        raise DefinitionError(f'{place}: expected {{"mcpServers": {{"name": {{"command": "...", "args": [...]}}}}}}.')
+    for name, entry in servers.items():
+        if not isinstance(entry, dict):
+            raise DefinitionError(f"{place}: {name!r} must be an object, got {entry!r:.80}.")
+        if not entry.get("disabled"):
+            yield _to_keywords(name, entry, f"{place}: {name!r}")
+
+
+def _to_keywords(name: str, entry: dict[str, Any], place: str) -> dict[str, Any]:
+    for key in entry.keys() - set(_KEYS):
+        close = get_close_matches(key, _KEYS, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise DefinitionError(f"{place} has an unknown key {key!r}.{hint} Keys: {', '.join(sorted(_KEYS))}.")
+    transport = entry.get("type", entry.get("transport", "stdio"))
+    if transport not in _TRANSPORTS:
+        raise DefinitionError(
+            f"{place}: the transport {transport!r:.40} is not supported. Use a command, or the URL of streamable HTTP."
+        )
+    given = _expand(entry, place)
+    arguments = given.get("args", [])
+    if not isinstance(arguments, list) or not isinstance(given.get("command", ""), str):
+        raise DefinitionError(f"{place}: command must be a text and args a list of texts.")
+    command = [given["command"], *map(str, arguments)] if "command" in given else None
+    return {"name": name, "command": command, **{key: given[key] for key in _KEYWORDS if key in given}}
+
+
+def _expand(value: Any, place: str) -> Any:
+    """Return JSON data with environment variables in the place of `${NAME}` and `${NAME:-default}`."""
+
+    def find(match: re.Match[str]) -> str:
+        name, default = match.groups()
+        found = os.environ.get(name, default)
+        if found is None:
+            raise DefinitionError(
+                f"{place}: the environment variable {name!r} is not set. Set it, or write ${{{name}:-default}}."
+            )
+        return found
+
+    if isinstance(value, str):
+        return _VARIABLE.sub(find, value)
+    if isinstance(value, dict):
+        return {key: _expand(entry, place) for key, entry in value.items()}
+    return [_expand(entry, place) for entry in value] if isinstance(value, list) else value
+
+
+def _check_texts(what: str, given: Any) -> dict[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(text, str) for pair in given.items() for text in pair):
+        raise DefinitionError(f"MCPServer: {what} must be a dict of texts.")
+    return dict(given)

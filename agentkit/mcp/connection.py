@@ -1,0 +1,201 @@
+"""One connection to a server, owned by one task on the background loop: opened, used, lost, opened again."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp import Client, MCPError
+from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, METHOD_NOT_FOUND
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from .endpoints import Endpoint, Transport
+
+MAX_PAGES = 100
+"""Pages of one list that are read."""
+MAX_TOOLS = 1_000
+REFRESH_SECONDS = 0.2
+"""The shortest time between two lists of tools that a server's notifications cause."""
+SETTLE_SECONDS = 5.0
+"""The longest time that a call waits for the list of tools that changed meanwhile."""
+CLOSE_SECONDS = 10.0
+
+
+class Connection:
+    """A connection, opened and closed by a task of its own.  All methods run on the background loop.
+
+    Args:
+        endpoint: Where the server is.
+        timeout: Seconds until it must be open.
+        on_tools: Called with each list of the server's tools.
+        on_log: Called with each log message of the server.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        timeout: float,
+        on_tools: Callable[[Client, Sequence[types.Tool]], None],
+        on_log: Callable[[types.LoggingMessageNotificationParams], None],
+    ) -> None:
+        self._endpoint, self._timeout, self._on_tools, self._on_log = endpoint, timeout, on_tools, on_log
+        self.transport = Transport()
+        self.is_lost = False
+        self._client: Client | None = None
+        self._changed = False
+        self._refresh: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._serve())
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a call can be sent: the connection is open or opening, and its transport has not ended."""
+        return not (self.is_lost or self.transport.has_ended or self._closing.is_set() or self._task.done())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the connection is closed."""
+        return self._task.done()
+
+    @property
+    def client(self) -> Client:
+        """The SDK's client."""
+        assert self._client is not None  # it is used after `wait`
+        return self._client
+
+    async def wait(self) -> None:
+        """Wait until the connection is open; raise the error that prevents it."""
+        await asyncio.shield(self._opened)
+
+    def end(self) -> None:
+        """Ask the task to close the connection."""
+        self._closing.set()
+        if not self._opened.done():
+            self._task.cancel()
+
+    async def close(self) -> None:
+        """Close the connection and wait for that, but no longer than `CLOSE_SECONDS`."""
+        self.end()
+        if (await asyncio.wait([self._task], timeout=CLOSE_SECONDS))[1]:
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
+
+    async def _serve(self) -> None:
+        client = Client(
+            self._endpoint.connect(self.transport),
+            logging_callback=self._log,
+            log_level="info",
+            message_handler=self._receive,
+            elicitation_callback=_cancel_question,
+            cache=None,
+        )
+        try:
+            async with asyncio.timeout(self._timeout) as limit:
+                async with client:
+                    self._client = client
+                    await self._list_tools()
+                    limit.reschedule(None)
+                    if not self._opened.done():
+                        self._opened.set_result(None)
+                    await self._follow()
+        except BaseException as error:
+            if not self._opened.done():
+                self._opened.set_exception(_first_cause(error))
+                self._opened.exception()  # the waiter may be gone
+            if not isinstance(error, Exception | asyncio.CancelledError | BaseExceptionGroup):
+                raise
+        finally:
+            self.is_lost = True
+            if self._refresh is not None:
+                self._refresh.cancel()
+
+    async def _follow(self) -> None:
+        """Wait for the end, following the changes of the tools where the server must be asked to report them."""
+        listening = None
+        capability = self.client.server_capabilities.tools
+        if self.client.protocol_version in MODERN_PROTOCOL_VERSIONS and capability and capability.list_changed:
+            listening = asyncio.create_task(self._listen())
+        try:
+            await self._closing.wait()
+        finally:
+            if listening is not None:
+                listening.cancel()
+                await asyncio.wait([listening])
+
+    async def _listen(self) -> None:
+        with suppress(Exception):  # the stream ended: from here on the tools are those of the last list
+            async with self.client.listen(tools_list_changed=True) as events:
+                async for _ in events:
+                    self._note_change()
+
+    async def _list_tools(self) -> None:
+        found: list[types.Tool] = []
+        cursor: str | None = None
+        try:
+            for _ in range(MAX_PAGES):
+                page = await self.client.list_tools(cursor=cursor)
+                found += page.tools
+                cursor = page.next_cursor
+                if not cursor or len(found) >= MAX_TOOLS:
+                    break
+        except MCPError as error:
+            if error.code != METHOD_NOT_FOUND:  # a server may have resources or prompts only
+                raise
+        self._on_tools(self.client, found[:MAX_TOOLS])
+
+    async def _receive(self, message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._note_change()
+        else:
+            await anyio.lowlevel.checkpoint()
+
+    def _note_change(self) -> None:
+        self._changed = True
+        if self._refresh is None or self._refresh.done():
+            self._refresh = asyncio.create_task(self._list_again())
+
+    async def _list_again(self) -> None:
+        while self._changed and self.is_usable:
+            self._changed = False
+            with suppress(Exception):
+                await self._list_tools()
+            if self._changed:
+                await asyncio.sleep(REFRESH_SECONDS)
+
+    async def settle(self) -> None:
+        """Wait for the list of tools that a notification has caused."""
+        if self._refresh is not None and not self._refresh.done():
+            await asyncio.wait([self._refresh], timeout=SETTLE_SECONDS)
+
+    async def _log(self, params: types.LoggingMessageNotificationParams) -> None:
+        self._on_log(params)
+
+    async def call(self, name: str, arguments: dict[str, Any], **options: Any) -> Any:
+        """Call a tool and return its result, or the `InputRequiredResult`; see the SDK's `ClientSession.call_tool`."""
+        send = self.client.session.call_tool
+        try:
+            try:
+                return await send(name, arguments, allow_input_required=True, **options)
+            except MCPError as error:
+                if error.code != HEADER_MISMATCH:
+                    raise
+                await self._list_tools()  # the headers follow from the schema, which has changed
+                return await send(name, arguments, allow_input_required=True, **options)
+        except MCPError as error:
+            self.is_lost = self.is_lost or error.code == CONNECTION_CLOSED
+            raise
+
+
+async def _cancel_question(context: Any, params: Any) -> types.ElicitResult:  # noqa: ARG001
+    """Answer a question that a server of the handshake era asks in the middle of a call, where no run can pause."""
+    return types.ElicitResult(action="cancel")
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return the first exception inside groups of exceptions."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,129 @@
+"""A server's tools as tools of an agent: their names, schemas, effects, and what a call of them does."""
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, TypeAlias, get_args
+
+import mcp_types as types
+from loguru import logger
+
+from ..core.context import RunContext
+from ..core.errors import DefinitionError
+from ..core.portable import to_portable_name, to_valid_text
+from ..schemas import JsonSchema
+from ..schemas.raw import RawSchema
+from ..tools.definition import Definition
+from ..tools.json_tool import JsonTool, make_defined_tool
+from ..tools.results.result_text import StoredResult
+from ..tools.settings import ToolEffect, Trust
+
+MAX_DESCRIPTION_CHARS = 10_000
+DEFAULT_EFFECT: ToolEffect = "write"
+"""The effect of a tool without hints: calls run alone, and after untrusted text they need approval."""
+_STRICTNESS = get_args(ToolEffect)
+
+Invoke: TypeAlias = Callable[[str, dict[str, Any], RunContext[Any] | None], Coroutine[Any, Any, Any]]
+"""Calls a tool of the server by the server's own name for it."""
+
+
+class RemoteArguments:
+    """The arguments of a server's tool: its own JSON Schema; `call` gets them as a dict, with the run."""
+
+    injected: Mapping[str, Any] = {"run": RunContext}
+
+    def __init__(self, name: str, parameters: Mapping[str, Any], call: Callable[[dict[str, Any], Any], Any]) -> None:
+        self._raw, self._call = RawSchema(name, parameters, dict), call
+
+    @property
+    def parameters(self) -> JsonSchema:
+        """The plain JSON Schema of the arguments."""
+        return self._raw.parameters
+
+    def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> Callable[[], Any]:
+        """Validate `arguments` and return the prepared call; raises `ValueError`."""
+        return partial(self._call, self._raw.bind(arguments).keywords, (injected or {}).get("run"))
+
+
+class RemoteTools:
+    """Makes the tools of a server; a tool that did not change stays the same object.
+
+    Args:
+        invoke: Calls a tool.
+        prefix: Put before each name.
+        trust: "trusted" to believe the server's hints, and to show its results as they are.
+        effects: Effects by patterns of the server's names; the first pattern that fits takes precedence.
+    """
+
+    def __init__(self, invoke: Invoke, prefix: str, trust: Trust, effects: Mapping[str, ToolEffect]) -> None:
+        self._invoke, self._prefix, self._trust, self._effects = invoke, prefix, trust, effects
+        self._made: dict[str, tuple[types.Tool, JsonTool[..., Any]]] = {}
+
+    def make(self, listed: Sequence[types.Tool]) -> list[JsonTool[..., Any]]:
+        """Return the tools that the server lists; one that cannot be used is logged and left out."""
+        made: dict[str, tuple[types.Tool, JsonTool[..., Any]]] = {}
+        names: set[str] = set()
+        for tool in listed:
+            name = _find_free_name(to_portable_name(f"{self._prefix}{tool.name}"), names)
+            known = self._made.get(tool.name)
+            try:
+                same = known is not None and known[0] == tool and known[1].name == name
+                made[tool.name] = known if same and known else (tool, self._make_one(tool, name))
+                names.add(name)
+            except (DefinitionError, RecursionError) as error:
+                logger.warning("MCP tool {!r} is left out: {}", tool.name, str(error)[:500])
+        self._made = made
+        return [tool for _, tool in made.values()]
+
+    def make_own(self, name: str, description: str, parameters: JsonSchema, invoke: Invoke) -> JsonTool[..., Any]:
+        """Return a reading tool that the client itself offers."""
+        tool = types.Tool(name=name, description=description, input_schema=parameters)
+        effect = self._find_override(name) or "read"
+        return self._build(tool, to_portable_name(f"{self._prefix}{name}"), effect, partial(invoke, name))
+
+    def _make_one(self, tool: types.Tool, name: str) -> JsonTool[..., Any]:
+        effect = self._find_override(tool.name) or decide_effect(tool.annotations, self._trust)
+        return self._build(tool, name, effect, partial(self._invoke, tool.name))
+
+    def _build(
+        self, tool: types.Tool, name: str, effect: ToolEffect, call: Callable[[dict[str, Any], Any], Any]
+    ) -> JsonTool[..., Any]:
+        async def remote(**arguments: Any) -> Any:
+            value = await call(arguments, None)
+            return value.value if isinstance(value, StoredResult) else value
+
+        remote.__name__ = remote.__qualname__ = name
+        if tool.output_schema is not None:
+            remote.__output_schema__ = tool.output_schema  # type: ignore[attr-defined]
+        text = to_valid_text(tool.description or tool.title or tool.name)[:MAX_DESCRIPTION_CHARS]
+        definition = Definition(remote, RemoteArguments(name, tool.input_schema, call), name, text)
+        return make_defined_tool(definition, {"effect": effect, "trust": self._trust})
+
+    def _find_override(self, name: str) -> ToolEffect | None:
+        return next((effect for pattern, effect in self._effects.items() if fnmatchcase(name, pattern)), None)
+
+
+def decide_effect(hints: types.ToolAnnotations | None, trust: Trust) -> ToolEffect:
+    """Return the effect of a tool; the hints of an untrusted server can only make it stricter than the default."""
+    hinted = _read_hints(hints)
+    if trust == "trusted":
+        return hinted
+    return max(hinted, DEFAULT_EFFECT, key=_STRICTNESS.index)
+
+
+def _read_hints(hints: types.ToolAnnotations | None) -> ToolEffect:
+    if hints is None:
+        return DEFAULT_EFFECT
+    if hints.read_only_hint:
+        return "read"
+    if hints.destructive_hint:
+        return "danger"
+    return "idempotent" if hints.idempotent_hint else DEFAULT_EFFECT
+
+
+def _find_free_name(wanted: str, used: set[str]) -> str:
+    name, number = wanted, 1
+    while name in used:
+        number += 1
+        name = f"{wanted[: 64 - len(str(number)) - 1]}_{number}"
+    return name

@@ -1,0 +1,205 @@
+"""Questions of tools: asked at once where someone can answer, else the run ends with `Paused`.
+
+The calls of a turn that ask nothing have their results when the run pauses; only the asking ones run again.  Questions
+and answers are stored with the conversation, so that nothing is asked twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+from ..core.ask_person import Person, escape_unprintable
+from ..core.errors import Paused, RunError
+from ..core.flow import Emit, Event, Flow, Policy, around, ask
+from ..core.masking import mask
+from ..core.messages import ToolCall
+from ..core.notebook import find_kernel
+from ..core.questions import CALL_QUESTIONS, Answers, CallQuestions, InputRequired, Question
+from ..tools.execution.call import BoundCall, ToolResult
+from ..tools.execution.call_tools import CallTools
+from ..tools.questions import build_example, explain_answer
+from .consult import Consult
+from .stored_questions import PausedCall, Questions, with_whole_id
+
+OnQuestion: TypeAlias = Callable[[Question], Any]
+"""Returns the answer to a question; None or `Paused` to let it wait.  May be a coroutine function."""
+Respondents: TypeAlias = OnQuestion | Person | Literal["ask"] | None
+"""What an agent's `on_question=` may be."""
+MAX_SHOWN_CHARS = 200
+"""Characters of a question in the text of `Paused`."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAsked(Event):
+    """A call waits for the answer to a question."""
+
+    call: ToolCall
+    question: Question
+
+    @property
+    def waits_for(self) -> str:
+        return f"for an answer to {self.call.name}"
+
+    @property
+    def notice(self) -> str:
+        return f"{self.call.name} asks: {self.question.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAnswered(Event):
+    """A question has its answer."""
+
+    call: ToolCall
+    question: Question
+    answer: Any
+
+    @property
+    def waits_for(self) -> str:
+        return ""
+
+    @property
+    def notice(self) -> str:
+        return f"{self.call.name}: answered"
+
+
+@dataclass(frozen=True, slots=True)
+class Respondent:
+    """What answers questions in a run; the runs inside its tools inherit it."""
+
+    function: OnQuestion | Person | None
+    questions: Questions
+
+
+RESPONDENT: ContextVar[Respondent | None] = ContextVar("respondent", default=None)
+
+
+def answer_questions(on_question: Respondents = None, stored: Questions | None = None) -> Policy:
+    """Ask the questions of tools (`ask_question`, `InputRequired`), and run the asking calls again with the answers.
+
+    Args:
+        on_question: A function that returns the answer to a `Question`, or "ask" to ask the person at the terminal or
+            in the notebook.  By default, the enclosing run's function answers; in a notebook, the person.
+        stored: The questions and answers of the conversation.
+
+    Raises:
+        Paused: A question has no answer.
+        RunError: The answer of the function does not match the schema of the question.
+    """
+    state = _QuestionPolicy(Person() if on_question == "ask" else on_question, stored or Questions())
+    return around(state.handle, CallTools)
+
+
+@dataclass
+class _QuestionPolicy:
+    """The questions of one run."""
+
+    function: OnQuestion | Person | None
+    stored: Questions
+
+    def handle(self, effect: CallTools) -> Flow[Any]:
+        results: dict[str, ToolResult] = {}
+        unanswered: list[BoundCall] = []
+        waiting: Sequence[BoundCall] = effect.calls
+        while waiting:
+            ready: list[BoundCall] = []
+            for bound in waiting:
+                is_ready = yield from self._find_answers(bound)
+                (ready if is_ready else unanswered).append(bound)
+            if not ready:
+                break
+            for bound in ready:
+                effect.finished.pop(bound.call.id, None)
+            try:
+                done = yield from ask(replace(effect, calls=tuple(map(self._prepare, ready))))
+            except Paused:  # of an agent in one of the calls
+                yield from self._emit_asked([effect.finished.get(bound.call.id) for bound in ready])
+                raise
+            yield from self._emit_asked(done)
+            results.update((result.call.id, result) for result in done)
+            waiting = [bound for bound in ready if results[bound.call.id].is_open]
+            for result in done:
+                if not result.is_open:
+                    self.stored.forget(result.call.id)
+        if unanswered:
+            raise describe_pause(self.stored.list_open([bound.call for bound in unanswered]))
+        return [results[bound.call.id] for bound in effect.calls]
+
+    def _emit_asked(self, results: Sequence[ToolResult | None]) -> Flow[None]:
+        for result in results:
+            if result is not None and isinstance(asking := result.exception, InputRequired):
+                for question in asking.questions:
+                    shown = with_whole_id(result.call.id, question, asking.state)
+                    yield from ask(Emit(QuestionAsked(result.call, shown)))
+
+    def _find_answers(self, bound: BoundCall) -> Flow[bool]:
+        """Ask what can be asked now; return whether the call can run."""
+        entry = self.stored.calls.get(bound.call.id)
+        if entry is None or bound.problem is not None:
+            return True
+        for question in entry.unanswered:
+            shown = with_whole_id(bound.call.id, question, entry.state)
+            value = yield from self._consult(shown)
+            if value is None:
+                return False
+            entry.answers[question.id] = value
+            yield from ask(Emit(QuestionAnswered(bound.call, shown, value)))
+        return True
+
+    def _consult(self, question: Question) -> Flow[Any]:
+        """Return a valid answer; None without one."""
+        function, problem = self._find_function(), ""
+        while function is not None:
+            decide = partial(function.answer, problem=problem) if isinstance(function, Person) else function
+            try:
+                value = yield from ask(Consult(decide, question))
+            except Paused:
+                return None
+            if value is None or value is Paused or isinstance(value, Paused):
+                return None
+            if not (problem := explain_answer(question, value)):
+                return value
+            if not isinstance(function, Person):
+                raise RunError(f"on_question= returned no valid answer to {question.text!r:.60}: {problem}")
+        return None
+
+    def _find_function(self) -> OnQuestion | Person | None:
+        if self.function is not None:
+            return self.function
+        if (enclosing := RESPONDENT.get()) is not None:
+            return enclosing.function
+        return Person() if find_kernel() is not None else None
+
+    def _prepare(self, bound: BoundCall) -> BoundCall:
+        """Return the call with its answers; each of its runs begins to count its questions anew."""
+        identity, respondent = bound.call.id, Respondent(self._find_function(), self.stored)
+
+        def run() -> Any:
+            entry = self.stored.calls.get(identity)
+            answered = Answers({**entry.answers}, entry.state) if entry else None
+            known = entry.list_known() if entry else []
+
+            def register(asking: InputRequired) -> None:
+                self.stored.calls[identity] = PausedCall(asking.questions, asking.state, {}, known)
+
+            CALL_QUESTIONS.set(CallQuestions(answered, known, register))  # each call runs in a context of its own
+            RESPONDENT.set(respondent)
+            return bound.run()
+
+        return replace(bound, run=run)
+
+
+def describe_pause(questions: Sequence[Question]) -> Paused:
+    """Return the error that ends a run because these questions have no answer; it names the way to continue."""
+    shown = "; ".join(f"{entry.id!r}: {escape_unprintable(mask(entry.text), MAX_SHOWN_CHARS)}" for entry in questions)
+    first = questions[0]
+    example = {first.id: build_example(dict(first.schema))}
+    error = Paused(
+        f"{len(questions)} question{' waits' if len(questions) == 1 else 's wait'} for an answer: {shown}. "
+        f"Answer and continue: agent.run(session=error.session, answers={example!r})"
+    )
+    error.questions = tuple(questions)
+    return error

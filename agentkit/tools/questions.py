@@ -1,0 +1,102 @@
+"""Ask a person from inside a tool, and check the answers by their JSON Schema."""
+
+import json
+from collections.abc import Mapping
+from itertools import count, islice
+from typing import Any, TypeVar, overload
+
+from pydantic import TypeAdapter
+
+from ..core.errors import DefinitionError, RunError
+from ..core.questions import CALL_QUESTIONS, InputRequired, Question
+from ..schemas import JsonSchema
+from ..schemas.functions import build_type_schema
+from ..schemas.references import check_references
+from ..schemas.well_formed import is_well_formed
+from .arguments.example import Source, build_value
+
+T = TypeVar("T")
+
+MAX_EXAMPLE_VALUES = 100
+MAX_PROBLEMS_SHOWN = 3
+MAX_SCHEMA_CHARS = 300
+
+
+@overload
+def ask_question(text: str, answer: type[T]) -> T: ...
+@overload
+def ask_question(text: str, answer: Mapping[str, Any]) -> Any: ...
+@overload
+def ask_question(text: str) -> str: ...
+def ask_question(text: str, answer: Any = str) -> Any:
+    """Ask a person, in a tool that an agent calls, and return the answer.
+
+    If no answer can be had at once, the run pauses.  With the answer, the tool is called again from its beginning, and
+    this function returns.  So ask before the tool changes anything, or use `InputRequired` with a state.
+
+    Args:
+        text: What the person reads.
+        answer: The type of the answer, any that pydantic can validate; or a JSON Schema, for an answer as JSON data.
+
+    Raises:
+        InputRequired: There is no answer yet.  Let it pass: it ends the call.
+        RunError: The code is not part of a tool call: a thread that the tool started itself, or another process.
+        DefinitionError: The type has no schema.
+    """
+    questions = CALL_QUESTIONS.get()
+    if questions is None:
+        raise RunError(
+            f"ask_question({text!r:.60}): no tool call of an agent is in progress here. Call it in the tool itself, "
+            "not in a thread or process that the tool started."
+        )
+    if found := questions.find_answer(text):
+        return found[0] if isinstance(answer, Mapping) else TypeAdapter(answer).validate_python(found[0])
+    schema = answer if isinstance(answer, Mapping) else build_type_schema(answer)
+    number = len(questions.known) + 1
+    raise InputRequired(Question(text, schema, "" if number == 1 else str(number)))
+
+
+def check_question(question: Question) -> str:
+    """Return why the schema of a question cannot be used; "" if it can."""
+    schema = dict(question.schema)
+    try:
+        if not is_well_formed(schema):
+            from jsonschema import Draft202012Validator
+
+            Draft202012Validator.check_schema(schema)
+        check_references(schema)
+    except DefinitionError as error:
+        return str(error)
+    except Exception as error:  # jsonschema has no common base class for what an odd schema raises
+        return f"the schema of the question {question.text!r:.60} is not valid: {getattr(error, 'message', error)}"
+    return ""
+
+
+def explain_answer(question: Question, value: Any) -> str:
+    """Return why `value` is not a valid answer, and what is expected; "" for a valid one."""
+    from ..schemas.safe_validator import SafeValidator  # imports jsonschema
+
+    schema = dict(question.schema)
+    try:
+        json.dumps(value, allow_nan=False)
+        found = [_locate(error) for error in islice(SafeValidator(schema).iter_errors(value), MAX_PROBLEMS_SHOWN)]
+    except (TypeError, ValueError, RecursionError) as error:
+        found = [str(error)]
+    return f"{'; '.join(found)}. Expected: {describe_schema(schema)}" if found else ""
+
+
+def describe_schema(schema: JsonSchema) -> str:
+    """Return the form of an answer for a person: the schema, and an example."""
+    shown = json.dumps(schema, ensure_ascii=False)
+    shown = shown if len(shown) <= MAX_SCHEMA_CHARS else f"{shown[:MAX_SCHEMA_CHARS]}..."
+    return f"{shown}, for example {json.dumps(build_example(schema), ensure_ascii=False)}"
+
+
+def build_example(schema: JsonSchema) -> Any:
+    """Return an example of an answer."""
+    return build_value(schema, Source(schema, count(MAX_EXAMPLE_VALUES, -1)))
+
+
+def _locate(error: Any) -> str:
+    path = ".".join(map(str, error.absolute_path))
+    return f"{path}: {error.message}" if path else str(error.message)

@@ -1,0 +1,42 @@
+"""A tool's question at the command line: asked at a terminal, and a pause without one."""
+
+import json
+
+ASKING = '''
+import agentkit
+
+def book(city: str) -> str:
+    """Books a room in a city.
+
+    Args:
+        city: The city.
+    """
+    form = {"type": "object", "properties": {"nights": {"type": "integer"}, "breakfast": {"type": "boolean"}},
+            "required": ["nights"]}
+    return f"{city}: {agentkit.ask_question('How long?', form)}"
+'''
+
+
+def test_the_person_at_the_terminal_answers_property_by_property(folder, terminal):
+    (folder / "asking.py").write_text(ASKING)
+    shown = terminal("run", "Book a room in the city Rome", "--tools", "asking.py")
+    shown.expect("nights, a whole number: ")
+    shown.send("two\n")
+    shown.expect("breakfast, y or n (may be left empty): ")
+    shown.send("\n")
+    shown.expect("nights: 'two' is not of type 'integer'")
+    shown.expect("nights, a whole number: ")
+    shown.send("2\n")
+    shown.expect("left empty): ")
+    shown.send("y\n")
+    shown.expect("{'nights': 2, 'breakfast': True}")
+    assert shown.end() == 0
+
+
+def test_without_a_terminal_the_run_pauses_and_the_session_has_the_question(folder, run):
+    (folder / "asking.py").write_text(ASKING)
+    ended = run("run", "Book a room in the city Rome", "--tools", "asking.py", "--session", "talk.json")
+    assert ended.exit_code == 3
+    assert "a tool asks: How long?, and no terminal is attached to ask for it" in ended.stderr
+    saved = json.loads((folder / "talk.json").read_text())
+    assert [entry["questions"][0]["text"] for entry in saved["asked"]["calls"].values()] == ["How long?"]

@@ -1,0 +1,274 @@
+"""A server over standard input and output whose behaviour a test chooses: `python scripted_server.py KIND`."""
+
+import json
+import os
+import sys
+import threading
+import time
+
+
+def send(message: dict) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def answer(request: dict, result: dict) -> None:
+    send({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+
+def notify(method: str, params: dict | None = None) -> None:
+    send({"jsonrpc": "2.0", "method": method, "params": params or {}})
+
+
+def text(value: str) -> dict:
+    return {"content": [{"type": "text", "text": value}]}
+
+
+def tool(name: str, properties: dict | None = None, **more) -> dict:
+    schema = {"type": "object", "properties": properties or {}}
+    return {"name": name, "description": f"Does {name}.", "inputSchema": schema, **more}
+
+
+class Scripted:
+    """The handshake era: answers requests one by one; a subclass changes what it does."""
+
+    tools = [tool("echo", {"text": {"type": "string"}}), tool("env"), tool("add", {"a": {"type": "integer"}})]
+    capabilities = {"tools": {"listChanged": True}}
+
+    def run(self) -> None:
+        for line in sys.stdin:
+            request = json.loads(line)
+            self.note(request)
+            method = request.get("method", "").replace("/", "_")
+            if "id" in request and method:
+                handle = getattr(self, method, None)
+                if handle is None:
+                    error = {"code": -32601, "message": "Method not found"}
+                    send({"jsonrpc": "2.0", "id": request["id"], "error": error})
+                else:
+                    handle(request)
+
+    def note(self, request: dict) -> None:
+        """Append what arrives to the file of the test."""
+        if path := os.environ.get("NOTES"):
+            with open(path, "a") as file:
+                file.write(json.dumps(request) + "\n")
+
+    def initialize(self, request: dict) -> None:
+        answer(
+            request,
+            {
+                "protocolVersion": "2025-11-25",
+                "capabilities": self.capabilities,
+                "serverInfo": {"name": "scripted", "version": "1"},
+            },
+        )
+
+    def tools_list(self, request: dict) -> None:
+        answer(request, {"tools": self.tools})
+
+    def tools_call(self, request: dict) -> None:
+        params = request["params"]
+        answer(request, self.call(params["name"], params.get("arguments") or {}, request))
+
+    def call(self, name: str, arguments: dict, request: dict) -> dict:
+        if name == "env":
+            return text(" ".join(sorted(os.environ)))
+        if name == "add":
+            return text(str(arguments["a"] + 1))
+        return text(arguments.get("text", ""))
+
+
+class Dies(Scripted):
+    """Ends in the middle of a call of `die`."""
+
+    tools = [*Scripted.tools, tool("die")]
+
+    def call(self, name, arguments, request):
+        if name == "die":
+            os._exit(3)
+        return super().call(name, arguments, request)
+
+
+class Hangs(Scripted):
+    """Never answers `hang`, and does not end by itself."""
+
+    tools = [*Scripted.tools, tool("hang")]
+
+    def tools_call(self, request):
+        if request["params"]["name"] != "hang":
+            super().tools_call(request)
+
+    def run(self):
+        super().run()
+        time.sleep(60)  # the input has ended: it must be killed
+
+
+class Silent(Scripted):
+    """Never answers anything."""
+
+    def run(self):
+        for line in sys.stdin:
+            self.note(json.loads(line))
+
+
+class Garbage(Scripted):
+    """Prints lines that are no messages, and answers to calls nobody made."""
+
+    def tools_call(self, request):
+        print("this is no JSON")
+        print('{"jsonrpc": "1.0"}')
+        print('["a list"]', flush=True)
+        send({"jsonrpc": "2.0", "id": 987654, "result": {}})
+        send({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "?"}})
+        super().tools_call(request)
+
+
+class Twice(Scripted):
+    """Answers each call twice, the second time with something else."""
+
+    def tools_call(self, request):
+        super().tools_call(request)
+        answer(request, text("the second answer"))
+
+
+class Late(Scripted):
+    """Answers `slow` after a second, in a thread."""
+
+    tools = [*Scripted.tools, tool("slow")]
+
+    def tools_call(self, request):
+        if request["params"]["name"] == "slow":
+            threading.Timer(1.0, answer, [request, text("late")]).start()
+        else:
+            super().tools_call(request)
+
+
+class Changes(Scripted):
+    """Has other tools after a call of `change`."""
+
+    tools = [*Scripted.tools, tool("change")]
+
+    def call(self, name, arguments, request):
+        if name == "change":
+            self.tools = [tool("fresh"), tool("change")]
+            notify("notifications/tools/list_changed")
+            return text("changed")
+        return text(name)
+
+
+class Floods(Scripted):
+    """Sends thousands of notifications and a long text in a call."""
+
+    def call(self, name, arguments, request):
+        token = request["params"].get("_meta", {}).get("progressToken")
+        for number in range(3_000):
+            notify("notifications/progress", {"progressToken": token, "progress": number})
+            notify("notifications/message", {"level": "info", "data": "x" * 100})
+        for _ in range(20):
+            notify("notifications/tools/list_changed")
+        sys.stderr.write("noise " * 100_000)
+        sys.stderr.flush()
+        return text("y" * 2_000_000)
+
+
+class Reports(Scripted):
+    """Reports progress and writes to its log."""
+
+    def call(self, name, arguments, request):
+        token = request["params"]["_meta"]["progressToken"]
+        notify("notifications/progress", {"progressToken": token, "progress": 1, "total": 2, "message": "half"})
+        notify("notifications/message", {"level": "warning", "data": "low on ink", "logger": "printer"})
+        return text(json.dumps(request["params"]["_meta"]))
+
+
+class Pages(Scripted):
+    """Lists its tools one by one."""
+
+    tools = [
+        tool("a.b"),
+        tool("a/b"),
+        tool("c"),
+        tool("bad", inputSchema={"type": "object", "properties": {"x": {"type": "text"}}}),
+    ]
+
+    def tools_list(self, request):
+        at = int((request.get("params") or {}).get("cursor") or 0)
+        rest = {"nextCursor": str(at + 1)} if at + 1 < len(self.tools) else {}
+        answer(request, {"tools": [self.tools[at]], **rest})
+
+    def call(self, name, arguments, request):
+        return text(f"called {name}")
+
+
+IMAGE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+class Kinds(Scripted):
+    """Returns every kind of content, and has resources and prompts."""
+
+    number = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    hints = {
+        "reads": {"readOnlyHint": True},
+        "deletes": {"destructiveHint": True},
+        "sets": {"idempotentHint": True, "destructiveHint": False},
+    }
+    tools = [
+        tool("structured", outputSchema=number),
+        tool("wrong", outputSchema=number),
+        tool("media"),
+        tool("linked"),
+        tool("fails"),
+        tool("invalid"),
+        *(tool(name, annotations=hint) for name, hint in hints.items()),
+    ]
+    capabilities = {"tools": {}, "resources": {}, "prompts": {}}
+
+    def call(self, name, arguments, request):
+        if name == "structured":
+            return {**text('{"n": 1}'), "structuredContent": {"n": 1}}
+        if name == "wrong":
+            return {**text("-"), "structuredContent": {"n": "one"}}
+        if name == "media":
+            blocks = [
+                {"type": "text", "text": "look:"},
+                {"type": "image", "data": IMAGE, "mimeType": "image/png"},
+                {"type": "audio", "data": "UklGRgAA", "mimeType": "audio/wav"},
+            ]
+            return {"content": blocks}
+        if name == "linked":
+            blocks = [
+                {"type": "resource_link", "uri": "memo://1", "name": "memo", "description": "A memo."},
+                {"type": "resource", "resource": {"uri": "memo://2", "text": "inline"}},
+            ]
+            return {"content": blocks}
+        if name == "invalid":
+            return {"content": "no list"}
+        return {**text("no such city"), "isError": True} if name == "fails" else text(name)
+
+    def resources_list(self, request):
+        answer(request, {"resources": [{"uri": "memo://1", "name": "memo", "description": "A memo."}]})
+
+    def resources_read(self, request):
+        uri = request["params"]["uri"]
+        answer(request, {"contents": [{"uri": uri, "text": f"the text of {uri}"}]})
+
+    def prompts_list(self, request):
+        answer(request, {"prompts": [{"name": "greet"}]})
+
+    def prompts_get(self, request):
+        who = request["params"]["arguments"]["who"]
+        message = {"role": "user", "content": {"type": "text", "text": f"Greet {who}."}}
+        answer(request, {"messages": [message]})
+
+
+class Fails(Scripted):
+    """Ends at once, with a reason on standard error."""
+
+    def run(self):
+        sys.stderr.write("no configuration file\n")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]().run()

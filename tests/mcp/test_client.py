@@ -1,0 +1,299 @@
+"""An agent with the tools of a server, over a program's standard input and output."""
+
+import asyncio
+import json
+
+import pytest
+from servers import ANSWER, contents, inside, leftovers, scripted
+
+from agentkit import DefinitionError, JsonAgent, Paused, RunError
+from agentkit.events import Progress, ServerLogged
+from agentkit.mcp import MCPServer
+from agentkit.testing import ScriptedModel, call
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left():
+    yield
+    assert leftovers() == []
+
+
+def run(world, server: MCPServer, *calls, events: list | None = None, **settings):
+    model = ScriptedModel(*calls, ANSWER)
+    listeners = [] if events is None else [events.append]
+    return world.run(JsonAgent(server, model=model, listeners=listeners, **settings), "q"), model
+
+
+def test_a_run_calls_tools_of_a_server(world):
+    result, model = run(world, scripted(), call("echo", text="hi"), call("add", a=1))
+    assert contents(result) == ["hi", "2"]
+    assert [name for name in model.requests[0].tools if name != "final_answer"] == ["echo", "env", "add"]
+
+
+def test_the_schema_of_a_tool_is_the_servers_own(world):
+    _, model = run(world, scripted())
+    assert model.requests[0].tools["add"].parameters == {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+def test_arguments_are_repaired_and_validated_before_they_are_sent(world, tmp_path):
+    notes = tmp_path / "notes"
+    result, _ = run(world, scripted(notes=notes), call("add", a="2"), call("add", a="two"))
+    assert contents(result)[0] == "3"
+    assert "integer" in contents(result)[1]
+    sent = [json.loads(line) for line in notes.read_text().splitlines()]
+    assert [entry["params"]["arguments"] for entry in sent if entry["method"] == "tools/call"] == [{"a": 2}]
+
+
+def test_a_server_gets_no_variable_of_the_process_but_those_that_are_given(world, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    server = scripted()
+    server.endpoint.env["CITY"] = "Rome"
+    result, _ = run(world, server, call("env"))
+    given = set(contents(result)[0].split())
+    assert "CITY" in given
+    assert given <= {"CITY", "HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LC_CTYPE"}
+
+
+def test_a_server_stays_open_inside_a_with_block(tmp_path):
+    notes = tmp_path / "notes"
+    with scripted(notes=notes) as server:
+        agent = JsonAgent(server, model=ScriptedModel(call("echo", text="a"), ANSWER, call("echo", text="b"), ANSWER))
+        agent("q")
+        agent("q")
+        assert list(server.tools) == ["echo", "env", "add"]
+    assert notes.read_text().count('"initialize"') == 1
+
+
+def test_a_server_stays_open_inside_an_async_with_block(tmp_path):
+    notes = tmp_path / "notes"
+
+    async def use() -> None:
+        async with scripted(notes=notes) as server:
+            agent = JsonAgent(server, model=ScriptedModel(*[call("echo", text="a"), ANSWER] * 2))
+            await agent.arun("q")
+            assert (await agent.arun("q")).answer == "done"
+
+    asyncio.run(use())
+    assert notes.read_text().count('"initialize"') == 1
+
+
+def test_many_calls_at_once_get_their_own_answers(world):
+    model = ScriptedModel(
+        {"tool_calls": [{"name": "echo", "arguments": {"text": f"number {n}"}} for n in range(50)]}, ANSWER
+    )
+    result = world.run(JsonAgent(scripted(), model=model), "q")
+    assert contents(result) == [f"number {n}" for n in range(50)]
+
+
+def test_pages_are_read_to_the_end_and_names_are_mapped_back(world):
+    result, _ = run(world, scripted("Pages"), call("a_b"), call("a_b_2"), call("bad"))
+    assert contents(result)[:2] == ["called a.b", "called a/b"]
+    assert "there is no tool 'bad'" in contents(result)[2]  # its schema is not valid
+
+
+def test_every_name_gets_the_prefix(world):
+    result, _ = run(world, scripted(prefix="far_"), call("far_echo", text="x"))
+    assert contents(result) == ["x"]
+
+
+def test_tools_with_equal_names_get_the_name_of_their_server(world):
+    def echo(text: str) -> str:
+        """Echoes."""
+        return f"own {text}"
+
+    model = ScriptedModel(call("echo", text="x"), call("one__echo", text="x"), call("two__add", a=1), ANSWER)
+    servers = [scripted(name="one"), scripted(name="two")]
+    result = world.run(JsonAgent([echo, servers], model=model), "q")
+    assert contents(result) == ["own x", "x", "2"]
+
+
+def test_new_tools_are_there_at_the_next_step(world):
+    result, model = run(world, scripted("Changes"), call("change"), call("fresh"))
+    assert contents(result) == ["changed", "fresh"]
+    assert "fresh" not in model.requests[0].tools
+    assert "echo" not in model.requests[1].tools
+
+
+def test_progress_and_log_messages_become_events(world):
+    events: list = []
+    run(world, scripted("Reports"), call("echo"), events=events)
+    progress = next(event for event in events if isinstance(event, Progress))
+    assert (progress.call.name, progress.value) == ("echo", {"progress": 1.0, "total": 2.0, "message": "half"})
+    logged = next(event for event in events if isinstance(event, ServerLogged))
+    assert logged == ServerLogged("scripted", "warning", "low on ink", "printer")
+    assert logged.level == "WARNING"
+
+
+def test_structured_content_is_data_and_checked_against_the_output_schema(world):
+    result, model = run(world, scripted("Kinds"), call("structured"), call("wrong"))
+    assert result.calls[0].value == {"n": 1}
+    assert contents(result)[0] == '{"n":1}'  # and not a second time as text
+    assert "Invalid structured content" in result.calls[1].error.message
+    assert model.requests[0].tools["structured"].output_schema["required"] == ["n"]
+
+
+def test_media_are_parts(world):
+    result, _ = run(world, scripted("Kinds"), call("media"))
+    assert inside(result.calls[0].content) == "look:\n[image/png, 70 bytes]\n[audio/wav, 6 bytes]"
+    assert [part["type"] for part in result.calls[0].images] == ["image_url", "input_audio"]
+
+
+def test_resources_are_shown_and_can_be_read(world):
+    calls = call("linked"), call("read_resource"), call("read_resource", uri="memo://1")
+    result, _ = run(world, scripted("Kinds"), *calls)
+    linked, listed, text = contents(result)
+    assert linked == "[resource memo://1 (memo: A memo.); read_resource reads it]\n[resource memo://2]\ninline"
+    assert listed == '["memo://1: A memo."]'
+    assert text == "the text of memo://1"
+
+
+def test_an_error_of_the_tool_is_a_failed_call(world):
+    result, _ = run(world, scripted("Kinds"), call("fails"), call("invalid"))
+    assert [entry.error.message.partition(";")[0] for entry in result.calls[:2]] == [
+        "no such city",
+        "the server 'scripted' sent an invalid result (1 problems)",
+    ]
+
+
+def test_resources_and_prompts_outside_of_a_run():
+    server = scripted("Kinds")
+    assert [(entry.uri, entry.name, entry.description) for entry in server.resources()] == [
+        ("memo://1", "memo", "A memo.")
+    ]
+    assert server.read("memo://1") == "the text of memo://1"
+    assert server.prompt("greet", who="Ada") == [{"role": "user", "content": "Greet Ada."}]
+    assert asyncio.run(server.aread("memo://3")) == "the text of memo://3"
+
+
+def test_a_tool_can_be_called_without_an_agent():
+    with scripted() as server:
+        assert server.tools.execute("add", '{"a": 4}').content == "5"
+        assert asyncio.run(server.tools["add"](a=1)) == "2"
+
+
+def effects(**settings) -> dict[str, str]:
+    with scripted("Kinds", **settings) as server:
+        return {name: tool.effect for name, tool in server.tools.items()}
+
+
+def test_hints_of_an_untrusted_server_only_make_things_stricter():
+    found = effects(effects={})
+    assert [found[name] for name in ("fails", "reads", "sets", "deletes")] == ["write", "write", "write", "danger"]
+
+
+def test_hints_of_a_trusted_server_are_believed():
+    found = effects(effects={}, trust="trusted")
+    assert [found[name] for name in ("fails", "reads", "sets", "deletes")] == ["write", "read", "idempotent", "danger"]
+
+
+def test_effects_by_name_overrule_the_hints():
+    found = effects(effects={"delete*": "read", "reads": "danger"})
+    assert [found[name] for name in ("fails", "reads", "deletes")] == ["write", "danger", "read"]
+
+
+def test_results_of_an_untrusted_server_are_data(world):
+    untrusted, _ = run(world, scripted(), call("echo", text="x"))
+    trusted, _ = run(world, scripted(trust="trusted"), call("echo", text="x"))
+    assert untrusted.calls[0].content.startswith("<untrusted")
+    assert trusted.calls[0].content == "x"
+
+
+def test_a_dangerous_tool_waits_for_a_person(world):
+    agent = JsonAgent(scripted("Kinds", effects={}), model=ScriptedModel(call("deletes"), ANSWER))
+    with pytest.raises(Paused) as caught:
+        world.run(agent, "q")
+    paused = caught.value
+    result = agent.run(session=paused.session, approvals={paused.calls[0].id: True})
+    assert contents(result) == ["deletes"]
+
+
+def test_the_trace_of_the_caller_goes_out_with_a_call():
+    trace = pytest.importorskip("opentelemetry.trace")
+    context = pytest.importorskip("opentelemetry.context")
+    span = trace.NonRecordingSpan(trace.SpanContext(0xABC, 0xDEF, is_remote=False, trace_flags=trace.TraceFlags(1)))
+    token = context.attach(trace.set_span_in_context(span))
+    try:
+        with scripted("Reports") as server:
+            meta = json.loads(server.tools.execute("echo").value)
+    finally:
+        context.detach(token)
+    assert meta["traceparent"] == f"00-{0xABC:032x}-{0xDEF:016x}-01"
+
+
+def test_a_server_that_cannot_be_opened_ends_the_run_with_the_reason(world):
+    cases = {
+        scripted("Fails"): "no configuration file",
+        MCPServer("no-such-program-here"): "there is no program 'no-such-program-here'",
+        scripted("Silent", timeout=0.3): "no answer within 0.3 seconds",
+        MCPServer(url="http://127.0.0.1:9/mcp", timeout=3): "127.0.0.1:9",
+    }
+    for server, reason in cases.items():
+        with pytest.raises(RunError, match=reason):
+            run(world, server)
+
+
+def test_what_is_given_must_make_sense():
+    cases = [
+        ({}, "give a command"),
+        ({"command": "x", "url": "http://x"}, "give a command"),
+        ({"command": " "}, "the command is empty"),
+        ({"command": "https://example.com/mcp"}, "is an address. Write MCPServer\\(url="),
+        ({"url": "ftp://x"}, "must begin with http"),
+        ({"url": "http://x", "env": {"A": "b"}}, "env and cwd are for a command"),
+        ({"command": "x", "headers": {"A": "b"}}, "headers are for a server at a URL"),
+        ({"command": "x", "env": {"A": 1}}, "env must be a dict of texts"),
+        ({"command": "x", "trust": "yes"}, "trust must be"),
+        ({"command": "x", "effects": {"a": "none"}}, "must be one of 'read'"),
+        ({"command": "x", "timeout": 0}, "number of seconds above 0"),
+        ({"command": "x", "timeout": None}, "number of seconds above 0"),
+    ]
+    for settings, message in cases:
+        with pytest.raises(DefinitionError, match=message):
+            MCPServer(**settings)
+
+
+def test_the_name_comes_from_the_command_or_the_address():
+    cases = {"uvx mcp-server-time": "mcp-server-time", "npx -y @scope/server-x@1.2": "server-x", "python a/b.py": "b"}
+    assert {command: MCPServer(command).name for command in cases} == cases
+    assert MCPServer(url="https://mcp.example.com:8000/mcp").name == "mcp_example_com"
+
+
+CONFIG = {
+    "mcpServers": {
+        "time": {"command": "uvx", "args": ["mcp-server-time", "--tz=${ZONE}"], "env": {"A": "${MISSING:-b}"}},
+        "web": {"type": "http", "url": "https://x/mcp", "headers": {"Authorization": "Bearer ${ZONE}"}},
+        "off": {"command": "x", "disabled": True},
+    }
+}
+
+
+def test_servers_come_from_a_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZONE", "UTC")
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps(CONFIG))
+    time, web = MCPServer.from_config(path)
+    assert (time.name, time.endpoint.words) == ("time", ("uvx", "mcp-server-time", "--tz=UTC"))
+    assert time.endpoint.env == {"A": "b"}
+    assert web.endpoint.headers == {"Authorization": "Bearer UTC"}
+    assert "Bearer" not in repr(web) + str(web.endpoint) + repr(web.endpoint)
+
+
+def test_a_file_that_makes_no_sense_is_refused(tmp_path, monkeypatch):
+    monkeypatch.delenv("NOWHERE", raising=False)
+    path = tmp_path / "mcp.json"
+    cases = [
+        ("{", "cannot be read as JSON"),
+        ("[]", "expected"),
+        ('{"mcpServers": {"a": 1}}', "must be an object"),
+        ('{"mcpServers": {"a": {"comand": "x"}}}', "Did you mean 'command'"),
+        ('{"mcpServers": {"a": {"url": "https://x", "type": "sse"}}}', "the transport 'sse' is not supported"),
+        ('{"mcpServers": {"a": {"command": "${NOWHERE}"}}}', "the environment variable 'NOWHERE' is not set"),
+        ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "args a list of texts"),
+        ('{"mcpServers": {"a": {}}}', "give a command"),
+    ]
+    for text, message in cases:
+        path.write_text(text)
+        with pytest.raises(DefinitionError, match=message):
+            MCPServer.from_config(path)
+    with pytest.raises(DefinitionError, match="No such file"):
+        MCPServer.from_config(tmp_path / "none.json")

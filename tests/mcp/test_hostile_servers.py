@@ -1,0 +1,130 @@
+"""Servers that die, hang, talk nonsense or too much: the run continues, the model reads why, and nothing is left."""
+
+import asyncio
+import json
+import threading
+import time
+
+import pytest
+from servers import ANSWER, contents, leftovers, scripted
+
+from agentkit import JsonAgent, JsonTool, RunStopped
+from agentkit.events import Progress, ServerLogged
+from agentkit.testing import ScriptedModel, call
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left():
+    threads = threading.active_count()
+    yield
+    assert leftovers() == []
+    assert threading.active_count() <= threads + 3  # the background loop and workers of the runs stay
+
+
+def run(world, kind: str, *calls, **settings):
+    listeners = settings.pop("listeners", ())
+    agent = JsonAgent(scripted(kind), model=ScriptedModel(*calls, ANSWER), listeners=listeners, **settings)
+    return contents(world.run(agent, "q"))
+
+
+def test_a_server_that_dies_in_a_call_is_started_again_for_the_next(world):
+    died, again = run(world, "Dies", call("die"), call("echo", text="again"))
+    assert died.startswith("the server 'scripted' closed the connection before it answered; it is not known whether")
+    assert again == "again"
+
+
+def test_a_server_that_is_killed_between_two_calls_is_started_again(world):
+    def kill() -> str:
+        """Kills the server."""
+        import psutil
+
+        for child in psutil.Process().children():
+            if "scripted_server" in " ".join(child.cmdline()):
+                child.kill()
+                child.wait(5)
+        time.sleep(0.2)
+        return "killed"
+
+    model = ScriptedModel(call("echo", text="a"), call("kill"), call("echo", text="b"), ANSWER)
+    assert contents(world.run(JsonAgent(scripted(), kill, model=model), "q")) == ["a", "killed", "b"]
+
+
+def test_a_call_that_hangs_is_abandoned_and_cancelled_at_the_server(world, tmp_path):
+    notes = tmp_path / "notes"
+    model = ScriptedModel(call("hang"), call("echo", text="next"), ANSWER)
+    result = world.run(JsonAgent(scripted("Hangs", notes=notes), model=model, tool_timeout=0.3), "q")
+    late, after = contents(result)
+    assert "did not finish within 0.3 seconds" in late
+    assert after == "next"
+    sent = [json.loads(line) for line in notes.read_text().splitlines()]
+    hung = next(entry["id"] for entry in sent if entry.get("params", {}).get("name") == "hang")
+    assert [entry["params"]["requestId"] for entry in sent if entry["method"] == "notifications/cancelled"] == [hung]
+
+
+def test_stopping_a_run_cancels_its_calls_at_the_server(world, tmp_path):
+    notes = tmp_path / "notes"
+    agent = JsonAgent(scripted("Hangs", notes=notes), model=ScriptedModel(call("hang"), ANSWER))
+
+    def stop() -> None:
+        while '"hang"' not in (notes.read_text() if notes.exists() else ""):
+            time.sleep(0.01)
+        agent.stop("enough")
+
+    threading.Thread(target=stop).start()
+    with pytest.raises(RunStopped):
+        world.run(agent, "q")
+    assert "notifications/cancelled" in notes.read_text()
+
+
+def test_cancelling_a_task_closes_the_server(tmp_path):
+    notes = tmp_path / "notes"
+
+    async def main() -> None:
+        agent = JsonAgent(scripted("Hangs", notes=notes), model=ScriptedModel(call("hang"), ANSWER))
+        task = asyncio.create_task(agent.arun("q"))
+        while '"hang"' not in (notes.read_text() if notes.exists() else ""):
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+def test_cancelling_a_task_while_the_server_opens_ends_the_program():
+    async def main() -> None:
+        agent = JsonAgent(scripted("Silent"), model=ScriptedModel(ANSWER))
+        task = asyncio.create_task(agent.arun("q"))
+        await asyncio.sleep(0.3)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["Garbage", "Twice"])
+def test_nonsense_and_second_answers_are_ignored(world, kind, capfd):
+    assert run(world, kind, call("echo", text="a"), call("echo", text="b")) == ["a", "b"]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_late_answer_is_not_taken_for_that_of_the_next_call(world):
+    def wait() -> str:
+        """Waits for the late answer."""
+        time.sleep(1)
+        return "waited"
+
+    model = ScriptedModel(call("slow"), call("wait"), call("echo", text="mine"), ANSWER)
+    tools = scripted("Late"), JsonTool(wait, timeout=None)
+    late, *rest = contents(world.run(JsonAgent(*tools, model=model, tool_timeout=0.2), "q"))
+    assert "did not finish within 0.2 seconds" in late
+    assert rest == ["waited", "mine"]
+
+
+def test_a_flood_is_limited(world):
+    events: list = []
+    (text,) = run(world, "Floods", call("echo"), listeners=[events.append], max_result=2_000)
+    assert len(text) < 3_000
+    for kind in (Progress, ServerLogged):
+        assert 100 <= sum(isinstance(event, kind) for event in events) < 400
