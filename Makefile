@@ -27,6 +27,7 @@ bench: .venv/dev.stamp
 	$(BIN)/python benchmarks/turn.py
 	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/schema.py
+	$(BIN)/python benchmarks/telemetry.py
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ Python binds an imported submodule in the place of the name.
 
 from typing import TYPE_CHECKING
 
+from .core.doors import register_doors
 from .core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
@@ -84,4 +85,5 @@ _HOMES = {
     "tools.decorator": ["tool"],
     "tools.json_tool": ["JsonTool"],
 }
+register_doors({"telemetry": "agentkit.telemetry:Telemetry"})  # what a keyword of a lower room may open
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

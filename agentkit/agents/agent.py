@@ -28,17 +28,12 @@ from ..tools.toolset import split_toolsets
 from ..views.history import print_lines, render_messages
 from ..views.html import agent_view
 from ..views.log import log_event
+from . import batch
 from .agent_tool import make_agent_tool
 from .backends import Backends, check_model, list_models, preload
-from .batch import (
-    Outcome,
-    Queries,
-    collect_blocking,
-    collect_outcomes,
-    iterate_outcomes,
-    iterate_outcomes_blocking,
-)
+from .batch import Outcome, Queries
 from .handoffs import check_handoffs, make_handoff_tools
+from .instruments import Telemetry, resolve_telemetry
 from .interface import ToolSelector
 from .options import ForkOptions, ModelChoice, ReplayOptions, ResumeOptions, RunOptions
 from .pipeline import INSTRUCTION, check_tools, split_tools
@@ -84,6 +79,8 @@ class JsonAgent(Generic[T]):
         listeners: Functions that get every event.
         journal: The file in which every run is recorded, for `agent.resume`; or a `journal.Journal` with settings.
         journal_errors: "raise": fail the run if the journal cannot be written.  Default: warn and continue.
+        telemetry: True: report every run to OpenTelemetry, without content; or a `telemetry.Telemetry` with settings.
+            Default: the environment variable AGENTKIT_TELEMETRY.
         memory: False: each call is a conversation of its own, so that one agent serves many users at a time.
         options: Options of the model's backend (temperature, api_key, api_base, max_tokens, ...).
 
@@ -121,6 +118,7 @@ class JsonAgent(Generic[T]):
         listeners: Sequence[Listener] = (),
         journal: JournalLocation = None,
         journal_errors: JournalErrors | None = None,
+        telemetry: Telemetry = None,
         memory: bool = True,
         **options: Any,
     ) -> None:
@@ -131,10 +129,10 @@ class JsonAgent(Generic[T]):
         self.session, self.listeners, self._text_ends = Session(), (log_event, *listeners), answer is str
         check_tools(self)
         self._settings = Settings(
-            max_steps=max_steps, limits=limits, retries=retries, request_timeout=request_timeout,
-            tool_timeout=tool_timeout, sequential=sequential, max_concurrency=max_concurrency, on_question=on_question,
-            requests_per_minute=requests_per_minute, approve=approve, checks=tuple(checks), tool_mode=tool_mode,
-            max_result=max_result, handoffs=self.handoffs, policies=tuple(policies))  # fmt: skip
+            limits=limits, tool_mode=tool_mode, policies=tuple(policies), checks=tuple(checks), on_question=on_question,
+            requests_per_minute=requests_per_minute, telemetry=resolve_telemetry(telemetry), tool_timeout=tool_timeout,
+            max_result=max_result, max_concurrency=max_concurrency, approve=approve, sequential=sequential,
+            max_steps=max_steps, request_timeout=request_timeout, retries=retries, handoffs=self.handoffs)  # fmt: skip
         self._backends, self.description = Backends(options, request_timeout, list_models(fallback_models)), description
         self._backends.check_options(model, JsonAgent.__init__.__kwdefaults__ or ())
         preload(model)
@@ -202,19 +200,19 @@ class JsonAgent(Generic[T]):
         Return the results in order; for a failed query, its exception.  An iterator is read in a worker thread, only as
         fast as queries are answered.  `progress` shows a bar; by default on a terminal and in a notebook.
         """
-        return collect_blocking(self, queries, concurrency, progress)
+        return batch.collect_blocking(self, queries, concurrency, progress)
 
     async def amap(self, queries: Queries, *, concurrency: int = 8, progress: bool | None = None) -> list[Outcome[T]]:
         """Do `map` on the running event loop."""
-        return await collect_outcomes(self, queries, concurrency, progress)
+        return await batch.collect_outcomes(self, queries, concurrency, progress)
 
     def imap(self, queries: Iterable[str], *, concurrency: int = 8) -> Generator[tuple[int, Outcome[T]], None, None]:
         """Do `map` one by one: yield the index of each query with its outcome, as soon as it is there."""
-        return iterate_outcomes_blocking(self, queries, concurrency)
+        return batch.iterate_outcomes_blocking(self, queries, concurrency)
 
     def aimap(self, queries: Queries, *, concurrency: int = 8) -> AsyncGenerator[tuple[int, Outcome[T]], None]:
         """Do `imap` on the running event loop."""
-        return iterate_outcomes(self, queries, concurrency)
+        return batch.iterate_outcomes(self, queries, concurrency)
 
     def as_tool(self, name: str, description: str = "") -> JsonTool[..., T]:
         """Return the agent as a tool for another agent; the default description is the agent's own."""

@@ -21,6 +21,7 @@ class Runnable(Protocol):
     """An agent, as `JsonAgent` documents it."""
 
     deps: Any
+    description: str
     handoffs: dict[str, Any]
     journal: JournalLocation
     listeners: tuple[Listener, ...]

@@ -18,6 +18,7 @@ from ..sessions.journal.stored_answer import repeat_answer
 from ..tools.toolset import aclosing_toolsets, closing_toolsets
 from ..views.notebook import show_in_cell
 from .handoffs import run_handoffs
+from .instruments import observe_run
 from .interface import Runnable
 from .options import RunRequest
 from .overrides import override
@@ -132,6 +133,8 @@ def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow
         started.append(run)
         with persist(agent, request, run) as policies:
             before = session.usage if session.journaled is None else session.journaled.base
+            if request.replay is None and (observer := observe_run(agent, session, run.run_id)):
+                run.listeners, policies = (*run.listeners, observer.listen), (*policies, observer.policy)
             begun = RunStarted(request.query or "", backend.name, note, run.run_id)
             try:
                 yield run, _run_flow(agent, run, request, backend, begun, policies)

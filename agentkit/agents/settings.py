@@ -58,6 +58,8 @@ class Settings:
     max_result: int
     policies: Sequence[Policy]
     handoffs: Mapping[str, Any]
+    telemetry: Any = None
+    """An instrument, False for none, None if the agent leaves it open."""
 
     def __post_init__(self) -> None:
         for name, (holds, wanted) in _VALID_VALUES.items():

@@ -48,6 +48,17 @@ class DefinitionError(AgentkitError):
     """A tool, an agent or an option is declared wrongly; the message names the object and the remedy."""
 
 
+def missing_package(door: str, requirement: str) -> DefinitionError:
+    """Return the error for an optional part whose third-party package is not installed.
+
+    Args:
+        door: What needs the package, as the user wrote it.
+        requirement: What to install: "opentelemetry-api>=1.30".
+    """
+    name = requirement.partition(">")[0]
+    return DefinitionError(f'{door}: the package {name} is not installed. Install it: pip install "{requirement}"')
+
+
 class RunError(AgentkitError):
     """A run ended without an answer.
 

@@ -1,7 +1,7 @@
 """The interface to language models: the request, the reply and its deltas, and the effect that sends a request."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, TypeAlias
@@ -25,6 +25,7 @@ class Request:
         stream: Whether to yield deltas before the reply.
         timeout: Seconds for this request, if less than the backend's own timeout.
         max_tokens: The limit for the reply, if less than the backend's own.
+        headers: HTTP headers to send with the request, the context of a trace, say.
     """
 
     messages: Sequence[Message]
@@ -33,6 +34,7 @@ class Request:
     stream: bool = False
     timeout: float | None = None
     max_tokens: int | None = None
+    headers: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,11 @@ def own_imports(path: Path):
             base = package[: len(package) - node.level + 1] if node.level else []
             whole = ".".join([*base, *([node.module] if node.module else [])])
             if whole.split(".")[0] == "agentkit":
-                names = [f"{whole}.{alias.name}" for alias in node.names] if whole == "agentkit" else [whole]
+                names = (
+                    [f"{whole}.{alias.name}" for alias in node.names]
+                    if whole == "agentkit" or node.module is None
+                    else [whole]
+                )
                 yield from ((name.split(".")[1], name) for name in names)
         elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func) and node.args:
             whole = getattr(node.args[0], "value", "")

@@ -22,7 +22,7 @@ from .importing import load_litellm, own_call
 from .prices import find_prices
 from .replies import RawReply, Route, read_reply
 from .reply_limits import ReplyGuard, total_seconds
-from .requests import PromptCache, build_account_headers, prepare_messages
+from .requests import PromptCache, build_headers, prepare_messages
 from .responses_api import adapt_arguments, is_bridged, remove_prefix
 from .stream_assembler import StreamAssembler
 from .streams import NO_STREAM_OPTIONS, ChunkSource, TimedClient
@@ -215,7 +215,7 @@ class LiteLLMModel:
         request, options = adjust_thinking(request, self._options, route.provider, route.model, *length.values())
         arguments: dict[str, Any] = {
             **options,
-            **(build_account_headers(self._options) if route.provider == "openai" else {}),
+            **build_headers(self._options, request.headers, route.provider),
             **self._tools.parameters(request, route.provider, route.model),
             **streaming,
             **length,

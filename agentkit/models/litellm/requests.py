@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
@@ -208,12 +208,21 @@ def _object_text(arguments: str) -> str:
     return _cached_object_text(arguments) if len(arguments) < _MAX_CACHED_CHARS else to_object_text(arguments)
 
 
-def build_account_headers(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the option `extra_headers` with the account's organization and project, which litellm's client omits."""
+def build_headers(options: dict[str, Any], added: Mapping[str, str] | None, provider: str) -> dict[str, Any]:
+    """Return the option `extra_headers`, if there are any: the account's, those of the options and of the request."""
+    headers = {
+        **(_account_headers(options) if provider == "openai" else {}),
+        **(options.get("extra_headers") or {}),
+        **(added or {}),
+    }
+    return {"extra_headers": headers} if headers else {}
+
+
+def _account_headers(options: dict[str, Any]) -> dict[str, str]:
+    """Return the headers with the account's organization and project, which litellm's client omits."""
     found = {
         header: next(filter(None, map(os.environ.get, variables)), None)
         for header, variables in _ACCOUNT_HEADERS.items()
     }
     found["OpenAI-Organization"] = options.get("organization") or found["OpenAI-Organization"]
-    headers = {header: value for header, value in found.items() if value} | (options.get("extra_headers") or {})
-    return {"extra_headers": headers} if headers else {}
+    return {header: value for header, value in found.items() if value}
