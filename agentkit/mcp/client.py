@@ -22,6 +22,7 @@ from .background_loop import LOOP, run_on
 from .config import check_settings, derive_name, make_endpoint, read_config
 from .connection import MAX_PAGES
 from .link import ServerLink
+from .questions import to_questions, to_responses
 from .remote_tools import RemoteTools
 from .results import read_contents, read_result, render_blocks
 
@@ -198,7 +199,11 @@ class MCPServer:
         self._listed = [*self._tools.make(tools), *own]
 
     async def _call(self, tool: str, arguments: dict[str, Any], run: RunContext[Any] | None) -> Any:
-        return read_result(await self._run(lambda: self._link.call(tool, arguments, run)))
+        options = to_responses(run.answered if run is not None else None)
+        result = await self._run(lambda: self._link.call(tool, arguments, run, **options))
+        if isinstance(result, types.InputRequiredResult):
+            raise to_questions(self.name, result)
+        return read_result(result)
 
     async def _read(self, _: str, arguments: dict[str, Any], __: RunContext[Any] | None) -> Any:
         if uri := arguments.get("uri"):

@@ -21,6 +21,8 @@ REFRESH_SECONDS = 0.2
 SETTLE_SECONDS = 5.0
 """The longest time that a call waits for the list of tools that changed meanwhile."""
 CLOSE_SECONDS = 10.0
+WAITS = (0.05, 0.1, *[0.25] * 8)
+"""Seconds between the rounds of a call in which the server only wants its own state back."""
 
 
 class Connection:
@@ -175,18 +177,27 @@ class Connection:
 
     async def call(self, name: str, arguments: dict[str, Any], **options: Any) -> Any:
         """Call a tool and return its result, or the `InputRequiredResult`; see the SDK's `ClientSession.call_tool`."""
-        send = self.client.session.call_tool
         try:
-            try:
-                return await send(name, arguments, allow_input_required=True, **options)
-            except MCPError as error:
-                if error.code != HEADER_MISMATCH:
-                    raise
-                await self._list_tools()  # the headers follow from the schema, which has changed
-                return await send(name, arguments, allow_input_required=True, **options)
+            for pause in WAITS:
+                result = await self._send(name, arguments, **options)
+                if not isinstance(result, types.InputRequiredResult) or result.input_requests:
+                    return result
+                await asyncio.sleep(pause)  # the server only wants its state back
+                options = {**options, "input_responses": None, "request_state": result.request_state}
+            raise RuntimeError("it asked for its state again and again, without an answer")
         except MCPError as error:
             self.is_lost = self.is_lost or error.code == CONNECTION_CLOSED
             raise
+
+    async def _send(self, name: str, arguments: dict[str, Any], **options: Any) -> Any:
+        send = self.client.session.call_tool
+        try:
+            return await send(name, arguments, allow_input_required=True, **options)
+        except MCPError as error:
+            if error.code != HEADER_MISMATCH:
+                raise
+            await self._list_tools()  # the headers follow from the schema, which has changed
+            return await send(name, arguments, allow_input_required=True, **options)
 
 
 async def _cancel_question(context: Any, params: Any) -> types.ElicitResult:  # noqa: ARG001

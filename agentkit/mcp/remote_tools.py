@@ -3,6 +3,7 @@
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
+from inspect import Parameter
 from typing import Any, TypeAlias, get_args
 
 import mcp_types as types
@@ -30,7 +31,7 @@ Invoke: TypeAlias = Callable[[str, dict[str, Any], RunContext[Any] | None], Coro
 class RemoteArguments:
     """The arguments of a server's tool: its own JSON Schema; `call` gets them as a dict, with the run."""
 
-    injected: Mapping[str, Any] = {"run": RunContext}
+    injected: Mapping[str, Parameter] = {"run": Parameter("run", Parameter.KEYWORD_ONLY, annotation=RunContext)}
 
     def __init__(self, name: str, parameters: Mapping[str, Any], call: Callable[[dict[str, Any], Any], Any]) -> None:
         self._raw, self._call = RawSchema(name, parameters, dict), call

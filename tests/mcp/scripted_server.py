@@ -262,6 +262,53 @@ class Kinds(Scripted):
         answer(request, {"messages": [message]})
 
 
+class Modern(Scripted):
+    """The stateless era: no handshake; `book` asks for a date, then for a payment at an address."""
+
+    tools = [tool("book", {"room": {"type": "string"}}), tool("model"), tool("later"), tool("echo")]
+    form = {"type": "object", "properties": {"date": {"type": "string"}}, "required": ["date"]}
+
+    def server_discover(self, request):
+        versions = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+        answer(request, {**versions, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"})
+
+    def tools_list(self, request):
+        answer(request, {"tools": self.tools, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"})
+
+    def tools_call(self, request):
+        params = request["params"]
+        result = getattr(self, params["name"])(params, params.get("requestState"))
+        answer(request, {"resultType": "complete", **result})
+
+    def ask(self, state: str, key: str, **params) -> dict:
+        requests = {key: {"method": "elicitation/create", "params": params}}
+        return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
+
+    def book(self, params, state):
+        room, given = params["arguments"]["room"], params.get("inputResponses") or {}
+        if state is None:
+            return self.ask(f"asked {room}", "when", mode="form", message="Which day?", requestedSchema=self.form)
+        if "when" in given:
+            text_of_state = f"{state} {given['when']['content']['date']}"
+            return self.ask(text_of_state, "pay", mode="url", message="Please pay.", url="https://pay.example.com/1")
+        self.note({"method": "booked"})
+        return text(f"{state} {given['pay']['action']}")
+
+    def model(self, params, state):
+        messages = [{"role": "user", "content": {"type": "text", "text": "?"}}]
+        request = {"method": "sampling/createMessage", "params": {"messages": messages, "maxTokens": 9}}
+        return {"resultType": "input_required", "inputRequests": {"a": request}, "requestState": "s"}
+
+    def later(self, params, state):
+        rounds = int(state or 0) + 1
+        return (
+            text(f"{rounds} rounds") if rounds == 3 else {"resultType": "input_required", "requestState": str(rounds)}
+        )
+
+    def echo(self, params, state):
+        return text(json.dumps(params["_meta"]))
+
+
 class Fails(Scripted):
     """Ends at once, with a reason on standard error."""
 

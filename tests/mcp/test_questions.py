@@ -1,0 +1,131 @@
+"""A server that asks for input pauses the run; the answer continues the call, also in another process."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from servers import ANSWER, contents, leftovers, scripted
+
+from agentkit import JsonAgent, Paused, RunError, Session
+from agentkit.testing import ScriptedModel, call
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left():
+    yield
+    assert leftovers() == []
+
+
+BOOK = call("book", room="12")
+
+
+def pause(world, agent: JsonAgent, query: str | None = "q", **settings) -> Paused:
+    with pytest.raises(Paused) as caught:
+        world.run(agent, query, **settings)
+    return caught.value
+
+
+def test_a_question_pauses_the_run_and_the_answer_continues_the_call(world, tmp_path):
+    notes = tmp_path / "notes"
+    agent = JsonAgent(scripted("Modern", notes=notes), model=ScriptedModel(BOOK, ANSWER))
+    paused = pause(world, agent)
+    (question,) = paused.questions
+    assert question.text == "The server 'scripted' asks: Which day?"
+    assert question.schema["required"] == ["date"]
+    path = tmp_path / "session.json"
+    paused.session.save(path)
+    again = JsonAgent(scripted("Modern", notes=notes), model=ScriptedModel(ANSWER))
+    session = Session.load(path)
+    paused = pause(world, again, None, session=session, answers={question.id: {"date": "Monday"}})
+    assert "https://pay.example.com/1" in paused.questions[0].text
+    result = world.run(again, None, session=session, answers={paused.questions[0].id: True})
+    assert contents(result) == ["asked 12 Monday accept"]
+    assert notes.read_text().count('"booked"') == 1
+
+
+def test_an_answer_must_match_the_servers_schema(world):
+    agent = JsonAgent(scripted("Modern"), model=ScriptedModel(BOOK, ANSWER))
+    paused = pause(world, agent)
+    with pytest.raises(RunError, match="'date' is a required property"):
+        world.run(agent, None, session=paused.session, answers={paused.questions[0].id: {}})
+
+
+def test_a_function_answers_at_once(world):
+    asked = []
+
+    def respond(question):
+        asked.append(question.text)
+        return {"date": "Tuesday"} if "day" in question.text else False
+
+    agent = JsonAgent(scripted("Modern"), model=ScriptedModel(BOOK, ANSWER), on_question=respond)
+    assert contents(world.run(agent, "q")) == ["asked 12 Tuesday decline"]
+    assert len(asked) == 2
+
+
+def test_a_request_that_is_no_question_fails_the_call(world):
+    agent = JsonAgent(scripted("Modern"), model=ScriptedModel(call("model"), ANSWER))
+    assert "asks for 'sampling/createMessage', which this client does not offer" in contents(world.run(agent, "q"))[0]
+
+
+def test_a_server_that_only_wants_its_state_back_gets_it(world):
+    agent = JsonAgent(scripted("Modern"), model=ScriptedModel(call("later"), ANSWER))
+    assert contents(world.run(agent, "q")) == ["3 rounds"]
+
+
+def test_the_stateless_era_needs_no_handshake(world, tmp_path):
+    notes = tmp_path / "notes"
+    agent = JsonAgent(scripted("Modern", notes=notes), model=ScriptedModel(call("echo"), ANSWER))
+    meta = json.loads(contents(world.run(agent, "q"))[0])
+    assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
+    assert '"initialize"' not in notes.read_text()
+
+
+KILLED = """
+import sys, time
+sys.path.insert(0, {tests!r})
+from servers import ANSWER, scripted
+from pathlib import Path
+from agentkit import JsonAgent, Paused
+from agentkit.testing import ScriptedModel, call
+def wait() -> str:
+    '''Has an effect.'''
+    with open({effects!r}, "a") as file:
+        file.write("effect\\n")
+    return "ok"
+model = ScriptedModel(call("wait"), call("book", room="7"), ANSWER)
+agent = JsonAgent(wait, scripted("Modern", notes=Path({notes!r})), model=model, journal={journal!r})
+try:
+    agent.run("q")
+except Paused as paused:
+    print(paused.session.journaled.run, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_process_that_is_killed_while_a_server_waits_for_input_repeats_nothing(tmp_path):
+    notes, effects, journal = (tmp_path / name for name in ("notes", "effects", "journal.db"))
+    places = {"notes": str(notes), "effects": str(effects), "journal": str(journal)}
+    script = KILLED.format(tests=str(Path(__file__).parent), **places)
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    run_id = process.stdout.readline().strip()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    time.sleep(0.1)
+
+    def wait() -> str:
+        """Has an effect."""
+        raise AssertionError("it has run already")
+
+    agent = JsonAgent(wait, scripted("Modern", notes=notes), model=ScriptedModel(ANSWER), journal=str(journal))
+    session = Session.resumed(run_id, str(journal))
+    with pytest.raises(Paused) as caught:
+        agent.run(session=session, answers={session.questions[0].id: {"date": "Friday"}})
+    result = agent.run(session=session, answers={caught.value.questions[0].id: True})
+    assert contents(result)[-1] == "asked 7 Friday accept"
+    assert effects.read_text() == "effect\n"
+    assert notes.read_text().count('"booked"') == 1
