@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -180,11 +180,11 @@ def preload(model: str | Model | None) -> None:
         load_in_background(model)
 
 
-def load_in_background(model: str | Model | None) -> None:
-    """Start to import the backend of `model` in a thread."""
+def load_in_background(model: str | Model | None, begin: Callable[[], None] = begin_import) -> None:
+    """Start to import the backend of `model` in a thread, with `begin` for models that litellm serves."""
     named, _ = resolve_model(model)
     if isinstance(named, str) and named != OFFLINE:
-        begin_import()
+        begin()
 
 
 def _provider(name: str) -> str:

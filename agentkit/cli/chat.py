@@ -62,9 +62,17 @@ class LeaveChat(Exception):
 
 
 class Chat:
-    """A conversation with an agent, saved to `file` after every answer if a file is given."""
+    """A conversation with an agent, saved to `file` after every answer; `load` loads a model in the background."""
 
-    def __init__(self, file: Path | None = None, *, model: str | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        file: Path | None = None,
+        *,
+        model: str | None = None,
+        load: Callable[[str | None], None] | None = None,
+        **settings: Any,
+    ) -> None:
+        self._preload = load or import_module("agentkit.agents.backends").load_in_background
         self._view = make_view()
         self.keyboard = EscapeKey(lambda: self.agent.stop("Esc"))
         self.agent = build_agent(**settings, read=self._read)
@@ -132,7 +140,7 @@ class Chat:
 
     def _describe_model(self) -> str:
         """Describe the model in one line, and start to load its backend while the person types."""
-        import_module("agentkit.agents.backends").load_in_background(self.model)
+        self._preload(self.model)
         backend, note = self.agent.choose_backend(self.model)
         notes = [note, setup_hint(missing_variables(backend.name.partition("/")[0]))]
         return f"model: {backend.name}{''.join(f' ({text})' for text in notes if text)}"

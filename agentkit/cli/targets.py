@@ -14,14 +14,15 @@ from click.core import ParameterSource
 
 import agentkit
 
+from ..core.ask_person import ask_terminal
 from .trust import PYPROJECT, require_trust
 
 
 def _check_trust(context: click.Context, parameter: click.Parameter, targets: Sequence[str]) -> Sequence[str]:
-    """Ask about targets that the person did not name: those of a pyproject.toml."""
+    """Ask about targets that the person did not name, those of a pyproject.toml; the context's `obj` may ask."""
     is_default = context.get_parameter_source(str(parameter.name)) is ParameterSource.DEFAULT_MAP
     if is_default and targets and not context.resilient_parsing:
-        require_trust(context.meta[PYPROJECT], targets)
+        require_trust(context.meta[PYPROJECT], targets, context.obj or ask_terminal)
     return targets
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ PYPROJECT = "agentkit.pyproject"
 """The key of a click context's `meta` for the pyproject.toml that the defaults come from."""
 
 
-def require_trust(file: Path, targets: Sequence[str]) -> None:
+def require_trust(file: Path, targets: Sequence[str], ask: Callable[[str], str] = ask_terminal) -> None:
     """Make the modules beside `file` importable if the person allows its `targets`; else raise `click.UsageError`."""
     folder, trusted = str(file.parent.resolve()), _read_trusted()
     allowed = trusted.get(folder, [])
@@ -25,7 +25,7 @@ def require_trust(file: Path, targets: Sequence[str]) -> None:
         place = escape_unprintable(str(file))
         question = f"{place} names tools: {names}\nagentkit would run this code. Allow it from now on? y, n: "
         try:
-            is_allowed = ask_terminal(question).strip().lower() in ("y", "yes")
+            is_allowed = ask(question).strip().lower() in ("y", "yes")
         except EOFError:
             is_allowed = False
         if not is_allowed:

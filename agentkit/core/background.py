@@ -55,7 +55,9 @@ async def run_in_thread(function: Callable[[], T]) -> T:
     return outcome()
 
 
-def run_coroutine(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop | None = None) -> T:
+def run_coroutine(
+    coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop | None = None, poll_seconds: float = POLL_SECONDS
+) -> T:
     """Run a coroutine from blocking code, on `loop` or on a background loop, and return its value."""
     ended: Future[T] = Future()
     try:
@@ -67,7 +69,7 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEvent
         try:
             while not ended.done():
                 with suppress(TimeoutError):  # a TimeoutError of the coroutine itself is raised below
-                    ended.result(POLL_SECONDS)
+                    ended.result(poll_seconds)
             return ended.result()
         except KeyboardInterrupt:
             cancel()

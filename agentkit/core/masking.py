@@ -26,7 +26,8 @@ MAX_SECRET_CHARS = 5_000
 _NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_AUTHORIZATION")
 _WORD = re.compile(r"[A-Za-z][a-z]{,14}|[A-Z]{,15}")
 _PATH = re.compile(r"[/~.\\]|[A-Za-z]:\\")
-_hidden: set[str] = set()
+HIDDEN_VALUES: set[str] = set()
+"""The values that `hide` received."""
 
 _KEYS = re.compile(
     r"""(?<!(?<!\\)[A-Za-z0-9])  # not inside a word or base64; but behind the "n" of a "\n" in JSON
@@ -58,7 +59,7 @@ _JSON_LEVELS = 3
 
 def hide(*values: str) -> None:
     """Mask `values` in logs, errors and files from now on; shorter ones than 4 characters are ignored."""
-    _hidden.update(value for value in values if len(value) >= 4)
+    HIDDEN_VALUES.update(value for value in values if len(value) >= 4)
 
 
 def hide_named(settings: Mapping[str, Any]) -> None:
@@ -205,7 +206,7 @@ def _drop_if_secret(value: Any, known: _Secrets) -> Any:
 
 def _known_secrets() -> _Secrets:
     values = tuple(os.environ.get(name, "") for name in os.environ if _is_named(name))
-    return _spellings(values, frozenset(_hidden))
+    return _spellings(values, frozenset(HIDDEN_VALUES))
 
 
 @lru_cache(maxsize=512)

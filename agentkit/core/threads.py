@@ -111,8 +111,9 @@ def count_abandoned() -> int:
 class FifoLock:
     """A lock that is granted in the order of the requests, across threads and event loops, through callbacks."""
 
-    def __init__(self) -> None:
-        self.granted_at = time.perf_counter()
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self.granted_at = clock()
         """When the lock was last granted."""
         self._waiting: deque[Callable[[], object]] = deque()
         self._lock = threading.Lock()
@@ -137,7 +138,7 @@ class FifoLock:
             self._grant(following)
 
     def _grant(self, granted: Callable[[], object]) -> None:
-        self.granted_at = time.perf_counter()
+        self.granted_at = self._clock()
         granted()
 
 

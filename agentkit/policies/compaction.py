@@ -12,11 +12,14 @@ requests are shortened before they are sent.  Nothing is counted before a model 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.errors import ModelError
 from ..core.flow import Emit, Flow, Policy, WarningEvent, ask, interpret
+from ..core.messages import Message
+from ..engine.history.size import count_characters
 from ..engine.model import AskModel, Reply, Request
 from .context_window import parse_window
 from .shortening import PinnedMessages, ShortenedHistory
@@ -68,7 +71,12 @@ KNOWN_WINDOWS: dict[str, ModelWindow] = {}
 """What the process has learnt of models, by their names."""
 
 
-def compact(window: int | None = None, *, known: dict[str, ModelWindow] = KNOWN_WINDOWS) -> Policy:
+def compact(
+    window: int | None = None,
+    *,
+    known: dict[str, ModelWindow] = KNOWN_WINDOWS,
+    measure: Callable[[Message], int] = count_characters,
+) -> Policy:
     """Shorten the requests to a model that refuses the conversation as too long.
 
     A refused request is shortened and repeated, `MAX_RETRIES` times and never unchanged; then the error is raised.
@@ -77,6 +85,7 @@ def compact(window: int | None = None, *, known: dict[str, ModelWindow] = KNOWN_
         window: The context window in tokens, for servers that truncate a conversation silently (Ollama beyond its
             `num_ctx`).
         known: The windows of models by name; what is learnt is stored in it.
+        measure: Estimates the characters of a message.
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
@@ -89,7 +98,7 @@ def compact(window: int | None = None, *, known: dict[str, ModelWindow] = KNOWN_
             name = effect.model.name
             if name not in shorteners:
                 shorteners[name] = _RequestShortener(
-                    known.setdefault(name, ModelWindow()), window, ShortenedHistory(pinned)
+                    known.setdefault(name, ModelWindow()), window, ShortenedHistory(pinned, measure)
                 )
             return (yield from shorteners[name].ask(effect))
 

@@ -1,6 +1,6 @@
 """A valid conversation that is shortened for one model: old results are shrunk, old parts are left out."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -46,11 +46,12 @@ class ShortenedHistory:
     Both only change when the rest is too long again, so that providers' prompt caches stay valid meanwhile.
     """
 
-    def __init__(self, pinned: PinnedMessages) -> None:
+    def __init__(self, pinned: PinnedMessages, measure: Callable[[Message], int] = count_characters) -> None:
+        self._measure = measure
         self._head, self._query = pinned.head, pinned.query
         self._from = self._head
         self._heads: dict[int, int] = {}
-        self._size = RunningSize(count_characters)
+        self._size = RunningSize(measure)
 
     def of(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return the messages to send: `messages` itself as long as nothing was shortened."""
@@ -65,7 +66,7 @@ class ShortenedHistory:
     def length(self, messages: Sequence[Message]) -> int:
         """Return about how many characters are sent; as long as nothing is shortened, only new messages are counted."""
         sent = self.of(messages)
-        return self._size.of(messages) if sent is messages else sum(map(count_characters, sent))
+        return self._size.of(messages) if sent is messages else sum(map(self._measure, sent))
 
     def count_shrunk(self, messages: Sequence[Message]) -> int:
         """Return how many of the results that are sent are shrunk."""
@@ -107,8 +108,8 @@ class ShortenedHistory:
             if excess <= 0:
                 break
             before, after = (
-                count_characters(self._sent(messages, place)),
-                count_characters(_shrink_result(messages[place], head)),
+                self._measure(self._sent(messages, place)),
+                self._measure(_shrink_result(messages[place], head)),
             )
             if after < before:
                 self._heads[place] = head
@@ -124,7 +125,7 @@ class ShortenedHistory:
                 yield place
 
     def _sum(self, messages: Sequence[Message], places: Iterable[int]) -> int:
-        return sum(count_characters(self._sent(messages, place)) for place in places)
+        return sum(self._measure(self._sent(messages, place)) for place in places)
 
     def _places(self, end: int) -> Iterator[int]:
         """Yield the indices, below `end`, of the messages that are sent."""

@@ -6,6 +6,7 @@ seconds and the usage.  Texts of models and tools are plain text: markup and con
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -71,7 +72,8 @@ class StreamedReply:
 class LiveView:
     """A listener that shows one run at a time on a terminal; a context manager, which restores the terminal."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, ask: Callable[[str], str] = ask_terminal) -> None:
+        self._ask = ask
         self.console = console or Console(stderr=True, highlight=False)
         self._is_open = False
         self._spinner = Spinner("dots")
@@ -107,7 +109,7 @@ class LiveView:
         """Ask the person, with the animation stopped; raise `EOFError` without a terminal."""
         self._live.stop()
         try:
-            return ask_terminal(prompt)
+            return self._ask(prompt)
         finally:
             if self._is_open:
                 self._live.start()

@@ -10,7 +10,6 @@ import pytest
 
 from agentkit import ToolError
 from agentkit_tools import FetchSettings, settings
-from agentkit_tools import exchange as exchange_module
 from agentkit_tools.download import download as fetch
 
 PUBLIC = "93.184.216.34"
@@ -306,8 +305,7 @@ def test_invalid_http_is_reported_in_words(allowed, raw, message):
     assert message in refused(allowed.url)
 
 
-def test_an_unpacked_body_is_the_same_however_it_is_cut_into_pieces(allowed, monkeypatch):
+def test_an_unpacked_body_is_the_same_however_it_is_cut_into_pieces(allowed):
     content = bytes(range(256)) * 2000
-    monkeypatch.setattr(exchange_module, "CHUNK_BYTES", 7)
     allowed.answer("/", zlib.compress(content, wbits=31), Content_Encoding="gzip")
-    assert download(allowed.url).body == content
+    assert download(allowed.url, chunk_bytes=7).body == content

@@ -1,11 +1,13 @@
 import json
 import time
+from dataclasses import replace
 from urllib.parse import parse_qs
 
 import pytest
 
 from agentkit import ToolError
-from agentkit_tools import get_weather, weather
+from agentkit_tools import get_weather
+from agentkit_tools.weather import OpenMeteo, find_weather
 
 KOLKATA = {
     "name": "Kolkata",
@@ -47,9 +49,8 @@ CURRENT = {
 
 
 @pytest.fixture
-def open_meteo(server, monkeypatch):
-    monkeypatch.setattr(weather, "GEOCODING_URL", f"{server.url}/search")
-    monkeypatch.setattr(weather, "FORECAST_URL", f"{server.url}/forecast")
+def open_meteo(server):
+    server.meteo = OpenMeteo(geocoding_url=f"{server.url}/search", forecast_url=f"{server.url}/forecast")
     server.answer("/search", json.dumps({"results": [KOLKATA]}))
     server.answer("/forecast", json.dumps({"timezone": "Asia/Kolkata", "current": CURRENT}))
     return server
@@ -60,14 +61,14 @@ def parameters(server, number):
 
 
 def test_the_weather_is_one_line_of_text(open_meteo):
-    assert str(get_weather("Kolkata")) == (
+    assert str(find_weather("Kolkata", servers=open_meteo.meteo)) == (
         "Kolkata, West Bengal, India, 2025-11-21 06:45 (Asia/Kolkata): partly cloudy, 25.9 °C (feels like 27 °C), "
         "humidity 60 %, precipitation 0 mm, wind 8.9 km/h from NW (310°)"
     )
 
 
 def test_imperial_units_are_requested_and_shown(open_meteo):
-    found = get_weather("Kolkata", "imperial")
+    found = find_weather("Kolkata", "imperial", servers=open_meteo.meteo)
     asked = parameters(open_meteo, 1)
     assert (asked["temperature_unit"], asked["wind_speed_unit"], asked["precipitation_unit"]) == (
         "fahrenheit",
@@ -79,7 +80,7 @@ def test_imperial_units_are_requested_and_shown(open_meteo):
 
 
 def test_the_place_is_encoded_and_its_coordinates_are_asked_for(open_meteo):
-    get_weather("Sankt Pölten & x=1")
+    find_weather("Sankt Pölten & x=1", servers=open_meteo.meteo)
     assert parameters(open_meteo, 0)["name"] == "Sankt Pölten & x=1"
     assert parameters(open_meteo, 0)["count"] == "10"
     forecast = parameters(open_meteo, 1)
@@ -100,14 +101,14 @@ def test_the_place_is_encoded_and_its_coordinates_are_asked_for(open_meteo):
 )
 def test_what_follows_the_comma_chooses_among_places_of_one_name(open_meteo, place, found):
     open_meteo.answer("/search", json.dumps({"results": PARISES}))
-    assert get_weather(place).place == found
+    assert find_weather(place, servers=open_meteo.meteo).place == found
     assert parameters(open_meteo, 0)["name"] == "Paris"
 
 
 def test_a_place_that_is_elsewhere_is_answered_with_where_it_is(open_meteo):
     open_meteo.answer("/search", json.dumps({"results": PARISES}))
     with pytest.raises(ToolError) as error:
-        get_weather("Paris, Ontario")
+        find_weather("Paris, Ontario", servers=open_meteo.meteo)
     assert str(error.value) == (
         "No 'Paris' is in 'Ontario'. Known are: Paris, Île-de-France, France; Paris, Texas, United States."
     )
@@ -117,26 +118,26 @@ def test_a_place_without_a_region_is_named_as_far_as_it_is_known(open_meteo):
     open_meteo.answer(
         "/search", json.dumps({"results": [KOLKATA | {"name": "Singapore", "admin1": "", "country": "Singapore"}]})
     )
-    assert get_weather("Singapore").place == "Singapore"
+    assert find_weather("Singapore", servers=open_meteo.meteo).place == "Singapore"
 
 
 def test_an_unknown_place_is_said_and_no_weather_is_asked_for(open_meteo):
     open_meteo.answer("/search", json.dumps({"generationtime_ms": 0.5}))
     with pytest.raises(ToolError, match="No place is called 'Xyzzy'"):
-        get_weather("Xyzzy")
+        find_weather("Xyzzy", servers=open_meteo.meteo)
     assert len(open_meteo.requests) == 1
 
 
 @pytest.mark.parametrize("place", ["", "  ", ", France"])
 def test_an_empty_place_asks_nothing(open_meteo, place):
     with pytest.raises(ToolError, match="empty"):
-        get_weather(place)
+        find_weather(place, servers=open_meteo.meteo)
     assert open_meteo.requests == []
 
 
 def test_an_unknown_weather_code_is_given_as_it_is(open_meteo):
     open_meteo.answer("/forecast", json.dumps({"timezone": "UTC", "current": CURRENT | {"weather_code": 42}}))
-    assert get_weather("Kolkata").description == "weather code 42"
+    assert find_weather("Kolkata", servers=open_meteo.meteo).description == "weather code 42"
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_an_unknown_weather_code_is_given_as_it_is(open_meteo):
 def test_missing_values_are_no_weather(open_meteo, reply):
     open_meteo.answer("/forecast", json.dumps(reply))
     with pytest.raises(ToolError, match="no complete current weather for Kolkata, West Bengal, India"):
-        get_weather("Kolkata")
+        find_weather("Kolkata", servers=open_meteo.meteo)
 
 
 @pytest.mark.parametrize(
@@ -175,42 +176,42 @@ def test_missing_values_are_no_weather(open_meteo, reply):
 def test_a_refusal_is_passed_on_with_its_reason(open_meteo, status, body, message):
     open_meteo.answer("/search", body, status=status)
     with pytest.raises(ToolError, match=message):
-        get_weather("Kolkata")
+        find_weather("Kolkata", servers=open_meteo.meteo)
 
 
-def test_a_hung_server_is_a_timeout(open_meteo, monkeypatch):
+def test_a_hung_server_is_a_timeout(open_meteo):
     open_meteo.hang("/search")
-    monkeypatch.setattr(weather, "MAX_REQUEST_SECONDS", 0.1)
+    servers = replace(open_meteo.meteo, seconds=0.1)
     with pytest.raises(ToolError) as error:
-        get_weather("Kolkata")
+        find_weather("Kolkata", servers=servers)
     assert str(error.value) == "127.0.0.1 did not answer within 0.1 seconds."
 
 
-def test_a_reply_that_drips_is_a_timeout(open_meteo, monkeypatch):
+def test_a_reply_that_drips_is_a_timeout(open_meteo):
     open_meteo.hang("/search", first=b"HTTP/1.0 200 OK\r\n\r\n", then=b" ")
-    monkeypatch.setattr(weather, "MAX_REQUEST_SECONDS", 0.3)
+    servers = replace(open_meteo.meteo, seconds=0.3)
     began = time.monotonic()
     with pytest.raises(ToolError, match=r"did not answer within 0\.3 seconds"):
-        get_weather("Kolkata")
+        find_weather("Kolkata", servers=servers)
     assert time.monotonic() - began < 8
 
 
 def test_a_huge_reply_is_not_read_to_its_end(open_meteo):
     open_meteo.answer("/search", "[" + " " * 2_000_000 + "]")
     with pytest.raises(ToolError, match="did not answer with JSON"):
-        get_weather("Kolkata")
+        find_weather("Kolkata", servers=open_meteo.meteo)
 
 
 def test_a_redirect_is_not_followed(open_meteo):
     open_meteo.answer("/search", "", status=302, Location=f"{open_meteo.url}/elsewhere")
     with pytest.raises(ToolError, match="did not answer with JSON"):
-        get_weather("Kolkata")
+        find_weather("Kolkata", servers=open_meteo.meteo)
     assert [path.partition("?")[0] for path, _ in open_meteo.requests] == ["/search"]
 
 
 def test_a_long_place_asks_nothing(open_meteo):
     with pytest.raises(ToolError, match="The place is too long: 300 characters, at most 200"):
-        get_weather("x" * 300)
+        find_weather("x" * 300, servers=open_meteo.meteo)
     assert open_meteo.requests == []
 
 
@@ -218,15 +219,15 @@ def test_a_long_place_asks_nothing(open_meteo):
 def test_results_that_are_no_places_are_none(open_meteo, results):
     open_meteo.answer("/search", json.dumps({"results": results}))
     with pytest.raises(ToolError, match="No place is called 'Kolkata'"):
-        get_weather("Kolkata")
+        find_weather("Kolkata", servers=open_meteo.meteo)
 
 
 def test_long_names_and_reasons_are_cut(open_meteo):
     open_meteo.answer("/search", json.dumps({"results": [KOLKATA | {"country": "x" * 500, "admin1": None}]}))
-    assert get_weather("Kolkata").place == f"Kolkata, {'x' * 100}"
+    assert find_weather("Kolkata", servers=open_meteo.meteo).place == f"Kolkata, {'x' * 100}"
     open_meteo.answer("/search", json.dumps({"reason": "y" * 500}), status=400)
     with pytest.raises(ToolError, match=f"{'y' * 100}\\.$"):
-        get_weather("Kolkata")
+        find_weather("Kolkata", servers=open_meteo.meteo)
 
 
 def test_offline_names_the_host_and_nothing_else(internet):

@@ -101,11 +101,10 @@ def test_a_long_query_is_not_sent(engines):
 
 def test_a_search_has_one_time_limit(monkeypatch):
     release = threading.Event()
-    monkeypatch.setattr(web, "MAX_SEARCH_SECONDS", 0.1)
     monkeypatch.setattr("ddgs.DDGS.text", lambda *args, **settings: release.wait(10))
     began = time.monotonic()
     with pytest.raises(ToolError, match="did not answer in time"):
-        search_text("cats")
+        web.find_pages("cats", seconds=0.1)
     assert time.monotonic() - began < 8
     release.set()
 

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from agentkit import Session
+from agentkit.agents.backends import load_in_background
 from agentkit.cli.chat import Chat, undo_last_question
 from agentkit.engine.loop import REMINDER
 
@@ -149,14 +150,15 @@ class TestAtATerminal:
         talk = terminal("chat", "--tools", "mytools.py", "--model", "groq/llama-3.1-8b-instant", width=200)
         talk.expect("model: groq/llama-3.1-8b-instant (set GROQ_API_KEY)\r\n")
 
-    def test_the_model_is_loaded_while_one_types(self, folder, monkeypatch):
+    def test_the_model_is_loaded_while_one_types(self, folder):
         loaded = []
-        monkeypatch.setattr("agentkit.agents.backends.begin_import", lambda: loaded.append("litellm"))
         options = {"targets": ("mytools.py",), "description": "", "max_steps": 3, "journal": None}
-        Chat(model="groq/llama-3.1-8b-instant", **options).introduce()
-        assert loaded == ["litellm"]
-        Chat(model="offline", **options).introduce()
-        assert loaded == ["litellm"]
+        for model in ("groq/llama-3.1-8b-instant", "offline"):
+            Chat(model=model, load=loaded.append, **options).introduce()
+        assert loaded == ["groq/llama-3.1-8b-instant", "offline"]
+        for model in loaded:
+            load_in_background(model, lambda model=model: loaded.append(f"begun: {model}"))
+        assert loaded[2:] == ["begun: groq/llama-3.1-8b-instant"]
 
     def test_pasted_lines_are_one_question(self, terminal, folder):
         talk = terminal("chat", "--tools", "mytools.py", "--session", "s.json")

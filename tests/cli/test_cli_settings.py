@@ -23,30 +23,29 @@ def test_help_loads_nothing_heavy():
 
 
 @pytest.fixture
-def allowed(folder, monkeypatch):
-    """A folder whose tools the person has allowed before."""
-    monkeypatch.setattr("agentkit.cli.trust.ask_terminal", lambda question: "y")
-    return folder
+def allowed(run):
+    """Call the command line, and allow the tools of the folder."""
+    return lambda *arguments: run(*arguments, obj=lambda question: "y")
 
 
-def test_the_nearest_pyproject_has_the_defaults(run, tmp_path, monkeypatch, allowed):
+def test_the_nearest_pyproject_has_the_defaults(tmp_path, monkeypatch, allowed):
     (tmp_path / "pyproject.toml").write_text(
         '[tool.agentkit]\ntools = ["mytools.py"]\nmodel = "offline"\nmax-steps = 3\n'
     )
     folder = tmp_path / "deep" / "down"
     folder.mkdir(parents=True)
-    assert run("tools").stdout.startswith("add(a, b)")
-    assert "5" in run("run", "-q", "Add 2 and 3").stdout
+    assert allowed("tools").stdout.startswith("add(a, b)")
+    assert "5" in allowed("run", "-q", "Add 2 and 3").stdout
     monkeypatch.chdir(folder)
     (tmp_path / "pyproject.toml").write_text('[tool.agentkit]\nmodle = "offline"\n')
-    refused = run("tools")
+    refused = allowed("tools")
     assert refused.exit_code == 2
     assert "[tool.agentkit] has no setting 'modle'" in refused.stderr
     (tmp_path / "pyproject.toml").write_text("[tool\n")
-    assert "pyproject.toml: cannot be read" in run("tools").stderr
+    assert "pyproject.toml: cannot be read" in allowed("tools").stderr
     for damaged in ("tool = 3", "[tool]\nagentkit = 3", f"a = {'[' * 10_000}"):
         (tmp_path / "pyproject.toml").write_text(damaged)
-        assert "pyproject.toml: cannot be read" in run("tools").stderr, damaged[:30]
+        assert "pyproject.toml: cannot be read" in allowed("tools").stderr, damaged[:30]
 
 
 def test_the_environment_has_the_defaults(run, monkeypatch):
@@ -54,21 +53,21 @@ def test_the_environment_has_the_defaults(run, monkeypatch):
     assert [line for line in run("tools").stdout.splitlines() if line[0] != " "] == ["greet(name, loud?)", "add(a, b)"]
 
 
-def test_a_table_of_tools_is_found_from_below_it(run, folder, monkeypatch, allowed):
+def test_a_table_of_tools_is_found_from_below_it(folder, monkeypatch, allowed):
     (folder / "pyproject.toml").write_text('[tool.agentkit]\ntools = "mytools.py more:wait_for"\n')
     below = folder / "below"
     below.mkdir()
     monkeypatch.chdir(below)
-    listed = run("tools").stdout
+    listed = allowed("tools").stdout
     assert [line.split("(")[0] for line in listed.splitlines()[::2]] == ["add", "greet", "wait_for"]
 
 
-def test_what_is_said_counts_before_the_environment_and_that_before_the_table(run, folder, monkeypatch, allowed):
+def test_what_is_said_counts_before_the_environment_and_that_before_the_table(folder, monkeypatch, allowed):
     (folder / "pyproject.toml").write_text('[tool.agentkit]\ntools = ["mytools:add"]\n')
-    assert run("tools").stdout.startswith("add")
+    assert allowed("tools").stdout.startswith("add")
     monkeypatch.setenv("AGENTKIT_TOOLS", "mytools:greet")
-    assert run("tools").stdout.startswith("greet")
-    assert run("tools", "--tools", "more:wait_for").stdout.startswith("wait_for")
+    assert allowed("tools").stdout.startswith("greet")
+    assert allowed("tools", "--tools", "more:wait_for").stdout.startswith("wait_for")
 
 
 class TestToolsOfTheFolder:
@@ -105,11 +104,8 @@ class TestToolsOfTheFolder:
         (stored,) = project.rglob("allowed_tools.json")
         assert stored.stat().st_mode & 0o077 == 0
 
-    def test_other_tools_of_the_folder_are_asked_about_anew(self, run, project, allowed, monkeypatch):
-        assert run("tools").exit_code == 0
-        monkeypatch.undo()
-        monkeypatch.chdir(project)
-        monkeypatch.setenv("HOME", str(project))
+    def test_other_tools_of_the_folder_are_asked_about_anew(self, run, project, allowed):
+        assert allowed("tools").exit_code == 0
         assert run("tools").exit_code == 0
         (project / "pyproject.toml").write_text('[tool.agentkit]\ntools = ["theirs.py", "more.py"]\n')
         assert "more.py" in run("tools").stderr

@@ -39,8 +39,9 @@ SUM = {"tool_calls": [{"name": "add", "arguments": {"a": 2, "b": 3}}]}
 DONE = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "It is five."}}]}
 
 
-def live(width=60):
-    return LiveView(Console(file=io.StringIO(), width=width, height=24, force_terminal=True, color_system=None))
+def live(width=60, **more):
+    console = Console(file=io.StringIO(), width=width, height=24, force_terminal=True, color_system=None)
+    return LiveView(console, **more)
 
 
 def text_of(view):
@@ -144,8 +145,7 @@ def test_more_calls_than_fit_are_counted():
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_a_person_is_asked_with_nothing_moving(monkeypatch, nested):
-    view = live()
+def test_a_person_is_asked_with_nothing_moving(nested):
     moving = []
 
     def read(prompt):
@@ -153,7 +153,7 @@ def test_a_person_is_asked_with_nothing_moving(monkeypatch, nested):
         assert "wants to call send" in prompt
         return "y\n"
 
-    monkeypatch.setattr("agentkit.views.terminal.ask_terminal", read)
+    view = live(ask=read)
     call = {"tool_calls": [{"name": "send", "arguments": {"to": "ann"}}]}
     agent = JsonAgent(
         send, model=ScriptedModel(call, DONE), description="Sends.", approve=None if nested else Person(view.read)

@@ -44,10 +44,14 @@ KEYS = {
 
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch):
-    monkeypatch.setattr(secrets, "_hidden", set())
     for name in os.environ:
         if secrets._is_named(name):
             monkeypatch.delenv(name)
+    hidden = {*secrets.HIDDEN_VALUES}
+    secrets.HIDDEN_VALUES.clear()
+    yield
+    secrets.HIDDEN_VALUES.clear()
+    secrets.HIDDEN_VALUES.update(hidden)
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)

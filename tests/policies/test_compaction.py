@@ -5,17 +5,20 @@ import json
 
 import pytest
 
-from agentkit import JsonAgent, ModelError, Session
+from agentkit import JsonAgent, ModelError, ToolRegistry
 from agentkit.core.messages import ToolCall, Usage, assistant, system, tool_message, user
 from agentkit.engine.history import check_history
 from agentkit.engine.history.size import RunningSize, count_characters
+from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import Reply
 from agentkit.policies import shortening
 from agentkit.policies.compaction import KNOWN_WINDOWS, Compacted, compact
 from agentkit.policies.shortening import PinnedMessages, ShortenedHistory
 from agentkit.testing import ScriptedModel
+from agentkit.tools.final_answer import make_answer_tool
 
 END = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "ready"}}]}
+INSTRUCTION = "Fetch what is asked for, as often as it takes. " * 7
 TOLD = "This model's maximum context length is {} tokens. However, your messages resulted in {} tokens."
 
 
@@ -26,13 +29,6 @@ def _nothing_known():
 
 def overflow(text="the input is too long") -> ModelError:
     return ModelError(text, kind="context", status=400)
-
-
-@pytest.fixture(autouse=True)
-def _never_stuck(monkeypatch):
-    """The script fetches the same thing over and over, which the agent's own guard would end."""
-    for name in ("detect_loops", "compact"):  # the tests bring their own compaction
-        monkeypatch.setattr(f"agentkit.agents.pipeline.{name}", lambda: lambda flow: flow)
 
 
 def fetch(size: int) -> str:
@@ -48,8 +44,13 @@ def call(size=2000):
     return {"tool_calls": [{"name": "fetch", "arguments": {"size": size}}]}
 
 
-def agent(model, **more) -> JsonAgent:
-    return JsonAgent(fetch, model=model, policies=[compact(**more)], retries=0, max_result=100_000)
+def run(world, model, query="Fetch.", history=None, **more):
+    """Run the loop under this policy alone; return the answer and the events."""
+    history = [system(INSTRUCTION)] if history is None else history
+    history.append(user(query))
+    tools = ToolRegistry(fetch, answer=make_answer_tool())
+    answer, events = world.drive(compact(**more)(agent_loop(model, tools, history)))
+    return answer.value, events
 
 
 def size_of(request) -> int:
@@ -85,8 +86,8 @@ class Small(ScriptedModel):
 
 def test_the_oldest_results_are_shrunk_first(world):
     model = Small([*[call()] * 4, END], room=8_000, told=TOLD)
-    events = world.stream(agent(model), "Fetch.")
-    assert events[-1].result.answer == "ready"
+    answer, events = run(world, model)
+    assert answer == "ready"
     tools = [message["content"] for message in model.requests[-1].messages if message["role"] == "tool"]
     assert len(tools) == 4
     assert tools[0].startswith("x" * shortening.HEAD_CHARS + "\n[... 1,500 more characters of this result are left out")
@@ -100,7 +101,7 @@ def test_the_oldest_results_are_shrunk_first(world):
 
 def test_then_whole_steps_are_left_out_and_the_query_stays(world):
     model = Small([*[call(800)] * 12, END], room=6_000)
-    events = world.stream(agent(model), "Fetch what I need.")
+    _, events = run(world, model, "Fetch what I need.")
     sent = model.requests[-1].messages
     assert [message["role"] for message in sent[:3]] == ["system", "user", "assistant"]
     note, _, query = sent[1]["content"].partition("\n\n")
@@ -113,12 +114,12 @@ def test_then_whole_steps_are_left_out_and_the_query_stays(world):
 
 
 def test_earlier_turns_go_before_steps_of_this_run(world):
-    session = Session()
+    history = [system(INSTRUCTION)]
     model = Small([call(3000), END, call(3000), END], room=100_000)
-    world.run(agent(model), "The first question.", session=session)
-    world.run(agent(model), "The second question.", session=session)
+    run(world, model, "The first question.", history)
+    run(world, model, "The second question.", history)
     small = Small([call(400), call(400), END], room=2_300, name="smaller")
-    world.run(agent(small), "The third question.", session=session)
+    run(world, small, "The third question.", history)
     texts = json.dumps(small.requests[-1].messages)
     assert "The first question" not in texts
     assert texts.count("The third question") == 1
@@ -126,16 +127,16 @@ def test_earlier_turns_go_before_steps_of_this_run(world):
 
 
 def test_the_history_is_not_touched(world):
-    session = Session()
+    history = [system(INSTRUCTION)]
     model = Small([*[call()] * 4, END], room=9_000)
-    world.run(agent(model), "Fetch.", session=session)
-    assert [len(message["content"]) for message in session.messages if message["role"] == "tool"][:4] == [2000] * 4
-    assert session.messages[1] == user("Fetch.")
+    run(world, model, history=history)
+    assert [len(message["content"]) for message in history if message["role"] == "tool"][:4] == [2000] * 4
+    assert history[1] == user("Fetch.")
 
 
 def test_the_results_of_the_last_step_are_shrunk_when_nothing_else_helps(world):
     model = Small([call(50_000), END], room=4_000)
-    world.run(agent(model), "Fetch.")
+    run(world, model)
     assert len(model.requests[-1].messages[-1]["content"]) < 1_000
 
 
@@ -143,7 +144,7 @@ def test_the_results_of_the_last_step_are_shrunk_when_nothing_else_helps(world):
 def test_the_same_request_is_never_made_again(world, steps):
     model = ScriptedModel([*[call(10)] * steps, overflow(), "not asked for"])
     with pytest.raises(ModelError, match="too long") as caught:
-        world.run(agent(model), "Fetch.")
+        run(world, model)
     assert caught.value.kind == "context"
     assert len(model.requests) == steps + 1
 
@@ -151,7 +152,7 @@ def test_the_same_request_is_never_made_again(world, steps):
 def test_after_two_retries_the_error_is_raised(world):
     model = ScriptedModel([*[call()] * 10, *[overflow()] * 4])
     with pytest.raises(ModelError, match="too long"):
-        world.run(agent(model), "Fetch.")
+        run(world, model)
     assert len(model.requests) == 10 + 3
     sizes = [size_of(request) for request in model.requests[10:]]
     assert sizes[0] > sizes[1] > sizes[2]
@@ -160,15 +161,15 @@ def test_after_two_retries_the_error_is_raised(world):
 def test_other_errors_are_not_ours(world):
     model = ScriptedModel(call(), ModelError("no", kind="bad_request"))
     with pytest.raises(ModelError, match="no"):
-        world.run(agent(model), "Fetch.")
+        run(world, model)
     assert len(model.requests) == 2
 
 
 @pytest.mark.parametrize("told", ["", TOLD], ids=["window untold", "window told"])
 def test_a_run_goes_on_for_many_steps_beyond_the_window(world, told):
     model = Small([*[call(1500)] * 60, END], room=20_000, told=told)
-    result = world.run(JsonAgent(fetch, model=model, policies=[compact()], retries=0, max_steps=100), "Fetch.")
-    assert result.answer == "ready"
+    answer, _ = run(world, model)
+    assert answer == "ready"
     assert model.sizes[-1] > 0.5 * model.room, "as much as fits is sent"
     if told:
         assert len(model.refused) == 1, "once the window is known, nothing is refused any more"
@@ -176,20 +177,20 @@ def test_a_run_goes_on_for_many_steps_beyond_the_window(world, told):
 
 def test_what_was_learnt_holds_for_others_with_the_same_model(world):
     model = Small([*[call()] * 8, END], room=9_000, told=TOLD)
-    world.run(agent(model), "Fetch.")
+    run(world, model)
     again = Small([*[call()] * 8, END], room=9_000, told=TOLD)
-    events = world.stream(agent(again), "Fetch.")
+    _, events = run(world, again)
     assert again.refused == []
     assert all(event.error is None for event in compacted(events))
     assert compacted(events)
     other = Small([*[call()] * 8, END], room=9_000, told=TOLD, name="other")
-    world.run(agent(other), "Fetch.")
+    run(world, other)
     assert len(other.refused) == 1
 
 
 def test_places_stay_for_some_steps_so_that_prompt_caches_keep_their_use(world):
     model = Small([*[call(1000)] * 60, END], room=20_000, told=TOLD)
-    events = world.stream(JsonAgent(fetch, model=model, policies=[compact()], retries=0, max_steps=100), "Fetch.")
+    _, events = run(world, model)
     requests = [[json.dumps(message) for message in request.messages] for request in model.requests]
     grown = sum(after[: len(before)] == before for before, after in itertools.pairwise(requests))
     assert grown >= len(requests) - 1 - len(compacted(events))
@@ -198,7 +199,7 @@ def test_places_stay_for_some_steps_so_that_prompt_caches_keep_their_use(world):
 
 def test_a_window_can_be_given_for_servers_that_say_nothing(world):
     model = Small([*[call(1000)] * 30, END], room=100_000)
-    world.run(agent(model, window=3_000), "Fetch.")
+    run(world, model, window=3_000)
     assert max(model.sizes[5:]) <= 3_000 * 6
 
 
@@ -206,7 +207,7 @@ def test_a_window_can_be_given_for_servers_that_say_nothing(world):
 def test_results_too_long_by_themselves_are_shrunk_before_steps_are_left_out(world, results):
     turn = {"tool_calls": call(10_000)["tool_calls"] * results}
     model = ScriptedModel(*[turn] * 4, END)
-    events = world.stream(agent(model, window=4_000), "Fetch.")
+    _, events = run(world, model, window=4_000)
     room = 0.7 * 3 * 4_000
     assert [event.left_out for event in compacted(events)][:3] == [0, 0, 0]
     assert all(0.8 * room < size_of(request) < room for request in model.requests[1:])
@@ -267,10 +268,16 @@ def test_only_what_is_new_is_counted():
     assert size.of([]) == 0
 
 
-def test_nothing_is_counted_before_something_was_refused(world, monkeypatch):
+def test_nothing_is_counted_before_something_was_refused(world):
     def never(message):
         raise AssertionError("counted")
 
-    monkeypatch.setattr(shortening, "count_characters", never)
-    model = ScriptedModel(call(), call(), END)
-    assert world.run(agent(model), "Fetch.").answer == "ready"
+    assert run(world, ScriptedModel(call(), call(), END), measure=never)[0] == "ready"
+
+
+def test_an_agent_shortens_what_its_model_refuses(world):
+    script = [*[call(1_000 + number) for number in range(8)], END]
+    agent = JsonAgent(fetch, model=Small(script, room=5_000), retries=0, max_result=100_000)
+    events = world.stream(agent, "Fetch.")
+    assert events[-1].result.answer == "ready"
+    assert compacted(events)

@@ -3,12 +3,14 @@
 import asyncio
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from clock import Clock
 
 from agentkit import DefinitionError, JsonAgent, JsonTool, RunContext, ToolCall, ToolError, ToolRegistry, tool
 from agentkit.core.flow import adrive, apply_policies, ask, drive
+from agentkit.core.threads import FifoLock
 from agentkit.policies.timeouts import limit_tool_time
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
@@ -21,10 +23,9 @@ TOGETHER: set[str] = set()
 
 
 @pytest.fixture(autouse=True)
-def _fresh(monkeypatch):
+def _fresh():
     DIARY.clear()
     TOGETHER.clear()
-    monkeypatch.setattr("agentkit.tools.execution.retries.FIRST_RETRY_SECONDS", 0.001)
 
 
 def alone(name: str) -> bool:
@@ -101,9 +102,10 @@ def plain(name: str = "") -> str:
 TOOLS = ToolRegistry(read, aread, write, awrite, danger, put, plain)
 
 
-def turn(*calls, tools=TOOLS, timeout=60.0, sequential=False, clock=time.perf_counter):
+def turn(*calls, tools=TOOLS, timeout=60.0, sequential=False, clock=time.perf_counter, first_pause=0.001):
     written = [ToolCall(f"c{place}", name, arguments) for place, (name, arguments) in enumerate(calls)]
-    bound = tuple(tools.bind(call, RunContext(None, call=call)) for call in written)
+    bound = [tools.bind(call, RunContext(None, call=call)) for call in written]
+    bound = tuple(replace(entry, first_pause=first_pause) for entry in bound)
 
     def flow():
         return (yield from ask(CallTools(bound, clock=clock)))
@@ -247,10 +249,9 @@ def test_what_a_tool_says_to_the_model_is_no_failure_to_retry(world, is_async):
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
-def test_retries_end_with_the_timeout(world, is_async, monkeypatch):
-    monkeypatch.setattr("agentkit.tools.execution.retries.FIRST_RETRY_SECONDS", 0.3)
+def test_retries_end_with_the_timeout(world, is_async):
     tools = ToolRegistry(failing(9, "read", is_async=is_async))
-    results, _ = world.drive(turn(("fails", "{}"), tools=tools, timeout=0.02))
+    results, _ = world.drive(turn(("fails", "{}"), tools=tools, timeout=0.02, first_pause=0.3))
     assert results[0].error.name == "TimedOut"
     time.sleep(0.35)
     assert len(DIARY) <= 2
@@ -372,9 +373,8 @@ def test_a_call_that_waits_in_vain_for_one_that_hangs_is_not_run(world):
     assert ran == ["a", "c"]
 
 
-def test_a_call_has_time_to_wait_as_long_as_those_before_it_come_to_an_end(world, monkeypatch):
+def test_a_call_has_time_to_wait_as_long_as_those_before_it_come_to_an_end(world):
     clock = Clock()
-    monkeypatch.setattr("agentkit.core.threads.time", clock)
 
     @tool(sequential=True)
     def use(name: str) -> str:
@@ -382,6 +382,7 @@ def test_a_call_has_time_to_wait_as_long_as_those_before_it_come_to_an_end(world
         clock.ahead += 50
         return name
 
+    use.fifo_lock = FifoLock(clock.perf_counter)
     calls = [named("use", str(n)) for n in range(5)]
     results, _ = world.drive(turn(*calls, tools=ToolRegistry(use), timeout=120, clock=clock.perf_counter))
     assert [result.value for result in results] == ["0", "1", "2", "3", "4"]

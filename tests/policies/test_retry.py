@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit import JsonAgent, ModelError, ToolRegistry
-from agentkit.core.flow import Done, Sleep, ask
+from agentkit.core.flow import Sleep, around, ask
 from agentkit.core.messages import user
 from agentkit.engine.model import AskModel, ModelAsked, Request, TextDelta
 from agentkit.policies.retries import Retrying, retry
@@ -36,29 +36,29 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-def slept(monkeypatch, clock) -> list[float]:
-    """The seconds that would have been slept."""
-    seconds: list[float] = []
+class Slept(list[float]):
+    """The seconds that would have been slept; as a policy outside of the retries, it answers their `Sleep`."""
 
-    def perform(self):
-        seconds.append(self.seconds)
-        clock.now += self.seconds
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+
+    def __call__(self, flow):
+        return around(self.handle, Sleep)(flow)
+
+    def handle(self, effect: Sleep):
+        self.append(effect.seconds)
+        self.clock.now += effect.seconds
         yield from ()
 
-    async def aperform(self):
-        seconds.append(self.seconds)
-        clock.now += self.seconds
-        yield Done(None)
 
-    monkeypatch.setattr(Sleep, "perform", perform)
-    monkeypatch.setattr(Sleep, "aperform", aperform)
-    return seconds
+@pytest.fixture
+def slept(clock) -> Slept:
+    return Slept(clock)
 
 
 def test_waits_grow_and_are_spread_by_chance(world, slept):
     model = ScriptedModel([*(failure() for _ in range(4)), "hello"])
-    reply, events = world.drive(retry()(asking(model)))
+    reply, events = world.drive(slept(retry()(asking(model))))
     assert reply.message["content"] == "hello"
     for seconds, wait in zip(slept, (0.5, 1, 2, 4), strict=True):
         assert 0.8 * wait <= seconds <= 1.2 * wait
@@ -69,7 +69,7 @@ def test_waits_grow_and_are_spread_by_chance(world, slept):
 def test_after_the_last_wait_the_error_says_how_often_it_was_tried(world, slept):
     errors = [failure() for _ in range(3)]
     with pytest.raises(ModelError) as caught:
-        world.drive(retry([1, 1])(asking(ScriptedModel([*errors]))))
+        world.drive(slept(retry([1, 1])(asking(ScriptedModel([*errors])))))
     assert caught.value is errors[-1]
     assert caught.value.__notes__ == ["The request was made 3 times."]
     assert len(slept) == 2
@@ -81,19 +81,19 @@ def test_after_the_last_wait_the_error_says_how_often_it_was_tried(world, slept)
 def test_what_does_not_pass_is_asked_once(world, slept, kind, status):
     model = ScriptedModel(failure(kind, transient=False, status=status), "not asked for")
     with pytest.raises(ModelError) as caught:
-        world.drive(retry()(asking(model)))
+        world.drive(slept(retry()(asking(model))))
     assert (len(model.requests), slept) == (1, [])
     assert not hasattr(caught.value, "__notes__")
 
 
 def test_what_the_provider_asks_for_is_kept_to_up_to_a_limit(world, slept):
-    world.drive(retry()(asking(ScriptedModel(failure(retry_after=7.0), failure(retry_after=0.0), "hello"))))
+    world.drive(slept(retry()(asking(ScriptedModel(failure(retry_after=7.0), failure(retry_after=0.0), "hello")))))
     assert slept == [7.0, 0.0]
     with pytest.raises(ModelError) as caught:
-        world.drive(retry()(asking(ScriptedModel(failure(retry_after=11.0)))))
+        world.drive(slept(retry()(asking(ScriptedModel(failure(retry_after=11.0))))))
     assert caught.value.retry_after == 11.0
     assert caught.value.__notes__ == ["The provider asks to wait 11 seconds, more than the maximum of 10."]
-    world.drive(retry(max_wait=20)(asking(ScriptedModel(failure(retry_after=11.0), "hello"))))
+    world.drive(slept(retry(max_wait=20)(asking(ScriptedModel(failure(retry_after=11.0), "hello")))))
     assert slept == [7.0, 0.0, 11.0]
 
 
@@ -104,7 +104,7 @@ def test_no_try_begins_beyond_the_budget(world, slept, clock):
 
     model = ScriptedModel([slow] * 10)
     with pytest.raises(ModelError) as caught:
-        world.drive(retry([1] * 9, max_seconds=30, clock=clock.monotonic)(asking(model)))
+        world.drive(slept(retry([1] * 9, max_seconds=30, clock=clock.monotonic)(asking(model))))
     assert slept == [9.0] * 2, "33 seconds are over by then"
     assert caught.value.__notes__ == ["The request was made 3 times."]
 
@@ -116,7 +116,7 @@ def test_a_budget_is_for_one_request(world, slept, clock):
         yield from asking(model)
         return (yield from asking(model))
 
-    reply, _ = world.drive(retry(max_seconds=10, clock=clock.monotonic)(both()))
+    reply, _ = world.drive(slept(retry(max_seconds=10, clock=clock.monotonic)(both())))
     assert reply.message["content"] == "two"
 
 
@@ -129,7 +129,7 @@ def test_the_time_of_a_request_holds_for_all_its_tries(world, slept, clock):
         return failure(retry_after=1.0)
 
     with pytest.raises(ModelError):
-        world.drive(retry([0.05] * 100, clock=clock.monotonic)(asking(ScriptedModel([fails] * 100), timeout=10)))
+        world.drive(slept(retry([0.05] * 100, clock=clock.monotonic)(asking(ScriptedModel([fails] * 100), timeout=10))))
     assert timeouts == [10, 7, 4, 1]
     assert slept == [1.0] * 3
 

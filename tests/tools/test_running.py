@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
@@ -26,7 +27,7 @@ from agentkit import (
 )
 from agentkit.core.background import run_coroutine
 from agentkit.core.context import Progress
-from agentkit.core.flow import adrive, apply_policies, ask, drive
+from agentkit.core.flow import adrive, apply_policies, around, ask, drive
 from agentkit.core.messages import pending_calls
 from agentkit.core.threads import FifoLock, count_abandoned
 from agentkit.policies.timeouts import limit_tool_time
@@ -561,9 +562,7 @@ def test_calls_that_wait_for_others_have_not_begun_when_the_run_is_stopped(world
     assert len(not_begun) == 50 - 32
 
 
-def test_a_flood_of_progress_does_not_fill_the_memory(world, monkeypatch):
-    monkeypatch.setattr("agentkit.tools.execution.turn.MAX_PENDING_EVENTS", 100)
-
+def test_a_flood_of_progress_does_not_fill_the_memory(world):
     def work(run: RunContext) -> str:
         """Works."""
         for number in range(5_000):
@@ -577,7 +576,9 @@ def test_a_flood_of_progress_does_not_fill_the_memory(world, monkeypatch):
             slow.append(event.value)
             time.sleep(0.001)
 
-    assert world.run(agent(work, calls=["work"], listeners=[listen]), "go").calls[0].content == "ok"
+    few = around(lambda effect: ask(replace(effect, max_pending=100)), CallTools)
+    runner = agent(work, calls=["work"], listeners=[listen], policies=[few])
+    assert world.run(runner, "go").calls[0].content == "ok"
     assert 0 < len(slow) < 5_000
 
 
@@ -862,14 +863,13 @@ def test_wherever_a_stream_is_left_the_history_is_valid_and_the_agent_goes_on(wo
     assert place > 20
 
 
-def test_waiting_for_a_coroutine_looks_up_and_gives_what_it_gives(monkeypatch):
+def test_waiting_for_a_coroutine_looks_up_and_gives_what_it_gives():
     async def late(error: Exception | None) -> int:
         await asyncio.sleep(0.05)
         if error is not None:
             raise error
         return 7
 
-    monkeypatch.setattr("agentkit.core.background.POLL_SECONDS", 0.01)
-    assert run_coroutine(late(None)) == 7
+    assert run_coroutine(late(None), poll_seconds=0.01) == 7
     with pytest.raises(TimeoutError, match="its own"):
-        run_coroutine(late(TimeoutError("its own")))
+        run_coroutine(late(TimeoutError("its own")), poll_seconds=0.01)

@@ -2,14 +2,24 @@
 
 import calendar
 import datetime
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
+from typing import TypeAlias
 from zoneinfo import ZoneInfo, available_timezones
 
 from agentkit import ToolError
 
 from .declarations import declare
+
+ReadClock: TypeAlias = Callable[[datetime.tzinfo | None], datetime.datetime]
+"""Returns the time in a zone; None is the zone of this computer."""
+Zones: TypeAlias = dict[str, list[str]]
+
+
+def _read_clock(zone: datetime.tzinfo | None) -> datetime.datetime:
+    return datetime.datetime.now(zone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +58,15 @@ def current_time(timezone: str = "UTC") -> LocalTime:
     Raises:
         ToolError: No zone has this name, or several have it. The message lists similar names.
     """
-    name = _find_zone(timezone)
-    zone = datetime.UTC if name == "UTC" else ZoneInfo(name)
-    moment = _read_clock(zone)
+    return tell_time(timezone)
+
+
+def tell_time(
+    timezone: str, read_clock: ReadClock = _read_clock, index_zones: Callable[[], Zones] | None = None
+) -> LocalTime:
+    """Do `current_time` by a clock, with the zones of this computer or those that `index_zones` returns."""
+    name = _find_zone(timezone, read_clock(datetime.UTC), index_zones or _index_zones)
+    moment = read_clock(datetime.UTC if name == "UTC" else ZoneInfo(name))
     return LocalTime(moment.isoformat(timespec="seconds"), _name_weekday(moment), name)
 
 
@@ -74,7 +90,7 @@ def shift_date(date: str, days: int = 0, weeks: int = 0, months: int = 0, years:
     Raises:
         ToolError: The date is invalid, or the result is outside the years 1 to 9999.
     """
-    start = _parse_date(date)
+    start = parse_date(date)
     month = start.year * 12 + start.month - 1 + years * 12 + months
     try:
         first = start.replace(year=month // 12, month=month % 12 + 1, day=1)
@@ -99,12 +115,7 @@ def days_between(start: str, end: str) -> int:
     Raises:
         ToolError: A date is invalid.
     """
-    return (_parse_date(end) - _parse_date(start)).days
-
-
-def _read_clock(zone: datetime.tzinfo | None = None) -> datetime.datetime:
-    """Return the time in `zone`, or in the zone of this computer."""
-    return datetime.datetime.now(zone)
+    return (parse_date(end) - parse_date(start)).days
 
 
 def _name_weekday(day: datetime.date) -> str:
@@ -112,10 +123,10 @@ def _name_weekday(day: datetime.date) -> str:
     return names[day.weekday()]  # strftime would use the language of the machine
 
 
-def _parse_date(text: str) -> datetime.date:
+def parse_date(text: str, read_clock: ReadClock = _read_clock) -> datetime.date:
     """Parse an ISO date; "today" is today on this computer."""
     if text.strip().lower() == "today":
-        return _read_clock().date()
+        return read_clock(None).date()
     try:
         return datetime.date.fromisoformat(text.strip())
     except ValueError:
@@ -123,12 +134,12 @@ def _parse_date(text: str) -> datetime.date:
 
 
 @cache
-def _index_zones() -> dict[str, list[str]]:
+def _index_zones() -> Zones:
     """Map the names of zones (full name and city; lower case, with spaces) to the matching IANA names.
 
     The preferred name is last: of two links to one zone, the longer name is nearly always the one in use.
     """
-    zones: dict[str, list[str]] = {}
+    zones: Zones = {}
     for name in sorted(available_timezones(), key=lambda name: (len(name), name)):
         for called in {_normalize(name), _normalize(name.rpartition("/")[2])}:
             zones.setdefault(called, []).append(name)
@@ -139,21 +150,21 @@ def _normalize(name: str) -> str:
     return " ".join(name.replace("_", " ").lower().split())
 
 
-def _find_zone(timezone: str) -> str:
+def _find_zone(timezone: str, now: datetime.datetime, index_zones: Callable[[], Zones]) -> str:
     """Return the IANA name of the one zone that is called `timezone`."""
     wanted = _normalize(timezone)
     if wanted in ("utc", "etc/utc", "z"):
         return "UTC"
     if not wanted:
         raise ToolError('The time zone is empty. Write an IANA name such as "Europe/Paris", or a city such as "Tokyo".')
-    zones = _index_zones()
+    zones = index_zones()
     if not zones:
         raise ToolError("This computer has no time zone data, only UTC is available (pip install tzdata).")
     names = zones.get(wanted, [])
     for name in names:
         if _normalize(name) == wanted:
             return name
-    if len({_read_clock(ZoneInfo(name)).utcoffset() for name in names}) == 1:
+    if len({now.astimezone(ZoneInfo(name)).utcoffset() for name in names}) == 1:
         return names[-1]
     if names:
         raise ToolError(f"Several time zones are called {timezone!r}: {', '.join(sorted(names))}.")

@@ -22,7 +22,6 @@ from .fetch_settings import FetchSettings
 
 MAX_CONNECT_SECONDS = 5.0
 """Time for one of a host's several addresses."""
-CHUNK_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ def exchange(target: Target, deadline: Deadline, method: str, headers: Mapping[s
             response.begin()
             location = response.getheader("Location") or ""
             is_redirect = 300 <= response.status < 400
-            content, is_cut = (b"", False) if is_redirect else _read_body(response, deadline.limits.max_bytes)
+            content, is_cut = (b"", False) if is_redirect else _read_body(response, deadline.limits)
             media_type, charset = response.headers.get_content_type(), response.headers.get_content_charset()
             media_type = media_type if "Content-Type" in response.headers else ""
             return Answer(response.status, media_type, charset, content, is_cut, location)
@@ -182,14 +181,15 @@ def _build_request(target: Target, method: str, headers: Mapping[str, str], body
     return "\r\n".join((*lines, "", "")).encode("latin-1", "replace") + body
 
 
-def _read_body(response: HTTPResponse, max_bytes: int) -> tuple[bytes, bool]:
+def _read_body(response: HTTPResponse, limits: FetchSettings) -> tuple[bytes, bool]:
     """Return the decompressed body up to `max_bytes`, and whether it was longer."""
+    max_bytes = limits.max_bytes
     encoding = response.getheader("Content-Encoding", "identity").lower()
     if encoding not in ("identity", "gzip", "x-gzip"):
         raise ToolError(f"The page is compressed in a way that was not requested: {truncate(encoding, 20)}.")
     gzip = None if encoding == "identity" else zlib.decompressobj(wbits=31)
     body, received = bytearray(), 0
-    while max(len(body), received) <= max_bytes and (chunk := response.read(CHUNK_BYTES)):
+    while max(len(body), received) <= max_bytes and (chunk := response.read(limits.chunk_bytes)):
         received += len(chunk)
         body += gzip.decompress(chunk, max_bytes + 1) if gzip else chunk
         if gzip and gzip.eof:  # later bytes are not part of the body

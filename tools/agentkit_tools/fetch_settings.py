@@ -24,12 +24,14 @@ class FetchSettings:
         idle_seconds: Time without a byte from the server after which the download is abandoned.
         max_bytes: Size of a body, as sent and after decompression; the rest is not read.
         hosts: Hosts outside the public internet that may be read, as `host:port`.
+        chunk_bytes: Size of the pieces in which a body is read.
     """
 
     seconds: float = 20.0
     idle_seconds: float = 8.0
     max_bytes: int = 5_000_000
     hosts: frozenset[str] = frozenset()
+    chunk_bytes: int = 65_536
 
 
 class Changes(TypedDict, total=False):

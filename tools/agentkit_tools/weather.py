@@ -16,10 +16,6 @@ from agentkit import ToolError
 from .declarations import declare
 from .time_limit import run_within
 
-GEOCODING_URL = "https://geocoding-api.open-meteo.com/v1/search"
-FORECAST_URL = "https://api.open-meteo.com/v1/forecast"
-MAX_REQUEST_SECONDS = 10.0
-"""Time for one request, from the lookup of the name to the last byte of the reply."""
 MAX_REPLY_BYTES = 200_000
 """A reply has usually some 10,000 bytes."""
 MAX_PLACE_CHARS = 200
@@ -74,6 +70,24 @@ WMO_CODES: Mapping[int, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenMeteo:
+    """The servers that are asked: those of Open-Meteo, or your own.
+
+    Attributes:
+        geocoding_url: Where places are searched by their names.
+        forecast_url: Where the weather at coordinates is asked for.
+        seconds: Time for one request, from the lookup of the name to the last byte of the reply.
+    """
+
+    geocoding_url: str = "https://geocoding-api.open-meteo.com/v1/search"
+    forecast_url: str = "https://api.open-meteo.com/v1/forecast"
+    seconds: float = 10.0
+
+
+PUBLIC_SERVERS = OpenMeteo()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Weather:
     """The weather at one place: °C, km/h and mm in metric units, °F, mph and inches in imperial ones."""
 
@@ -117,10 +131,17 @@ def get_weather(place: str, units: Literal["metric", "imperial"] = "metric") -> 
     Raises:
         ToolError: The place is unknown, or Open-Meteo cannot be reached or refuses the request.
     """
-    found = _locate(place)
+    return find_weather(place, units)
+
+
+def find_weather(place: str, units: Units = "metric", servers: OpenMeteo = PUBLIC_SERVERS) -> Weather:
+    """Do `get_weather` with these servers."""
+    found = _locate(place, servers)
     name = _format_name(found)
     where = {"latitude": found["latitude"], "longitude": found["longitude"], "timezone": "auto"}
-    reply = _get_json(FORECAST_URL, where | {"current": ",".join(_CURRENT)} | _PARAMETERS[units])
+    reply = _get_json(
+        servers.forecast_url, where | {"current": ",".join(_CURRENT)} | _PARAMETERS[units], servers.seconds
+    )
     current = reply.get("current", {})
     try:
         return Weather(
@@ -140,7 +161,7 @@ def get_weather(place: str, units: Literal["metric", "imperial"] = "metric") -> 
         raise ToolError(f"Open-Meteo has no complete current weather for {name}.") from None
 
 
-def _locate(place: str) -> Mapping[str, Any]:
+def _locate(place: str, servers: OpenMeteo) -> Mapping[str, Any]:
     """Return the first (best known) place with this name whose region matches the words after the comma.
 
     Open-Meteo finds nothing for a name with a qualifier ("Portland Oregon"), so the qualifiers are compared here.
@@ -151,7 +172,7 @@ def _locate(place: str) -> Mapping[str, Any]:
     if len(place) > MAX_PLACE_CHARS:
         raise ToolError(f"The place is too long: {len(place):,} characters, at most {MAX_PLACE_CHARS}.")
     parameters = {"name": name, "count": 10, "language": "en", "format": "json"}
-    found = _get_json(GEOCODING_URL, parameters).get("results")
+    found = _get_json(servers.geocoding_url, parameters, servers.seconds).get("results")
     results: list[dict[str, Any]] = [entry for entry in found if _is_place(entry)] if isinstance(found, list) else []
     if not results:
         raise ToolError(f"No place is called {name!r}. Write a city's name alone or with its region or country.")
@@ -188,7 +209,7 @@ def _name_direction(degrees: float) -> str:
     return ("N", "NE", "E", "SE", "S", "SW", "W", "NW")[round(degrees / 45) % 8]
 
 
-def _get_json(url: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _get_json(url: str, parameters: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """Make one GET request and return its JSON object.
 
     Raises:
@@ -202,9 +223,7 @@ def _get_json(url: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
 
     def get() -> tuple[requests.Response, bytes]:
         body = bytearray()
-        with requests.get(
-            url, params=parameters, timeout=MAX_REQUEST_SECONDS, stream=True, allow_redirects=False
-        ) as response:
+        with requests.get(url, params=parameters, timeout=seconds, stream=True, allow_redirects=False) as response:
             for chunk in response.iter_content(65_536):
                 body += chunk
                 if len(body) > MAX_REPLY_BYTES:
@@ -212,9 +231,9 @@ def _get_json(url: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         return response, bytes(body)
 
     try:
-        response, body = run_within(MAX_REQUEST_SECONDS, get)
+        response, body = run_within(seconds, get)
     except (requests.Timeout, TimeoutError) as error:
-        raise ToolError(f"{host} did not answer within {MAX_REQUEST_SECONDS:g} seconds.") from error
+        raise ToolError(f"{host} did not answer within {seconds:g} seconds.") from error
     except requests.RequestException as error:
         raise ToolError(f"{host} could not be reached.") from error
     try:

@@ -57,6 +57,11 @@ def search_text(query: str, max_results: int = 5) -> list[SearchResult]:
     Raises:
         ToolError: The query is empty or too long, or no search engine could be reached.
     """
+    return find_pages(query, max_results)
+
+
+def find_pages(query: str, max_results: int = 5, seconds: float = MAX_SEARCH_SECONDS) -> list[SearchResult]:
+    """Do `search_text` within these seconds."""
     try:
         from ddgs import DDGS
         from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
@@ -68,7 +73,7 @@ def search_text(query: str, max_results: int = 5) -> list[SearchResult]:
         raise ToolError(f"The query is too long: {len(query):,} characters, at most {MAX_QUERY_CHARS}.")
     wanted = min(max(max_results, 1), MAX_RESULTS)
     try:
-        hits = run_within(MAX_SEARCH_SECONDS, partial(DDGS(timeout=MAX_ENGINE_SECONDS).text, query, max_results=wanted))
+        hits = run_within(seconds, partial(DDGS(timeout=MAX_ENGINE_SECONDS).text, query, max_results=wanted))
     except (TimeoutException, TimeoutError) as error:
         raise ToolError("The search engines did not answer in time.") from error
     except RatelimitException as error:

@@ -46,9 +46,10 @@ class RunningSize:
 
 
 class TokenBounds:
-    """Upper bounds for the tokens of requests, for the last few conversations; thread-safe."""
+    """Upper bounds for the tokens of requests, for the last few conversations; `measure` bounds those of a message."""
 
-    def __init__(self) -> None:
+    def __init__(self, measure: Callable[[Message], int] | None = None) -> None:
+        self._measure = measure or bound_tokens
         self._sizes: OrderedDict[int, RunningSize] = OrderedDict()
         self._tools: tuple[object, int] = (None, 0)
         self._lock = Lock()
@@ -60,7 +61,7 @@ class TokenBounds:
         with self._lock:
             if self._tools[0] is not schemas:
                 self._tools = schemas, _bytes(schemas)
-            size = self._sizes.setdefault(key, RunningSize(bound_tokens))
+            size = self._sizes.setdefault(key, RunningSize(self._measure))
             self._sizes.move_to_end(key)
             if len(self._sizes) > _MAX_CONVERSATIONS:
                 self._sizes.popitem(last=False)

@@ -25,7 +25,7 @@ _DIRECT_ARGUMENTS = frozenset({
     "api_key", "api_base", "base_url", "logger_fn", "litellm_logging_obj", "_skip_mcp_handler",
 })  # fmt: skip
 """Arguments that the decorator passes on unchanged. For others (a mock, fallbacks, a prompt id) it may do more."""
-_awaited_providers: set[str] = set()
+AWAITED_PROVIDERS: set[str] = set()
 """Providers that were awaited before. The first request loads modules, so it must not run on the event loop."""
 
 
@@ -38,10 +38,10 @@ def call_completion(litellm: Any, arguments: dict[str, Any], provider: str, guar
 
 async def call_acompletion(litellm: Any, arguments: dict[str, Any], provider: str, guard: ReplyGuard) -> Any:
     """Return what `litellm.acompletion(**arguments)` returns."""
-    if provider not in _awaited_providers or not _can_call_directly(litellm, arguments, provider):
+    if provider not in AWAITED_PROVIDERS or not _can_call_directly(litellm, arguments, provider):
         with own_call(litellm, guard):
             answer = await litellm.acompletion(**arguments)
-        _awaited_providers.update(_DIRECT_PROVIDERS & {provider})
+        AWAITED_PROVIDERS.update(_DIRECT_PROVIDERS & {provider})
         return answer
     try:
         with own_call(litellm, guard):

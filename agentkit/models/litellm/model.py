@@ -21,7 +21,7 @@ from .fast_path import call_acompletion, call_completion, has_observers, silence
 from .importing import load_litellm, own_call
 from .prices import find_prices
 from .replies import RawReply, Route, read_reply
-from .reply_limits import ReplyGuard, total_seconds
+from .reply_limits import MAX_REPLY_BYTES, ReplyGuard, total_seconds
 from .requests import PromptCache, build_headers, prepare_messages
 from .responses_api import adapt_arguments, is_bridged, remove_prefix
 from .stream_assembler import StreamAssembler
@@ -47,6 +47,7 @@ class LiteLLMModel:
         cache: Prompt caching on Anthropic, which caches only what is marked: "auto" marks the instruction and the last
             message for five minutes, "1h" for an hour at a higher price, "off" marks nothing. Other providers cache by
             themselves. `usage.cached_tokens` counts the tokens read from a cache. A dict goes to litellm's own cache.
+        max_reply_bytes: Bytes of one reply on the wire; a larger one is cancelled.
         options: Passed to `litellm.completion` unchanged: `api_key`, `api_base`, `temperature`, `max_tokens`,
             `reasoning_effort`, ... Options that the provider does not support are dropped. Without `api_key` the key
             is read from the provider's environment variable.
@@ -62,6 +63,7 @@ class LiteLLMModel:
         timeout: float = 120.0,
         strict: bool = False,
         cache: PromptCache | Mapping[str, Any] = "auto",
+        max_reply_bytes: int = MAX_REPLY_BYTES,
         **options: Any,
     ) -> None:
         if not isinstance(cache, str):
@@ -70,7 +72,7 @@ class LiteLLMModel:
             raise DefinitionError(f'cache must be "auto", "off" or "1h", got {cache!r}')
         self._name = name
         self._cache: PromptCache = cache
-        self._timeout = timeout
+        self._timeout, self._max_reply_bytes = timeout, max_reply_bytes
         self._tools = PreparedTools(strict=strict)
         self._options = MaskedDict(options)
         self._cached_route: Route | None = None
@@ -93,7 +95,7 @@ class LiteLLMModel:
         load_litellm()
         timer = PieceTimer(self._timeout, total_seconds(request))
         while True:
-            guard = ReplyGuard()
+            guard = ReplyGuard(self._max_reply_bytes)
             try:
                 yield from limit_time(self._iter_pieces(request, guard), timer, guard.abandoned)
             except TimeoutError as error:
@@ -110,7 +112,7 @@ class LiteLLMModel:
             await asyncio.to_thread(load_litellm)  # takes seconds that would block the event loop
         timer = PieceTimer(self._timeout, total_seconds(request))
         while True:
-            guard = ReplyGuard()
+            guard = ReplyGuard(self._max_reply_bytes)
             try:
                 async with aclosing(alimit_time(self._aiter_pieces(request, guard), timer)) as pieces:
                     async for piece in pieces:
@@ -202,8 +204,7 @@ class LiteLLMModel:
     def _open_stream(self, stream: Any, request: Request) -> tuple[ChunkSource, StreamAssembler]:
         litellm, route = load_litellm(), self._resolve_route()
         timed_client = TimedClient(litellm.module_level_client, self._timeout_for(request))
-        is_observed = has_observers(litellm)
-        source = ChunkSource(stream, route.provider, timed_client=timed_client, has_observers=is_observed)
+        source = ChunkSource(stream, route.provider, timed_client=timed_client, has_observers=has_observers(litellm))
         return source, StreamAssembler(route)
 
     def _arguments(self, request: Request, raw: RawReply, *, is_async: bool) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from ..json_tool import JsonTool
 from ..questions import check_question
 from ..results.result_text import Part, RenderedResult, StoredResult, render_result
 from .error_text import describe_error
-from .retries import ToolRetried, choose_pause
+from .retries import FIRST_RETRY_SECONDS, ToolRetried, choose_pause
 
 T = TypeVar("T")
 
@@ -99,6 +99,7 @@ class BoundCall:
         raw: The text that the model wrote, where the call has `{}` because that text is not a JSON object.
         untrusted: The values of the call that no trusted text contains, where it needs a decision because of them.
         begun: Gets the id of the call when it begins to run; one set is shared by the calls of a turn.
+        first_pause: Seconds before the first retry of a failed call; each further pause is twice as long.
     """
 
     call: ToolCall
@@ -114,6 +115,7 @@ class BoundCall:
     raw: str = ""
     untrusted: tuple[UntrustedValue, ...] = ()
     begun: set[str] | None = field(default=None, repr=False, compare=False)
+    first_pause: float = FIRST_RETRY_SECONDS
 
     @property
     def as_written(self) -> ToolCall:
@@ -170,7 +172,7 @@ class BoundCall:
                 failures += 1
                 if not self._is_retried(failures, error):
                     return self.fail(describe_error(error), start, error)
-            time.sleep(choose_pause(failures))
+            time.sleep(choose_pause(self.first_pause, failures))
 
     async def ainvoke(self) -> ToolResult:
         """Run the tool: a coroutine function on this event loop, any other function in a thread."""
@@ -191,7 +193,7 @@ class BoundCall:
                 failures += 1
                 if not self._is_retried(failures, error):
                     return self.fail(describe_error(error), start, error)
-            await asyncio.sleep(choose_pause(failures))
+            await asyncio.sleep(choose_pause(self.first_pause, failures))
 
     def fail(self, info: ExceptionInfo, start: float | None = None, error: BaseException | None = None) -> ToolResult:
         """Return the result of a failed call, with the error for the model."""

@@ -26,7 +26,7 @@ from ..isolation.process import NotIsolable
 from ..settings import ORDERED_EFFECTS
 from .call import BoundCall, ToolResult
 from .job import CallGroup, Job
-from .turn import Item, ToolAbandoned, ToolFinished, ToolStarted, ToolTurn
+from .turn import MAX_PENDING_EVENTS, Item, ToolAbandoned, ToolFinished, ToolStarted, ToolTurn
 
 __all__ = ["CallTools", "ToolAbandoned", "ToolFinished", "ToolStarted"]
 
@@ -44,15 +44,17 @@ class CallTools:
             turn also adds a result for each call that had not started.
         sequential: Runs the calls one after another.
         clock: Returns the seconds that timeouts are measured with.
+        max_pending: Events that may wait in the queue; further progress events are dropped.
     """
 
     calls: tuple[BoundCall, ...]
     finished: dict[str, ToolResult] = field(default_factory=dict)
     sequential: bool = False
     clock: Callable[[], float] = time.perf_counter
+    max_pending: int = MAX_PENDING_EVENTS
 
     def perform(self) -> Generator[Event, None, list[ToolResult]]:
-        turn = BlockingToolTurn(self.calls, self.finished, self.clock)
+        turn = BlockingToolTurn(self.calls, self.finished, self.clock, self.max_pending)
         with closing(turn), on_cancel(turn.stop):
             for stage in plan_stages(self.calls, sequential=self.sequential):
                 yield from turn.begin(stage)
@@ -61,7 +63,7 @@ class CallTools:
         return self._results()
 
     async def aperform(self) -> AsyncGenerator[Event | Done[list[ToolResult]], None]:
-        turn = AsyncToolTurn(self.calls, self.finished, self.clock)
+        turn = AsyncToolTurn(self.calls, self.finished, self.clock, self.max_pending)
         with closing(turn), on_cancel(turn.stop):
             for stage in plan_stages(self.calls, sequential=self.sequential):
                 for event in turn.begin(stage):
@@ -106,8 +108,10 @@ class BlockingToolTurn(ToolTurn):
 class AsyncToolTurn(ToolTurn):
     """A turn that is waited for on the running event loop."""
 
-    def __init__(self, calls: Sequence[BoundCall], finished: dict[str, ToolResult], clock: Callable[[], float]) -> None:
-        super().__init__(calls, finished, clock)
+    def __init__(
+        self, calls: Sequence[BoundCall], finished: dict[str, ToolResult], clock: Callable[[], float], max_pending: int
+    ) -> None:
+        super().__init__(calls, finished, clock, max_pending)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._wake = asyncio.Event()

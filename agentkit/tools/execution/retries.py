@@ -25,7 +25,7 @@ class ToolRetried(WarningEvent):
         return f"{self.call.name}: {self.error}; retrying"
 
 
-def choose_pause(failures: int) -> float:
+def choose_pause(first: float, failures: int) -> float:
     """Return the seconds before a retry, with random jitter."""
-    longest: float = min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (failures - 1))
+    longest: float = min(MAX_RETRY_SECONDS, first * 2 ** (failures - 1))
     return longest * random.uniform(0.5, 1.0)

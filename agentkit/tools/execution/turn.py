@@ -23,7 +23,7 @@ from .call import BoundCall, ToolResult
 from .job import CallGroup, Job, ToolBlockedLoop, watch_steps
 
 MAX_PENDING_EVENTS = 10_000
-"""Events that may wait in the queue; further progress events are dropped."""
+"""Events that may wait in the queue."""
 MAX_OVERLAP = 32
 """Calls of one turn that run side by side; further ones start as these end, so a turn cannot start 4,000 threads."""
 NOT_STARTED = ExceptionInfo("Cancelled", "the run was stopped before this call began; it had no effect.")
@@ -72,17 +72,17 @@ Item: TypeAlias = Event | BaseException | tuple[Job, ToolResult | BaseException 
 class ToolTurn(ABC):
     """The calls of one turn while they run; `finished` is filled with their results by call id."""
 
-    def __init__(self, calls: Sequence[BoundCall], finished: dict[str, ToolResult], clock: Callable[[], float]) -> None:
-        self.finished = finished
-        self._calls = calls
-        self._clock = clock
+    def __init__(
+        self, calls: Sequence[BoundCall], finished: dict[str, ToolResult], clock: Callable[[], float], max_pending: int
+    ) -> None:
+        self.finished, self._calls, self._clock, self._max_pending = finished, calls, clock, max_pending
         self._begun: set[str] = set()
         self._jobs: dict[Job, None] = {}
         self._waiting: deque[Job] = deque()
         self._running = 0
         self.inbox: SimpleQueue[Item] = SimpleQueue()
         self.alarm: float | None = None
-        for bound in calls:
+        for bound in self._calls:
             if bound.context is not None:
                 bound.context.channel.send = self._send
 
@@ -233,6 +233,6 @@ class ToolTurn(ABC):
         if isinstance(event, Progress):
             identity = event.call.id if event.call is not None else ""
             is_late = identity in self.finished or (identity and identity not in self._begun)
-            if is_late or self.inbox.qsize() >= MAX_PENDING_EVENTS:
+            if is_late or self.inbox.qsize() >= self._max_pending:
                 return
         self.put(event)

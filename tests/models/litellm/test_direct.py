@@ -5,13 +5,14 @@ import re
 from typing import Any
 
 import pytest
-from wire_providers import Provider
+from wire_providers import Provider, watch_completion
 
 from agentkit import ModelError
 from agentkit.core.messages import user
 from agentkit.engine.model import Request
 from agentkit.models.litellm import fast_path as direct
 from agentkit.models.litellm.importing import load_litellm
+from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
 
@@ -35,9 +36,9 @@ def books(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def detours(books: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def detours(books: list[str]) -> list[str]:
     """The models for which litellm's decorator ran; its own `acompletion` runs it twice for a request."""
-    monkeypatch.setattr(direct, "_awaited_providers", set())
+    direct.AWAITED_PROVIDERS.clear()
     return books
 
 
@@ -83,7 +84,7 @@ def test_blocking_requests_are_the_same(
     for is_short in (True, False):
         if not is_short:
             assert books == []
-            monkeypatch.setattr(direct, "_DIRECT_PROVIDERS", frozenset())
+            watch_completion(monkeypatch)
         with ModelServer(*REPLIES, strict=False) as server:
             model = provider.at(server)
             said = [blocking(model, stream=stream) for _ in REPLIES]
@@ -104,11 +105,10 @@ def test_what_may_need_more_goes_litellm_s_way(option: dict[str, Any], detours: 
     assert len(detours) >= 2
 
 
-def test_a_provider_that_was_not_tried_goes_litellm_s_way(monkeypatch: pytest.MonkeyPatch, detours: list[str]) -> None:
-    monkeypatch.setattr(direct, "_DIRECT_PROVIDERS", frozenset())
+def test_a_provider_that_was_not_tried_goes_litellm_s_way(detours: list[str]) -> None:
     with ModelServer("one", "two") as server:
         for _ in range(2):
-            asked(Provider("openai").at(server))
+            asked(LiteLLMModel("hosted_vllm/m", api_base=server.api_base("openai"), api_key="k"))
     assert len(detours) >= 2
 
 

@@ -5,14 +5,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from wire_providers import KEY, MODELS, Play
 
-from agentkit import ModelError
+from agentkit import ModelError, ToolRegistry
 from agentkit.core.messages import user
-from agentkit.models import LiteLLMModel
-from agentkit.models.litellm import model as litellm_model
+from agentkit.models import LiteLLMModel, Request
 from agentkit.models.litellm import reply_limits
 
 HI = [user("hi")]
@@ -57,21 +57,19 @@ def servers() -> Iterator[list[EndlessServer]]:
         server.close()
 
 
-def model_at(server: EndlessServer, provider: str, timeout: float = 5.0) -> LiteLLMModel:
+def model_at(server: EndlessServer, provider: str, timeout: float = 5.0, **more: Any) -> LiteLLMModel:
     base = server.url + ("/v1" if provider == "openai" else "")
-    return LiteLLMModel(MODELS[provider], api_base=base, api_key=KEY, timeout=timeout)
+    return LiteLLMModel(MODELS[provider], api_base=base, api_key=KEY, timeout=timeout, **more)
 
 
 @pytest.mark.parametrize("provider", list(LINES))
 def test_a_reply_is_cancelled_when_it_has_too_many_bytes(
-    provider: str, play: Play, stream: bool, servers: list[EndlessServer], monkeypatch: pytest.MonkeyPatch
+    provider: str, play: Play, stream: bool, servers: list[EndlessServer]
 ) -> None:
-    guard = reply_limits.ReplyGuard
-    monkeypatch.setattr(litellm_model, "ReplyGuard", lambda: guard(max_bytes=200_000))
     server = EndlessServer(LINES[provider] * 50, 0)
     servers.append(server)
     with pytest.raises(ModelError, match="more than 200,000 bytes") as caught:
-        play(model_at(server, provider), HI, stream=stream)
+        play(model_at(server, provider, max_reply_bytes=200_000), HI, stream=stream)
     assert not caught.value.transient
     assert server.closed.wait(5), "the connection is closed"
     assert server.sent < 20_000_000
@@ -79,11 +77,11 @@ def test_a_reply_is_cancelled_when_it_has_too_many_bytes(
 
 @pytest.mark.parametrize("provider", list(LINES))
 def test_a_reply_that_never_ends_is_cancelled_after_its_total_time(
-    provider: str, play: Play, stream: bool, servers: list[EndlessServer], monkeypatch: pytest.MonkeyPatch
+    provider: str, play: Play, stream: bool, servers: list[EndlessServer]
 ) -> None:
-    monkeypatch.setattr(reply_limits, "MAX_REPLY_SECONDS", 0.5)
+    assert reply_limits.total_seconds(Request(HI, ToolRegistry())) == reply_limits.MAX_REPLY_SECONDS
     server = EndlessServer(LINES[provider], 0.02)
     servers.append(server)
     with pytest.raises(ModelError, match=r"no complete answer within 0\.5 s"):
-        play(model_at(server, provider), HI, stream=stream)
+        play(model_at(server, provider), HI, stream=stream, timeout=0.5)
     assert server.closed.wait(5), "nothing reads on after the failure"

@@ -13,8 +13,7 @@ from wire_providers import Play, Provider
 
 import agentkit
 from agentkit import JsonAgent, ModelError, Session
-from agentkit.core import masking as secrets
-from agentkit.core.masking import iterate_causes
+from agentkit.core.masking import HIDDEN_VALUES, iterate_causes
 from agentkit.core.messages import user
 from agentkit.testing.server import ModelServer
 
@@ -24,8 +23,12 @@ HI = [user("hi")]
 
 
 @pytest.fixture(autouse=True)
-def _nothing_hidden_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secrets, "_hidden", set())
+def _nothing_hidden_before() -> Iterator[None]:
+    hidden = {*HIDDEN_VALUES}
+    HIDDEN_VALUES.clear()
+    yield
+    HIDDEN_VALUES.clear()
+    HIDDEN_VALUES.update(hidden)
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ import pytest
 from wire_providers import KEY, MODELS, Play, Provider
 
 from agentkit.core.messages import Message, ToolCall, assistant, system, tool_message, user
-from agentkit.engine.history import size as sizes
-from agentkit.engine.history.size import bound_tokens
+from agentkit.engine.history.size import TokenBounds, bound_tokens
 from agentkit.engine.model import Request
 from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.models.litellm.prices import Prices
@@ -87,18 +86,17 @@ def test_nobody_knows_what_an_unknown_model_costs() -> None:
     assert Prices({"input_cost_per_token": 1.0}).max_output_tokens is None
 
 
-def test_only_new_messages_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_new_messages_are_measured() -> None:
     seen: list[Message] = []
 
     def measured(message: Message) -> int:
         seen.append(message)
         return 1
 
-    monkeypatch.setattr(sizes, "bound_tokens", measured)
-    one, history, other = model(), [user("a")], [user("b"), user("c")]
+    bounds, history, other = TokenBounds(measured), [user("a")], [user("b"), user("c")]
     for number in range(5):
-        one.worst_case(wish(*history))
-        one.worst_case(wish(*other))
+        bounds.tokens(wish(*history))
+        bounds.tokens(wish(*other))
         history.append(user(str(number)))
     assert len(seen) == 5 + 2
 

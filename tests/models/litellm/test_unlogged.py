@@ -6,12 +6,11 @@ import time
 from typing import Any
 
 import pytest
-from wire_providers import Play, Provider
+from wire_providers import Play, Provider, watch_completion
 
 from agentkit import ModelError
 from agentkit.core.messages import user
 from agentkit.engine.model import Request
-from agentkit.models.litellm import model as litellm_model
 from agentkit.models.litellm.fast_path import _OBSERVER_SETTINGS
 from agentkit.models.litellm.importing import load_litellm
 from agentkit.testing.server import ModelServer
@@ -51,7 +50,7 @@ def test_nothing_else_changes(
     heard: list[Any] = []
     for without in (True, False):
         if not without:
-            monkeypatch.setattr(litellm_model, "silence_logging", lambda *_, **__: {})
+            watch_completion(monkeypatch)
         with ModelServer(CALL, "three", {"status": 429, "retry_after": 7}, {"status": 401}) as server:
             model = provider.at(server)
             replies = [play(model, HI, stream=stream) for _ in range(2)]

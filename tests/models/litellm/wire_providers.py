@@ -2,9 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Protocol
 
+import pytest
+
 from agentkit.engine.model import Delta, Reply
+from agentkit.models.litellm.importing import load_litellm
 from agentkit.models.litellm.model import LiteLLMModel
 
 KEY = "sk-test-0123456789"
@@ -38,3 +42,10 @@ class Provider:
 
     def at_home(self, **options: Any) -> LiteLLMModel:
         return LiteLLMModel(MODELS[self.name], **options)
+
+
+def watch_completion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wrap litellm's function as instrumentation of a host does, so that agentkit calls it with its decorator."""
+    litellm = load_litellm()
+    real = litellm.completion
+    monkeypatch.setattr(litellm, "completion", wraps(real)(lambda *args, **named: real(*args, **named)))
