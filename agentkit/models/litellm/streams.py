@@ -107,6 +107,8 @@ class ChunkSource:
             inner._handle_string_chunk = partial(_parse_line, inner._handle_string_chunk)
         elif hasattr(inner, "_handle_string_chunk"):
             inner._handle_string_chunk = partial(self._read_extras, inner._handle_string_chunk)
+        elif not self._is_direct and type(inner).__module__.partition(".")[0] == "openai":  # the SDK's own stream
+            inner = self._wrapper.completion_stream = _ChunkTap(inner, self._read_refusal)
         self._is_gemini = "gemini" in type(inner).__module__ and self._lines is not inner
         if self._is_gemini or (self._provider in _TAPPED_PROVIDERS and self._lines is not inner):
             self._tap = inner.streaming_response = _LineTap(self._lines)
@@ -121,9 +123,12 @@ class ChunkSource:
             with suppress(ValueError, AttributeError):
                 data = _decode_json(str_line.removeprefix("data:").strip())
                 self.usage = data.usage or (data.x_groq and data.x_groq.usage) or self.usage
-                for choice in data.choices or ():
-                    self.refusal += (choice.delta and choice.delta.refusal) or ""
+                self._read_refusal(data)
         return otherwise(str_line)
+
+    def _read_refusal(self, chunk: Any) -> None:
+        for choice in chunk.choices or ():
+            self.refusal += (choice.delta and getattr(choice.delta, "refusal", None)) or ""
 
 
 class TimedClient:
@@ -136,6 +141,33 @@ class TimedClient:
     def post(self, *args: Any, **named: Any) -> Any:
         """Send the request with the timeout."""
         return self._client.post(*args, **{**named, "timeout": self._timeout})
+
+
+class _ChunkTap:
+    """A stream of the OpenAI SDK that passes each chunk to `note` as well."""
+
+    def __init__(self, stream: Any, note: Callable[[Any], None]) -> None:
+        self._stream = stream
+        self._note = note
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __iter__(self) -> "_ChunkTap":
+        return self
+
+    def __aiter__(self) -> "_ChunkTap":
+        return self
+
+    def __next__(self) -> Any:
+        return self._inspect(next(self._stream))
+
+    async def __anext__(self) -> Any:
+        return self._inspect(await anext(self._stream))
+
+    def _inspect(self, chunk: Any) -> Any:
+        self._note(chunk)
+        return chunk
 
 
 class _LineTap:

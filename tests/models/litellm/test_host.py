@@ -152,11 +152,19 @@ REFUSAL = {"message": {"refusal": "I cannot help with that."}}
 
 
 @pytest.mark.parametrize("observed", [False, True], ids=["unobserved", "observed"])
-def test_a_streamed_refusal_is_a_refusal_with_callbacks_too(
-    play: Play, observed: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("has_session", [False, True], ids=["own_client", "host_s_client"])
+def test_a_streamed_refusal_is_a_refusal_with_callbacks_and_clients_of_the_host(
+    play: Play, observed: bool, has_session: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    litellm = load_litellm()
     if observed:
-        monkeypatch.setattr(load_litellm(), "success_callback", [lambda *_: None])
-    with ModelServer(REFUSAL) as server:
-        _, reply = play(Provider("openai").at(server), HI, stream=True)
-    assert reply.message["refusal"] == "I cannot help with that."
+        monkeypatch.setattr(litellm, "success_callback", [lambda *_: None])
+    with ModelServer([REFUSAL, REFUSAL]) as server:
+        if has_session:  # then the OpenAI SDK makes the requests
+            monkeypatch.setattr(litellm, "client_session", httpx.Client())
+            monkeypatch.setattr(litellm, "aclient_session", httpx.AsyncClient())
+        for _ in range(2):  # the second one may go the short way
+            _, reply = play(Provider("openai").at(server), HI, stream=True)
+            assert reply.message["refusal"] == "I cannot help with that."
+        uses_sdk = ["OpenAI/" in request.headers["user-agent"] for request in server.requests]
+        assert uses_sdk == [has_session] * 2
