@@ -2,8 +2,10 @@
 
 import asyncio
 import socket
+from collections.abc import Iterator
 
 import pytest
+from postgres_server import PostgresServer, running_server, why_not
 
 from agentkit import JsonAgent
 from agentkit.core.flow import Done, Event, adrive, drive
@@ -82,3 +84,19 @@ class World:
 @pytest.fixture(params=["sync", "async"])
 def world(request: pytest.FixtureRequest) -> World:
     return World(request.param)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server, started when the first test needs it."""
+    if reason := why_not():
+        pytest.skip(reason)
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """The URL of a new database."""
+    with postgres_server.database() as url:
+        yield url

@@ -18,7 +18,7 @@ from ..policies.long_results import MAX_RESULT_CHARS
 from ..policies.questions import Respondents
 from ..policies.retries import WAITS
 from ..policies.timeouts import DEFAULT_TOOL_SECONDS
-from ..sessions.journal.store import JournalErrors, JournalLocation, resolve_journal
+from ..sessions.journal.location import JournalErrors, JournalLocation, resolve_journal
 from ..sessions.session import Session
 from ..tools.final_answer import make_answer_tool
 from ..tools.json_tool import JsonTool

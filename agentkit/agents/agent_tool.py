@@ -12,8 +12,8 @@ from ..policies.approval import APPROVER, make_pause_error
 from ..policies.decisions import Approvals, StoredDecision
 from ..policies.questions import RESPONDENT, describe_pause
 from ..schemas import check_description, check_name
+from ..sessions.journal.location import JournalError
 from ..sessions.journal.nesting import ENCLOSING_RUN
-from ..sessions.journal.store import JournalError
 from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
 from .interface import Runnable

@@ -11,7 +11,7 @@ from ..engine.model import Model
 from ..policies.budget import Limits
 from ..policies.decisions import Decision, StoredDecision
 from ..sessions.journal.conversation import Changed, Uncertain
-from ..sessions.journal.store import JournalErrors, JournalLocation
+from ..sessions.journal.location import JournalErrors, JournalLocation
 from ..sessions.session import Session
 
 Approved: TypeAlias = Mapping[str, Decision] | Mapping[ToolCall, Decision] | Mapping[str, StoredDecision] | None

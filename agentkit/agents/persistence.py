@@ -9,9 +9,9 @@ from ..core.flow import Policy
 from ..policies.budget import Spent
 from ..policies.decisions import StoredDecision
 from ..sessions.journal.conversation import JournaledConversation
+from ..sessions.journal.location import Journal, JournalLocation
 from ..sessions.journal.policy import journal_policy
 from ..sessions.journal.setup import Setup
-from ..sessions.journal.store import Journal, JournalLocation
 from ..sessions.journal.writer import JournalWriter
 from ..sessions.recordings import RunRecorder
 from ..sessions.session import Session

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..core.errors import RunError
+from ..sessions.journal.location import Journal, resolve_journal
 from ..sessions.journal.maintenance import DEFAULT_PATH, fork
-from ..sessions.journal.store import Journal, resolve_journal
 from ..sessions.recordings import Recording, replay_policy
 from ..sessions.session import Session
 from ..tools.toolset import split_toolsets

@@ -23,8 +23,8 @@ from ..policies.decisions import Approvals
 from ..policies.long_results import TruncatedResults
 from ..policies.stored_questions import Questions
 from .journal.conversation import Changed, JournaledConversation, Uncertain
+from .journal.location import Journal
 from .journal.reader import open_named, open_run
-from .journal.store import Journal
 from .pending import Given, close_calls, list_questions, list_waiting
 from .session_file import FORMAT, REMEDY, VERSION, encode_session, validate_saved, write_atomically
 

@@ -7,9 +7,9 @@ A journal stores texts whole, secrets included, because a resumed run must make 
 `show` and `agentkit runs` mask secrets, as recordings do.  The file grows linearly with the messages.
 """
 
+from .location import Journal, JournalError
 from .maintenance import delete, fork, prune, runs
 from .reader import RunInfo
-from .store import Journal, JournalError
 from .view import JournaledRun, show
 
 __all__ = ["Journal", "JournalError", "JournaledRun", "RunInfo", "delete", "fork", "prune", "runs", "show"]

@@ -7,13 +7,14 @@ from typing import Any, Literal, TypeAlias
 
 from ...core.messages import Message, ToolCall, Usage
 from .encoding import digest, encode_json
-from .store import Journal, Statement
+from .location import Journal
+from .store import Statement
+from .tables import INSERT_CUT, INSERT_MESSAGE
 
 Uncertain: TypeAlias = Callable[[ToolCall], Any] | Literal["ask"] | None
 """Decide about a call whose outcome is unknown: True repeats it, a value is its result, None or False informs the model
 that the outcome is unknown; "ask" asks the person at the terminal."""
 Changed: TypeAlias = Literal["refuse", "go on"]
-INSERT_MESSAGE = "INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?)"
 
 
 def message_row(key: int, place: int, message: Message) -> tuple[int, int, str, int]:
@@ -127,7 +128,7 @@ class JournaledConversation:
         for key in self.cut - texts.keys():
             yield "DELETE FROM cut WHERE conversation = ? AND key = ?", (self.key, key)
         for key in texts.keys() - self.cut:
-            yield "INSERT OR REPLACE INTO cut VALUES (?, ?, ?)", (self.key, key, encode_json(texts[key]))
+            yield INSERT_CUT, (self.key, key, encode_json(texts[key]))
         self.cut = {*texts}
 
     @property

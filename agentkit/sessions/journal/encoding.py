@@ -1,13 +1,13 @@
 """Rows of a journal as text: JSON, digests, and errors for damaged rows."""
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
 
-from .store import JournalError, Store
+from .location import JournalError, show_place
+from .store import Store
 
 _write_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -29,7 +29,12 @@ def reading(store: Store, what: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, LookupError, TypeError) as error:
-        raise JournalError(f"the journal {os.fspath(store.path)!r} is damaged: table {what}: {error}") from error
+        raise damage_error(store, f"table {what}: {error}") from error
+
+
+def damage_error(store: Store, what: str) -> JournalError:
+    """Return the error for rows that are not as they were written."""
+    return JournalError(f"the journal {show_place(store.place)!r} is damaged: {what}")
 
 
 def encode_json(value: Any) -> str:

@@ -1,28 +1,30 @@
 """Maintain a journal: list, branch and delete its runs."""
 
 import json
-import os
 import secrets
 import time
 
-from .conversation import INSERT_MESSAGE, message_row
+from .connections import opened_store
+from .conversation import message_row
 from .encoding import encode_json, reading
-from .lease import is_leased
+from .location import JournalError, Place
 from .reader import SELECT_RUNS, RunInfo, end_of_run, find_damage, find_run, handoffs_in, read_info, read_messages
 from .steps import inner_runs
-from .store import JournalError, Statement, Store, open_store
+from .store import Statement, Store
+from .tables import INSERT_MESSAGE
 
+_ONCE = "ON CONFLICT DO NOTHING"
 SECONDS_PER_DAY = 86_400.0
 DEFAULT_PATH = "runs.db"
 """The default journal."""
 
 
-def runs(store: str | os.PathLike[str] = DEFAULT_PATH, *, unfinished: bool = False) -> list[RunInfo]:
+def runs(store: Place = DEFAULT_PATH, *, unfinished: bool = False) -> list[RunInfo]:
     """Return the runs of a journal, the newest first; with `unfinished`, only those that can be resumed.
 
     A run that cannot be read has the state "damaged".
     """
-    with open_store(store, must_exist=True) as opened:
+    with opened_store(store, must_exist=True) as opened:
         listed = _list_runs(opened)
     listed.sort(key=lambda run: run.begun, reverse=True)
     return [run for run in listed if run.is_unfinished or not unfinished]
@@ -33,15 +35,15 @@ def _list_runs(store: Store) -> list[RunInfo]:
 
     Both queries use an index alone, so that a run with a damaged row is listed too.
     """
-    inner = {run for (run,) in store.rows("SELECT id FROM runs WHERE origin GLOB '*/*' AND origin > ''")}
+    inner = {run for (run,) in store.read("SELECT id FROM runs WHERE origin LIKE '%/%' AND origin > ''")}
     checked: dict[int, str] = {}
-    return [_read_run(store, run, checked) for (run,) in store.rows("SELECT id FROM runs") if run not in inner]
+    return [_read_run(store, run, checked) for (run,) in store.read("SELECT id FROM runs") if run not in inner]
 
 
 def _read_run(store: Store, identity: str, checked: dict[int, str]) -> RunInfo:
     """Return the state of a run; `checked` has the damage of the conversations read so far, "" for sound ones."""
     try:
-        run = read_info(store, store.rows(f"{SELECT_RUNS} WHERE id = ?", identity)[0])
+        run = read_info(store, store.read(f"{SELECT_RUNS} WHERE id = ?", identity)[0])
         if run.conversation not in checked:
             checked[run.conversation] = find_damage(store, run.conversation)
         if damage := checked[run.conversation]:
@@ -51,13 +53,13 @@ def _read_run(store: Store, identity: str, checked: dict[int, str]) -> RunInfo:
     return run
 
 
-def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT_PATH) -> str:
+def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
     """Branch a run after its first `step` replies and their calls (0: after the query); return the branch's id.
 
     The run itself is not changed.  The branch is resumed like any run, also by an agent with other tools or another
     instruction.
     """
-    with open_store(store, must_exist=True) as opened:
+    with opened_store(store, must_exist=True) as opened:
         run = find_run(opened, run_id)
         listed = [message for message, _ in read_messages(opened, run.conversation)]
         listed = listed[: end_of_run(opened, run, len(listed))]
@@ -67,22 +69,25 @@ def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT_PATH
             raise JournalError(f"run {run.id}: step must be an integer from 0 to {last}, got {step}")
         end = replies[step] if step < len(replies) else len(listed)
         with reading(opened, f"conversations, run {run.id}"):
-            state = json.loads(opened.rows("SELECT state FROM conversations WHERE id = ?", run.conversation)[0][0])
+            state = json.loads(opened.read("SELECT state FROM conversations WHERE id = ?", run.conversation)[0][0])
         state |= {"waiting": {}, "nested": {}, "handed": handoffs_in(listed[run.first : end])}
         branch, key = secrets.token_hex(6), secrets.randbits(60)
-        opened.write(
+        opened.append(
             [
-                ("INSERT INTO conversations (id, state) VALUES (?, ?)", (key, encode_json(state))),
+                (f"INSERT INTO conversations (id, state) VALUES (?, ?) {_ONCE}", (key, encode_json(state))),
                 *((INSERT_MESSAGE, message_row(key, place, listed[place])) for place in range(end)),
-                ("INSERT INTO cut SELECT ?, key, body FROM cut WHERE conversation = ?", (key, run.conversation)),
                 (
-                    "INSERT INTO runs SELECT ?, ?, query, model, NULL, first, ?, NULL, 'open', NULL, ?, NULL FROM runs "
-                    "WHERE id = ?",
+                    f"INSERT INTO cut SELECT ?, key, body FROM cut WHERE conversation = ? {_ONCE}",
+                    (key, run.conversation),
+                ),
+                (
+                    "INSERT INTO runs (id, conversation, query, model, first, begun, status, origin) "
+                    f"SELECT ?, ?, query, model, first, ?, 'open', ? FROM runs WHERE id = ? {_ONCE}",
                     (branch, key, time.time(), f"{run.id}:{step}", run.id),
                 ),
                 (
                     "INSERT INTO steps SELECT ?, step, call, name, input, arguments, begun, ended, outcome, NULL "
-                    "FROM steps WHERE run = ? AND step <= ?",
+                    f"FROM steps WHERE run = ? AND step <= ? {_ONCE}",
                     (branch, run.id, step),
                 ),
             ]
@@ -90,27 +95,26 @@ def fork(run_id: str, step: int, *, store: str | os.PathLike[str] = DEFAULT_PATH
     return branch
 
 
-def delete(run_id: str, *, store: str | os.PathLike[str] = DEFAULT_PATH) -> None:
+def delete(run_id: str, *, store: Place = DEFAULT_PATH) -> None:
     """Delete a run; with the last run of a conversation also its messages."""
-    with open_store(store, must_exist=True) as opened:
+    with opened_store(store, must_exist=True) as opened:
         run = find_run(opened, run_id)
-        if is_leased(opened.path, run.conversation):
+        if opened.is_leased(run.conversation):
             raise JournalError(f"run {run.id} is in progress. Delete it when it has ended.")
-        opened.write(_removal_statements(opened, run.id, run.conversation))
-        opened.vacuum()
+        opened.remove(_removal_statements(opened, run.id, run.conversation))
 
 
-def prune(days: float, *, store: str | os.PathLike[str] = DEFAULT_PATH) -> int:
+def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:
     """Delete the runs, finished or not, that have written nothing for `days`; return their number."""
-    with open_store(store, must_exist=True) as opened:
+    with opened_store(store, must_exist=True) as opened:
         old = [
             run
             for run in _list_runs(opened)
             if run.state not in ("running", "damaged") and run.age > days * SECONDS_PER_DAY
         ]
-        opened.write([statement for run in old for statement in _removal_statements(opened, run.id, run.conversation)])
         if old:
-            opened.vacuum()
+            parts = (_removal_statements(opened, run.id, run.conversation) for run in old)
+            opened.remove([statement for part in parts for statement in part])
     return len(old)
 
 

@@ -27,9 +27,9 @@ from ...tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
 from ...tools.settings import REPEATABLE_EFFECTS
 from ...views.log import is_shown
 from .conversation import Uncertain
+from .location import JournalError
 from .nesting import ENCLOSING_RUN, EnclosingRun
 from .steps import BegunCall, preset_result, value_of
-from .store import JournalError
 from .writer import JournalWriter
 
 UNKNOWN = ExceptionInfo(

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.messages import Message, Usage, calls_of
+from .connections import opened_store
 from .conversation import JournaledConversation, StoredAnswer
 from .encoding import digest, reading, step_digest
-from .lease import acquire_lease, is_leased
+from .location import Journal, JournalError, show_place
 from .steps import usage_of
-from .store import Journal, JournalError, Store, open_store
+from .store import Store
+from .tables import INSERT_CONVERSATION
 from .writer import DIGEST_MODULUS
 
 HANDOFF_PREFIX = "The conversation is handed over to "
@@ -65,7 +67,7 @@ def read_info(store: Store, row: tuple[Any, ...]) -> RunInfo:
     result: Mapping[str, Any] = json.loads(outcome) if outcome else {}
     state = "finished" if "answer" in result else status
     if state == "open":
-        state = "running" if is_leased(store.path, conversation) else "interrupted"
+        state = "running" if store.is_leased(conversation) else "interrupted"
     seen = max([begun, ended or 0.0, *(time or start for _, _, _, start, time in steps)])
     return RunInfo(
         identity, query, model, state, begun, seen, steps[0][0] if steps else 0, _describe_last(steps),
@@ -77,10 +79,12 @@ def read_info(store: Store, row: tuple[Any, ...]) -> RunInfo:
 def read_steps(store: Store, run: str) -> list[tuple[int, str, str, float, float | None]]:
     """Return step, call, name, start and end of the steps of a run, the newest first; check their digests."""
     columns = "step, call, name, begun, ended, input, arguments, outcome, digest"
-    rows = store.rows(f"SELECT {columns} FROM steps WHERE run = ? ORDER BY step DESC, begun DESC", run)
+    rows = store.read(f"SELECT {columns} FROM steps WHERE run = ? ORDER BY step DESC, begun DESC", run)
     for step, call, name, _, _, number, arguments, outcome, check in rows:
         if check is not None and check != step_digest(run, step, call, name, number, arguments, outcome):
-            raise JournalError(f"the journal {str(store.path)!r} is damaged: step {step} of run {run} is not readable")
+            raise JournalError(
+                f"the journal {show_place(store.place)!r} is damaged: step {step} of run {run} is not readable"
+            )
     return [row[:5] for row in rows]
 
 
@@ -99,11 +103,11 @@ def _describe_last(steps: list[tuple[Any, ...]]) -> str:
 
 def find_run(store: Store, run: str) -> RunInfo:
     """Return the run whose id is or begins with `run`; raise `JournalError` unless there is exactly one."""
-    rows = store.rows(f"{SELECT_RUNS} WHERE id LIKE ? || '%' LIMIT 2", run.replace("%", "").replace("_", ""))
+    rows = store.read(f"{SELECT_RUNS} WHERE id LIKE ? LIMIT 2", run.replace("%", "").replace("_", "") + "%")
     exact = [row for row in rows if row[0] == run]
     if len(exact or rows) != 1 or not run:
         which = "several runs have ids that begin with" if rows else "no run has the id"
-        raise JournalError(f"{which} {run!r} in {str(store.path)!r}; agentkit runs lists them")
+        raise JournalError(f"{which} {run!r} in {show_place(store.place)!r}; agentkit runs lists them")
     row = (exact or rows)[0]
     with reading(store, f"runs, run {row[0]}"):
         return read_info(store, row)
@@ -120,10 +124,12 @@ def find_damage(store: Store, key: int) -> str:
 
 
 def _read_texts(store: Store, key: int) -> Iterator[tuple[str, int]]:
-    rows = store.rows("SELECT place, body, digest FROM messages WHERE conversation = ? ORDER BY place", key)
+    rows = store.read("SELECT place, body, digest FROM messages WHERE conversation = ? ORDER BY place", key)
     for expected, (place, body, number) in enumerate(rows):
         if place != expected or digest(place, body) != number:
-            raise JournalError(f"the journal {str(store.path)!r} is damaged: message {expected} of a run is incomplete")
+            raise JournalError(
+                f"the journal {show_place(store.place)!r} is damaged: message {expected} of a run is incomplete"
+            )
         yield body, number
 
 
@@ -142,13 +148,13 @@ def read_conversation(
     kept = JournaledConversation(journal, key)
     for message, number in read_messages(store, key):
         kept.note(message, number)
-    texts = store.rows("SELECT key, body FROM cut WHERE conversation = ?", key)
+    texts = store.read("SELECT key, body FROM cut WHERE conversation = ?", key)
     with reading(store, f"conversations and cut, conversation {key}"):
-        state, kept.name = store.rows("SELECT state, name FROM conversations WHERE id = ?", key)[0]
+        state, kept.name = store.read("SELECT state, name FROM conversations WHERE id = ?", key)[0]
         kept.state = json.loads(state)
         cut = {key: json.loads(body) for key, body in texts}
     kept.cut = {*cut}
-    for other, status in store.rows("SELECT id, status FROM runs WHERE conversation = ?", key):
+    for other, status in store.read("SELECT id, status FROM runs WHERE conversation = ?", key):
         if other == run or status not in ("finished", "superseded"):
             kept.run = other
         else:
@@ -158,10 +164,10 @@ def read_conversation(
 
 def open_named(journal: Journal, name: str) -> tuple[JournaledConversation, dict[str, Any]]:
     """Return the conversation of that name, or a new one."""
-    with open_store(journal.path, journal.sync) as store:
+    with opened_store(journal.path, journal.sync) as store:
         key = JournaledConversation(journal).key
-        store.write([("INSERT OR IGNORE INTO conversations (id, name) VALUES (?, ?)", (key, name))])
-        return read_conversation(store, journal, store.rows("SELECT id FROM conversations WHERE name = ?", name)[0][0])
+        store.append([(INSERT_CONVERSATION, (key, name))])
+        return read_conversation(store, journal, store.read("SELECT id FROM conversations WHERE name = ?", name)[0][0])
 
 
 def open_run(journal: Journal, run: str) -> tuple[JournaledConversation, dict[str, Any], dict[str, Any]]:
@@ -173,7 +179,7 @@ def open_run(journal: Journal, run: str) -> tuple[JournaledConversation, dict[st
     Raises:
         JournalError: There is no such run, it is damaged or in progress, or its conversation continued without it.
     """
-    with open_store(journal.path, journal.sync, must_exist=True) as store:
+    with opened_store(journal.path, journal.sync, must_exist=True) as store:
         wanted = find_run(store, run)
         if wanted.state == "finished":
             with store.snapshot():
@@ -183,12 +189,12 @@ def open_run(journal: Journal, run: str) -> tuple[JournaledConversation, dict[st
                 f"run {wanted.id} cannot be resumed: its conversation continued with another run. Branch it: "
                 f"agent.fork({wanted.id!r}, step)"
             )
-        release = acquire_lease(store.path, wanted.conversation, f"run {wanted.id}")
+        lease = store.lease(wanted.conversation, f"run {wanted.id}")
         try:
             with store.snapshot():
                 return _unfinished(store, journal, wanted)
         finally:
-            release()
+            lease.release()
 
 
 def _finished(
@@ -205,7 +211,7 @@ def _finished(
     kept.run = ""
     kept.stored = StoredAnswer(run.id, run.answer, run.stopped, calls, run.steps, run.usage)
     kept.base = Usage()
-    for (other,) in store.rows(
+    for (other,) in store.read(
         f"SELECT id FROM runs WHERE conversation = ? AND rowid < {_ROW}", run.conversation, run.id
     ):
         kept.base += usage_of(store, other)
@@ -222,7 +228,7 @@ def _unfinished(
     _check_request(store, kept, run, places, end)
     sql = "SELECT call, arguments FROM steps WHERE run = ? AND step = ? AND call != ''"
     with reading(store, f"steps, run {run.id}"):
-        begun = {call: json.loads(given) if given else True for call, given in store.rows(sql, run.id, len(places))}
+        begun = {call: json.loads(given) if given else True for call, given in store.read(sql, run.id, len(places))}
     return kept, state, begun
 
 
@@ -231,7 +237,7 @@ _ROW = "(SELECT rowid FROM runs WHERE id = ?)"
 
 def _runs_after(store: Store, run: RunInfo) -> bool:
     sql = f"SELECT 1 FROM runs WHERE conversation = ? AND rowid > {_ROW} LIMIT 1"
-    return bool(store.rows(sql, run.conversation, run.id))
+    return bool(store.read(sql, run.conversation, run.id))
 
 
 def end_of_run(store: Store, run: RunInfo, end: int) -> int:
@@ -239,7 +245,7 @@ def end_of_run(store: Store, run: RunInfo, end: int) -> int:
     if run.end is not None:
         return min(run.end, end)
     sql = f"SELECT min(first) FROM runs WHERE conversation = ? AND rowid > {_ROW}"
-    later = store.rows(sql, run.conversation, run.id)[0][0]
+    later = store.read(sql, run.conversation, run.id)[0][0]
     return end if later is None else min(later, end)
 
 
@@ -258,8 +264,10 @@ def handoffs_in(messages: Sequence[Message]) -> list[str]:
 
 def _check_request(store: Store, kept: JournaledConversation, run: RunInfo, places: Sequence[int], end: int) -> None:
     """Raise `JournalError` if the last request was made with other messages than those in the journal."""
-    rows = store.rows("SELECT step, input FROM steps WHERE run = ? AND call = '' ORDER BY step DESC LIMIT 1", run.id)
+    rows = store.read("SELECT step, input FROM steps WHERE run = ? AND call = '' ORDER BY step DESC LIMIT 1", run.id)
     for step, number in rows:
         before = places[step - 1] if step <= len(places) else end
         if number != sum(kept.digests[1:before]) % DIGEST_MODULUS:
-            raise JournalError(f"the journal {str(store.path)!r} is damaged: messages of run {run.id} are missing")
+            raise JournalError(
+                f"the journal {show_place(store.place)!r} is damaged: messages of run {run.id} are missing"
+            )

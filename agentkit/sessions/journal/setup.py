@@ -6,7 +6,7 @@ from typing import Any
 
 from ...tools.lock import compare_locks, lock
 from ...tools.registry import ToolRegistry
-from .store import JournalError
+from .location import JournalError
 
 MAX_SHOWN_CHARS = 60
 """Characters of an instruction that are shown after its first change."""

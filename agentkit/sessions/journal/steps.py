@@ -15,6 +15,7 @@ from ...tools.results.jsonable import to_json_data
 from ...tools.results.result_text import RenderedResult, StoredResult, has_own_text, render_result
 from .encoding import encode_json, step_digest
 from .store import Statement, Store
+from .tables import INSERT_STEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,8 @@ class StepRows:
     def begin(self, run: str, step: int, call: str, name: str, number: int, arguments: str | None) -> Statement:
         """Return the statement for a step that is about to be made; `call` is "" for a request."""
         self._rows[step, call] = name, number, arguments
-        sql = "INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?)"
         check = step_digest(run, step, call, name, number, arguments, None)
-        return sql, (run, step, call, name, number, arguments, time.time(), check)
+        return INSERT_STEP, (run, step, call, name, number, arguments, time.time(), None, None, check)
 
     def end(self, run: str, step: int, call: str, outcome: Mapping[str, Any]) -> Statement:
         """Return the statement for the outcome of a step."""
@@ -48,7 +48,7 @@ class StepRows:
     def read_reply(self, store: Store, run: str, step: int) -> tuple[tuple[int, Reply], dict[str, Any]] | None:
         """Return a recorded reply that the conversation lacks, with the digest of its input, and its other figures."""
         sql = "SELECT name, input, arguments, outcome FROM steps WHERE run = ? AND step = ? AND call = ''"
-        for name, number, arguments, outcome in store.rows(sql, run, step):
+        for name, number, arguments, outcome in store.read(sql, run, step):
             data = json.loads(outcome) if outcome else {}
             if message := data.pop("message", None):
                 self._rows[step, ""] = name, number, arguments
@@ -59,7 +59,7 @@ class StepRows:
 def usage_of(store: Store, run: str) -> Usage:
     """Return the usage of a run: as of its last reply, plus that of agents inside later calls."""
     done = "call = '' AND outcome IS NOT NULL"
-    rows = store.rows(f"SELECT ended, outcome FROM steps WHERE run = ? AND {done} ORDER BY step DESC LIMIT 1", run)
+    rows = store.read(f"SELECT ended, outcome FROM steps WHERE run = ? AND {done} ORDER BY step DESC LIMIT 1", run)
     last, usage = (rows[0][0], Usage(**json.loads(rows[0][1])["usage"])) if rows else (0.0, Usage())
     for _, inner in inner_runs(store, run, last):
         usage += usage_of(store, inner)
@@ -69,7 +69,7 @@ def usage_of(store: Store, run: str) -> Usage:
 def inner_runs(store: Store, run: str, since: float = 0.0) -> list[tuple[str, str]]:
     """Return the runs of agents inside the calls of a run: (call id, run id), the oldest of a call first."""
     sql = "SELECT origin, id FROM runs WHERE origin > ? AND origin < ? AND begun >= ? ORDER BY origin, begun"
-    rows = store.rows(sql, f"{run}/", f"{run}0", since)  # 0 is the character after /
+    rows = store.read(sql, f"{run}/", f"{run}0", since)  # 0 is the character after /
     return [(origin.removeprefix(f"{run}/"), inner) for origin, inner in rows]
 
 
@@ -77,7 +77,7 @@ def time_and_calls(store: Store, run: str, open_calls: Collection[str] = ()) -> 
     """Return the seconds in which requests or calls were in progress, and the calls made without `open_calls`."""
     calls, seconds, latest = 0, 0.0, 0.0
     sql = "SELECT call, begun, ended FROM steps WHERE run = ? AND ended IS NOT NULL ORDER BY begun"
-    for call, begun, ended in store.rows(sql, run):
+    for call, begun, ended in store.read(sql, run):
         calls += bool(call) and call not in open_calls
         seconds += max(0.0, ended - max(begun, latest))
         latest = max(latest, ended)

@@ -1,4 +1,4 @@
-"""The tables of a journal."""
+"""The tables of a journal, and the statements that write rows of them."""
 
 APPLICATION, VERSION = 0x616B6A6C, 2
 """The application id and the version of the tables, in the header of the SQLite file."""
@@ -20,10 +20,44 @@ CREATE TABLE steps (
     digest INTEGER, PRIMARY KEY (run, step, call)
 ) WITHOUT ROWID;
 """
+COLUMNS = {
+    "conversations": ("id", "name", "state"),
+    "messages": ("conversation", "place", "body", "digest"),
+    "cut": ("conversation", "key", "body"),
+    "runs": (
+        "id", "conversation", "query", "model", "setup", "first", "begun", "ended", "status", "outcome", "origin",
+        "last",
+    ),
+    "setups": ("id", "body"),
+    "steps": ("run", "step", "call", "name", "input", "arguments", "begun", "ended", "outcome", "digest"),
+}  # fmt: skip
+"""The columns of each table, in order."""
+KEYS = {
+    "conversations": ("id",), "messages": ("conversation", "place"), "cut": ("conversation", "key"), "runs": ("id",),
+    "setups": ("id",), "steps": ("run", "step", "call"),
+}  # fmt: skip
+"""The columns of each table that identify a row."""
+
+
+def insert(table: str, *, replace: bool = False) -> str:
+    """Return the statement that adds a row, unless a row with its key exists; with `replace` in place of that row."""
+    columns, keys = COLUMNS[table], KEYS[table]
+    others = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in keys)
+    action = f"({', '.join(keys)}) DO UPDATE SET {others}" if replace else "DO NOTHING"
+    marks = ", ".join("?" * len(columns))
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) ON CONFLICT {action}"
+
+
+INSERT_MESSAGE = insert("messages", replace=True)
+INSERT_CUT = insert("cut", replace=True)
+INSERT_STEP = insert("steps", replace=True)
+INSERT_CONVERSATION = "INSERT INTO conversations (id, name) VALUES (?, ?) ON CONFLICT DO NOTHING"
+INSERT_SETUP = insert("setups")
 INSERT_RUN = """
 INSERT INTO runs (id, conversation, query, model, setup, first, begun, status, origin)
-VALUES (?, ?, ?, ?, ?, ?, ?, 'open', ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, 'open', ?) ON CONFLICT DO NOTHING
 """
+SUPERSEDE_RUNS = "UPDATE runs SET status = 'superseded' WHERE conversation = ? AND status != 'finished' AND id != ?"
 UPGRADE = """
 ALTER TABLE runs ADD COLUMN last INTEGER;
 ALTER TABLE steps ADD COLUMN digest INTEGER;

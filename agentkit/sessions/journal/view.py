@@ -1,7 +1,6 @@
 """One run of a journal for people: in the terminal, in a notebook, as a page."""
 
 import json
-import os
 import sys
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -10,9 +9,10 @@ from typing import Any
 
 from ...core.display import display_with
 from ...core.messages import Message
+from .connections import opened_store
+from .location import JournalError, Place
 from .maintenance import DEFAULT_PATH
 from .reader import RunInfo, end_of_run, find_run, read_messages
-from .store import JournalError, open_store
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class JournaledRun:
         seconds = {"seconds": round(run.seen - run.begun, 3), "started": started}
         return {"answer": run.answer, **figures, **seconds, **error, **data}
 
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+    def to_html(self, path: Place | None = None) -> str:
         """Return the run as an HTML page; write it into the file `path`, if given."""
         page = display_with("agentkit.views.html:result_page")(self.as_dict())
         return str(display_with("agentkit.views.html:write_page")(page, path))
@@ -48,12 +48,12 @@ class JournaledRun:
         return str(display_with("agentkit.views.history:format_result")(self.as_dict()))
 
 
-def show(run_id: str, *, store: str | os.PathLike[str] = DEFAULT_PATH) -> JournaledRun:
+def show(run_id: str, *, store: Place = DEFAULT_PATH) -> JournaledRun:
     """Return a run with its conversation up to its end; print it, show it in a notebook, or write it with `to_html`.
 
     Of a damaged conversation it has the messages before the damage.
     """
-    with open_store(store, must_exist=True) as opened:
+    with opened_store(store, must_exist=True) as opened:
         run = find_run(opened, run_id)
         end = end_of_run(opened, run, sys.maxsize)
         found: list[Message] = []
@@ -63,7 +63,7 @@ def show(run_id: str, *, store: str | os.PathLike[str] = DEFAULT_PATH) -> Journa
         except JournalError as damage:
             error = str(damage)
         sql = "SELECT call, name, begun, ended, outcome FROM steps WHERE run = ? ORDER BY begun"
-        steps = opened.rows(sql, run.id)
+        steps = opened.read(sql, run.id)
     if error:
         run = replace(run, state="damaged", error=error)
     spans = [_span(run, *step) for step in steps]

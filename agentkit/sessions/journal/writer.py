@@ -7,20 +7,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ...core.messages import Message, Usage, pending_calls
 from ...engine.model import Reply
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.turn import NOT_STARTED
+from .connections import close_store, open_store
 from .conversation import JournaledConversation
 from .encoding import digest, encode_json
-from .lease import acquire_lease
+from .location import JournalError, LeaseLost
 from .setup import Setup
 from .steps import BegunCall, StepRows, inner_runs, outcome_of, time_and_calls, usage_of
-from .store import JournalError, Statement, Store, open_store
-from .tables import INSERT_RUN
+from .store import Lease, Statement, Store
+from .tables import INSERT_CONVERSATION, INSERT_RUN, INSERT_SETUP
 
 DIGEST_MODULUS = 1 << 62
 """Integers below this fit into a column."""
@@ -66,7 +66,7 @@ class JournalWriter:
     _steps: StepRows = field(default_factory=StepRows, repr=False)
     _has_failed: bool = False
     _store: Store | None = field(default=None, repr=False)
-    _release: Callable[[], None] | None = field(default=None, repr=False)
+    _lease: Lease | None = field(default=None, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     def open(self, query: str | None, model: str) -> None:
@@ -92,15 +92,16 @@ class JournalWriter:
     def _take_lease(self) -> None:
         conversation = self.conversation
         what = f"run {conversation.run}" if conversation.run else f"a run of {conversation.name!r}"
-        self._release = acquire_lease(Path(conversation.journal.path), conversation.key, what)
+        self._lease = self._open_store().lease(conversation.key, what)
 
     def _detach(self) -> None:
         """Write the present conversation as a new one; the old one stays in the journal."""
-        if name := self.conversation.name:
-            self._pending.append(("UPDATE conversations SET name = NULL WHERE name = ?", (name,)))
-        if self._release is not None:
-            self._release()
+        if self._lease is not None:
+            self._lease.release()
         self.conversation.detach()
+        if name := self.conversation.name:
+            sql = "UPDATE conversations SET name = NULL WHERE name = ? AND id != ?"
+            self._pending.append((sql, (name, self.conversation.key)))
         self._take_lease()
 
     def _open_store(self) -> Store:
@@ -110,7 +111,7 @@ class JournalWriter:
 
     def _check_unchanged(self) -> None:
         conversation = self.conversation
-        found = self._open_store().rows("SELECT count(*) FROM messages WHERE conversation = ?", conversation.key)[0][0]
+        found = self._open_store().read("SELECT count(*) FROM messages WHERE conversation = ?", conversation.key)[0][0]
         if not found and conversation.rows:  # the rows were deleted
             self._detach()
         elif found != conversation.rows:
@@ -123,20 +124,23 @@ class JournalWriter:
         identity = f"{digest('', body):016x}"
         self._first, origin = max(1, len(self.messages) - bool(query)), self.conversation.origin or None
         self._pending += [
-            ("INSERT OR IGNORE INTO conversations (id, name) VALUES (?, ?)", (key, self.conversation.name)),
-            ("UPDATE runs SET status = 'superseded' WHERE conversation = ? AND status != 'finished'", (key,)),
-            ("INSERT OR IGNORE INTO setups VALUES (?, ?)", (identity, body)),
+            (INSERT_CONVERSATION, (key, self.conversation.name)),
+            (
+                "UPDATE runs SET status = 'superseded' WHERE conversation = ? AND status != 'finished' AND id != ?",
+                (key, self.run),
+            ),
+            (INSERT_SETUP, (identity, body)),
             (INSERT_RUN, (self.run, key, query, model, identity, self._first, time.time(), origin)),
         ]
 
     def _continue(self, store: Store) -> None:
         self.run = self.conversation.run
         sql = "SELECT first, body FROM runs LEFT JOIN setups ON setups.id = runs.setup WHERE runs.id = ?"
-        self._first, body = store.rows(sql, self.run)[0]
+        self._first, body = store.read(sql, self.run)[0]
         if body and self.conversation.changed == "refuse":
             Setup(*json.loads(body)).check(self.run, self.setup)
         self.step = sum(message["role"] == "assistant" for message in self.conversation.written[self._first :])
-        found = store.rows("SELECT call, arguments, outcome FROM steps WHERE run = ? AND step = ?", self.run, self.step)
+        found = store.read("SELECT call, arguments, outcome FROM steps WHERE run = ? AND step = ?", self.run, self.step)
         self.known = {
             call: BegunCall(arguments, json.loads(outcome) if outcome else None)
             for call, arguments, outcome in found
@@ -215,6 +219,9 @@ class JournalWriter:
                 if note is not None:
                     note()
                 self._flush()
+        except LeaseLost:
+            self._has_failed = True
+            raise
         except JournalError as error:
             is_first, self._has_failed = not self._has_failed, True
             if self.conversation.journal.errors == "raise":
@@ -231,14 +238,14 @@ class JournalWriter:
             finally:
                 if self._pending or self._has_failed:
                     self.conversation.detach()
+                if self._lease is not None:
+                    self._lease.release()
                 if self._store is not None:
-                    self._store.close()
-                if self._release is not None:
-                    self._release()
+                    close_store(self._store)
 
     def _flush(self) -> None:
         if self._pending and self.run:
-            self._open_store().write(self._pending)
+            self._open_store().append(self._pending, self._lease)
             self._pending.clear()
             self.recorded |= self._begun
 

@@ -19,7 +19,7 @@ from agentkit.engine.history import check_history
 from agentkit.engine.model import Reply
 from agentkit.engine.result import RunFinished
 from agentkit.sessions.journal import runs
-from agentkit.sessions.journal.store import Store
+from agentkit.sessions.journal.sqlite import SqliteStore
 from agentkit.testing import ScriptedModel
 
 QUERY = "Do it all"
@@ -105,14 +105,14 @@ def finished(agent: JsonAgent, mode: str, query: str | None, session: Session | 
 
 def begin(folder: Path, mode: str, deadly: int) -> None:
     fate = Fate(folder / f"{deadly}.log", deadly)
-    write = Store.write
+    write = SqliteStore.append
 
-    def deadly_write(self, statements):
+    def deadly_write(self, statements, lease=None):
         fate.boundary()
-        write(self, statements)
+        write(self, statements, lease)
         fate.boundary()
 
-    Store.write = deadly_write
+    SqliteStore.append = deadly_write
     finished(agent_of(fate, folder / f"{deadly}.db"), mode, QUERY, None)
 
 

@@ -8,15 +8,16 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
+from stores import change_rows, locked, patch_append, store_classes
 
 from agentkit import JsonAgent, Session, tool
 from agentkit.journal import JournalError, fork, runs, show
+from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.repair import find_problems, salvage
-from agentkit.sessions.journal.store import Store
+from agentkit.sessions.journal.tables import COLUMNS
 from agentkit.testing import ScriptedModel, answer, call
 
 DONE: list[str] = []
@@ -48,11 +49,6 @@ def _nothing_done():
     DONE.clear()
 
 
-@pytest.fixture
-def path(tmp_path) -> Path:
-    return tmp_path / "runs.db"
-
-
 def agent_of(path, *replies, **options) -> JsonAgent:
     return JsonAgent([book, look, pay], model=ScriptedModel(*replies), journal=path, **options)
 
@@ -72,7 +68,8 @@ def converse(path, kinds: str, name: str | None = None) -> dict[str, str]:
             script += [ValueError("down")]
         else:
             script += [call("book", place=f"p{number}"), answer(f"answer {number}")]
-        before = {run.id for run in runs(path)} if path.exists() else set()
+        with opened_store(path):  # creates it
+            before = {run.id for run in runs(path)}
         try:
             text = agent(f"Query {number}", session=session)
         except Exception:
@@ -82,9 +79,12 @@ def converse(path, kinds: str, name: str | None = None) -> dict[str, str]:
     return answers
 
 
-def content(path) -> list[tuple]:
-    with sqlite3.connect(path) as file:
-        return [row for table in ("runs", "messages", "steps") for row in file.execute(f"SELECT * FROM {table}")]
+def content(path) -> list:
+    """All rows."""
+    with opened_store(path) as store:
+        return [
+            row for table, names in COLUMNS.items() for row in store.read(f"SELECT {', '.join(names)} FROM {table}")
+        ]
 
 
 class TestManyQueries:
@@ -185,18 +185,18 @@ def test_a_finished_run_that_is_killed_while_it_answers_again_keeps_its_answer(p
 class TestAFullDisk:
     @pytest.mark.parametrize("left", range(1, 9))
     def test_a_call_with_an_effect_is_refused_while_it_cannot_be_recorded(self, world, path, monkeypatch, left):
-        write, number = Store.write, [0]
+        number = [0]
 
-        def full(self, statements):
+        def full(write, _, statements):
             number[0] += 1
             if number[0] > left:
                 raise JournalError("the journal: database or disk is full")
-            write(self, statements)
+            write(statements)
 
         replies = [call("look", place="a"), call("book", place="b"), call("book", place="c"), answer("done")]
         agent = agent_of(path, *replies)
         with monkeypatch.context() as patched:
-            patched.setattr(Store, "write", full)
+            patch_append(patched, full)
             result = world.run(agent, "Go")
         assert result.answer == "done"
         assert "look a" in DONE
@@ -229,29 +229,24 @@ class TestALockedFile:
             ticking.cancel()
             return result.answer
 
-        locker = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        locker.execute("BEGIN IMMEDIATE")
-        timer = threading.Timer(1.0, lambda: locker.execute("ROLLBACK"))
-        timer.start()
-        try:
-            assert asyncio.run(main()) == "done"
-        finally:
-            timer.join()
-            locker.close()
+        with locked(path) as unlock:
+            timer = threading.Timer(1.0, unlock)
+            timer.start()
+            try:
+                assert asyncio.run(main()) == "done"
+            finally:
+                timer.join()
         assert max(gaps) < 0.7
 
     def test_a_permanent_lock_is_waited_for_once(self, world, path, monkeypatch):
-        monkeypatch.setattr("agentkit.sessions.journal.store.LOCK_TIMEOUT", 0.3)
+        for kind in store_classes():
+            monkeypatch.setattr(f"{kind.__module__}.LOCK_TIMEOUT", 0.3)
         converse(path, "a")
-        locker = sqlite3.connect(path, isolation_level=None)
-        locker.execute("BEGIN IMMEDIATE")
-        try:
+        with locked(path):
             start = time.perf_counter()
             calls = [call("look", place=str(number)) for number in range(6)]
             assert world.run(agent_of(path, *calls, answer("done")), "Go").answer == "done"
             assert time.perf_counter() - start < 3
-        finally:
-            locker.close()
 
 
 def test_a_reply_is_recorded_before_its_calls_begin(path):
@@ -270,15 +265,14 @@ def test_a_reply_that_is_not_in_the_conversation_yet_is_not_paid_again(path, mon
         pass
 
     agent = agent_of(path, call("book", place="a"), answer("done"))
-    write = Store.write
 
-    def kill_after_reply(self, statements):
-        write(self, statements)
+    def kill_after_reply(write, _, statements):
+        write(statements)
         if any('"message"' in str(values) for _, values in statements):
             raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(Store, "write", kill_after_reply)
+        patch_append(patched, kill_after_reply)
         with pytest.raises(Killed):
             agent("Go")
     (run,) = runs(path)
@@ -314,20 +308,19 @@ def test_the_loser_of_a_race_reads_who_works_on_the_run(path):
         thread.join()
 
 
-def test_old_files_are_upgraded(path):
-    converse(path, "a")
-    with sqlite3.connect(path) as file:
-        file.execute("ALTER TABLE runs DROP COLUMN last")
-        file.execute("ALTER TABLE steps DROP COLUMN digest")
-        file.execute("PRAGMA user_version=1")
-    (run,) = runs(path)
-    assert agent_of(path).resume(run.id).answer == "answer 0"
+def test_old_files_are_upgraded(file):
+    converse(file, "a")
+    with sqlite3.connect(file) as opened:
+        opened.execute("ALTER TABLE runs DROP COLUMN last")
+        opened.execute("ALTER TABLE steps DROP COLUMN digest")
+        opened.execute("PRAGMA user_version=1")
+    (run,) = runs(file)
+    assert agent_of(file).resume(run.id).answer == "answer 0"
 
 
 def test_damage_of_a_step_names_the_run(path):
     converse(path, "a")
-    with sqlite3.connect(path) as file:
-        file.execute("UPDATE steps SET outcome = replace(outcome, 'booked', 'hooked') WHERE call != ''")
+    change_rows(path, "UPDATE steps SET outcome = replace(outcome, 'booked', 'hooked') WHERE call != ''")
     (run,) = runs(path)
     assert run.state == "damaged"
     with pytest.raises(JournalError, match=f"is damaged: step 1 of run {run.id}"):
@@ -337,39 +330,37 @@ def test_damage_of_a_step_names_the_run(path):
 @pytest.mark.parametrize("statement", ["UPDATE runs SET outcome = '{'", "UPDATE conversations SET state = '{'"])
 def test_damage_is_a_journal_error_that_names_the_table(path, statement):
     (run,) = converse(path, "a")
-    with sqlite3.connect(path) as file:
-        file.execute(statement)
+    change_rows(path, statement)
     with pytest.raises(JournalError, match=rf"is damaged: table {statement.split()[1]}"):
         agent_of(path).resume(run)
 
 
-def test_ten_thousand_runs_are_listed_in_little_time(path):
-    converse(path, "aa")
-    with sqlite3.connect(path) as file:
+def test_ten_thousand_runs_are_listed_in_little_time(file):
+    converse(file, "aa")
+    with sqlite3.connect(file) as opened:
         runs_, messages, steps = (
-            file.execute(f"SELECT * FROM {table}").fetchall() for table in ("runs", "messages", "steps")
+            opened.execute(f"SELECT * FROM {table}").fetchall() for table in ("runs", "messages", "steps")
         )
         for number in range(5_000):
             key = 1000 + number
-            file.executemany(
+            opened.executemany(
                 f"INSERT INTO runs VALUES ({', '.join('?' * 12)})",
                 [(f"{row[0][:6]}{number:06}", key, *row[2:]) for row in runs_],
             )
-            file.executemany("INSERT INTO messages VALUES (?, ?, ?, ?)", [(key, *row[1:]) for row in messages])
-            file.executemany(
+            opened.executemany("INSERT INTO messages VALUES (?, ?, ?, ?)", [(key, *row[1:]) for row in messages])
+            opened.executemany(
                 f"INSERT INTO steps VALUES ({', '.join('?' * 10)})",
                 [(f"{row[0][:6]}{number:06}", *row[1:9], None) for row in steps],
             )
     start = time.process_time()
-    assert len(runs(path)) == 10_002
+    assert len(runs(file)) == 10_002
     assert time.process_time() - start < 3, "quadratic listing takes minutes"
 
 
 def test_sound_runs_are_saved_from_a_damaged_file(path, tmp_path):
     answers = converse(path, "aa")
     (lost,) = converse(path, "a").keys()
-    with sqlite3.connect(path) as file:
-        file.execute("UPDATE steps SET name = 'other' WHERE run = ?", (lost,))
+    change_rows(path, f"UPDATE steps SET name = 'other' WHERE run = '{lost}'")
     assert [line.partition(":")[0] for line in find_problems(path)] == [f"run {lost}"]
     saved = tmp_path / "saved.db"
     assert salvage(path, saved) == 2

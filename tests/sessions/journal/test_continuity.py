@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +13,8 @@ from agentkit.core.messages import ToolCall, Usage, assistant
 from agentkit.engine.model import Reply
 from agentkit.policies.budget import Budget, Limits, Spent
 from agentkit.sessions.journal import Journal, JournalError, runs
+from agentkit.sessions.journal.connections import _open, _users, opened_store
 from agentkit.sessions.journal.steps import time_and_calls
-from agentkit.sessions.journal.store import _open, open_store
 from agentkit.testing import ScriptedModel
 
 
@@ -33,11 +32,6 @@ def looking(number: int) -> Reply:
 
 
 FINAL = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "done"}}]}
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.db"
 
 
 def resumed(world, agent: JsonAgent, run_id: str, **how):
@@ -67,9 +61,9 @@ class TestLimits:
         assert resumed(world, agent, run_id).stopped == reason
 
     def test_the_time_in_which_nobody_ran_it_does_not_count(self, path, run_id):
-        with open_store(path) as store:
+        with opened_store(path) as store:
             before, calls = time_and_calls(store, run_id)
-            store.write([("UPDATE steps SET begun = begun + 1000, ended = ended + 1000 WHERE step = 3", ())])
+            store.append([("UPDATE steps SET begun = begun + 1000, ended = ended + 1000 WHERE step = 3", ())])
             after, _ = time_and_calls(store, run_id)
         assert calls == 3
         assert after == pytest.approx(before, abs=0.5)
@@ -77,8 +71,8 @@ class TestLimits:
         assert 1 < budget.seconds_left(is_last=True) <= 2
 
     def test_a_run_whose_time_was_over_has_none_when_it_goes_on(self, world, path, run_id):
-        with open_store(path) as store:
-            store.write([("UPDATE steps SET ended = begun + 100 WHERE step = 1", ())])
+        with opened_store(path) as store:
+            store.append([("UPDATE steps SET ended = begun + 100 WHERE step = 1", ())])
         agent = JsonAgent(look, model=ScriptedModel(FINAL), journal=path, limits=Limits(seconds=50))
         with pytest.raises(LimitExceeded):
             resumed(world, agent, run_id)
@@ -182,7 +176,7 @@ class TestNames:
 
 
 class TestOneConnection:
-    def test_runs_at_a_time_share_it_and_the_last_one_closes_it(self, path):
+    def test_runs_at_a_time_share_it_and_the_last_one_closes_it(self, file):
         inside, go_on, seen = threading.Barrier(4), threading.Event(), []
 
         def wait() -> str:
@@ -192,39 +186,39 @@ class TestOneConnection:
             return "waited"
 
         turn = {"tool_calls": [{"name": "wait", "arguments": {}}]}
-        agents = [JsonAgent(wait, model=ScriptedModel(turn, FINAL), journal=path) for _ in range(3)]
+        agents = [JsonAgent(wait, model=ScriptedModel(turn, FINAL), journal=file) for _ in range(3)]
         threads = [threading.Thread(target=agent, args=["Go"]) for agent in agents]
         for thread in threads:
             thread.start()
         inside.wait(20)
-        seen += [store.users for store in _open.values() if store.path == path]
+        seen += [_users[id(store)] for store in _open.values() if store.place == file]
         go_on.set()
         for thread in threads:
             thread.join(20)
         assert seen == [3]
-        assert not [store for store in _open.values() if store.path == path]
-        assert [name.name for name in path.parent.iterdir() if name.name.startswith("runs.db-")] == ["runs.db-lease"]
-        assert [run.state for run in runs(path)] == ["finished"] * 3
+        assert not [store for store in _open.values() if store.place == file]
+        assert [name.name for name in file.parent.iterdir() if name.name.startswith("runs.db-")] == ["runs.db-lease"]
+        assert [run.state for run in runs(file)] == ["finished"] * 3
 
-    def test_a_file_that_was_replaced_is_another_one(self, path):
-        with open_store(path) as old:
-            path.unlink()
-            with open_store(path) as new:
+    def test_a_file_that_was_replaced_is_another_one(self, file):
+        with opened_store(file) as old:
+            file.unlink()
+            with opened_store(file) as new:
                 assert new is not old
-                assert new.rows("SELECT count(*) FROM runs") == [(0,)]
+                assert new.read("SELECT count(*) FROM runs") == [(0,)]
 
     @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
     def test_a_forked_process_opens_the_file_for_itself(self, path):
-        with open_store(path) as ours:
+        with opened_store(path) as ours:
             child = os.fork()
             if child == 0:
                 status = 1
                 try:
                     JsonAgent(look, model=ScriptedModel(FINAL), journal=path)("Go")
-                    with open_store(path) as theirs:
+                    with opened_store(path) as theirs:
                         status = 0 if theirs is not ours else 2
                 finally:
                     os._exit(status)
             assert os.waitpid(child, 0)[1] == 0
-            assert ours.rows("SELECT status FROM runs") == [("finished",)]
+            assert ours.read("SELECT status FROM runs") == [("finished",)]

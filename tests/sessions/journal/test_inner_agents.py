@@ -3,10 +3,9 @@
 import asyncio
 import json
 import time
-from pathlib import Path
-from unittest import mock
 
 import pytest
+from stores import patch_append
 
 from agentkit import JsonAgent, Session, tool
 from agentkit.core import background as workers
@@ -15,7 +14,7 @@ from agentkit.core.errors import Paused
 from agentkit.core.messages import ToolCall, Usage, assistant
 from agentkit.engine.model import Reply
 from agentkit.sessions.journal import delete, runs
-from agentkit.sessions.journal.store import Store, open_store
+from agentkit.sessions.journal.connections import opened_store
 from agentkit.testing import ScriptedModel
 
 
@@ -57,11 +56,6 @@ def stopped_in_b(world, path) -> list[str]:
     return paid
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.db"
-
-
 def pay(bill: str) -> str:
     """Pays."""
     raise AssertionError(f"{bill} is paid twice")
@@ -81,10 +75,9 @@ def test_what_the_inner_agent_had_and_did_is_not_had_and_done_again(world, path)
     assert result.usage.input_tokens == 11_111
     assert [(run.state, run.usage) for run in runs(path)] == [("finished", result.usage)]
     delete(run.id, store=path)
-    with open_store(path) as store:
-        assert (
-            store.rows("SELECT id FROM runs UNION SELECT conversation FROM messages UNION SELECT run FROM steps") == []
-        )
+    with opened_store(path) as store:
+        for table in ("runs", "messages", "steps"):
+            assert store.read(f"SELECT count(*) FROM {table}") == [(0,)]
 
 
 def test_somebody_can_say_what_became_of_its_calls(world, path):
@@ -144,8 +137,8 @@ def until_nothing_is_under_way() -> None:
         time.sleep(0.01)
 
 
-def test_at_whatever_write_it_dies_nothing_is_done_or_paid_twice(world, path):
-    write, did = Store.write, []
+def test_at_whatever_write_it_dies_nothing_is_done_or_paid_twice(world, new_journal):
+    did = []
 
     def act(what: str) -> str:
         """Acts."""
@@ -163,16 +156,17 @@ def test_at_whatever_write_it_dies_nothing_is_done_or_paid_twice(world, path):
         return JsonAgent(inner.as_tool("clerk"), act, model=ScriptedModel(*[said(turns)] * 2), journal=place)
 
     for deadly in range(1, 40):
-        place, left = path.with_name(f"{deadly}.db"), [deadly]
+        place, left = new_journal(), [deadly]
         did.clear()
 
-        def dying(store, statements, left=left):
+        def dying(write, _, statements, left=left):
             left[0] -= 1
             if left[0] < 0:
                 raise Death
-            write(store, statements)
+            write(statements)
 
-        with mock.patch.object(Store, "write", dying):
+        with pytest.MonkeyPatch.context() as patched:
+            patch_append(patched, dying)
             try:
                 world.run(agent(place), "Go")
                 break

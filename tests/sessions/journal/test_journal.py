@@ -3,15 +3,17 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
+from contextlib import closing
 
 import pytest
+from stores import change_rows, patch_append
 
 from agentkit import DefinitionError, JsonAgent, RunError, Session, ToolError, tool
 from agentkit.core.errors import ModelError, Paused
@@ -19,9 +21,10 @@ from agentkit.core.messages import ToolCall, assistant, pending_calls
 from agentkit.engine.history import check_history
 from agentkit.engine.model import Reply
 from agentkit.sessions.journal import Journal, JournalError, delete, fork, prune, runs, show
-from agentkit.sessions.journal.lease import acquire_lease, is_leased
+from agentkit.sessions.journal.connections import opened_store
+from agentkit.sessions.journal.lease import ByteLocks, WholeFileLocks, acquire_lease, is_leased
 from agentkit.sessions.journal.policy import JournalFailed
-from agentkit.sessions.journal.store import Store, open_store
+from agentkit.sessions.journal.sqlite import SqliteStore
 from agentkit.testing import ScriptedModel
 
 
@@ -52,11 +55,6 @@ class Stopped(BaseException):
 
 def stopping(*_):
     raise Stopped
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.db"
 
 
 def agent_of(path, *replies, tools=(add,), **settings) -> JsonAgent:
@@ -137,14 +135,14 @@ class TestGoingOn:
         for _ in range(2):
             assert resumed(world, agent_of(path), text.run_id).answer == "It is 3."
 
-    def test_an_id_may_be_shortened_and_an_unknown_one_is_named(self, path):
+    def test_an_id_may_be_shortened_and_an_unknown_one_is_named(self, path, new_journal):
         agent = agent_of(path, final("3"))
         agent("Go")
         assert agent.resume(runs(path)[0].id[:5]).answer == "3"
         with pytest.raises(JournalError, match="no run has the id 'nothing'"):
             agent.resume("nothing")
-        with pytest.raises(JournalError, match="does not exist"):
-            agent.resume("nothing", journal=path.with_name("other.db"))
+        with pytest.raises(JournalError, match=r"does not exist|has no journal"):
+            agent.resume("nothing", journal=new_journal())
 
     def test_a_journal_can_be_named_for_one_call(self, world, path):
         agent = JsonAgent(add, model=ScriptedModel(final("3"), final("4")))
@@ -385,6 +383,23 @@ class TestAChangedAgent:
         assert result.messages[4]["content"].startswith("OutcomeUnknown")
 
 
+HOLDER = """
+import sys, time
+from agentkit.sessions.journal.connections import open_store
+open_store(sys.argv[1]).lease(int(sys.argv[2]))
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def until(condition) -> None:
+    """Wait for what the database notices only after a moment."""
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 class TestLeases:
     def test_a_run_has_one_holder(self, path):
         entered, leave = threading.Event(), threading.Event()
@@ -412,41 +427,63 @@ class TestLeases:
         assert runs(path)[0].state == "finished"
 
     def test_it_ends_with_the_process_that_holds_it(self, path):
-        code = (
-            "import sys, time\nfrom pathlib import Path\nfrom agentkit.sessions.journal.lease import acquire_lease\n"
-            "assert acquire_lease(Path(sys.argv[1]), 7)\nprint('held', flush=True)\ntime.sleep(60)"
-        )
-        child = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True)
-        try:
-            assert child.stdout.readline() == "held\n"
-            with pytest.raises(JournalError, match=rf"in progress: process {child.pid}, since 20\d\d-.*Wait until"):
-                acquire_lease(path, 7)
-            acquire_lease(path, 8)()
-            assert is_leased(path, 7)
-            assert not is_leased(path, 8)
-        finally:
-            child.kill()
-            child.communicate()
-        release = acquire_lease(path, 7)
-        with pytest.raises(JournalError, match="in progress: this process, since"):
-            acquire_lease(path, 7)
-        release()
-        assert not is_leased(path, 7)
+        child = subprocess.Popen([sys.executable, "-c", HOLDER, path, "7"], stdout=subprocess.PIPE, text=True)
+        with opened_store(path) as store:
+            try:
+                assert child.stdout.readline() == "held\n"
+                holder = rf"process {child.pid}( on [\w.-]+)?, since 20\d\d-"
+                with pytest.raises(JournalError, match=rf"in progress: {holder}.*Wait until"):
+                    store.lease(7)
+                store.lease(8).release()
+                assert store.is_leased(7)
+                assert not store.is_leased(8)
+            finally:
+                child.kill()
+                child.communicate()
+            until(lambda: not store.is_leased(7))
+            lease = store.lease(7)
+            with pytest.raises(JournalError, match="in progress: this process, since"):
+                store.lease(7)
+            assert store.is_leased(7)
+            lease.release()
+            lease.release()
+            assert not store.is_leased(7)
 
-    def test_it_survives_a_copy_of_its_file_inside_the_process(self, path):
+    @pytest.mark.parametrize("locks", [ByteLocks, WholeFileLocks])
+    def test_it_survives_a_copy_of_its_file_inside_the_process(self, file, locks):
         code = (
-            "import sys\nfrom pathlib import Path\nfrom agentkit.sessions.journal.lease import acquire_lease\n"
-            "from agentkit.sessions.journal.store import JournalError\n"
-            "try:\n    acquire_lease(Path(sys.argv[1]), 7)\nexcept JournalError:\n    print('refused')"
+            "import sys\nfrom agentkit.sessions.journal import JournalError, lease\n"
+            f"locks = lease.{locks.__name__}()\n"
+            "for key in (7, 8):\n"
+            "    try:\n        lease.acquire_lease(sys.argv[1], key, locks=locks)()\n"
+            "    except JournalError as error:\n        print(error)"
         )
-        release = acquire_lease(path, 7)
-        shutil.copy(f"{path}-lease", f"{path}-copy")
-        Path(f"{path}-lease").read_bytes()
+        kind = locks()
+        release = acquire_lease(file, 7, "run x", locks=kind)
+        (held,) = [entry for entry in file.parent.rglob("*") if entry.is_file()]
+        shutil.copy(held, file.with_name("copy"))
+        held.read_bytes()
+        with held.open("rb+"):
+            pass
         try:
-            other = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+            other = subprocess.run([sys.executable, "-c", code, file], capture_output=True, text=True, check=True)
+            assert is_leased(file, 7, locks=kind)
         finally:
             release()
-        assert other.stdout == "refused\n"
+        assert re.fullmatch(rf"run x|the conversation is in progress: process {os.getpid()}, since .*\n", other.stdout)
+        assert not is_leased(file, 7, locks=kind)
+
+    @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+    def test_a_lease_by_a_whole_file_ends_with_its_process(self, file):
+        locks = WholeFileLocks()
+        child = os.fork()
+        if child == 0:
+            acquire_lease(file, 7, locks=locks)
+            os._exit(0)
+        os.waitpid(child, 0)
+        for _ in range(3):
+            acquire_lease(file, 7, locks=locks)()
+        assert [*file.parent.iterdir()] == []
 
     def test_whoever_comes_too_late_is_told(self, world, path):
         run_id = stopped(world, path, ADD)
@@ -478,7 +515,7 @@ class TestLeases:
         )
         both = [subprocess.Popen([sys.executable, "-c", code, path], stderr=subprocess.PIPE) for _ in range(2)]
         for child in both:
-            assert child.communicate(timeout=50)[1] == b""
+            assert child.communicate(timeout=50)[1].decode() == ""
             assert child.returncode == 0
         assert [run.state for run in runs(path)] == ["finished"] * 20
 
@@ -518,10 +555,10 @@ class TestSessions:
         assert [m["role"] for m in show(first.run_id, store=path).messages] == ["system", "user", "assistant", "tool", "assistant", "tool"]  # fmt: skip
         assert [m["content"] for m in Session.open("kolkata", path).messages if m["role"] == "user"] == ["Anew"]
 
-    def test_it_is_in_one_journal(self, world, path):
+    def test_it_is_in_one_journal(self, world, path, new_journal):
         session = Session.open("kolkata", path)
         with pytest.raises(RunError, match="Leave journal= out"):
-            world.run(agent_of(path.with_name("other.db"), final("3")), "Go", session=session)
+            world.run(agent_of(new_journal(), final("3")), "Go", session=session)
 
     def test_hand_offs_are_remembered(self, world, path):
         def team(*replies):
@@ -550,13 +587,13 @@ class TestSessions:
 
 
 class TestLookingAfter:
-    def test_a_run_is_shown(self, path):
+    def test_a_run_is_shown(self, path, tmp_path):
         result = agent_of(path, ADD, final("3")).run("1 + 2?")
         shown = show(result.run_id, store=path)
         for part in ("query    1 + 2?", "call     add(a=1, b=2)", "result   add: 3", "answer   3", "stopped: answer"):
             assert part in str(shown), part
-        assert "1 + 2?" in shown.to_html(path.with_suffix(".html"))
-        assert path.with_suffix(".html").exists()
+        assert "1 + 2?" in shown.to_html(tmp_path / "run.html")
+        assert (tmp_path / "run.html").exists()
         assert "add" in shown._repr_html_()
         assert shown.as_dict()["messages"] == result.messages
         assert [span["kind"] for span in shown.trace["spans"]] == ["model", "tool", "model"]
@@ -633,24 +670,33 @@ class TestLookingAfter:
         second = world.run(agent_of(path, final("3")), "Stay")
         delete(first.run_id, store=path)
         assert [run.id for run in runs(path)] == [second.run_id]
-        assert b"a secret word" not in path.read_bytes()
+        with opened_store(path) as store:
+            assert store.read("SELECT count(*) FROM messages WHERE body LIKE ?", "%a secret word%") == [(0,)]
+            assert store.read("SELECT count(*) FROM conversations") == [(1,)]
+
+    def test_what_is_deleted_is_overwritten(self, file):
+        first = agent_of(file, final("a secret word")).run("Go")
+        assert b"a secret word" in file.read_bytes()
+        delete(first.run_id, store=file)
+        assert b"a secret word" not in file.read_bytes()
 
     def test_what_is_old_is_pruned(self, path):
         agent_of(path, final("3"))("Go")
         assert prune(1, store=path) == 0
-        with sqlite3.connect(path) as file:
-            file.execute("UPDATE runs SET begun = begun - 200000, ended = ended - 200000")
-            file.execute("UPDATE steps SET begun = begun - 200000, ended = ended - 200000")
-        file.close()
+        change_rows(
+            path,
+            "UPDATE runs SET begun = begun - 200000, ended = ended - 200000",
+            "UPDATE steps SET begun = begun - 200000, ended = ended - 200000",
+        )
         assert prune(3, store=path) == 0
         assert prune(2, store=path) == 1
         assert runs(path) == []
-        with open_store(path) as store:
-            assert store.rows("SELECT count(*) FROM messages") == [(0,)]
+        with opened_store(path) as store:
+            assert store.read("SELECT count(*) FROM messages") == [(0,)]
 
-    def test_the_file_grows_with_what_was_said(self, path):
+    def test_the_file_grows_with_what_was_said(self, tmp_path):
         def size(turns):
-            file = path.with_name(f"{turns}.db")
+            file = tmp_path / f"{turns}.db"
             agent_of(file, *[call("add", a=n, b=n) for n in range(turns)], final("3"), max_steps=turns + 2)("Go")
             return file.stat().st_size
 
@@ -658,20 +704,20 @@ class TestLookingAfter:
 
 
 class TestFailing:
-    def test_a_disk_that_is_full_does_not_stop_the_run(self, world, path, monkeypatch, capsys):
-        write, left = Store.write, [3]
+    def test_a_disk_that_is_full_does_not_stop_the_run(self, world, file, monkeypatch, capsys):
+        left = [3]
 
-        def full(self, statements):
+        def full(write, store, statements):
             left[0] -= 1
             if left[0] < 0:
-                self._file.execute("PRAGMA max_page_count=1")
-                self._file.execute("BEGIN IMMEDIATE")
-                with self._errors(), self._transaction():
-                    self._file.execute("CREATE TABLE more (x)")
-            write(self, statements)
+                store._file.execute("PRAGMA max_page_count=1")
+                store._file.execute("BEGIN IMMEDIATE")
+                with store._errors(), store._transaction():
+                    store._file.execute("CREATE TABLE more (x)")
+            write(statements)
 
-        monkeypatch.setattr(Store, "write", full)
-        events = world.stream(agent_of(path, ADD, final("3")), "Go")
+        patch_append(monkeypatch, full)
+        events = world.stream(agent_of(file, ADD, final("3")), "Go")
         assert events[-1].result.answer == "3"
         (failed,) = [event for event in events if isinstance(event, JournalFailed)]
         assert "disk is full" in failed.notice
@@ -679,15 +725,15 @@ class TestFailing:
         assert capsys.readouterr().err.count("agentkit: the run is not recorded") == 1
 
     def test_what_could_not_be_written_is_written_later(self, world, path, monkeypatch):
-        write, number = Store.write, [0]
+        number = [0]
 
-        def failing(self, statements):
+        def failing(write, _, statements):
             number[0] += 1
             if number[0] in (2, 3):
                 raise JournalError("no")
-            write(self, statements)
+            write(statements)
 
-        monkeypatch.setattr(Store, "write", failing)
+        patch_append(monkeypatch, failing)
         result = world.run(agent_of(path, ADD, final("3")), "Go")
         assert show(result.run_id, store=path).messages == result.messages
 
@@ -699,15 +745,15 @@ class TestFailing:
             made.append("acted")
             return "done"
 
-        write, number = Store.write, [0]
+        number = [0]
 
-        def failing(self, statements):
+        def failing(write, _, statements):
             number[0] += 1
             if number[0] == 2:
                 raise JournalError("no")
-            write(self, statements)
+            write(statements)
 
-        monkeypatch.setattr(Store, "write", failing)
+        patch_append(monkeypatch, failing)
         with pytest.raises(JournalError, match="no"):
             world.run(agent_of(Journal(path, errors="raise"), call("act"), final("3"), tools=[act]), "Go")
         assert made == []
@@ -721,27 +767,27 @@ class TestFailing:
             world.run(agent, "Go")
         assert agent.model.requests == []
 
-    def test_a_file_that_can_only_be_read(self, world, path, monkeypatch):
-        agent_of(path, final("3"))("Go")
-        set_up = Store._set_up
+    def test_a_file_that_can_only_be_read(self, world, file, monkeypatch):
+        agent_of(file, final("3"))("Go")
+        set_up = SqliteStore._set_up
 
         def reading(self, sync):
             set_up(self, sync)
             self._file.execute("PRAGMA query_only=1")
 
-        monkeypatch.setattr(Store, "_set_up", reading)
-        events = world.stream(agent_of(path, final("4")), "Go")
+        monkeypatch.setattr(SqliteStore, "_set_up", reading)
+        events = world.stream(agent_of(file, final("4")), "Go")
         assert events[-1].result.answer == "4"
         (failed,) = [event for event in events if isinstance(event, JournalFailed)]
         assert "attempt to write a readonly database" in failed.notice
-        assert [run.answer for run in runs(path)] == ["3"]
+        assert [run.answer for run in runs(file)] == ["3"]
 
-    def test_a_file_that_was_deleted_is_begun_anew(self, world, path):
-        agent = agent_of(path, final("3"), final("4"))
+    def test_a_file_that_was_deleted_is_begun_anew(self, world, file):
+        agent = agent_of(file, final("3"), final("4"))
         world.run(agent, "Go")
-        path.unlink()
+        file.unlink()
         result = world.run(agent, "Again")
-        assert show(result.run_id, store=path).messages == result.messages
+        assert show(result.run_id, store=file).messages == result.messages
 
     def test_what_json_does_not_have_is_named(self, world, path):
         odd = Reply({**assistant(None, [ToolCall("1", "add", '{"a": 1, "b": 2}')]), "extra": {1, 2}})
@@ -749,28 +795,23 @@ class TestFailing:
         assert events[-1].result.answer == "3"
         assert ["cannot be journaled" in event.notice for event in events if isinstance(event, JournalFailed)] == [True]
 
-    def test_other_files_are_left_alone(self, path):
-        path.write_bytes(b"my diary, in which nobody may write" * 50)
+    def test_other_files_are_left_alone(self, file):
+        file.write_bytes(b"my diary, in which nobody may write" * 50)
         with pytest.raises(JournalError, match="damaged, or not a journal"):
-            runs(path)
+            runs(file)
         with pytest.raises(JournalError, match="damaged, or not a journal"):
-            agent_of(Journal(path, errors="raise"), final("3"))("Go")
-        path.unlink()
-        with sqlite3.connect(path) as file:
-            file.execute("CREATE TABLE runs (mine)")
-        file.close()
+            agent_of(Journal(file, errors="raise"), final("3"))("Go")
+        file.unlink()
+        with closing(sqlite3.connect(file)) as other:
+            other.execute("CREATE TABLE runs (mine)")
         with pytest.raises(JournalError, match="another program"):
-            runs(path)
+            runs(file)
 
     def test_a_message_that_was_damaged_is_recognised_and_the_rest_is_read(self, path):
         broken = agent_of(path, ADD, final("3")).run("Go")
         whole = agent_of(path, ADD, final("3")).run("Go on")
-        with sqlite3.connect(path) as file:
-            key = file.execute("SELECT conversation FROM runs WHERE id = ?", (broken.run_id,)).fetchone()[0]
-            file.execute(
-                "UPDATE messages SET body = replace(body, '3', '4') WHERE conversation = ? AND place = 3", (key,)
-            )
-        file.close()
+        where = f"conversation = (SELECT conversation FROM runs WHERE id = '{broken.run_id}') AND place = 3"
+        change_rows(path, f"UPDATE messages SET body = replace(body, '3', '4') WHERE {where}")
         assert {run.id: run.state for run in runs(path)} == {broken.run_id: "damaged", whole.run_id: "finished"}
         shown = show(broken.run_id, store=path)
         assert shown.messages == broken.messages[:3]
@@ -781,20 +822,18 @@ class TestFailing:
 
     def test_messages_that_are_missing_are_missed(self, world, path):
         run_id = stopped(world, path, ADD, ADD)
-        with sqlite3.connect(path) as file:
-            file.execute("DELETE FROM messages WHERE place > 3")
-        file.close()
+        change_rows(path, "DELETE FROM messages WHERE place > 3")
         with pytest.raises(JournalError, match="damaged"):
             agent_of(path).resume(run_id)
 
-    def test_damaged_pages_are_recognised(self, path):
+    def test_damaged_pages_are_recognised(self, file):
         for number in range(30):
-            agent_of(path, final("x" * 3000))(f"Go {number}")
-        data = bytearray(path.read_bytes())
+            agent_of(file, final("x" * 3000))(f"Go {number}")
+        data = bytearray(file.read_bytes())
         page = 4096 * (len(data) // 4096 // 2)
         data[page : page + 4096] = os.urandom(4096)
-        path.write_bytes(bytes(data))
-        states = [run.state for run in runs(path)]
+        file.write_bytes(bytes(data))
+        states = [run.state for run in runs(file)]
         assert len(states) == 30
         assert 1 <= states.count("damaged") <= 10
 

@@ -4,15 +4,15 @@ import asyncio
 import itertools
 import tempfile
 from pathlib import Path
-from unittest import mock
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stores import patch_append
 
 from agentkit import JsonAgent, Session, tool
 from agentkit.engine.history import check_history
 from agentkit.sessions.journal import runs
-from agentkit.sessions.journal.store import Store
 from agentkit.testing import ScriptedModel
 
 TURNS = st.lists(
@@ -32,15 +32,12 @@ class Life:
     def __init__(self, writes: int, *, is_written: bool) -> None:
         self.left, self.is_written = writes, is_written
 
-    def write(self, store: Store, statements) -> None:
+    def append(self, write, _, statements) -> None:
         if self.left > 0 or (self.left == 0 and self.is_written):
-            WRITE(store, statements)
+            write(statements)
         self.left -= 1
         if self.left < 0:
             raise Death
-
-
-WRITE = Store.write
 
 
 def agent_of(turns, did: list[tuple[int, str, int]], path: Path) -> JsonAgent:
@@ -101,7 +98,8 @@ def test_a_run_that_dies_again_and_again_comes_to_its_answer(turns, deaths, mode
         for writes, is_written in itertools.chain(deaths, [(10_000, True)]):
             kept = runs(path) if path.exists() else []
             life = Life(writes, is_written=is_written)
-            with mock.patch.object(Store, "write", lambda store, statements, life=life: life.write(store, statements)):
+            with pytest.MonkeyPatch.context() as patched:
+                patch_append(patched, life.append)
                 try:
                     session = Session.resumed(kept[0].id, path) if kept else None
                     told = session.messages if session else []

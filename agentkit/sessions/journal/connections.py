@@ -1,0 +1,76 @@
+"""The stores that are open in this process: its parts share one store for each journal."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .location import Place, Sync, absolute_place, is_url
+from .sqlite import SqliteStore
+from .store import Store
+
+_open: dict[tuple[str, Sync], Store] = {}
+_users: dict[int, int] = {}
+"""The number of parts of the process that use a store, by the store's identity."""
+_guard = threading.Lock()
+_inherited: list[Store] = []
+"""The stores of the parent process; a SQLite file and a connection must not be used or closed by another process."""
+
+
+def open_store(place: Place, sync: Sync = "normal", *, must_exist: bool = False) -> Store:
+    """Open a journal; its users in this process share one store, and each calls `close_store` once.
+
+    Raises:
+        JournalError: The journal cannot be opened, or with `must_exist` there is none.
+    """
+    key = absolute_place(place), sync
+    with _guard:
+        store = _open.get(key)
+        if store is None or not store.is_current():
+            store = _open[key] = _connect(place, sync, must_exist=must_exist)
+        _users[id(store)] = _users.get(id(store), 0) + 1
+        return store
+
+
+def close_store(store: Store) -> None:
+    """Release a store; the last release closes the file or the connection."""
+    with _guard:
+        if id(store) not in _users:
+            return  # it belongs to the parent process
+        _users[id(store)] -= 1
+        if _users[id(store)]:
+            return
+        del _users[id(store)]
+        for key in [key for key, other in _open.items() if other is store]:
+            del _open[key]
+    store.shut()
+
+
+@contextmanager
+def opened_store(place: Place, sync: Sync = "normal", *, must_exist: bool = False) -> Iterator[Store]:
+    """Open a journal for the body, see `open_store`."""
+    store = open_store(place, sync, must_exist=must_exist)
+    try:
+        yield store
+    finally:
+        close_store(store)
+
+
+def _connect(place: Place, sync: Sync, *, must_exist: bool) -> Store:
+    if is_url(place):
+        from .postgres import PostgresStore  # needs an optional package
+
+        return PostgresStore(str(place), sync, must_exist=must_exist)
+    return SqliteStore(place, sync, must_exist=must_exist)
+
+
+def _leave_to_parent() -> None:
+    global _guard
+    _guard = threading.Lock()
+    _inherited.extend(_open.values())
+    _open.clear()
+    _users.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)

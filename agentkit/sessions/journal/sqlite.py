@@ -1,0 +1,209 @@
+"""The default store: a SQLite file in WAL mode, which many runs and processes use at once.
+
+Each message, request and call is one row.  Texts are stored whole, secrets included, because a resumed run must make
+the calls that it was about to make: protect the file like the data in it.
+"""
+
+import errno
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...core.private_files import create_private
+from .lease import acquire_lease, is_leased
+from .location import JournalError, Place, Sync
+from .store import Lease, Statement
+from .tables import APPLICATION, TABLES, UPGRADE, VERSION
+
+LOCK_TIMEOUT = 10.0
+"""Seconds that a write waits for the lock of another process."""
+CHECKPOINT_PAGES = 4_000
+"""Pages in the write-ahead log before they are moved into the database, which waits for the disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileLease:
+    """A lease that the system ends with the process."""
+
+    release: Callable[[], None]
+
+
+class SqliteStore:
+    """An open journal file, usable from any thread; all its errors are `JournalError`s."""
+
+    def __init__(self, path: Place, sync: Sync = "normal", *, must_exist: bool = False) -> None:
+        self.place: Place = path
+        self.path = Path(path)
+        self._lock = threading.RLock()
+        self._is_locked_out = False
+        self._process = os.getpid()
+        if must_exist and not self.path.exists():
+            raise JournalError(f"the journal {os.fspath(path)!r} does not exist")
+        if not self.path.parent.is_dir():
+            reason = f"{os.strerror(errno.ENOENT)}. The folder must exist and be writable."
+            raise JournalError(f"{self._named} cannot be opened: {reason}")
+        create_private(self.path)  # SQLite gives the mode of the file to the ones beside it
+        with self._errors():
+            self._file = sqlite3.connect(self.path, LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
+        try:
+            with self._errors():
+                self._set_up(sync)
+            found = os.stat(self.path)
+            self._identity = found.st_dev, found.st_ino
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _set_up(self, sync: Sync) -> None:
+        if self._number("application_id") != APPLICATION:
+            self._file.execute(f"PRAGMA synchronous={'off' if sync == 'normal' else sync}")  # a new file
+            self._create()
+        self._file.execute(f"PRAGMA synchronous={sync}")
+        self._file.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
+        if self._number("user_version") == 1:
+            self._upgrade()
+        if (version := self._number("user_version")) != VERSION:
+            raise JournalError(f"{self._named} has version {version}, expected {VERSION}. Update agentkit.")
+
+    def _create(self) -> None:
+        end = time.monotonic() + LOCK_TIMEOUT
+        while True:  # SQLite does not wait while another process sets the file to WAL
+            try:
+                self._file.execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                    raise
+                time.sleep(0.01)
+        self._file.execute("BEGIN IMMEDIATE")
+        with self._transaction():
+            if self._number("application_id") == APPLICATION:
+                return
+            if self._file.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise JournalError(f"{self._named} is the database of another program. Give a file of its own.")
+            for statement in TABLES.split(";\n"):
+                self._file.execute(statement)
+            self._file.execute(f"PRAGMA application_id={APPLICATION}")
+            self._file.execute(f"PRAGMA user_version={VERSION}")
+
+    def _upgrade(self) -> None:
+        self._file.execute("BEGIN IMMEDIATE")
+        with self._transaction():
+            if self._number("user_version") == 1:
+                for statement in UPGRADE.strip().split("\n"):
+                    self._file.execute(statement)
+
+    def _number(self, pragma: str) -> int:
+        return int(self._file.execute(f"PRAGMA {pragma}").fetchone()[0])
+
+    def append(self, statements: Sequence[Statement], lease: Lease | None = None) -> None:  # noqa: ARG002
+        """Run the statements, all or none of them; a lease of this process lives as long as the process."""
+        with self._lock, self._errors():
+            try:
+                self._run(statements)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode == sqlite3.SQLITE_BUSY and not self._is_locked_out:
+                    self._set_patience(0.0)  # wait once for a lock, not at each write again
+                raise
+            if self._is_locked_out:
+                self._set_patience(LOCK_TIMEOUT)
+
+    def _run(self, statements: Sequence[Statement]) -> None:
+        if len(statements) == 1:  # a transaction by itself
+            self._file.execute(*statements[0])
+            return
+        self._file.execute("BEGIN IMMEDIATE")
+        with self._transaction():
+            for sql, values in statements:
+                self._file.execute(sql, values)
+
+    def _set_patience(self, seconds: float) -> None:
+        self._is_locked_out = not seconds
+        self._file.execute(f"PRAGMA busy_timeout={int(seconds * 1000)}")
+
+    def read(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        with self._lock, self._errors():
+            return self._file.execute(sql, values).fetchall()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let all queries of this thread inside the block see the same state of the file; others wait."""
+        with self._lock, self._errors():
+            self._file.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._file.execute("ROLLBACK")
+
+    def lease(self, key: int, what: str = "the conversation") -> FileLease:
+        """Take the lease of a conversation."""
+        return FileLease(acquire_lease(self.path, key, what))
+
+    def is_leased(self, key: int) -> bool:
+        """Return whether a run of any process has the conversation."""
+        return is_leased(self.path, key)
+
+    def remove(self, statements: Sequence[Statement]) -> None:
+        """Run statements that delete runs, and release their space unless another process is writing."""
+        self.append(statements)
+        with suppress(JournalError), self._lock, self._errors():
+            self._file.execute("VACUUM")
+
+    def find_damage(self) -> list[str]:
+        """Return a line for each problem that SQLite finds in the file."""
+        try:
+            return [str(row[0]) for row in self.read("PRAGMA integrity_check") if row[0] != "ok"]
+        except JournalError as error:
+            return [str(error)]
+
+    def is_current(self) -> bool:
+        """Return whether the open file is still the one at this path; it may have been deleted or replaced."""
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._identity
+
+    def shut(self) -> None:
+        """Release the file; the last release leaves a single file, without `-wal` and `-shm`."""
+        if self._process == os.getpid():  # a child must not close a SQLite file of its parent
+            with self._lock, suppress(sqlite3.Error):
+                self._file.close()
+
+    @property
+    def _named(self) -> str:
+        return f"the journal {os.fspath(self.path)!r}"
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            yield
+            self._file.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                self._file.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise JournalError(f"{self._named}: {error}. {_remedy(error)}") from error
+
+
+def _remedy(error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = code & 0xFF if code is not None else None
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return "The file is damaged, or not a journal. agentkit.journal.runs() lists what can still be read."
+    if primary == sqlite3.SQLITE_FULL:
+        return "Make room on the disk."
+    return "The folder must exist, and the folder and the file must be writable."

@@ -1,0 +1,132 @@
+"""A PostgreSQL server for tests: from Debian's package, on a loopback port, with its data in a temporary folder.
+
+The server refuses to run as root, so it then runs as the user `postgres` or `nobody`.
+"""
+
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+OWNER = "agentkit"
+MEMORY = Path("/dev/shm")
+
+
+def find_programs() -> Path | None:
+    """The folder of initdb and postgres, the newest version first."""
+    if found := shutil.which("initdb"):
+        return Path(found).resolve().parent
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
+    return next((folder for folder in folders if (folder / "initdb").exists()), None)
+
+
+def why_not() -> str:
+    """Why no server can be started; "" if one can."""
+    if find_programs() is None:
+        return "PostgreSQL is not installed (Debian: apt-get install postgresql)"
+    try:
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        return f"psycopg cannot be imported ({error}): pip install 'psycopg[binary]>=3.2,<4'"
+    return ""
+
+
+def other_user() -> str | None:
+    """The user that runs the server, None for the present one."""
+    if os.getuid():
+        return None
+    known = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in known else "nobody"
+
+
+class PostgresServer:
+    """A server that can be stopped and started again at the same port."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.programs, self.user = folder, find_programs(), other_user()
+        assert self.programs is not None
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        if self.user:
+            shutil.chown(folder, self.user)
+        words = ("--username", OWNER, "--auth", "trust", "--encoding", "UTF8", "--no-sync", "--no-instructions")
+        command = [self.programs / "initdb", "-D", folder / "data", *words]
+        done = subprocess.run(command, capture_output=True, text=True, user=self.user, cwd="/", check=False)
+        assert done.returncode == 0, done.stderr
+        self.process: Any = None
+        self._free: list[str] = []
+        self.start()
+
+    def start(self) -> None:
+        settings = {
+            "listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": "", "fsync": "off",
+            "max_connections": 200, "full_page_writes": "off",
+        }  # fmt: skip
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        command = [self.programs / "postgres", "-D", self.folder / "data", *options]
+        with open(self.folder / "server.log", "ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, user=self.user, cwd="/")
+        end = time.monotonic() + 30
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() > end:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError((self.folder / "server.log").read_text()[-2000:])
+            time.sleep(0.03)
+
+    def stop(self, how: int = signal.SIGQUIT) -> None:
+        """Stop at once (SIGQUIT), as in a crash, or end the connections first (SIGINT)."""
+        self.process.send_signal(how)
+        self.process.wait(20)
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql://{OWNER}@127.0.0.1:{self.port}/{database}"
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """The URL of an empty database, which is emptied for the next test afterwards."""
+        if self._free:
+            name = self._free.pop()
+        else:
+            name = f"test_{secrets.token_hex(6)}"
+            self.execute(f"CREATE DATABASE {name}")
+        yield self.url(name)
+        self.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+        self.execute("DROP SCHEMA IF EXISTS agentkit CASCADE", name)
+        self._free.append(name)
+
+    def execute(self, sql: str, database: str = "postgres") -> None:
+        """Run a statement over a connection of its own."""
+        import psycopg
+
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            connection.execute(sql.encode())
+
+    def _answers(self) -> bool:
+        import psycopg
+
+        with suppress(psycopg.OperationalError):
+            self.execute("SELECT 1")
+            return True
+        return False
+
+
+@contextmanager
+def running_server() -> Iterator[PostgresServer]:
+    """A server for the block; its files are in memory where that is possible."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None, prefix="postgres-") as folder:
+        server = PostgresServer(Path(folder))
+        try:
+            yield server
+        finally:
+            server.stop()

@@ -1,0 +1,31 @@
+"""Where the runs of a test are recorded: in a file, and in a PostgreSQL database."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """For what concerns the file itself."""
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
+def new_journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Path | str]]:
+    """A function that returns the place of a journal that has no runs, in each kind of store."""
+    if request.param == "sqlite":
+        numbers = iter(range(1000))
+        yield lambda: tmp_path / f"runs{next(numbers) or ''}.db"
+        return
+    server = request.getfixturevalue("postgres_server")
+    with ExitStack() as databases:
+        yield lambda: databases.enter_context(server.database())
+
+
+@pytest.fixture
+def path(new_journal: Callable[[], Path | str]) -> Path | str:
+    """The journal, for what holds in all stores."""
+    return new_journal()

@@ -1,0 +1,56 @@
+"""Replace the writes of all stores of journals, so that they fail, or a process dies in one."""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from agentkit.sessions.journal.connections import opened_store
+from agentkit.sessions.journal.sqlite import SqliteStore
+from agentkit.sessions.journal.store import Store
+
+Write = Callable[[Sequence[Any]], None]
+
+
+def store_classes() -> list[type[Any]]:
+    try:
+        from agentkit.sessions.journal.postgres import PostgresStore
+    except Exception:  # psycopg is not installed
+        return [SqliteStore]
+    return [SqliteStore, PostgresStore]
+
+
+def patch_append(patched: pytest.MonkeyPatch, replacement: Callable[[Write, Store, Sequence[Any]], None]) -> None:
+    """Call `replacement(write, store, statements)` in place of each write; `write` is the real one."""
+    for kind in store_classes():
+
+        def append(store, statements, lease=None, write=kind.append):
+            replacement(lambda rows: write(store, rows, lease), store, statements)
+
+        patched.setattr(kind, "append", append)
+
+
+def change_rows(path, *statements: str) -> None:
+    """Change rows of a journal behind its back."""
+    with opened_store(path) as store:
+        store.append([(sql, ()) for sql in statements])
+
+
+@contextmanager
+def locked(path) -> Iterator[Callable[[], None]]:
+    """Let another program lock a journal for writes; yields the function that ends the lock."""
+    if isinstance(path, str):
+        import psycopg
+
+        other = psycopg.connect(path)
+        other.execute("LOCK TABLE agentkit.runs, agentkit.steps, agentkit.messages IN EXCLUSIVE MODE")
+        end = other.rollback
+    else:
+        other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        other.execute("BEGIN IMMEDIATE")
+        end = partial(other.execute, "ROLLBACK")
+    with closing(other):
+        yield end
