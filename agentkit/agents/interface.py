@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from ..core.context import RunContext
 from ..core.flow import Listener
 from ..engine.model import Model
-from ..sessions.journal.store import JournalLocation
+from ..sessions.journal.location import JournalLocation
 from ..sessions.session import Session
 from ..tools.registry import ToolRegistry
 from ..tools.toolset import Toolset
