@@ -17,7 +17,7 @@ Write = Callable[[Sequence[Any]], None]
 
 def store_classes() -> list[type[Any]]:
     try:
-        from agentkit.sessions.journal.postgres import PostgresStore
+        from agentkit.sessions.journal.postgres.store import PostgresStore
     except Exception:  # psycopg is not installed
         return [SqliteStore]
     return [SqliteStore, PostgresStore]

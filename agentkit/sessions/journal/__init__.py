@@ -9,7 +9,7 @@ A journal stores texts whole, secrets included, because a resumed run must make 
 
 from .location import Journal, JournalError
 from .maintenance import delete, fork, prune, runs
-from .reader import RunInfo
+from .run_info import RunInfo
 from .view import JournaledRun, show
 
 __all__ = ["Journal", "JournalError", "JournaledRun", "RunInfo", "delete", "fork", "prune", "runs", "show"]

@@ -1,14 +1,18 @@
 """The stores that are open in this process: its parts share one store for each journal."""
 
+import atexit
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 from .location import Place, Sync, absolute_place, is_url
 from .sqlite import SqliteStore
 from .store import Store
 
+POSTGRES = "agentkit.sessions.journal.postgres.store"
+"""The module that needs psycopg."""
 _open: dict[tuple[str, Sync], Store] = {}
 _users: dict[int, int] = {}
 """The number of parts of the process that use a store, by the store's identity."""
@@ -21,24 +25,26 @@ def open_store(place: Place, sync: Sync = "normal", *, must_exist: bool = False)
     """Open a journal; its users in this process share one store, and each calls `close_store` once.
 
     Raises:
-        JournalError: The journal cannot be opened, or with `must_exist` there is none.
+        JournalError: The journal cannot be opened, or with `must_exist` does not exist.
     """
     key = absolute_place(place), sync
     with _guard:
         store = _open.get(key)
         if store is None or not store.is_current():
+            if store is not None and not _users.get(id(store)):
+                store.shut()
             store = _open[key] = _connect(place, sync, must_exist=must_exist)
         _users[id(store)] = _users.get(id(store), 0) + 1
         return store
 
 
 def close_store(store: Store) -> None:
-    """Release a store; the last release closes the file or the connection."""
+    """Release a store; the last release closes a file.  A connection stays open for the next run of the process."""
     with _guard:
         if id(store) not in _users:
             return  # it belongs to the parent process
         _users[id(store)] -= 1
-        if _users[id(store)]:
+        if _users[id(store)] or is_url(store.place):
             return
         del _users[id(store)]
         for key in [key for key, other in _open.items() if other is store]:
@@ -58,10 +64,16 @@ def opened_store(place: Place, sync: Sync = "normal", *, must_exist: bool = Fals
 
 def _connect(place: Place, sync: Sync, *, must_exist: bool) -> Store:
     if is_url(place):
-        from .postgres import PostgresStore  # needs an optional package
-
-        return PostgresStore(str(place), sync, must_exist=must_exist)
+        store: Store = import_module(POSTGRES).PostgresStore(str(place), sync, must_exist=must_exist)
+        return store
     return SqliteStore(place, sync, must_exist=must_exist)
+
+
+@atexit.register
+def _close_connections() -> None:
+    for store in [*_open.values()]:
+        if is_url(store.place):
+            store.shut()
 
 
 def _leave_to_parent() -> None:

@@ -8,7 +8,8 @@ from .connections import opened_store
 from .conversation import message_row
 from .encoding import encode_json, reading
 from .location import JournalError, Place
-from .reader import SELECT_RUNS, RunInfo, end_of_run, find_damage, find_run, handoffs_in, read_info, read_messages
+from .reader import end_of_run, find_damage, handoffs_in, read_messages
+from .run_info import SELECT_RUNS, RunInfo, find_run, read_info
 from .steps import inner_runs
 from .store import Statement, Store
 from .tables import INSERT_MESSAGE

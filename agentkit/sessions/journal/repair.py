@@ -5,7 +5,7 @@ from pathlib import Path
 from .connections import opened_store
 from .location import JournalError, Place, is_url, show_place
 from .maintenance import runs
-from .reader import find_run
+from .run_info import find_run
 from .steps import inner_runs
 from .store import Store
 from .tables import COLUMNS, insert

@@ -12,7 +12,8 @@ from ...core.messages import Message
 from .connections import opened_store
 from .location import JournalError, Place
 from .maintenance import DEFAULT_PATH
-from .reader import RunInfo, end_of_run, find_run, read_messages
+from .reader import end_of_run, read_messages
+from .run_info import RunInfo, find_run
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,9 @@ from .location import JournalError, LeaseLost
 from .setup import Setup
 from .steps import BegunCall, StepRows, inner_runs, outcome_of, time_and_calls, usage_of
 from .store import Lease, Statement, Store
-from .tables import INSERT_CONVERSATION, INSERT_RUN, INSERT_SETUP
+from .tables import INSERT_CONVERSATION, INSERT_RUN, INSERT_SETUP, SUPERSEDE_RUNS
 
-DIGEST_MODULUS = 1 << 62
-"""Integers below this fit into a column."""
+DIGEST_MODULUS = 1 << 62  # integers below it fit into a column
 
 
 @dataclass(eq=False)
@@ -125,10 +124,7 @@ class JournalWriter:
         self._first, origin = max(1, len(self.messages) - bool(query)), self.conversation.origin or None
         self._pending += [
             (INSERT_CONVERSATION, (key, self.conversation.name)),
-            (
-                "UPDATE runs SET status = 'superseded' WHERE conversation = ? AND status != 'finished' AND id != ?",
-                (key, self.run),
-            ),
+            (SUPERSEDE_RUNS, (key, self.run)),
             (INSERT_SETUP, (identity, body)),
             (INSERT_RUN, (self.run, key, query, model, identity, self._first, time.time(), origin)),
         ]

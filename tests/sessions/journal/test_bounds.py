@@ -210,6 +210,11 @@ class TestAFullDisk:
             assert not set(effects) & set(DONE)
 
 
+LOCKING = ["agentkit.sessions.journal.sqlite"]
+if len(store_classes()) == 2:
+    LOCKING.append("agentkit.sessions.journal.postgres.connection")
+
+
 class TestALockedFile:
     def test_the_event_loop_is_not_blocked(self, path):
         converse(path, "a")
@@ -239,8 +244,8 @@ class TestALockedFile:
         assert max(gaps) < 0.7
 
     def test_a_permanent_lock_is_waited_for_once(self, world, path, monkeypatch):
-        for kind in store_classes():
-            monkeypatch.setattr(f"{kind.__module__}.LOCK_TIMEOUT", 0.3)
+        for module in LOCKING:
+            monkeypatch.setattr(f"{module}.LOCK_TIMEOUT", 0.3)
         converse(path, "a")
         with locked(path):
             start = time.perf_counter()

@@ -1,0 +1,202 @@
+"""One connection to PostgreSQL that is made again when it is lost."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+from ....core.errors import ExceptionInfo
+from ..location import JournalError, Sync, show_place
+from .tables import SCHEMA
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+except ImportError as error:
+    raise JournalError(
+        f"a journal in PostgreSQL needs the package psycopg, which cannot be imported ({error}). Install it: "
+        'pip install "psycopg[binary]>=3.2,<4"'
+    ) from error
+
+T = TypeVar("T")
+LOCK_TIMEOUT = 10.0
+"""Seconds for which the first write waits for a lock, or tries to connect when the connection is lost."""
+MIN_WAIT, MAX_WAIT = 0.02, 0.5
+"""Seconds between two attempts to connect."""
+PARAMETERS = {
+    "application_name": "agentkit",
+    "connect_timeout": "5",
+    "keepalives_idle": "10",
+    "keepalives_interval": "3",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+"""Parameters of the connection unless the URL has them: a dead network is noticed within about 20 seconds."""
+SETTINGS = (
+    f"SET search_path TO {SCHEMA}",
+    "SET tcp_keepalives_idle TO 10",  # else the server notices a dead machine, and ends its leases, after hours
+    "SET tcp_keepalives_interval TO 3",
+    "SET tcp_keepalives_count TO 3",
+)
+ESCAPE = "\ue000"
+"""A character of Unicode's private use; it marks characters that PostgreSQL cannot store."""
+
+
+class PostgresConnection:
+    """A connection that any thread can use, one at a time; `reconnected` is called after it was made again."""
+
+    def __init__(self, url: str, sync: Sync, reconnected: Callable[[], None]) -> None:
+        self.named = f"the journal {show_place(url)!r}"
+        self.lock = threading.RLock()
+        self._sync = sync
+        self._reconnected = reconnected
+        self._is_down = self._is_locked_out = self._is_in_snapshot = False
+        with self.errors():
+            self._parameters: dict[str, Any] = {**PARAMETERS, **conninfo_to_dict(url)}
+            self._connection = self._connect()
+
+    def _connect(self) -> "psycopg.Connection[Any]":
+        connection = psycopg.connect(make_conninfo(**self._parameters), autocommit=True)
+        try:
+            for statement in (*SETTINGS, *(("SET synchronous_commit TO on",) if self._sync == "full" else ())):
+                connection.execute(statement)
+            connection.execute(f"SET lock_timeout TO {1 if self._is_locked_out else int(LOCK_TIMEOUT * 1000)}".encode())
+            row = connection.execute("SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
+            self._backend = connection.info.backend_pid, (row.fetchone() or (None,))[0]
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> "psycopg.Cursor[Any]":
+        """Run a statement with `?` marks; raise psycopg's errors."""
+        return self._connection.execute(
+            _translate(sql), [_encode(value) if isinstance(value, str) else value for value in values]
+        )
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query; raise psycopg's errors."""
+        rows = self.execute(sql, values).fetchall()
+        return [tuple(_decode(value) if isinstance(value, str) else value for value in row) for row in rows]
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Run all or none of the statements in the block, sent together."""
+        with self._connection.pipeline(), self._connection.transaction():
+            yield
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let all queries in the block see the same state."""
+        with self.lock, self.errors():
+            self.attempt(lambda: self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+            self._is_in_snapshot = True
+            try:
+                yield
+            finally:
+                self._is_in_snapshot = False
+                if not self._connection.closed:
+                    self.execute("ROLLBACK")
+
+    def attempt(self, action: Callable[[], T]) -> T:
+        """Perform an action; if the connection is lost, make a new one and perform it once more.
+
+        Raises:
+            JournalError: The action failed, or no connection could be made in time.
+        """
+        with self.lock, self.errors():
+            if not self._connection.closed:
+                try:
+                    return self._wait_once(action)
+                except (psycopg.OperationalError, psycopg.InterfaceError):
+                    if not self._connection.closed or self._is_in_snapshot:
+                        raise
+            self._reconnect()
+            return action()
+
+    def _wait_once(self, action: Callable[[], T]) -> T:
+        """Perform an action; after one that has not got a lock in time, the next ones do not wait."""
+        try:
+            done = action()
+        except psycopg.errors.LockNotAvailable:
+            self._set_patience(1)
+            raise
+        if self._is_locked_out:
+            self._set_patience(int(LOCK_TIMEOUT * 1000))
+        return done
+
+    def _set_patience(self, milliseconds: int) -> None:
+        self._is_locked_out = milliseconds == 1
+        self.execute(f"SET lock_timeout TO {milliseconds}")
+
+    def _reconnect(self) -> None:
+        """Connect again; only the first of several failures takes `LOCK_TIMEOUT` seconds."""
+        end, wait = time.monotonic() + (0.0 if self._is_down else LOCK_TIMEOUT), MIN_WAIT
+        while True:
+            old = self._backend
+            try:
+                self._connection.close()
+                self._connection = self._connect()
+                break
+            except psycopg.OperationalError:
+                if time.monotonic() > end:
+                    self._is_down = True
+                    raise
+            time.sleep(wait)
+            wait = min(2 * wait, MAX_WAIT)
+        self._is_down = False
+        # The server may not have noticed that the old connection is lost, which still holds its locks then.
+        sql = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = ? AND backend_start = ?"
+        self.execute(sql, old)
+        self._reconnected()
+
+    def is_alive(self) -> bool:
+        """Return whether the server answers on this connection."""
+        with self.lock:
+            try:
+                self.execute("SELECT 1 FROM version")
+            except psycopg.Error:
+                return False
+            return True
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self.lock:
+            self._connection.close()
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Raise psycopg's errors in the block as `JournalError`s."""
+        try:
+            yield
+        except psycopg.Error as error:
+            text = " ".join(ExceptionInfo.of(error).message.split())
+            raise JournalError(f"{self.named}: {text}. {_remedy(error)}") from error
+
+
+@cache
+def _translate(sql: str) -> bytes:
+    return sql.replace("%", "%%").replace("?", "%s").encode()
+
+
+def _encode(text: str) -> str:
+    """Return a text without null characters, which PostgreSQL cannot store."""
+    if "\0" in text or ESCAPE in text:
+        return text.replace(ESCAPE, f"{ESCAPE}1").replace("\0", f"{ESCAPE}0")
+    return text
+
+
+def _decode(text: str) -> str:
+    return text.replace(f"{ESCAPE}0", "\0").replace(f"{ESCAPE}1", ESCAPE) if ESCAPE in text else text
+
+
+def _remedy(error: "psycopg.Error") -> str:
+    if error.sqlstate == "53100":
+        return "Make room on the server's disk."
+    if error.sqlstate == "42501":
+        return f"The user needs the right to create the schema {SCHEMA}, or an administrator creates it for the user."
+    if error.sqlstate is None or error.sqlstate.startswith(("08", "28", "57")):
+        return "The server must be running and reachable, and the user, the password and the database must exist."
+    return "See the server's log."
