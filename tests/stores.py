@@ -8,29 +8,38 @@ from typing import Any
 
 import pytest
 
+from agentkit import RunError
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.sqlite import SqliteStore
 from agentkit.sessions.journal.store import Store
 
+try:
+    from agentkit.sessions.journal.postgres.store import PostgresStore
+except RunError:  # psycopg is not installed
+    PostgresStore = None
+
 Write = Callable[[Sequence[Any]], None]
-
-
-def store_classes() -> list[type[Any]]:
-    try:
-        from agentkit.sessions.journal.postgres.store import PostgresStore
-    except Exception:  # psycopg is not installed
-        return [SqliteStore]
-    return [SqliteStore, PostgresStore]
 
 
 def patch_append(patched: pytest.MonkeyPatch, replacement: Callable[[Write, Store, Sequence[Any]], None]) -> None:
     """Call `replacement(write, store, statements)` in place of each write; `write` is the real one."""
-    for kind in store_classes():
 
-        def append(store, statements, lease=None, write=kind.append):
+    def replaced(write):
+        def append(store, statements, lease=None):
             replacement(lambda rows: write(store, rows, lease), store, statements)
 
-        patched.setattr(kind, "append", append)
+        return append
+
+    patched.setattr(SqliteStore, "append", replaced(SqliteStore.append))
+    if PostgresStore is not None:
+        patched.setattr(PostgresStore, "append", replaced(PostgresStore.append))
+
+
+def shorten_waits(patched: pytest.MonkeyPatch, seconds: float) -> None:
+    """Wait only so long for the lock of another program."""
+    patched.setattr("agentkit.sessions.journal.sqlite.LOCK_TIMEOUT", seconds)
+    if PostgresStore is not None:
+        patched.setattr("agentkit.sessions.journal.postgres.connection.LOCK_TIMEOUT", seconds)
 
 
 def change_rows(path, *statements: str) -> None:

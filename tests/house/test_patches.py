@@ -12,10 +12,8 @@ PATCHERS = {"setattr", "setitem", "delattr", "delitem", "patch", "object"}
 ALLOWED = {
     "policies/test_taint.py": "counts how often texts are read and normalized, which has no effect that shows",
     "reliability/play.py": "the waits of an agent as users build it are those of its policies; each takes a fraction",
-    "sessions/journal/test_bounds.py": "the wait for a locked file is long, and no user should shorten it",
-    "sessions/journal/test_inner_agents.py": "a process that dies at one write of the journal",
-    "sessions/journal/test_journal.py": "a disk that is full, and a journal that fails at one write",
-    "sessions/journal/test_property.py": "a process that dies at any write of the journal",
+    "sessions/journal/test_journal.py": "a file that can only be read",
+    "stores.py": "writes of journals that fail or in which a process dies; the wait for a lock that no user shortens",
 }
 """The files that may replace names of this project, each with the reason."""
 

@@ -11,7 +11,7 @@ import time
 
 import pytest
 from pydantic import BaseModel
-from stores import change_rows, locked, patch_append, store_classes
+from stores import change_rows, locked, patch_append, shorten_waits
 
 from agentkit import JsonAgent, Session, tool
 from agentkit.journal import JournalError, fork, runs, show
@@ -210,11 +210,6 @@ class TestAFullDisk:
             assert not set(effects) & set(DONE)
 
 
-LOCKING = ["agentkit.sessions.journal.sqlite"]
-if len(store_classes()) == 2:
-    LOCKING.append("agentkit.sessions.journal.postgres.connection")
-
-
 class TestALockedFile:
     def test_the_event_loop_is_not_blocked(self, path):
         converse(path, "a")
@@ -244,8 +239,7 @@ class TestALockedFile:
         assert max(gaps) < 0.7
 
     def test_a_permanent_lock_is_waited_for_once(self, world, path, monkeypatch):
-        for module in LOCKING:
-            monkeypatch.setattr(f"{module}.LOCK_TIMEOUT", 0.3)
+        shorten_waits(monkeypatch, 0.3)
         converse(path, "a")
         with locked(path):
             start = time.perf_counter()
