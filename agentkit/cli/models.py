@@ -60,9 +60,6 @@ def models_command(as_json: bool) -> None:
     click.echo(f"default: {default} ({origin}) {hint}".rstrip() + "\n")
     width = max(len(entry["model"]) for entry in entries) + 2
     for entry in entries:
-        rows = textwrap.wrap(_describe_state(entry), max(20, shutil.get_terminal_size().columns - width))
+        state = setup_hint(entry["missing"]) or STATES.get(entry["provider"], "ready")
+        rows = textwrap.wrap(state, max(20, shutil.get_terminal_size().columns - width))
         click.echo(f"{entry['model']:<{width}}" + f"\n{'':<{width}}".join(rows))
-
-
-def _describe_state(entry: dict[str, Any]) -> str:
-    return setup_hint(entry["missing"]) or STATES.get(entry["provider"], "ready")

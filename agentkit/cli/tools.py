@@ -12,6 +12,7 @@ import click
 
 import agentkit
 
+from ..tools.arguments.repair import format_value
 from .output import print_text
 from .targets import EXISTING_FILE, FILE, TOOLS, load_registry, load_targets
 
@@ -67,7 +68,7 @@ def schema_command(
     try:
         if losses:
             for loss in registry[name].losses(dialect):
-                print_text(f"{loss.path} {loss.keyword} {_short_json(loss.value)}: {loss.moved_to}")
+                print_text(f"{loss.path} {loss.keyword} {format_value(loss.value, 80)}: {loss.moved_to}")
         else:
             _print_json(registry[name].schema(dialect, references=references))
     except agentkit.DefinitionError as error:
@@ -132,8 +133,3 @@ def _load_openapi(file: Path) -> "agentkit.ToolRegistry":
 
 def _print_json(value: Any) -> None:
     print_text(json.dumps(value, ensure_ascii=False, indent=2))
-
-
-def _short_json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 80 else f"{text[:80]}..."

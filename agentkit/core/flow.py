@@ -107,11 +107,7 @@ def ask(effect: Effect[T]) -> Generator[Effect[Any], Any, T]:
 
 def drive(flow: Flow[T]) -> Generator[Event, None, T]:
     """Perform the effects of `flow`, blocking.  Yield the events and return the flow's value."""
-    return interpret(flow, _perform)
-
-
-def _perform(effect: Effect[T]) -> Generator[Event, None, T]:
-    return effect.perform()
+    return interpret(flow, lambda effect: effect.perform())
 
 
 async def adrive(flow: Flow[T]) -> AsyncGenerator[Event | Done[T], None]:

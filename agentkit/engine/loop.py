@@ -36,7 +36,7 @@ from ..core.messages import (
 from ..tools.execution.call import ANSWER_RESULT, BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.registry import ToolRegistry
-from .history import normalize_reply
+from .history.tool_calls import normalize_reply
 from .model import AskModel, Model, Request
 
 CANCELLED = "Cancelled: the run was stopped before this call had a result; it is not known whether it had an effect."

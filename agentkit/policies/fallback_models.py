@@ -64,16 +64,12 @@ def fallback(models: Sequence[Model], *, kinds: Collection[ModelErrorKind] = FAL
                     failed.append(error)
                 last = failed[-1]
                 if last.kind not in kinds or len(failed) == len(known):
-                    raise _add_notes(last, failed[:-1])
+                    for earlier in failed[:-1]:
+                        last.add_note(f"Asked before: {earlier}")
+                    raise last
                 place = (place + 1) % len(known)
                 yield from ask(Emit(FallenBack(last, known[place].name)))
 
         return interpret(flow, handle, AskModel)
 
     return policy
-
-
-def _add_notes(error: ModelError, before: Sequence[ModelError]) -> ModelError:
-    for earlier in before:
-        error.add_note(f"Asked before: {earlier}")
-    return error

@@ -91,7 +91,8 @@ class _ReplyRequest:
             text, calls = _raw_text(reply), reply.message.get("tool_calls")
             if reply.finish_reason != "length":
                 if text.strip() or calls or self.text:
-                    return self._join(reply, text)
+                    joined = {**reply.message, "content": self.text + text}
+                    return replace(reply, message=joined) if self.text else reply
                 why, note = "empty", EMPTY_PROMPT
             elif text.strip() and not calls:
                 why, note = "text", CONTINUE_PROMPT
@@ -123,9 +124,6 @@ class _ReplyRequest:
         messages = [*self.effect.request.messages, *so_far, user(note)]
         return replace(self.effect, request=replace(self.effect.request, messages=messages))
 
-    def _join(self, reply: Reply, text: str) -> Reply:
-        return replace(reply, message={**reply.message, "content": self.text + text}) if self.text else reply
-
 
 def _raw_text(reply: Reply) -> str:
     """Return the text of a reply unchanged, so that pieces can be joined."""
@@ -138,19 +136,14 @@ def raise_refusals() -> Policy:
 
     def handle(effect: AskModel) -> Flow[Reply]:
         reply: Reply = yield from ask(effect)
-        _raise_if_refused(effect, reply)
-        return reply
+        message = reply.message
+        reason = message.get("refusal") or (message.get("provider_specific_fields") or {}).get("refusal")
+        if not reason and reply.finish_reason not in _REFUSAL_REASONS:
+            return reply
+        text = text_of(message)
+        reason = reason or text or "the provider's content filter stopped the reply"
+        error = ModelError(f"{effect.model.name}: {reason}", kind="refused", status=200)
+        error.partial = text
+        raise error
 
     return around(handle, AskModel)
-
-
-def _raise_if_refused(effect: AskModel, reply: Reply) -> None:
-    message = reply.message
-    reason = message.get("refusal") or (message.get("provider_specific_fields") or {}).get("refusal")
-    if not reason and reply.finish_reason not in _REFUSAL_REASONS:
-        return
-    text = text_of(message)
-    reason = reason or text or "the provider's content filter stopped the reply"
-    error = ModelError(f"{effect.model.name}: {reason}", kind="refused", status=200)
-    error.partial = text
-    raise error

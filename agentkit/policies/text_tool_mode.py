@@ -99,13 +99,10 @@ def _write_calls(message: Message) -> Message:
 def _write_result(message: Message, name: str) -> list[Message]:
     """Return a tool message as parts of a user message; the result cannot end its own block."""
     text = text_of(message).replace("</tool_result", "<\\/tool_result")
-    images = [part for part in message["content"] if part["type"] != "text"] if _has_parts(message) else []
+    parts = message["content"] if isinstance(message["content"], list) else []
+    images = [part for part in parts if part["type"] != "text"]
     block = f'<tool_result tool="{name}">\n{text}\n</tool_result>'
     return [{"type": "text", "text": block}, *images]
-
-
-def _has_parts(message: Message) -> bool:
-    return isinstance(message["content"], list)
 
 
 def _join_parts(parts: list[Message]) -> Message:

@@ -63,18 +63,14 @@ def choose_signature(
     elif callable(choice):
         found = [signature for signature in signatures if choice(signature)]
     else:
-        wanted = list(choice)
-        found = [signature for signature in signatures if _types_of_signature(signature) == wanted]
+        types = [[parameter.annotation for parameter in signature.parameters.values()] for signature in signatures]
+        found = [signature for signature, own in zip(signatures, types, strict=True) if own == list(choice)]
     if len(found) != 1:
         listed = "; ".join(f"{place}: {signature}" for place, signature in enumerate(signatures)) or "none"
         raise DefinitionError(
             f"{name_of(function)}: overload={choice!r} selects {len(found)} signatures, not 1. Signatures: {listed}"
         )
     return found[0]
-
-
-def _types_of_signature(signature: inspect.Signature) -> list[Any]:
-    return [parameter.annotation for parameter in signature.parameters.values()]
 
 
 class OverloadSchema:

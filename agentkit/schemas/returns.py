@@ -51,7 +51,8 @@ def describe_returns(schema: JsonSchema | None) -> str:
     if schema is None:
         return ""
     kind = {key: value for key, value in schema.items() if key != "description"}
-    parts = [schema.get("description", ""), "" if not kind or kind in SCALARS else f"JSON Schema: {_to_json(kind)}"]
+    written = json.dumps(kind, ensure_ascii=False, separators=(",", ":"))
+    parts = [schema.get("description", ""), "" if not kind or kind in SCALARS else f"JSON Schema: {written}"]
     if kind in SCALARS and not parts[0]:
         parts = [f"{'an' if kind['type'] == 'integer' else 'a'} {kind['type']}"]
     return f"Returns: {' '.join(filter(None, parts))}"
@@ -64,7 +65,3 @@ def _unwrap(annotation: Any) -> Any:
     if origin is Awaitable or origin is Coroutine:
         return _unwrap(inside[-1])
     return annotation
-
-
-def _to_json(schema: JsonSchema) -> str:
-    return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))

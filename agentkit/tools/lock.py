@@ -9,8 +9,6 @@ from ..core.errors import DefinitionError
 from ..schemas.comparison import Kind, compare_schemas
 from .registry import ToolRegistry
 
-__all__ = ["Change", "Kind", "compare_locks", "format_lock", "lock", "read_lock"]
-
 VERSION = 1
 
 

@@ -3,7 +3,7 @@
 import json
 
 from agentkit.core.messages import ToolCall, Usage, assistant, calls_of, pending_calls, system, tool_message, user
-from agentkit.engine.history import normalize_reply
+from agentkit.engine.history.tool_calls import normalize_reply
 
 ADD = ToolCall("call_1", "add", '{"a": 1}')
 SUB = ToolCall("call_2", "sub", "{}")

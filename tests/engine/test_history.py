@@ -8,16 +8,11 @@ from typing import Any
 import pytest
 
 from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
-from agentkit.engine.history import (
-    INTERRUPTED,
-    check_history,
-    normalize_reply,
-    repair_history,
-    split_groups,
-    to_object_text,
-    to_portable_name,
-)
-from agentkit.engine.history.repair import CONTINUE, OPENING
+from agentkit.core.portable import to_object_text, to_portable_name
+from agentkit.engine.history import check_history, repair_history
+from agentkit.engine.history.repair import CONTINUE, INTERRUPTED, OPENING
+from agentkit.engine.history.tool_calls import normalize_reply
+from agentkit.engine.history.tool_results import split_groups
 
 A, B = ToolCall("a", "add", '{"x": 1}'), ToolCall("b", "sub", '{"x": 2}')
 ASKED = [system("s"), user("q")]

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agentkit.engine.history import check_history, normalize_reply, repair_history
+from agentkit.engine.history import check_history, repair_history
+from agentkit.engine.history.tool_calls import normalize_reply
 
 PROVIDERS = [None, "openai", "anthropic", "gemini", "mistral", "bedrock"]
 SCALARS = st.one_of(

@@ -5,7 +5,7 @@ import pytest
 from agentkit import ToolRegistry, tool
 from agentkit.core.flow import drive
 from agentkit.core.messages import ToolCall, assistant, user
-from agentkit.engine.history import to_portable_name
+from agentkit.core.portable import to_portable_name
 from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import Reply
 from agentkit.testing import ScriptedModel

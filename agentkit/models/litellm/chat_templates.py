@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...core.messages import Message, assistant
-from ...engine.history import split_groups
+from ...engine.history.tool_results import split_groups
 
 _FILLER_TEXT = "Understood."
 _SINGLE_CALL_ERROR = re.compile(r"single tool[- ]calls? at once|only (?:one|a single) tool[- _]calls?\b", re.IGNORECASE)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...core.errors import ModelError
 from ...core.messages import Message, Usage
-from ...engine.history import to_valid_text
+from ...core.portable import to_valid_text
 from ...engine.model import Reply
 from .prices import Prices
 from .responses_api import restore_reasoning

@@ -16,7 +16,8 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from ...core.messages import Message, assistant
-from ...engine.history import split_groups, to_object_text
+from ...core.portable import to_object_text
+from ...engine.history.tool_results import split_groups
 from .chat_templates import alternate_roles, separate_results, split_calls
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ...core.delimiters import remove_delimiters
 from ...core.messages import Message, ToolCall, assistant, calls_of, text_of
-from ...engine.history import normalize_reply
+from ...engine.history.tool_calls import normalize_reply
 from ...engine.model import Reply, Request
 from ...schemas import JsonSchema
 from ...tools.arguments.binding import bind_arguments

@@ -87,17 +87,14 @@ def _resolve_schema(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
         elif key := next((key for key in ("anyOf", "oneOf", "allOf") if node.get(key)), None):
             branches = node[key]
             rest = {name: item for name, item in node.items() if name != key}
-            chosen = branches if key == "allOf" else [_choose_branch(branches)]
+            first = next((branch for branch in branches if branch != {"type": "null"}), branches[0])
+            chosen = branches if key == "allOf" else [first]
             for branch in chosen:
                 rest = _merge_schemas(rest, branch)
             node = rest
         else:
             break
     return node
-
-
-def _choose_branch(branches: list[Any]) -> Any:
-    return next((branch for branch in branches if branch != {"type": "null"}), branches[0])
 
 
 def _merge_schemas(node: JsonSchema, other: Any) -> JsonSchema:
