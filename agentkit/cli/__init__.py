@@ -51,7 +51,7 @@ class Commands(click.Group):
 def main(context: click.Context) -> None:
     """Agents from plain Python functions.
 
-    Options may stand in environment variables (AGENTKIT_MODEL, AGENTKIT_TOOLS, AGENTKIT_DESCRIPTION,
+    Options may stand in environment variables (AGENTKIT_MODEL, AGENTKIT_TOOLS, AGENTKIT_MCP, AGENTKIT_DESCRIPTION,
     AGENTKIT_MAX_STEPS, AGENTKIT_JOURNAL) and in the table [tool.agentkit] of pyproject.toml.
 
     \b

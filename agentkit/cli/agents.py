@@ -14,7 +14,8 @@ import agentkit
 
 from ..core.ask_person import Person
 from .models import EXAMPLES
-from .targets import FILE, TOOLS, load_registry
+from .servers import MCP, load_tools
+from .targets import FILE, TOOLS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -32,6 +33,7 @@ _MODEL_HELP = 'The model, by its name in litellm ("openai/gpt-4o-mini"), or "off
 _STEPS_HELP = "Requests that a run may make."
 _OPTIONS = (
     TOOLS,
+    MCP,
     _make_option("model", shell_complete=_complete_models, help=_MODEL_HELP),
     _make_option("description", default="", help="The agent's role and purpose."),
     _make_option("max-steps", default=50, show_default=True, type=click.IntRange(1), help=_STEPS_HELP),
@@ -51,7 +53,7 @@ def options_as_given() -> str:
     context, words = click.get_current_context(), []
     for option in context.command.params:
         is_given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-        if is_given and option.name in ("targets", "model", "description"):
+        if is_given and option.name in ("targets", "configs", "model", "description"):
             value = context.params[option.name]
             for one in value if isinstance(value, tuple) else [value]:
                 words += [option.opts[-1], str(one)]
@@ -65,9 +67,9 @@ def command_to_resume(session: "agentkit.Session") -> str:
 
 
 def build_agent(
-    *, targets: Sequence[str], read: Callable[[str], str] | None = None, **settings: Any
+    *, targets: Sequence[str], configs: Sequence[str] = (), read: Callable[[str], str] | None = None, **settings: Any
 ) -> "agentkit.JsonAgent[str]":
-    """Build the agent of a command from tools (see `load_registry`) and keywords of `JsonAgent`.
+    """Build the agent of a command from tools (see `load_tools`) and keywords of `JsonAgent`.
 
     `read` asks the person about dangerous calls; None pauses the run instead.
 
@@ -76,7 +78,7 @@ def build_agent(
     """
     try:
         person = Person(read) if read else None
-        return agentkit.JsonAgent(load_registry(targets), approve=person, on_question=person, **settings)
+        return agentkit.JsonAgent(load_tools(targets, configs), approve=person, on_question=person, **settings)
     except agentkit.DefinitionError as error:
         raise click.UsageError(str(error)) from error
 

@@ -17,6 +17,7 @@ from .escape_key import EscapeKey
 from .models import missing_variables, setup_hint
 from .output import print_answer, print_error, print_note, print_text
 from .reading import TEXT_DELIMITER, read_line, set_up_readline
+from .servers import keep_open
 from .views import follow, make_view
 
 HELP_TEXT = f"""\
@@ -43,6 +44,12 @@ def chat_command(file: Path | None, **settings: Any) -> None:
     """
     talk = Chat(file, **settings)
     set_up_readline(talk.commands)
+    with keep_open(talk.agent.toolsets):
+        _talk(talk)
+
+
+def _talk(talk: "Chat") -> None:
+    """Read questions and commands until the person leaves."""
     if sys.stdin.isatty():
         talk.introduce()
     while (text := read_line(talk.keyboard.take_typed())) is not None:
@@ -86,7 +93,7 @@ class Chat:
 
     def introduce(self) -> None:
         """Print the model, the tools and the session."""
-        names = [tool.name for tool in self.agent.tools.values() if tool is not self.agent.tools.answer]
+        names = [tool.name for tool in self._list_tools()]
         columns = shutil.get_terminal_size().columns
         for text in (self._describe_model(), f"tools: {', '.join(names)}"):
             print_note(textwrap.fill(text, columns, subsequent_indent="       ", break_on_hyphens=False))
@@ -126,10 +133,14 @@ class Chat:
     def _help(self, _: str) -> None:
         print_text(HELP_TEXT)
 
+    def _list_tools(self) -> "list[agentkit.JsonTool[..., Any]]":
+        own = self.agent.tools
+        remote = import_module("agentkit.tools.toolset").name_toolset_tools(self.agent.toolsets, own)
+        return [*(tool for tool in own.values() if tool is not own.answer), *remote]
+
     def _tools(self, _: str) -> None:
-        for tool in self.agent.tools.values():
-            if tool is not self.agent.tools.answer:
-                print_text(f"{tool.name}: {tool.description.splitlines()[0]}")
+        for tool in self._list_tools():
+            print_text(f"{tool.name}: {tool.description.splitlines()[0]}")
 
     def _history(self, _: str) -> None:
         self.agent.show_history()

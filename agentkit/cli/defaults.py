@@ -41,6 +41,9 @@ def _read_table() -> tuple[dict[str, Any], Path | None]:
     table = {key.replace("-", "_"): value for key, value in entries}
     if "tools" in table:
         table["tools"] = _resolve_targets(file.parent, table["tools"])
+    if "mcp" in table:
+        configs = table["mcp"] if isinstance(table["mcp"], list) else [table["mcp"]]
+        table["mcp"] = [str(file.parent / str(config)) for config in configs]
     return table, file
 
 

@@ -17,6 +17,7 @@ from ..core.masking import mask, mask_data
 from ..core.private_files import open_private
 from .agents import agent_options, build_agent
 from .output import INTERRUPTED, describe_error, print_note
+from .servers import keep_open
 from .targets import FILE
 
 
@@ -44,7 +45,8 @@ def map_command(queries: Path, out: Path | None, concurrency: int, retry_failed:
     bar = import_module("agentkit.views.progress_bar").ProgressBar(len(wanted), None if is_watched else False)
     failed, done, usage, started = 0, 0, agentkit.Usage(), time.monotonic()
     try:
-        with _open(out) as file, bar, closing(agent.imap(wanted, concurrency=concurrency)) as arriving:
+        answers = agent.imap(wanted, concurrency=concurrency)
+        with keep_open(agent.toolsets), _open(out) as file, bar, closing(answers) as arriving:
             for place, outcome in arriving:
                 failed += isinstance(outcome, Exception)
                 done += 1

@@ -18,7 +18,7 @@ from ..core.ask_person import ask_terminal
 from .trust import PYPROJECT, require_trust
 
 
-def _check_trust(context: click.Context, parameter: click.Parameter, targets: Sequence[str]) -> Sequence[str]:
+def check_trust(context: click.Context, parameter: click.Parameter, targets: Sequence[str]) -> Sequence[str]:
     """Ask about targets that the person did not name, those of a pyproject.toml; the context's `obj` may ask."""
     is_default = context.get_parameter_source(str(parameter.name)) is ParameterSource.DEFAULT_MAP
     if is_default and targets and not context.resilient_parsing:
@@ -31,12 +31,12 @@ EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 TOOLS = click.option(
     "--tools",
     "targets",
-    callback=_check_trust,
+    callback=check_trust,
     multiple=True,
     envvar="AGENTKIT_TOOLS",
     metavar="TARGET",
     help="Tools to use: module:function, module, file.py or file.py:function; may be given several times. "
-    "Without it, the bundled tools.",
+    "Without it and without --mcp, the bundled tools.",
 )
 BUNDLED = ("agentkit_tools:ALL_TOOLS",)
 """The targets of a command line without targets."""

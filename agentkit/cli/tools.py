@@ -14,18 +14,28 @@ import agentkit
 
 from ..tools.arguments.repair import format_value
 from .output import print_text
+from .servers import MCP, load_servers, open_registry
 from .targets import EXISTING_FILE, FILE, TOOLS, load_registry, load_targets
 
+_LOCK_HELP = "Lock the tools of the MCP servers in this file instead."
 _OPENAPI_HELP = "List the tools that an OpenAPI document (JSON or YAML) makes instead."
 
 
 @click.command("tools", short_help="List the tools.")
 @TOOLS
+@MCP
 @click.option("--json", "as_json", is_flag=True, help="Print names, descriptions and parameters (JSON Schema) as JSON.")
 @click.option("--openapi", type=EXISTING_FILE, metavar="FILE", help=_OPENAPI_HELP)
-def tools_command(targets: Sequence[str], as_json: bool, openapi: Path | None) -> None:
+def tools_command(targets: Sequence[str], configs: Sequence[str], as_json: bool, openapi: Path | None) -> None:
     """List the tools: name, parameters, description."""
-    registry = _load_openapi(openapi) if openapi else load_registry(targets)
+    if openapi:
+        _print_tools(_load_openapi(openapi), as_json=as_json)
+        return
+    with open_registry(targets, configs) as registry:
+        _print_tools(registry, as_json=as_json)
+
+
+def _print_tools(registry: "agentkit.ToolRegistry", *, as_json: bool) -> None:
     if as_json:
         _print_json(
             [
@@ -102,14 +112,22 @@ def lint_command(targets: Sequence[str], strict: bool, as_json: bool) -> None:
 
 @click.command("lock", short_help="Store schemas, or check for changes.")
 @TOOLS
-@click.option("--file", type=FILE, default="agentkit.lock.json", show_default=True, help="The file with the schemas.")
+@click.option("--mcp", "config", type=EXISTING_FILE, metavar="FILE", help=_LOCK_HELP)
+@click.option("--file", type=FILE, help="The file with the schemas; default: agentkit.lock.json, or FILE.lock.json.")
 @click.option("--check", is_flag=True, help="Write nothing; print the changes since the file was written.")
-def lock_command(targets: Sequence[str], file: Path, check: bool) -> None:
+def lock_command(targets: Sequence[str], config: Path | None, file: Path | None, check: bool) -> None:
     """Write the tools' schemas to a file, or print the changes since then.
 
-    Exit codes of --check: 0 nothing or compatible changes only, 1 breaking changes, 2 wrong usage or no such file.
+    With --mcp, the tools are those of the servers: names, descriptions, schemas and hints.  Their lock, mcp.lock.json
+    beside mcp.json, is used wherever the servers are: a tool that has changed is refused.
+
+    Exit codes of --check: 0 nothing or compatible changes only, 1 breaking changes (of a server: any changes), 2 wrong
+    usage or no such file.
     """
-    lockfile = import_module("agentkit.tools.lock")
+    if config is not None:
+        _lock_servers(config, file, check=check)
+        return
+    lockfile, file = import_module("agentkit.tools.lock"), file or Path("agentkit.lock.json")
     current = lockfile.lock(load_registry(targets))
     try:
         if not check:
@@ -122,6 +140,25 @@ def lock_command(targets: Sequence[str], file: Path, check: bool) -> None:
     for change in changes:
         print_text(f"{change.kind} {change.tool}{'.' if change.path else ''}{change.path}: {change.message}")
     sys.exit(any(change.kind == "breaking" for change in changes))
+
+
+def _lock_servers(config: Path, file: Path | None, *, check: bool) -> None:
+    servers = load_servers([str(config)], lock=False)
+    lockfile = import_module("agentkit.mcp.lock")
+    file = file or lockfile.lock_path(config)
+    try:
+        locked = lockfile.read_servers(file) if check else {}
+        current = lockfile.lock_servers(servers)
+        if not check:
+            file.write_text(lockfile.format_servers(current), encoding="utf-8")
+            print_text(f"{file}: {sum(map(len, current.values()))} tools of {len(current)} servers")
+            return
+    except (OSError, agentkit.DefinitionError) as error:
+        raise click.UsageError(str(error)) from error
+    changes = lockfile.compare_servers(locked, current)
+    for change in changes:
+        print_text(change)
+    sys.exit(bool(changes))
 
 
 def _load_openapi(file: Path) -> "agentkit.ToolRegistry":

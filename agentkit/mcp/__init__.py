@@ -11,9 +11,9 @@ from ..core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .client import MCPServer as MCPServer
-    from .client import Resource as Resource
+    from .resources import Resource as Resource
 
-_HOMES = {"mcp.client": ["MCPServer", "Resource"]}
+_HOMES = {"mcp.client": ["MCPServer"], "mcp.resources": ["Resource"]}
 
 if find_spec("mcp") is None or find_spec("mcp_types") is None:
     raise ImportError('agentkit.mcp needs the package mcp: pip install "mcp>=2,<3"', name="mcp")

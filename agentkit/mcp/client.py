@@ -3,12 +3,10 @@
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import mcp_types as types
-from mcp import Client, MCPError
-from mcp_types import METHOD_NOT_FOUND
+from mcp import Client
 
 from ..core.background import run_coroutine
 from ..core.context import RunContext
@@ -20,11 +18,12 @@ from ..tools.results.result_text import StoredResult
 from ..tools.settings import ToolEffect, Trust
 from .background_loop import LOOP, run_on
 from .config import check_settings, derive_name, make_endpoint, read_config
-from .connection import MAX_PAGES
 from .link import ServerLink
+from .lock import find_locked, lock_path
 from .questions import to_questions, to_responses
 from .remote_tools import RemoteTools
-from .results import read_contents, read_result, render_blocks
+from .resources import Resource, list_resources, to_message
+from .results import read_contents, read_result
 
 T = TypeVar("T")
 READ_RESOURCE = "read_resource"
@@ -32,23 +31,6 @@ READ_RESOURCE_SCHEMA = {
     "type": "object",
     "properties": {"uri": {"type": "string", "description": "Without one, the resources are listed."}},
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """Something that a server lets its clients read.
-
-    Attributes:
-        uri: Its address; with `{names}` in it, a template.
-        name: What the server calls it.
-        description: What it is about.
-        mime_type: Its media type.
-    """
-
-    uri: str
-    name: str = ""
-    description: str = ""
-    mime_type: str = ""
 
 
 class MCPServer:
@@ -70,6 +52,7 @@ class MCPServer:
             Otherwise its results are data that anyone may have written, and its hints can only make things stricter.
         effects: Effects of tools by patterns of their names, `{"delete_*": "danger"}`; they overrule the hints.
         timeout: Seconds until the server must be open.
+        lock: A file that `agentkit lock --mcp` wrote: tools that are not in it are left out, and changed ones refused.
 
     Raises:
         DefinitionError: There is no command and no URL, or a value is not valid.
@@ -88,29 +71,41 @@ class MCPServer:
         trust: Trust = "untrusted",
         effects: Mapping[str, ToolEffect] | None = None,
         timeout: float = 30.0,
+        lock: str | os.PathLike[str] | None = None,
     ) -> None:
         self.endpoint = make_endpoint(command, url, headers, env, cwd)
         self.name = to_portable_name(name or derive_name(self.endpoint))
         check_settings(self.name, trust, effects or {}, timeout)
-        self._tools = RemoteTools(self._call, prefix, trust, effects or {})
+        locked = None if lock is None else find_locked(lock, name or self.name)
+        self._tools = RemoteTools(self._call, prefix, trust, effects or {}, locked)
         self._link = ServerLink(self.name, self.endpoint, timeout, self._take_tools)
+        self.offered: Sequence[types.Tool] = ()
+        """What the server listed last, as the SDK's `Tool`."""
         self._listed: list[JsonTool[..., Any]] = []
         self._reader = self._tools.make_own(
             READ_RESOURCE, f"Read a resource of the server {self.name} by its URI.", READ_RESOURCE_SCHEMA, self._read
         )
 
     @classmethod
-    def from_config(cls, path: str | os.PathLike[str]) -> "list[MCPServer]":
+    def from_config(
+        cls, path: str | os.PathLike[str], *, lock: str | os.PathLike[str] | Literal[False] | None = None
+    ) -> "list[MCPServer]":
         """Return the servers of a file in the common form, `{"mcpServers": {"time": {"command": "uvx", ...}}}`.
 
         `${NAME}` is replaced by an environment variable, `${NAME:-default}` also without one.  A server has `command`,
         `args`, `env`, `cwd`, or `url`, `headers`; and of the keywords of `MCPServer` `prefix`, `trust`, `effects` and
         `timeout`.  Servers with `"disabled": true` are left out.
 
+        Args:
+            path: The file.
+            lock: The lock of all servers; default: `mcp.lock.json` beside `mcp.json`, if it exists; False for no lock.
+
         Raises:
             DefinitionError: The file cannot be read, or a server in it is not valid.
         """
-        return [cls(**keywords) for keywords in read_config(path)]
+        if lock is None and (beside := lock_path(path)).exists():
+            lock = beside
+        return [cls(**keywords, lock=lock or None) for keywords in read_config(path)]
 
     def __repr__(self) -> str:
         return f"MCPServer({self.name}: {self.endpoint})"
@@ -160,7 +155,7 @@ class MCPServer:
 
     async def aresources(self) -> list[Resource]:
         """Do `resources` on the running event loop."""
-        return await self._ask(_list_resources)
+        return await self._ask(list_resources)
 
     def read(self, uri: str) -> Any:
         """Return the content of a resource as text; images and other data are described by type and size."""
@@ -178,7 +173,7 @@ class MCPServer:
     async def aprompt(self, name: str, /, **arguments: str) -> list[Message]:
         """Do `prompt` on the running event loop."""
         found = await self._ask(lambda client: client.get_prompt(name, arguments))
-        return [_to_message(message) for message in found.messages]
+        return [to_message(message) for message in found.messages]
 
     async def _open(self) -> None:
         self._loop = LOOP.acquire()
@@ -195,6 +190,7 @@ class MCPServer:
             LOOP.release()
 
     def _take_tools(self, client: Client, tools: Sequence[types.Tool]) -> None:
+        self.offered = tools
         own = [self._reader] if client.server_capabilities.resources else []
         self._listed = [*self._tools.make(tools), *own]
 
@@ -233,33 +229,3 @@ class MCPServer:
             return await run_on(loop, work())
         finally:
             LOOP.release()
-
-
-async def _list_resources(client: Client) -> list[Resource]:
-    found: list[Resource] = []
-    for fetch in (client.list_resources, client.list_resource_templates):
-        cursor: str | None = None
-        for _ in range(MAX_PAGES):
-            try:
-                page: Any = await fetch(cursor=cursor)
-            except MCPError as error:
-                if error.code == METHOD_NOT_FOUND:  # a server may have no templates
-                    break
-                raise
-            entries = getattr(page, "resources", None) or getattr(page, "resource_templates", [])
-            found += [_to_resource(entry) for entry in entries]
-            cursor = page.next_cursor
-            if not cursor:
-                break
-    return found
-
-
-def _to_resource(entry: Any) -> Resource:
-    uri = getattr(entry, "uri", "") or getattr(entry, "uri_template", "")
-    return Resource(str(uri), entry.title or entry.name, entry.description or "", entry.mime_type or "")
-
-
-def _to_message(message: types.PromptMessage) -> Message:
-    shown = render_blocks([message.content])
-    content: Any = [{"type": "text", "text": shown.text}, *shown.images] if shown.images else shown.text
-    return {"role": message.role, "content": content}

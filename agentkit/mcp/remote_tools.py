@@ -10,7 +10,7 @@ import mcp_types as types
 from loguru import logger
 
 from ..core.context import RunContext
-from ..core.errors import DefinitionError
+from ..core.errors import DefinitionError, ToolError
 from ..core.portable import to_portable_name, to_valid_text
 from ..schemas import JsonSchema
 from ..schemas.raw import RawSchema
@@ -18,6 +18,7 @@ from ..tools.definition import Definition
 from ..tools.json_tool import JsonTool, make_defined_tool
 from ..tools.results.result_text import StoredResult
 from ..tools.settings import ToolEffect, Trust
+from .lock import Locked, compare_tool, describe_tools
 
 MAX_DESCRIPTION_CHARS = 10_000
 DEFAULT_EFFECT: ToolEffect = "write"
@@ -54,10 +55,19 @@ class RemoteTools:
         prefix: Put before each name.
         trust: "trusted" to believe the server's hints, and to show its results as they are.
         effects: Effects by patterns of the server's names; the first pattern that fits takes precedence.
+        locked: The tools as a person reviewed them; None without a lock.
     """
 
-    def __init__(self, invoke: Invoke, prefix: str, trust: Trust, effects: Mapping[str, ToolEffect]) -> None:
+    def __init__(
+        self,
+        invoke: Invoke,
+        prefix: str,
+        trust: Trust,
+        effects: Mapping[str, ToolEffect],
+        locked: Locked | None = None,
+    ) -> None:
         self._invoke, self._prefix, self._trust, self._effects = invoke, prefix, trust, effects
+        self._locked = locked
         self._made: dict[str, tuple[types.Tool, JsonTool[..., Any]]] = {}
 
     def make(self, listed: Sequence[types.Tool]) -> list[JsonTool[..., Any]]:
@@ -65,6 +75,9 @@ class RemoteTools:
         made: dict[str, tuple[types.Tool, JsonTool[..., Any]]] = {}
         names: set[str] = set()
         for tool in listed:
+            if self._locked is not None and tool.name not in self._locked:
+                logger.warning("MCP tool {!r} is left out: it is not in the lock", tool.name)
+                continue
             name = _find_free_name(to_portable_name(f"{self._prefix}{tool.name}"), names)
             known = self._made.get(tool.name)
             try:
@@ -83,8 +96,27 @@ class RemoteTools:
         return self._build(tool, to_portable_name(f"{self._prefix}{name}"), effect, partial(invoke, name))
 
     def _make_one(self, tool: types.Tool, name: str) -> JsonTool[..., Any]:
+        if self._locked is not None and (changes := self._compare(tool, self._locked[tool.name])):
+            return self._make_refused(tool.name, name, changes)
         effect = self._find_override(tool.name) or decide_effect(tool.annotations, self._trust)
         return self._build(tool, name, effect, partial(self._invoke, tool.name))
+
+    def _compare(self, tool: types.Tool, locked: Mapping[str, Any]) -> list[str]:
+        return compare_tool(locked, describe_tools([tool])[tool.name])
+
+    def _make_refused(self, own: str, name: str, changes: Sequence[str]) -> JsonTool[..., Any]:
+        """Return a tool as it was locked, whose calls fail with what has changed since."""
+        text = (
+            f"refused: the tool {own!r} of this server has changed since it was locked: {'; '.join(changes)}. "
+            "A person must review it, and run: agentkit lock --mcp"
+        )
+        logger.warning("MCP: {}", text)
+
+        async def refuse(_: dict[str, Any], __: Any) -> Any:
+            raise ToolError(text)
+
+        assert self._locked is not None
+        return self._build(types.Tool(name=own, **_to_fields(self._locked[own])), name, "read", refuse)
 
     def _build(
         self, tool: types.Tool, name: str, effect: ToolEffect, call: Callable[[dict[str, Any], Any], Any]
@@ -128,3 +160,9 @@ def _find_free_name(wanted: str, used: set[str]) -> str:
         number += 1
         name = f"{wanted[: 64 - len(str(number)) - 1]}_{number}"
     return name
+
+
+def _to_fields(locked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the model reads of a locked tool."""
+    schema = locked.get("inputSchema", {"type": "object"})
+    return {"description": locked.get("description"), "title": locked.get("title"), "input_schema": schema}
