@@ -189,37 +189,6 @@ def test_listeners_are_shown_every_event(world):
     assert {ToolStarted, ToolFinished, ModelReplied} < {type(event) for event in seen}
 
 
-def test_a_stream_that_is_left_leaves_a_valid_history_and_a_usable_agent():
-    agent = JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), final("after")))
-    for event in agent.stream("1 + 2?"):
-        if isinstance(event, ToolStarted):
-            break
-    del event
-    assert pending_calls(agent.history) == []
-    assert agent("again") == "after"
-
-
-def test_a_cancelled_task_leaves_a_valid_history_and_a_usable_agent():
-    async def hang() -> None:
-        """Hangs."""
-        started.set()
-        await asyncio.sleep(60)
-
-    agent = JsonAgent(hang, model=ScriptedModel(call("hang"), final("after")))
-    started = asyncio.Event()
-
-    async def main():
-        task = asyncio.create_task(agent.arun("go"))
-        await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        return (await agent.arun("again")).answer
-
-    assert asyncio.run(main()) == "after"
-    assert "Cancelled" in agent.history[3]["content"]
-
-
 def test_two_runs_on_one_session_are_refused_and_on_two_sessions_never_mixed():
     inside, go_on = threading.Event(), threading.Event()
 
@@ -315,17 +284,6 @@ class TestWhenThingsGoWrong:
         with pytest.raises(NoAnswer):
             world.run(JsonAgent(add, model=ScriptedModel("", "", "", "", "")), "?")
 
-    def test_an_interrupt_in_a_tool_reaches_the_caller_and_the_agent_can_go_on(self, world):
-        def interrupt() -> None:
-            """Interrupts."""
-            raise KeyboardInterrupt
-
-        agent = JsonAgent(interrupt, model=ScriptedModel(call("interrupt"), final("after")))
-        with pytest.raises(KeyboardInterrupt):
-            world.run(agent, "go")
-        assert pending_calls(agent.history) == []
-        assert world.run(agent, "again").answer == "after"
-
 
 class TestBadInput:
     def test_no_tools(self):
@@ -411,35 +369,6 @@ class TestBadInput:
 
 class TestFromAnywhere:
     """One call, the same everywhere."""
-
-    def agent(self):
-        return JsonAgent(add, double, model=ScriptedModel(call("add", a=1, b=2), call("double", a=3), final("6")))
-
-    def test_in_a_running_event_loop(self):
-        async def main():
-            return self.agent()("go")
-
-        assert asyncio.run(main()) == "6"
-
-    def test_in_a_thread(self):
-        answers = []
-        thread = threading.Thread(target=lambda: answers.append(self.agent()("go")))
-        thread.start()
-        thread.join()
-        assert answers == ["6"]
-
-    def test_in_a_tool_of_another_agent(self, world):
-        def ask_other() -> str:
-            """Asks another agent."""
-            return self.agent()("go")
-
-        async def ask_other_too() -> str:
-            """Asks another agent, blocking, inside a coroutine."""
-            return self.agent()("go")
-
-        for name, function in (("ask_other", ask_other), ("ask_other_too", ask_other_too)):
-            outer = JsonAgent(function, model=ScriptedModel(call(name), final("done")))
-            assert world.run(outer, "?").messages[3]["content"] == "6"
 
     def test_many_at_once_on_one_agent(self):
         class Counting:

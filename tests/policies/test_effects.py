@@ -9,7 +9,7 @@ import pytest
 from clock import Clock
 
 from agentkit import DefinitionError, JsonAgent, JsonTool, RunContext, ToolCall, ToolError, ToolRegistry, tool
-from agentkit.core.flow import adrive, apply_policies, ask, drive
+from agentkit.core.flow import adrive, apply_policies, around, ask, drive
 from agentkit.core.threads import FifoLock
 from agentkit.policies.timeouts import limit_tool_time
 from agentkit.testing import ScriptedModel
@@ -100,6 +100,11 @@ def plain(name: str = "") -> str:
 
 
 TOOLS = ToolRegistry(read, aread, write, awrite, danger, put, plain)
+
+
+def hurry(effect):
+    """Retry the calls of a turn at once; a policy's function."""
+    return ask(replace(effect, calls=tuple(replace(bound, first_pause=0.001) for bound in effect.calls)))
 
 
 def turn(*calls, tools=TOOLS, timeout=60.0, sequential=False, clock=time.perf_counter, first_pause=0.001):
@@ -219,7 +224,8 @@ def test_a_failed_call_is_made_again_and_is_one_call_in_the_history(world, effec
         {"tool_calls": [{"name": "final_answer", "arguments": {"text": "ok"}}]},
     ]
     seen = []
-    agent = JsonAgent(failing(2, effect, is_async=is_async), model=ScriptedModel(script), listeners=[seen.append])
+    tool = failing(2, effect, is_async=is_async)
+    agent = JsonAgent(tool, model=ScriptedModel(script), listeners=[seen.append], policies=[around(hurry, CallTools)])
     world.run(agent, "go")
     assert DIARY == ["try"] * 3
     told = [message["content"] for message in agent.history if message["role"] == "tool"]

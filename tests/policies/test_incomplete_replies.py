@@ -8,7 +8,6 @@ from stacked_runs import Endless, call, cut, final, flow_of, run
 
 from agentkit import LimitExceeded, ModelError, NoAnswer
 from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, user
-from agentkit.engine.loop import REMINDER
 from agentkit.engine.model import AskModel, Reply, TextDelta
 from agentkit.policies.final_request import FINAL_PROMPT, NOT_RUN, FinalRequest
 from agentkit.policies.incomplete_replies import (
@@ -246,11 +245,6 @@ class TestLanding:
 
 
 class TestTextsWithoutCalls:
-    def test_one_reminder_then_the_text_is_the_answer(self, world, stream):
-        ran = run(world, ScriptedModel(call("look"), "It is 3.", "I said: 3."), look, stream=stream)
-        assert (ran.answer, ran.stopped) == ("I said: 3.", "text")
-        assert user(REMINDER) in ran.history
-
     def test_an_empty_reply_between_two_texts_changes_nothing(self, world):
         ran = run(world, ScriptedModel("It is 3.", "", "I said: 3."), look)
         assert (ran.answer, ran.stopped) == ("I said: 3.", "text")

@@ -96,11 +96,6 @@ class TestSteps:
         loop = flow_of(model, counter(), max_steps=99)
         assert answer_of(limit(max_steps=2)(Again()(loop))) == "done"
 
-    def test_fifty_is_the_limit_where_nobody_says_one(self, world):
-        model = Endless(call("count"), last=DONE)
-        assert run(world, model, counter()).stopped == "max_steps"
-        assert model.asked == 51
-
 
 class TestTokens:
     def test_in_and_out_are_counted(self, world):

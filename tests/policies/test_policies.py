@@ -10,7 +10,7 @@ from agentkit.policies.final_request import FinalRequest, request_final_answer
 from agentkit.policies.incomplete_replies import raise_refusals, retry_incomplete_replies
 from agentkit.policies.limits import limit
 from agentkit.policies.loop_detection import detect_loops
-from agentkit.policies.retries import MAX_WAIT_SECONDS, Retrying, retry
+from agentkit.policies.retries import retry
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import make_answer_tool
 
@@ -46,33 +46,6 @@ def test_a_transient_error_is_waited_out_and_asked_again():
     assert stop.value.value is REPLY
 
 
-def test_after_the_last_wait_the_error_is_raised():
-    flow = retry([1])(asking())
-    next(flow)
-    flow.throw(BUSY)
-    flow.send(None)
-    flow.send(None)
-    with pytest.raises(ModelError, match="busy"):
-        flow.throw(BUSY)
-
-
-def test_retry_after_is_kept_to_up_to_a_limit():
-    flow = retry([1])(asking())
-    next(flow)
-    assert flow.throw(ModelError("busy", transient=True, retry_after=7)).event.seconds == 7
-    flow = retry([1])(asking())
-    next(flow)
-    with pytest.raises(ModelError, match="long"):
-        flow.throw(ModelError("long", transient=True, retry_after=MAX_WAIT_SECONDS + 1))
-
-
-def test_what_does_not_pass_is_raised_at_once():
-    flow = retry()(asking())
-    next(flow)
-    with pytest.raises(ModelError):
-        flow.throw(ModelError("bad request", kind="bad_request", status=400))
-
-
 def test_other_effects_pass_untouched():
     def flow():
         yield from ask(Sleep(3))
@@ -86,18 +59,6 @@ def test_other_effects_pass_untouched():
         raise_refusals(),
     ):
         assert next(policy(flow())) == Sleep(3)
-
-
-def test_the_retry_is_an_event_that_listeners_see(world, monkeypatch):
-    monkeypatch.setattr("time.sleep", lambda _: None)
-    model = ScriptedModel(ModelError("busy", transient=True, retry_after=0), "hello")
-
-    def flow():
-        return (yield from ask(AskModel(model, Request([user("?")], TOOLS))))
-
-    reply, events = world.drive(retry()(flow()))
-    assert reply.message["content"] == "hello"
-    assert [type(event) for event in events if isinstance(event, Retrying)] == [Retrying]
 
 
 def test_at_the_limit_the_request_offers_only_the_answer():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit import JsonAgent, ModelError, ToolRegistry
+from agentkit import ModelError, ToolRegistry
 from agentkit.core.flow import Sleep, around, ask
 from agentkit.core.messages import user
 from agentkit.engine.model import AskModel, ModelAsked, Request, TextDelta
@@ -151,18 +151,3 @@ def test_what_was_streamed_of_a_broken_reply_is_withdrawn(world):
     for event in told:
         shown = shown + event.text if isinstance(event, TextDelta) else "" if isinstance(event, Retrying) else shown
     assert shown == reply.message["content"] == "one two"
-
-
-def test_tools_never_run_again(world):
-    ran = []
-
-    def work() -> str:
-        """Works."""
-        ran.append(1)
-        return "done"
-
-    call = {"tool_calls": [{"name": "work"}]}
-    end = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "ready"}}]}
-    model = ScriptedModel(failure(retry_after=0.0), call, failure(retry_after=0.0), failure(retry_after=0.0), end)
-    result = world.run(JsonAgent(work, model=model, retries=3), "Work.")
-    assert (result.answer, ran, result.steps) == ("ready", [1], 2)
