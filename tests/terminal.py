@@ -10,6 +10,9 @@ import sys
 import termios
 import time
 
+NO_ANSWERS = {"PROMPT_TOOLKIT_NO_CPR": "1"}
+"""This terminal does not tell where its cursor is."""
+
 
 class Terminal:
     """A program at a terminal of its own."""
@@ -19,7 +22,9 @@ class Terminal:
     ) -> None:
         self.process, self.side = pty.fork()
         if self.process == 0:
-            os.execve(sys.executable, [sys.executable, *program, *arguments], {**os.environ, "TERM": "xterm"})
+            os.execve(
+                sys.executable, [sys.executable, *program, *arguments], {**os.environ, "TERM": "xterm", **NO_ANSWERS}
+            )
         fcntl.ioctl(self.side, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
         self.text = ""
         self._seen = 0
@@ -34,12 +39,17 @@ class Terminal:
                 raise AssertionError(f"{text!r} did not come; there is: {self.text[self._seen :]!r}")
         self._seen = self.text.index(text, self._seen) + len(text)
 
+    def expect_prompt(self) -> None:
+        """Wait until the chat reads keys: the terminal then marks pasted text."""
+        self.expect("\x1b[?2004h")
+        self.expect(">")
+
     def send(self, keys: str) -> None:
         os.write(self.side, keys.encode())
 
     def ask(self, line: str, answer: str) -> None:
         """Write a line at the prompt, and wait for what comes of it."""
-        self.expect("> ")
+        self.expect_prompt()
         self.send(f"{line}\n")
         self.expect(answer)
 

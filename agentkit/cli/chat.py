@@ -16,7 +16,7 @@ from .agents import SESSION, agent_options, build_agent, command_to_resume, load
 from .escape_key import EscapeKey
 from .models import missing_variables, setup_hint
 from .output import print_answer, print_error, print_note, print_text
-from .reading import TEXT_DELIMITER, read_line, set_up_readline
+from .reading import TEXT_DELIMITER, read_line, set_up_editing
 from .servers import keep_open
 from .views import follow, make_view
 
@@ -29,7 +29,7 @@ HELP_TEXT = f"""\
 /load FILE     continue a saved conversation
 /clear         start a new conversation
 /quit          leave (also Ctrl-D)
-A line that ends in \\ continues in the next line.
+Alt-Enter, or \\ at the end of a line, begins another line.
 {TEXT_DELIMITER} begins and ends a text of several lines.
 Esc or Ctrl-C stops an answer, not the chat."""
 
@@ -43,7 +43,7 @@ def chat_command(file: Path | None, **settings: Any) -> None:
     Lines on standard input are questions, too.  Exit codes: 0, and 2 for wrong usage.
     """
     talk = Chat(file, **settings)
-    set_up_readline(talk.commands)
+    set_up_editing(talk.commands)
     with keep_open(talk.agent.toolsets):
         _talk(talk)
 

@@ -3,9 +3,10 @@
 import os
 import select
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from ..core.private_files import MODE, create_private
 from .output import print_note
 
 HISTORY_FILE = Path("~/.agentkit_history")
-MAX_HISTORY_LINES = 1_000
 TEXT_DELIMITER = '"""'
 """Begins and ends a text of several lines."""
+
+_editors: list[Any] = [None]
+"""The editor in use is the last one; None stands for `input`."""
 
 
 def read_line(typed: str = "") -> str | None:
@@ -51,19 +54,12 @@ def read_line(typed: str = "") -> str | None:
 
 
 def _read_part(prompt: str, typed: str) -> str:
-    """Return the next line.  What was entered before the prompt and is not one line is put into it, to be confirmed."""
-    readline: Any = sys.modules.get("readline")
+    """Return the next input.  What was entered before and is not one line is put into the prompt, to be confirmed."""
     pending = typed + _take_pending_lines()
-    if pending.find("\n") == len(pending) - 1 >= 0 or (pending and readline is None):
+    if pending.find("\n") == len(pending) - 1 >= 0 or (pending and _editors[-1] is None):
         click.echo(f"{prompt}{pending}", nl=False)
         return pending.removesuffix("\n")
-    if not pending:
-        return input(prompt)
-    readline.set_startup_hook(lambda: readline.insert_text(pending))  # the start of a next line may follow
-    try:
-        return input(prompt)
-    finally:
-        readline.set_startup_hook(None)
+    return input(prompt) if _editors[-1] is None else str(_editors[-1].prompt(prompt, default=pending))
 
 
 def _take_pending_lines() -> str:
@@ -84,30 +80,41 @@ def _prompt(*, is_first: bool) -> str:
     return "> " if is_first else "... "
 
 
-def set_up_readline(commands: Iterable[str]) -> None:
-    """Switch on line editing, the history of earlier chats, and completion of `commands`, if Python has readline."""
+def set_up_editing(commands: Iterable[str]) -> None:
+    """Switch on editing of several lines, the history of earlier chats, and completion of `commands`.
+
+    That is what a terminal has with prompt_toolkit (extra `cli`); without it, Python's readline edits a line.
+    """
     if not sys.stdin.isatty():
         return
-    with suppress(ImportError):
-        readline: Any = import_module("readline")
-        readline.set_completer_delims(" ")
-        readline.set_completer(lambda text, number: _complete(text, number, sorted(commands)))
-        readline.parse_and_bind("tab: complete")
-        readline.parse_and_bind("set enable-bracketed-paste on")  # pasted lines are one text until Enter
-        file = HISTORY_FILE.expanduser()
-        with suppress(OSError):
-            readline.read_history_file(file)
-        import_module("atexit").register(_save_history, readline, file)
+    if find_spec("prompt_toolkit") and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        _editors.append(_make_editor(sorted(commands)))
+    else:
+        with suppress(ImportError):
+            import_module("readline").parse_and_bind("set enable-bracketed-paste on")  # pasted lines are one text
 
 
-def _complete(text: str, number: int, commands: list[str]) -> str | None:
-    matching = [command for command in commands if text and command.startswith(text)]
-    return matching[number] if number < len(matching) else None
+def _make_editor(commands: Sequence[str]) -> Any:
+    """Return a session of prompt_toolkit: Enter sends, Alt-Enter begins a line, pasted lines are one text."""
+    bindings = import_module("prompt_toolkit.key_binding").KeyBindings()
+    bindings.add("enter")(lambda event: event.current_buffer.validate_and_handle())
+    bindings.add("escape", "enter")(lambda event: event.current_buffer.insert_text("\n"))
+    return import_module("prompt_toolkit").PromptSession(
+        history=_open_history(),
+        completer=import_module("prompt_toolkit.completion").WordCompleter(commands, sentence=True),
+        complete_while_typing=False,
+        key_bindings=bindings,
+        multiline=True,
+        prompt_continuation=lambda *_: "... ",
+    )
 
 
-def _save_history(readline: Any, file: Path) -> None:
-    readline.set_history_length(MAX_HISTORY_LINES)
-    with suppress(OSError):
+def _open_history() -> Any:
+    """Return the history in the person's own file, or one in memory where it cannot be written."""
+    kinds, file = import_module("prompt_toolkit.history"), HISTORY_FILE.expanduser()
+    try:
         create_private(file)
-        readline.write_history_file(file)
         file.chmod(MODE)
+    except OSError:
+        return kinds.InMemoryHistory()
+    return kinds.FileHistory(str(file))

@@ -1,6 +1,7 @@
 """A folder with tools, the command line called in this process, and the command line at a terminal."""
 
 import os
+from typing import Any
 
 import pytest
 from cli_tools import MORE, TOOLS
@@ -36,8 +37,8 @@ def terminal(folder):
     """Start the command line at a terminal: `terminal("chat", ..., width=60)`."""
     begun: list[Terminal] = []
 
-    def start(*arguments: str, width: int = 80) -> Terminal:
-        begun.append(Terminal(*arguments, width=width))
+    def start(*arguments: str, width: int = 80, **options: Any) -> Terminal:
+        begun.append(Terminal(*arguments, width=width, **options))
         return begun[-1]
 
     yield start

@@ -117,23 +117,26 @@ class TestAtATerminal:
         talk = terminal("chat", "--tools", "mytools.py", width=60)
         talk.expect("Ask away")
         talk.ask("Add 2 and 3", "5\r\n")
-        talk.expect("> ")
+        talk.expect_prompt()
         talk.send("Add 2 and 9\x7f4\n")
         talk.expect("6\r\n")
-        talk.expect("> ")
+        talk.expect_prompt()
         talk.send("\x1b[A\n")  # the line before
         talk.expect("6\r\n")
-        talk.expect("> ")
-        talk.send("/hel\t\n")
+        talk.expect_prompt()
+        talk.send("/hel\t")
+        talk.expect("/help")
+        talk.send("\n")
         talk.expect("Esc or Ctrl-C stops an answer")
-        talk.expect("> ")
+        talk.expect_prompt()
         talk.send("\x04")
         assert talk.end() == 0
         kept = folder / ".agentkit_history"
-        assert kept.read_text().splitlines() == ["Add 2 and 3", "Add 2 and 4", "/help"]
+        lines = [line for line in kept.read_text().splitlines() if line.startswith("+")]
+        assert lines == ["+Add 2 and 3", "+Add 2 and 4", "+/help"]
         assert kept.stat().st_mode & 0o077 == 0
         again = terminal("chat", "--tools", "mytools.py")
-        again.expect("> ")
+        again.expect_prompt()
         again.send("\x1b[A\x1b[A\n")
         again.expect("6\r\n")
 
@@ -156,14 +159,13 @@ class TestAtATerminal:
         for model in ("groq/llama-3.1-8b-instant", "offline"):
             Chat(model=model, load=loaded.append, **options).introduce()
         assert loaded == ["groq/llama-3.1-8b-instant", "offline"]
-        for model in loaded:
+        for model in [*loaded]:
             load_in_background(model, lambda model=model: loaded.append(f"begun: {model}"))
         assert loaded[2:] == ["begun: groq/llama-3.1-8b-instant"]
 
     def test_pasted_lines_are_one_question(self, terminal, folder):
         talk = terminal("chat", "--tools", "mytools.py", "--session", "s.json")
-        talk.expect("\x1b[?2004h")  # the terminal marks pasted text from here on
-        talk.expect("> ")
+        talk.expect_prompt()
         talk.send("\x1b[200~Add 2\nand 3\x1b[201~")
         talk.send("\n")
         talk.expect("5\r\n")
@@ -172,15 +174,37 @@ class TestAtATerminal:
         asked = [message["content"] for message in Session.load("s.json").messages if message["role"] == "user"]
         assert asked == ["Add 2\nand 3"]
 
+    def test_alt_enter_begins_another_line(self, terminal, folder):
+        talk = terminal("chat", "--tools", "mytools.py", "--session", "s.json")
+        talk.expect_prompt()
+        talk.send("Add 2\x1b\rand 3")
+        talk.expect("... ")
+        talk.send("\r")
+        talk.expect("5\r\n")
+        talk.ask("/quit", "")
+        assert talk.end() == 0
+        (asked,) = [message["content"] for message in Session.load("s.json").messages if message["role"] == "user"]
+        assert asked == "Add 2\nand 3"
+
+    def test_without_the_editor_pasted_lines_are_one_question_too(self, terminal, folder):
+        talk = terminal(
+            "chat", "--tools", "mytools.py", "--session", "s.json",
+            program=("-c", "import sys; sys.modules['prompt_toolkit'] = None; from agentkit.cli import main; main()"),
+        )  # fmt: skip
+        talk.expect_prompt()
+        talk.send("\x1b[200~Add 2\nand 3\x1b[201~")
+        talk.send("\n")
+        talk.expect("5\r\n")
+
     def test_lines_pasted_while_an_answer_is_written_wait_for_enter(self, terminal, folder):
         talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py", "--session", "s.json")
         talk.ask("Wait for 1 seconds", "wait_for(")
         talk.send("Add 2\nand 3\nand 4")
         talk.expect("waited\r\n")
-        talk.expect("and 3\r")
-        talk.expect("\n\rand 4")
-        talk.send("\x15")  # Ctrl-U: drop it
-        talk.send("/quit\n")
+        talk.expect("... and 3")
+        talk.expect("and 4")
+        talk.send("\x03")  # drop it
+        talk.ask("/quit", "")
         assert talk.end() == 0
         asked = [message["content"] for message in Session.load("s.json").messages if message["role"] == "user"]
         assert asked == ["Wait for 1 seconds"], "nothing was paid for"
@@ -199,7 +223,7 @@ class TestAtATerminal:
         talk.expect("stopped; finished steps are kept")
         talk.ask("Add 2 and 3", "5\r\n")
         talk.ask("/history", "Cancelled: the run was stopped")
-        talk.expect("> ")
+        talk.expect_prompt()
         talk.send("half a line")
         talk.expect("half a line")
         time.sleep(0.1)  # readline does not hear of a Ctrl-C that comes before it waits for the next key
@@ -218,7 +242,7 @@ class TestAtATerminal:
         talk.send("\x1b")
         talk.expect("stopped; finished steps are kept. Continue with: agentkit resume ")
         assert time.monotonic() - began < 10
-        talk.expect("> ")
+        talk.expect_prompt()
         talk.expect("Add 2 and 3")
         talk.send("\n")
         talk.expect("5\r\n")
