@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from .core.errors import ToolError as ToolError
     from .core.messages import ToolCall as ToolCall
     from .core.messages import Usage as Usage
+    from .core.parts import Audio as Audio
+    from .core.parts import Document as Document
+    from .core.parts import Image as Image
     from .core.questions import Answers as Answers
     from .core.questions import InputRequired as InputRequired
     from .core.questions import Question as Question
@@ -75,6 +78,7 @@ _HOMES = {
     "views": ["log"],
     "tools.lock": ["compare_locks", "lock"],
     "core.messages": ["ToolCall", "Usage"],
+    "core.parts": ["Audio", "Document", "Image"],
     "core.questions": ["Answers", "InputRequired", "Question"],
     "policies.budget": ["Limits"],
     "tools.questions": ["ask_question"],

@@ -9,6 +9,7 @@ from typing_extensions import TypeVar
 from ..core.flow import Event, Listener, Policy
 from ..core.masking import MaskedDict
 from ..core.messages import Message
+from ..core.parts import Query
 from ..engine.model import Model
 from ..engine.result import Result
 from ..policies.answer_checks import Check
@@ -137,11 +138,12 @@ class JsonAgent(Generic[T]):
         self._backends.check_options(model, JsonAgent.__init__.__kwdefaults__ or ())
         preload(model)
 
-    def __call__(self, query: str | None = None, **how: Unpack[RunOptions]) -> T:
+    def __call__(self, query: Query | None = None, **how: Unpack[RunOptions]) -> T:
         """Answer `query` and return the answer; the agent's conversation continues from call to call.
 
         Args:
-            query: The question.  Without one the session continues where it stopped.
+            query: The question, a text or a list of texts, `Image`, `Document` and `Audio`.  Without one the session
+                continues where it stopped.
             how: Options of this call: `model`; `session` for another conversation; `approvals`, decisions about
                 pending calls, by calls or ids; `answers` to open questions, by ids; `journal` as for the agent;
                 `record`, a file for `replay`; and `RunSettings` such as `deps`, `limits` and `temperature`.
@@ -151,19 +153,19 @@ class JsonAgent(Generic[T]):
         """
         return self.run(query, **how).answer
 
-    def run(self, query: str | None = None, **how: Unpack[RunOptions]) -> Result[T]:
+    def run(self, query: Query | None = None, **how: Unpack[RunOptions]) -> Result[T]:
         """Answer `query` and return the answer with messages, usage and trace; see `__call__` for the arguments."""
         return finish_run(self, make_request(self, query, how))
 
-    async def arun(self, query: str | None = None, **how: Unpack[RunOptions]) -> Result[T]:
+    async def arun(self, query: Query | None = None, **how: Unpack[RunOptions]) -> Result[T]:
         """Do `run` on the running event loop."""
         return await afinish_run(self, make_request(self, query, how))
 
-    def stream(self, query: str | None = None, **how: Unpack[RunOptions]) -> Generator[Event, None, None]:
+    def stream(self, query: Query | None = None, **how: Unpack[RunOptions]) -> Generator[Event, None, None]:
         """Answer `query` and yield the events as they happen; `RunFinished` with the result is the last one."""
         return stream_run(self, make_request(self, query, how, stream=True))
 
-    def astream(self, query: str | None = None, **how: Unpack[RunOptions]) -> AsyncGenerator[Event, None]:
+    def astream(self, query: Query | None = None, **how: Unpack[RunOptions]) -> AsyncGenerator[Event, None]:
         """Do `stream` on the running event loop."""
         return astream_run(self, make_request(self, query, how, stream=True))
 
@@ -194,7 +196,7 @@ class JsonAgent(Generic[T]):
         """Do `replay` on the running event loop."""
         return await afinish_run(self, replay_request(path, how))
 
-    def map(self, queries: Iterable[str], *, concurrency: int = 8, progress: bool | None = None) -> list[Outcome[T]]:
+    def map(self, queries: Iterable[Query], *, concurrency: int = 8, progress: bool | None = None) -> list[Outcome[T]]:
         """Answer many queries, `concurrency` at a time, each in a session of its own, on the background event loop.
 
         Return the results in order; for a failed query, its exception.  An iterator is read in a worker thread, only as
@@ -206,7 +208,7 @@ class JsonAgent(Generic[T]):
         """Do `map` on the running event loop."""
         return await batch.collect_outcomes(self, queries, concurrency, progress)
 
-    def imap(self, queries: Iterable[str], *, concurrency: int = 8) -> Generator[tuple[int, Outcome[T]], None, None]:
+    def imap(self, queries: Iterable[Query], *, concurrency: int = 8) -> Generator[tuple[int, Outcome[T]], None, None]:
         """Do `map` one by one: yield the index of each query with its outcome, as soon as it is there."""
         return batch.iterate_outcomes_blocking(self, queries, concurrency)
 

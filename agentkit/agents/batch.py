@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from ..core.background import iterate_blocking, run_coroutine, run_in_thread
 from ..core.errors import RunError
+from ..core.parts import Query, read_query
 from ..engine.result import Result, RunFinished
 from ..sessions.session import Session
 from ..views.notebook import explain_interrupt
@@ -26,7 +27,7 @@ INTERRUPTED = (
     "as soon as it is there."
 )
 ITERATION_INTERRUPTED = "Interrupted. The outcomes that arrived are kept: repeat this with the other queries."
-Queries: TypeAlias = Iterable[str] | AsyncIterable[str]
+Queries: TypeAlias = Iterable[Query] | AsyncIterable[Query]
 Outcome: TypeAlias = Result[T] | Exception
 """The result of one query, or the exception that its run raised (a `RunError` has history and usage)."""
 
@@ -56,7 +57,7 @@ async def iterate_outcomes(
     """
     _check(queries, concurrency)
     waiting = _iterate(queries)
-    upcoming: asyncio.Task[str | None] | None = None
+    upcoming: asyncio.Task[Query | None] | None = None
     runs: dict[asyncio.Task[Result[Any] | BaseException], int] = {}
     started, is_over = 0, False
     try:
@@ -88,7 +89,7 @@ async def iterate_outcomes(
 
 
 def collect_blocking(
-    agent: Runnable, queries: Iterable[str], concurrency: int, progress: bool | None
+    agent: Runnable, queries: Iterable[Query], concurrency: int, progress: bool | None
 ) -> list[Outcome[Any]]:
     """Do `collect_outcomes` from blocking code."""
     with explain_interrupt(INTERRUPTED):
@@ -96,31 +97,32 @@ def collect_blocking(
 
 
 def iterate_outcomes_blocking(
-    agent: Runnable, queries: Iterable[str], concurrency: int
+    agent: Runnable, queries: Iterable[Query], concurrency: int
 ) -> Generator[tuple[int, Outcome[Any]], None, None]:
     """Do `iterate_outcomes` from blocking code."""
     with explain_interrupt(ITERATION_INTERRUPTED):
         yield from iterate_blocking(iterate_outcomes(agent, _read_in_thread(queries), concurrency))
 
 
-def _read_in_thread(queries: Iterable[str]) -> Queries:
+def _read_in_thread(queries: Iterable[Query]) -> Queries:
     """Return queries that do not block an event loop: an iterator that may wait is read in a worker thread."""
     return _read(queries) if isinstance(queries, Iterator) else queries
 
 
-async def _read(queries: Any) -> AsyncGenerator[str, None]:
+async def _read(queries: Any) -> AsyncGenerator[Query, None]:
     while (query := await run_in_thread(partial(next, queries, None))) is not None:
         yield query
 
 
-async def _next(waiting: AsyncGenerator[str, None]) -> str | None:
+async def _next(waiting: AsyncGenerator[Query, None]) -> Query | None:
     return await anext(waiting, None)
 
 
-async def _run(agent: Runnable, query: str) -> Result[Any] | BaseException:
+async def _run(agent: Runnable, query: Query) -> Result[Any] | BaseException:
     """Return the outcome of one query; an interrupt is returned too, because asyncio would stop the loop with it."""
     try:
-        async with aclosing(astream_run(agent, RunRequest(query, Session()))) as events:
+        text, content = read_query(query)
+        async with aclosing(astream_run(agent, RunRequest(text, Session(), content=content))) as events:
             async for event in events:
                 if isinstance(event, RunFinished):
                     return event.result
@@ -131,7 +133,7 @@ async def _run(agent: Runnable, query: str) -> Result[Any] | BaseException:
     return RunError("cancelled: the run was stopped")
 
 
-async def _iterate(queries: Queries) -> AsyncGenerator[str, None]:
+async def _iterate(queries: Queries) -> AsyncGenerator[Query, None]:
     if isinstance(queries, AsyncIterable):
         async for query in queries:
             yield query

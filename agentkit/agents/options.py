@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, TypedDict
 
 from ..core.flow import Listener, Policy
 from ..core.messages import ToolCall
+from ..core.parts import Part
 from ..engine.model import Model
 from ..policies.budget import Limits
 from ..policies.decisions import Decision, StoredDecision
@@ -24,7 +25,7 @@ class RunRequest:
     """The query of a run (None: continue where the session stopped) and its options.
 
     `replay` is the policy that returns recorded outcomes, `decided` has the recorded decisions.  `settings` are the
-    `RunSettings` among the options.
+    `RunSettings` among the options.  `content` has the parts of a query that is more than a text.
     """
 
     query: str | None
@@ -38,6 +39,7 @@ class RunRequest:
     decided: Mapping[str, Decision] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     answers: Mapping[str, Any] | None = None
+    content: list[Part] | None = None
     on_end: Listener | None = None
     """Gets the `RunEnded` of this run, like a listener."""
 

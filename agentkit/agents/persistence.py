@@ -87,4 +87,5 @@ def _recorder(agent: Runnable, request: RunRequest, path: str | os.PathLike[str]
     plain = {key: value for key, value in agent.settings.items() if isinstance(value, str | int | float)}
     begin = {"query": request.query, "model": run.model, "stream": request.stream, "settings": plain}
     before = run.history[: len(run.history) - (request.query is not None)]
-    return RunRecorder(path, {**begin, "history": before})
+    content = {} if request.content is None else {"content": request.content}
+    return RunRecorder(path, {**begin, **content, "history": before})

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..core.errors import RunError
+from ..core.parts import Query, read_query
 from ..sessions.journal.location import Journal, resolve_journal
 from ..sessions.journal.maintenance import DEFAULT_PATH, fork
 from ..sessions.recordings import Recording, replay_policy
@@ -20,7 +21,7 @@ from .settings import Settings
 _AGENT_OPTIONS = {option.name for option in fields(Settings)} | {"tools", "description", "answer", "fallback_models"}
 
 
-def make_request(agent: Runnable, query: str | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
+def make_request(agent: Runnable, query: Query | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
     """Return the request on the session in `how` or that of the agent; raise `TypeError` for an unknown option."""
     _check_names("run", how, RunOptions.__optional_keys__)
     session = how.get("session") or (agent.session if agent.memory else Session())
@@ -30,7 +31,10 @@ def make_request(agent: Runnable, query: str | None, how: RunOptions, *, stream:
         raise RunError(f"session must be a Session, got {session!r:.80}.{hint}")
     model, approvals, record = how.get("model"), how.get("approvals"), how.get("record")
     settings, answers = _settings_of(how), how.get("answers")
-    return RunRequest(query, session, approvals, stream, model, journal, record, settings=settings, answers=answers)
+    text, content = read_query(query)
+    return RunRequest(
+        text, session, approvals, stream, model, journal, record, settings=settings, answers=answers, content=content
+    )
 
 
 def resume_request(agent: Runnable, run_id: str, how: ResumeOptions) -> RunRequest:
@@ -60,7 +64,8 @@ def replay_request(path: str | os.PathLike[str], how: ReplayOptions) -> RunReque
         raise RunError(f"{os.fspath(path)!r}: a run without a query of its own cannot be replayed")
     decided = {} if how.get("execute") else recording.decisions  # calls that are executed are decided again
     replay = replay_policy(recording, **how)
-    return RunRequest(query, Session(begin["history"]), stream=begin["stream"], replay=replay, decided=decided)
+    session, content = Session(begin["history"]), begin.get("content")
+    return RunRequest(query, session, stream=begin["stream"], replay=replay, decided=decided, content=content)
 
 
 def check_memory(agent: Runnable, method: str) -> None:

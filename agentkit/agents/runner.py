@@ -127,7 +127,7 @@ def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow
     request = replace(request, query=query.strip() if query else None)
     agent = override(agent, request.settings)
     backend, note = agent.choose_backend(request.model)
-    turn = session.turn(agent.instruction, request.query, request.approvals, request.answers)
+    turn = session.turn(agent.instruction, request.content or request.query, request.approvals, request.answers)
     with _report_end(request) as started, turn as history:
         run = Run(backend.name, history, agent.listeners, handed=[*session.handed])
         started.append(run)
@@ -204,8 +204,8 @@ def _check_query(query: Any) -> None:
     hint = f"Write agent({str(query)!r:.60})."
     if isinstance(query, list | tuple | dict):
         hint = (
-            'Put a message with parts into the session: agent(session=Session([{"role": "user", "content": [...]}])), '
-            "or answer several queries with agent.map([...])."
+            'A query with parts has an Image, Document or Audio: agent(["What is this?", Image.from_path("x.png")]). '
+            "agent.map([...]) answers several queries."
         )
     raise RunError(f"query must be a text, got {type(query).__name__} {query!r:.60}. {hint}")
 

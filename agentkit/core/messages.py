@@ -53,9 +53,9 @@ def system(text: str) -> Message:
     return {"role": "system", "content": text}
 
 
-def user(text: str) -> Message:
-    """Return a user message: from the person, or a reminder from the loop."""
-    return {"role": "user", "content": text}
+def user(content: str | list[dict[str, Any]]) -> Message:
+    """Return a user message, a text or parts: from the person, or a reminder from the loop."""
+    return {"role": "user", "content": content}
 
 
 def assistant(content: str | None = None, calls: Iterable[ToolCall] = ()) -> Message:

@@ -15,6 +15,7 @@ from ..core.display import display_with
 from ..core.errors import Paused, RunError
 from ..core.masking import mask_data
 from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, user
+from ..core.parts import Content, add_texts
 from ..core.questions import Question
 from ..core.threads import Cancellation
 from ..engine.history import repair_history
@@ -85,14 +86,14 @@ class Session:
 
     @contextmanager
     def turn(
-        self, instruction: str, query: str | None = None, approvals: Given | None = None, answers: Given | None = None
+        self, instruction: str, query: Content = None, approvals: Given | None = None, answers: Given | None = None
     ) -> Iterator[list[Message]]:
         """Lock the conversation for one run, add the instruction and the query, and yield the messages.
 
         Args:
             instruction: The system message.
             query: The user message; it cancels pending calls, and is removed again if the first request fails.
-                Without one the run continues where the last one stopped, with the pending calls.
+                Without one the run continues where it stopped, with the pending calls.
             approvals: Decisions about pending calls, by the calls or their ids.
             answers: Answers to open questions, by the ids of the questions.
 
@@ -100,10 +101,8 @@ class Session:
             RunError: Another run has the session, or there is nothing to continue.
         """
         if not self._busy.acquire(blocking=False):
-            raise RunError(
-                "the session is in use by another run. Wait for it (or close the stream that was left half-way), or "
-                "give each run a conversation of its own: agent(query, session=Session())"
-            )
+            remedy = "Wait for it (or close the stream that was left half-way), or give each run one of its own"
+            raise RunError(f"the session is in use by another run. {remedy}: agent(query, session=Session())")
         self.cancellation = Cancellation()
         try:
             unread = list(self.inbox) if query is not None else []
@@ -139,7 +138,7 @@ class Session:
         self.inbox.clear()
         self._forget_pause()
 
-    def _begin(self, instruction: str, query: str | None, approvals: Given, answers: Given) -> Message | None:
+    def _begin(self, instruction: str, query: Content, approvals: Given, answers: Given) -> Message | None:
         """Prepare the messages for a run; return the message that was added for the query."""
         if self.messages != self._own:
             self.messages[:] = repair_history(self.messages, pending="keep")
@@ -158,7 +157,7 @@ class Session:
         sort_results(self.messages)
         self._forget_pause()
         unread = [self.inbox.popleft() for _ in range(len(self.inbox))]
-        added = user("\n\n".join([*unread, query]))
+        added = user(add_texts(unread, query))
         self.messages.append(added)
         return added
 

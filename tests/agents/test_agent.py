@@ -403,7 +403,7 @@ class TestQueriesAndSessions:
         ("query", "reason"),
         [
             (42, r"query must be a text, got int 42\. Write agent\('42'\)"),
-            ([{"type": "text", "text": "hi"}], r"query must be a text, got list.*agent\(session=Session\(.*agent\.map"),
+            ([{"type": "text", "text": "hi"}], r"query must be a text, got list.*Image\.from_path.*agent\.map"),
             ("  ", "the query is empty"),
         ],
     )

@@ -2,16 +2,22 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
+from typing import Any
 
 from ...core.messages import Message
+from ...core.parts import read_part
 from ..model import Request
 
 IMAGE_CHARACTERS = 4_000
 """Characters that an image counts as: about 1,000 tokens, independent of the length of its address or data."""
 IMAGE_TOKENS = 50_000
 """The most that an image costs (OpenAI "Images and vision": gpt-4o-mini with high detail; others cost a tenth)."""
+_PAGE_CHARACTERS, _PAGE_BYTES = 8_000, 50_000
+"""Characters that a page of a PDF counts as (Anthropic "PDF support": up to 3,000 tokens), and its usual size."""
+_SECOND_CHARACTERS, _SECOND_BYTES = 128, 16_000
+"""Characters that a second of sound counts as (Gemini "Audio understanding": 32 tokens), and its size as MP3."""
 _FRAME = 16
 """The most tokens that a provider adds to a message or a call to mark its beginning and end."""
 _PREAMBLE = 1_000
@@ -74,6 +80,8 @@ def count_characters(message: Message) -> int:
     for call in message.get("tool_calls") or ():
         function = call["function"]
         size += len(function["name"]) + len(function["arguments"]) + _FRAME
+    for item in message.get("reasoning_items") or ():
+        size += len(item.get("encrypted_content") or "")
     for block in message.get("thinking_blocks") or ():
         size += len(block.get("thinking") or block.get("data") or "")
     return size + _FRAME
@@ -83,7 +91,15 @@ def _count_content(content: object) -> int:
     if isinstance(content, str):
         return len(content)
     parts = content if isinstance(content, list) else ()
-    return sum(len(part["text"]) if part.get("type") == "text" else IMAGE_CHARACTERS for part in parts)
+    return sum(len(part["text"]) if part.get("type") == "text" else _count_part(part) for part in parts)
+
+
+def _count_part(part: Mapping[str, Any]) -> int:
+    """Estimate the characters that an image, a document or a sound counts as; never those of its data."""
+    _, size, _ = read_part(part)
+    if part.get("type") == "file":
+        return _PAGE_CHARACTERS * max(1, size // _PAGE_BYTES)
+    return max(1, size // _SECOND_BYTES) * _SECOND_CHARACTERS if part.get("type") == "input_audio" else IMAGE_CHARACTERS
 
 
 def bound_tokens(message: Message) -> int:
@@ -93,7 +109,8 @@ def bound_tokens(message: Message) -> int:
     if images:
         message = {**message, "content": [part for part in content or () if part.get("type") == "text"]}
     frames = _FRAME * (1 + len(message.get("tool_calls") or ()))
-    return _bytes(message) + frames + IMAGE_TOKENS * len(images)
+    documents = sum(read_part(part)[1] for part in images if part.get("type") != "image_url")
+    return _bytes(message) + frames + IMAGE_TOKENS * len(images) + documents
 
 
 def _bytes(value: object) -> int:

@@ -21,6 +21,7 @@ from typing import Any
 
 from ...core.errors import ModelError, ModelErrorKind
 from ...core.masking import iterate_causes, mask, mask_exception
+from ...core.parts import shorten_data
 
 _CONTEXT_ERROR = re.compile(
     r"context[ _](length|window|limit)|maximum (context|prompt length|model length)|too many tokens"
@@ -86,7 +87,7 @@ def convert_error(
     links = [link for link in chain if type(link).__name__ != "MidStreamFallbackError"] or chain  # only a wrapper
     kind, transient = _classify(links, begun)
     status = _find_status(links)
-    text = mask(_explain(links, body))[:_MAX_MESSAGE_CHARS] + _find_remedy(links, kind)
+    text = mask(shorten_data(_explain(links, body)))[:_MAX_MESSAGE_CHARS] + _find_remedy(links, kind)
     retry_after = _find_retry_after(links)
     mask_exception(error, outer=outer)
     for link in iterate_causes(error, outer):

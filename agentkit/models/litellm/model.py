@@ -19,11 +19,11 @@ from .chat_templates import refuses_parallel_calls
 from .errors import convert_error
 from .fast_path import call_acompletion, call_completion, has_observers, silence_logging
 from .importing import load_litellm, own_call
-from .prices import find_prices
+from .parts import PartRules
 from .replies import RawReply, Route, read_reply
 from .reply_limits import MAX_REPLY_BYTES, ReplyGuard, total_seconds
 from .requests import PromptCache, build_headers, prepare_messages
-from .responses_api import adapt_arguments, is_bridged, remove_prefix
+from .responses_api import adapt_arguments, is_bridged
 from .stream_assembler import StreamAssembler
 from .streams import NO_STREAM_OPTIONS, ChunkSource, TimedClient
 from .thinking import adjust_thinking
@@ -229,8 +229,9 @@ class LiteLLMModel:
         }
         if for_responses := is_bridged(litellm, route.provider, route.model, arguments):
             arguments = adapt_arguments(litellm, route.provider, route.model, arguments)
+        rules = PartRules(self._name, "responses" if for_responses else route.provider, route.flags)
         arguments["messages"] = prepare_messages(
-            request.messages,
+            rules.apply(request.messages),
             route.provider,
             self._cache,
             has_template=not for_responses and renders_template(litellm, route.provider, self._options),
@@ -264,7 +265,5 @@ class LiteLLMModel:
                 raise ModelError(text, kind="not_found") from error
             check_key(litellm, name, self._options)
             check_address(litellm, self._name, provider, self._options)
-            self._cached_route = Route(
-                name, provider, model, find_prices(litellm.model_cost, provider, remove_prefix(model))
-            )
+            self._cached_route = Route.of(litellm, name, provider, model, self._options.get("model_info"))
         return self._cached_route

@@ -5,17 +5,18 @@ The objects are read by attribute; this module does not import litellm.
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...core.errors import ModelError
 from ...core.messages import Message, Usage
 from ...core.portable import to_valid_text
 from ...engine.model import Reply
-from .prices import Prices
-from .responses_api import restore_reasoning
+from .parts import find_flags
+from .prices import Prices, find_prices
+from .responses_api import remove_prefix, restore_reasoning
 
 _TRUNCATED_REASONS = {"MAX_TOKENS", "max_tokens", "length", "model_context_window_exceeded"}
 """The providers' stop reasons of a truncated reply: the token limit or the end of the context window."""
@@ -29,12 +30,23 @@ _SIGNATURE_MARK = "__thought__"
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The destination of a model's requests: its full name, litellm's provider, the name there, prices if known."""
+    """The destination of a model's requests: its full name, litellm's provider, the name there, prices if known.
+
+    `flags` is the model's row in litellm's table, {} for an unknown model.
+    """
 
     name: str
     provider: str
     model: str
     prices: Prices | None = None
+    flags: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, litellm: Any, name: str, provider: str, model: str, declared: Any = None) -> "Route":
+        """Return the route of a model; `declared` is the caller's `model_info`."""
+        known = remove_prefix(model)
+        prices = find_prices(litellm.model_cost, provider, known)
+        return cls(name, provider, model, prices, find_flags(litellm.model_cost, provider, known, declared))
 
     def build_reply(
         self, message: Message, finish_reason: str | None, usage: Any, model: str | None, native: str | None = None

@@ -10,7 +10,9 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Seque
 from typing import Any, NamedTuple
 
 from ...core.delimiters import remove_delimiters
+from ...core.errors import ModelError
 from ...core.messages import Message, ToolCall, assistant, calls_of, text_of
+from ...core.parts import describe_part, parts_of
 from ...engine.history.tool_calls import normalize_reply
 from ...engine.model import Reply, Request
 from ...schemas import JsonSchema
@@ -49,6 +51,7 @@ class OfflineModel:
 
     def ask(self, request: Request) -> Generator[Reply, None, None]:
         """Answer `request`; yield only the reply."""
+        _check_parts(request.messages)
         yield Reply(self._build_message(request), finish_reason="stop", model=self.name)
 
     async def aask(self, request: Request) -> AsyncGenerator[Reply, None]:
@@ -71,6 +74,14 @@ class OfflineModel:
         used = {call.id for message in request.messages for call in calls_of(message)}
         written = [ToolCall("", name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls]
         return normalize_reply(assistant(calls=written), used)
+
+
+def _check_parts(messages: Sequence[Message]) -> None:
+    """Raise `ModelError` for an image, a document or audio in a query; of a tool's result the text is read."""
+    for message in messages:
+        if message["role"] == "user" and (part := next(parts_of(message), None)):
+            text = f"the embedded model reads text only, and a message has {describe_part(part)}"
+            raise ModelError(f"offline: {text}. Name a model that takes it: model=...", kind="bad_request")
 
 
 class AnsweredCall(NamedTuple):

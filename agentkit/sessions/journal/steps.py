@@ -2,13 +2,13 @@
 
 import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.errors import ExceptionInfo
-from ...core.messages import Usage
+from ...core.messages import Message, Usage
 from ...engine.model import Reply
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.results.jsonable import to_json_data
@@ -31,6 +31,7 @@ class StepRows:
 
     def __init__(self) -> None:
         self._rows: dict[tuple[int, str], tuple[str, int, str | None]] = {}
+        self._with_images: dict[str, tuple[int, Mapping[str, Any]]] = {}
 
     def begin(self, run: str, step: int, call: str, name: str, number: int, arguments: str | None) -> Statement:
         """Return the statement for a step that is about to be made; `call` is "" for a request."""
@@ -40,10 +41,24 @@ class StepRows:
 
     def end(self, run: str, step: int, call: str, outcome: Mapping[str, Any]) -> Statement:
         """Return the statement for the outcome of a step."""
-        text, row = encode_json(outcome), self._rows.get((step, call))
-        check = None if row is None else step_digest(run, step, call, *row, text)
+        text, check = self._encode(run, step, call, outcome)
+        if "images" in outcome:
+            self._with_images[call] = step, outcome
         sql = "UPDATE steps SET ended = ?, outcome = ?, digest = ? WHERE run = ? AND step = ? AND call = ?"
         return sql, (time.time(), text, check, run, step, call)
+
+    def release_images(self, run: str, message: Message) -> Iterator[Statement]:
+        """Yield the statement that removes the images of a result whose message is written, and has them."""
+        if message["role"] == "tool" and (kept := self._with_images.pop(message["tool_call_id"], None)):
+            step, outcome = kept
+            rest = {key: value for key, value in outcome.items() if key != "images"}
+            text, check = self._encode(run, step, message["tool_call_id"], rest)
+            sql = "UPDATE steps SET outcome = ?, digest = ? WHERE run = ? AND step = ? AND call = ?"
+            yield sql, (text, check, run, step, message["tool_call_id"])
+
+    def _encode(self, run: str, step: int, call: str, outcome: Mapping[str, Any]) -> tuple[str, int | None]:
+        text, row = encode_json(outcome), self._rows.get((step, call))
+        return text, None if row is None else step_digest(run, step, call, *row, text)
 
     def read_reply(self, store: Store, run: str, step: int) -> tuple[tuple[int, Reply], dict[str, Any]] | None:
         """Return a recorded reply that the conversation lacks, with the digest of its input, and its other figures."""

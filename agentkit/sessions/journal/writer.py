@@ -250,7 +250,7 @@ class JournalWriter:
         self._pending += conversation.truncation_statements(self.messages)
         before = len(conversation.written)
         for place, message in conversation.new_messages(self.messages):
-            self._pending.append(conversation.statement(place, message))
+            self._pending += [conversation.statement(place, message), *self._steps.release_images(self.run, message)]
             if place >= max(before, self._first) and message["role"] == "assistant":
                 self.step += 1
                 if self._figures is not None:  # the message has a row of its own now

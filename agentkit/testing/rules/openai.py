@@ -126,6 +126,9 @@ def _check_parts(parts: list[Json], role: str, place: str) -> None:
         if kind == "image_url" and role != "user":
             text = f"Image URLs are only allowed for messages with role 'user', but this message with role '{role}'"
             raise Invalid(f"Invalid '{place}'. {text} contains an image URL.", place)
+        if role in ("tool", "system", "developer") and kind != "text":
+            text = f"Invalid value: '{kind}'. Supported values are: 'text'."
+            raise Invalid(text, f"{place}.content[{number}].type")
         if not isinstance(part.get(kind), _PARTS[role == "assistant"].get(kind, ())):
             raise Invalid(f"Invalid value: '{kind}'.", f"{place}.content[{number}].type")
 

@@ -31,7 +31,7 @@ class Operation:
     parameters: tuple[Mapping[str, Any], ...] = field(repr=False)
 
 
-class Document:
+class OpenApiDocument:
     """An OpenAPI document; raises `DefinitionError` if it cannot be read, or is something else."""
 
     def __init__(self, source: "Mapping[str, Any] | str | Path") -> None:

@@ -12,7 +12,7 @@ from ...schemas.raw import RawSchema
 from ..definition import Definition
 from ..json_tool import JsonTool, make_defined_tool
 from ..settings import ToolSettings
-from .document import Document, Operation
+from .document import OpenApiDocument, Operation
 from .request import Argument, Auth, Credentials, Endpoint, make_credentials
 
 MAX_DESCRIPTION_CHARS = 2_000
@@ -31,7 +31,7 @@ def make_operation_tools(
     **settings: Any,
 ) -> Iterator[JsonTool[..., Any]]:
     """Yield a tool for each operation; see `ToolRegistry.from_openapi`."""
-    document = Document(source)
+    document = OpenApiDocument(source)
     url = base_url or document.find_base_url()
     credentials = make_credentials(auth, _find_security_scheme(document))
     for operation in document.list_operations(include):
@@ -54,7 +54,7 @@ class OperationSchema:
     injected: Mapping[str, Any] = {}
     endpoint: Callable[[], Endpoint]
 
-    def __init__(self, document: Document, operation: Operation) -> None:
+    def __init__(self, document: OpenApiDocument, operation: Operation) -> None:
         self._document = document
         self.operation = operation
         self.media_type = "application/json"
@@ -175,7 +175,7 @@ def _show_example(node: Mapping[str, Any]) -> str:
     return f"Example: {text}" if len(text) <= MAX_EXAMPLE_CHARS else ""
 
 
-def _describe(document: Document, operation: Operation) -> str:
+def _describe(document: OpenApiDocument, operation: Operation) -> str:
     content = operation.content
     lines = [content.get("summary"), content.get("description")]
     body = None if document.is_swagger else document.resolve(content.get("requestBody"))
@@ -187,7 +187,7 @@ def _describe(document: Document, operation: Operation) -> str:
     return text[:MAX_DESCRIPTION_CHARS] or f"{operation.method} {operation.path}"
 
 
-def _find_security_scheme(document: Document) -> Mapping[str, Any]:
+def _find_security_scheme(document: OpenApiDocument) -> Mapping[str, Any]:
     """Return the first security scheme that takes a single token."""
     components = document.root if document.is_swagger else document.root.get("components") or {}
     schemes = components.get("securityDefinitions" if document.is_swagger else "securitySchemes") or {}

@@ -22,6 +22,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from ...core.background import MAX_ITEMS, collect_items, is_lazy
 from ...core.errors import ExceptionInfo
+from ...core.parts import ContentPart, describe_part
 from ...core.portable import to_valid_text
 from .foreign import split_foreign
 
@@ -34,7 +35,7 @@ _NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
 _SEQUENCES = (list, tuple, Set, range, deque, KeysView, ValuesView)
 
 
-def to_json_data(value: Any, show_bytes: "Callable[[bytes], str] | None" = None) -> Any:
+def to_json_data(value: Any, show_bytes: "Callable[[bytes | ContentPart], str] | None" = None) -> Any:
     """Return `value` as data that `json.dumps` accepts.
 
     Dataclasses, pydantic models, mappings, sequences, sets, iterators, numpy arrays, pandas frames and the values that
@@ -65,9 +66,9 @@ def describe_object(value: Any) -> str:
 class _Conversion:
     """One conversion: the entries that it may still show, and the objects that enclose the current one."""
 
-    def __init__(self, show_bytes: Callable[[bytes], str] | None) -> None:
+    def __init__(self, show_bytes: Callable[[bytes | ContentPart], str] | None) -> None:
         self._with_images = show_bytes is not None
-        self._show_bytes = show_bytes or (lambda content: f"[{len(content)} bytes]")
+        self._show_bytes = show_bytes or _describe_content
         self._left = MAX_ENTRIES
 
     def plain(self, value: Any, inside: tuple[int, ...]) -> Any:
@@ -97,6 +98,8 @@ class _Conversion:
             return to_valid_text(value.value if isinstance(value, Enum) else str.__str__(value))
         if isinstance(value, bytes | bytearray | memoryview):
             return self._show_bytes(bytes(value))
+        if isinstance(value, ContentPart):
+            return self._show_bytes(value)
         if isinstance(value, Enum):
             return self.plain(value.value, inside)
         if (parts := _split(value, with_images=self._with_images)) is None:
@@ -125,6 +128,14 @@ class _Conversion:
     def _key(self, key: Any) -> str:
         plain = key if type(key) is str else self.plain(key, ())
         return to_valid_text(plain) if isinstance(plain, str) else to_json(plain).decode()
+
+
+def _describe_content(content: bytes | ContentPart) -> str:
+    return (
+        describe_part(content.as_part(), content.name)
+        if isinstance(content, ContentPart)
+        else f"[{len(content)} bytes]"
+    )
 
 
 def _split(value: Any, *, with_images: bool) -> Any:

@@ -5,28 +5,20 @@ from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, is_dataclass
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic import BaseModel
 
+from ...core.parts import ContentPart, describe_part
+from ...core.parts import Part as Part
+from ...core.parts import detect_media_type as detect_media_type
 from ...core.portable import to_valid_text
 from .jsonable import describe_object, to_json_data
-
-Part: TypeAlias = dict[str, Any]
-"""A content part as OpenAI's chat completions accept it (`{"type": "text" | "image_url", ...}`)."""
 
 MAX_IMAGE_BYTES = 3_750_000
 """5 MB of base64, Anthropic's limit ("Vision", limits); a larger image is only described."""
 MAX_IMAGES = 10
-
-_MAGIC = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-    (b"%PDF-", "application/pdf"),
-)
-
+"""Content parts of one result; more are only described."""
 
 _DATA_CLASSES = ("_fields", "__attrs_attrs__", "__struct_fields__", "__mapper__")
 """Attributes of classes that hold data: named tuples, and those of attrs, msgspec and SQLAlchemy."""
@@ -37,7 +29,7 @@ _NOT_OWN = frozenset({"builtins", "pydantic", "enum", "msgspec", "sqlalchemy", "
 
 @dataclass(frozen=True, slots=True)
 class RenderedResult:
-    """The text of a value, with a note in the place of each image, and the content parts of the images.
+    """The text of a value, with a note in the place of each image, document and sound, and `images`: their parts.
 
     `is_json` tells whether the text is the value as JSON; else it is the value itself, or a text in its place.
     """
@@ -66,7 +58,7 @@ def render_text(value: Any) -> str:
 
 
 def render_result(value: Any) -> RenderedResult:
-    """Return the text of `value`, and its PNG, JPEG, GIF and WebP images as content parts."""
+    """Return the text of `value`, and its PNG, JPEG, GIF and WebP images and `ContentPart`s as content parts."""
     if type(value) is str:
         return RenderedResult(to_valid_text(value))
     if isinstance(value, StoredResult):
@@ -75,7 +67,12 @@ def render_result(value: Any) -> RenderedResult:
         return RenderedResult(describe_object(value))
     images: list[Part] = []
 
-    def shown(content: bytes) -> str:
+    def shown(content: bytes | ContentPart) -> str:
+        if isinstance(content, ContentPart):
+            part = content.as_part()
+            if len(images) < MAX_IMAGES:
+                images.append(part)
+            return describe_part(part, content.name)
         kind = detect_media_type(content)
         if kind.startswith("image/") and len(content) <= MAX_IMAGE_BYTES and len(images) < MAX_IMAGES:
             images.append(make_image_part(content, kind))
@@ -85,13 +82,6 @@ def render_result(value: Any) -> RenderedResult:
     if isinstance(data, str):
         return RenderedResult(data, images)
     return RenderedResult(json.dumps(data, ensure_ascii=False, separators=(",", ":")), images, is_json=True)
-
-
-def detect_media_type(content: bytes) -> str:
-    """Return the type of a file by its first bytes: PNG, JPEG, GIF, WebP or PDF; `""` for any other."""
-    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for magic, kind in _MAGIC if content.startswith(magic)), "")
 
 
 def make_image_part(content: bytes, kind: str) -> Part:
