@@ -7,6 +7,7 @@ from typing import Any, Generic, Literal, Unpack, cast
 from typing_extensions import TypeVar
 
 from ..core.flow import Event, Listener, Policy
+from ..core.labels import USER, Label
 from ..core.masking import MaskedDict
 from ..core.messages import Message
 from ..core.parts import Query
@@ -18,6 +19,7 @@ from ..policies.consult import Decide
 from ..policies.long_results import MAX_RESULT_CHARS
 from ..policies.questions import Respondents
 from ..policies.retries import WAITS
+from ..policies.taint.policy import UntrustedSetting
 from ..policies.timeouts import DEFAULT_TOOL_SECONDS
 from ..sessions.journal.location import JournalErrors, JournalLocation, resolve_journal
 from ..sessions.session import Session
@@ -31,13 +33,13 @@ from ..views.html import agent_view
 from ..views.log import log_event
 from . import batch
 from .agent_tool import make_agent_tool
-from .backends import Backends, check_model, list_models, preload
+from .backends import Backends, check_model, list_models
 from .batch import Outcome, Queries
 from .handoffs import check_handoffs, make_handoff_tools
 from .instruments import Telemetry, resolve_telemetry
 from .interface import ToolSelector
 from .options import ForkOptions, ModelChoice, ReplayOptions, ResumeOptions, RunOptions
-from .pipeline import INSTRUCTION, check_tools, split_tools
+from .pipeline import INSTRUCTION, check_agent, split_tools
 from .requests import check_memory, fork_request, make_request, replay_request, resume_request
 from .runner import afinish_run, astream_run, finish_run, stream_run
 from .settings import Settings, ToolMode
@@ -67,10 +69,10 @@ class JsonAgent(Generic[T]):
         sequential: Run the tool calls of a turn one after the other.
         approve: A function of the call that decides about calls of tools with `effect="danger"`, or "ask" to ask the
             person at the terminal or notebook.  Default: a run with such a call pauses.
-        on_question: A function that answers a `Question` of a tool, or "ask" to ask the person at the terminal or
-            notebook.  Default: the run pauses; in a notebook, the person is asked.
-        checks: Functions of the answer (and, with two parameters, of the run's `Material`) that raise an error if the
-            answer is wrong; the model gets the error and answers again.
+        on_question: A function that answers a `Question` of a tool, or "ask".  Default: notebooks ask, others pause.
+        untrusted: Which effects wait after untrusted text was read: those with its values ("values"), all ("context").
+        checks: Functions of the answer (and, with two parameters, of the run's `Material`) that raise an error if it is
+            wrong; the model gets the error and answers again.
         repair: "off" to repair no tool arguments, for all tools.
         tool_mode: "text" for models without function calling: tools and calls are written as text.
         max_result: Characters of a tool's result that the model gets at first; it can read the rest.
@@ -109,6 +111,7 @@ class JsonAgent(Generic[T]):
         sequential: bool = False,
         approve: Decide | Literal["ask"] | None = None,
         on_question: Respondents = None,
+        untrusted: UntrustedSetting = "values",
         checks: Sequence[Check] = (),
         repair: RepairMode = "safe",
         tool_mode: ToolMode = "auto",
@@ -128,15 +131,14 @@ class JsonAgent(Generic[T]):
         self.tools = ToolRegistry(*registered, answer=make_answer_tool(answer), repair=repair)
         self.model, self.deps, self.journal = check_model(model), deps, resolve_journal(journal, journal_errors)
         self.session, self.listeners, self._text_ends = Session(), (log_event, *listeners), answer is str
-        check_tools(self)
         self._settings = Settings(
             limits=limits, tool_mode=tool_mode, policies=tuple(policies), checks=tuple(checks), on_question=on_question,
             requests_per_minute=requests_per_minute, telemetry=resolve_telemetry(telemetry), tool_timeout=tool_timeout,
-            max_result=max_result, max_concurrency=max_concurrency, approve=approve, sequential=sequential,
-            max_steps=max_steps, request_timeout=request_timeout, retries=retries, handoffs=self.handoffs)  # fmt: skip
+            max_result=max_result, max_concurrency=max_concurrency, approve=approve, untrusted=untrusted,
+            max_steps=max_steps, request_timeout=request_timeout, retries=retries, handoffs=self.handoffs,
+            sequential=sequential)  # fmt: skip
         self._backends, self.description = Backends(options, request_timeout, list_models(fallback_models)), description
-        self._backends.check_options(model, JsonAgent.__init__.__kwdefaults__ or ())
-        preload(model)
+        check_agent(self, model, JsonAgent.__init__.__kwdefaults__ or ())
 
     def __call__(self, query: Query | None = None, **how: Unpack[RunOptions]) -> T:
         """Answer `query` and return the answer; the agent's conversation continues from call to call.
@@ -146,7 +148,7 @@ class JsonAgent(Generic[T]):
                 continues where it stopped.
             how: Options of this call: `model`; `session` for another conversation; `approvals`, decisions about
                 pending calls, by calls or ids; `answers` to open questions, by ids; `journal` as for the agent;
-                `record`, a file for `replay`; and `RunSettings` such as `deps`, `limits` and `temperature`.
+                `record`, a file for `replay`; `label` of a query of others; and `RunSettings`.
 
         Raises:
             RunError: The run has no answer; the error has `history`, `usage` and `result`.
@@ -220,10 +222,10 @@ class JsonAgent(Generic[T]):
         """Return the agent as a tool for another agent; the default description is the agent's own."""
         return make_agent_tool(self, name, description or self.description)
 
-    def say(self, text: str) -> None:
-        """Add a user message that the model gets with its next request, also during a run; from any thread."""
+    def say(self, text: str, *, label: Label = USER) -> None:
+        """Add a user message that the model gets with its next request, also during a run; see `Session.say`."""
         check_memory(self, "say")
-        self.session.say(text)
+        self.session.say(text, label=label)
 
     def stop(self, reason: str = "") -> None:
         """Stop the current run of the agent's own conversation, from any thread; see `Session.stop`."""
@@ -255,7 +257,7 @@ class JsonAgent(Generic[T]):
         self.session.clear()
 
     def __repr__(self) -> str:
-        own = [name for name in self.tools if self.tools[name] is not self.tools.answer]
+        own = (name for name in self.tools if self.tools[name] is not self.tools.answer)
         names = ", ".join([*own, *(f"{toolset.name}__*" for toolset in self.toolsets)])
         return f"JsonAgent({names}; model={self._backends.backend(self.model, self.model).name!r})"
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict
 
 from ..core.flow import Listener, Policy
+from ..core.labels import Label
 from ..core.messages import ToolCall
 from ..core.parts import Part
 from ..engine.model import Model
@@ -40,6 +41,8 @@ class RunRequest:
     settings: Mapping[str, Any] = field(default_factory=dict)
     answers: Mapping[str, Any] | None = None
     content: list[Part] | None = None
+    label: Label | None = None
+    """The label of the query; default: the user's, or that of the call that encloses the run."""
     on_end: Listener | None = None
     """Gets the `RunEnded` of this run, like a listener."""
 
@@ -75,6 +78,7 @@ class RunOptions(RunSettings, total=False):
     journal: JournalLocation
     journal_errors: JournalErrors | None
     record: str | os.PathLike[str] | None
+    label: Label | None
 
 
 class ResumeOptions(RunSettings, total=False):

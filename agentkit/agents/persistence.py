@@ -49,7 +49,7 @@ def _journal(conversation: JournaledConversation, request: RunRequest, setup: Se
     session.journaled = conversation
     if request.query is not None or not conversation.run:
         conversation.base = session.usage
-    writer = JournalWriter(conversation, session.messages, session.state, session.cut.texts, setup)
+    writer = JournalWriter(conversation, session.messages, session.state, session.cut, setup)
     writer.open(request.query, run.model)
     run.usage, run.steps, run.run_id = writer.prior, writer.replies, writer.run
     run.spent = Spent(writer.replies, writer.calls, writer.seconds, writer.prior)

@@ -31,6 +31,7 @@ from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from ..tools.toolset import OpenToolsets, Toolset, name_toolset_tools
+from .backends import preload
 from .handoffs import hand_over
 from .interface import Runnable, ToolSelector
 from .options import RunRequest
@@ -43,12 +44,19 @@ Rely on what the tools return; when one fails, try another way or say so. \
 When the task is done, or cannot be done, call final_answer; call it only then."""
 
 
-def check_tools(agent: Runnable) -> None:
-    """Raise `DefinitionError` if an agent has no tools, or if `deps` lacks a value that one of them needs."""
+def check_agent(agent: Runnable, model: str | Model | None, names: Iterable[str]) -> None:
+    """Check the tools and the options of a new agent, and begin to load the backend of its model.
+
+    Raises:
+        DefinitionError: The agent has no tools, `deps` lacks a value that one of them needs, or an option is neither
+            one of the keywords `names` nor one of the model.
+    """
     if len(agent.tools) == 1 and agent._text_ends and agent._select is None and not agent.toolsets:
         raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
     if agent.deps is not None:  # else the runs give theirs
         agent.tools.check_injected(RunContext(agent.deps))
+    agent._backends.check_options(model, names)
+    preload(model)
 
 
 def build_flow(agent: Runnable, run: Run, request: RunRequest, backend: Model) -> Flow[Answer]:
@@ -58,9 +66,7 @@ def build_flow(agent: Runnable, run: Run, request: RunRequest, backend: Model) -
     context = RunContext(agent.deps, run.state, lambda: run.usage, stream=stream, inbox=session.inbox)
     tools = StepTools(agent.tools, agent._select, agent.toolsets, context)
     loop = agent_loop(backend, tools.select, run.history, context, text_ends=agent._text_ends, stream=stream)
-    policies = policies_of_run(
-        agent._settings, run, session, context, agent.tools, agent._backends.fallbacks(agent.model)
-    )
+    policies = policies_of_run(agent._settings, run, session, context, agent._backends.fallbacks(agent.model))
     flow = apply_policies(loop, policies)
     return _open_before(flow, agent.toolsets, run.toolsets) if agent.toolsets else flow
 
@@ -80,7 +86,6 @@ def policies_of_run(
     run: Run,
     session: Session,
     context: RunContext[Any],
-    tools: ToolRegistry,
     fallbacks: Sequence[Model] = (),
 ) -> tuple[Policy, ...]:
     """Return the policies of a run, the innermost first: it sees an effect of the loop before the others."""
@@ -88,9 +93,8 @@ def policies_of_run(
     return (
         *settings.policies,
         truncate_results(session.cut, settings.max_result),
-        guard_untrusted(
-            run.history, tools, approvals=session.approvals
-        ),  # after the truncation: the delimiters enclose what is shown
+        # after the truncation: the delimiters enclose what is shown
+        guard_untrusted(run.history, setting=settings.untrusted, approvals=session.approvals),
         limit_tool_time(settings.tool_timeout, sequential=settings.sequential),
         request_final_answer(context),
         detect_loops(),

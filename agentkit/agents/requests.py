@@ -30,10 +30,20 @@ def make_request(agent: Runnable, query: Query | None, how: RunOptions, *, strea
         hint = f" Session.load({session!r}) reads a saved one." if isinstance(session, str | os.PathLike) else ""
         raise RunError(f"session must be a Session, got {session!r:.80}.{hint}")
     model, approvals, record = how.get("model"), how.get("approvals"), how.get("record")
-    settings, answers = _settings_of(how), how.get("answers")
+    settings, answers, label = _settings_of(how), how.get("answers"), how.get("label")
     text, content = read_query(query)
     return RunRequest(
-        text, session, approvals, stream, model, journal, record, settings=settings, answers=answers, content=content
+        text,
+        session,
+        approvals,
+        stream,
+        model,
+        journal,
+        record,
+        settings=settings,
+        answers=answers,
+        content=content,
+        label=label,
     )
 
 

@@ -10,10 +10,13 @@ from typing import Any
 from ..core.background import run_in_thread, start_thread
 from ..core.errors import RunError, RunStopped
 from ..core.flow import Done, Emit, Event, Flow, Policy, adrive, apply_policies, ask, drive
+from ..core.labels import USER, with_label
+from ..core.messages import Message, user
 from ..core.threads import RUN_CANCELLATION, Cancellation
 from ..engine.loop import Answer
 from ..engine.model import Model
 from ..engine.result import Result, RunFinished, RunStarted
+from ..policies.taint.origins import ENCLOSING_CALL
 from ..sessions.journal.stored_answer import repeat_answer
 from ..tools.toolset import aclosing_toolsets, closing_toolsets
 from ..views.notebook import show_in_cell
@@ -127,7 +130,7 @@ def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow
     request = replace(request, query=query.strip() if query else None)
     agent = override(agent, request.settings)
     backend, note = agent.choose_backend(request.model)
-    turn = session.turn(agent.instruction, request.content or request.query, request.approvals, request.answers)
+    turn = session.turn(agent.instruction, _make_query(request), request.approvals, request.answers)
     with _report_end(request) as started, turn as history:
         run = Run(backend.name, history, agent.listeners, handed=[*session.handed])
         started.append(run)
@@ -144,6 +147,14 @@ def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow
                 raise
             finally:
                 session.usage = before + run.usage
+
+
+def _make_query(request: RunRequest) -> Message | None:
+    """Return the query with its label: the given one, or that of the arguments of the call that encloses the run."""
+    if (query := request.content or request.query) is None:
+        return None
+    enclosing = ENCLOSING_CALL.get()
+    return with_label(user(query), request.label or (enclosing.origin.inputs if enclosing else USER))
 
 
 @contextmanager

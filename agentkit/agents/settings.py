@@ -10,6 +10,7 @@ from ..policies.answer_checks import Check
 from ..policies.budget import Limits
 from ..policies.consult import Decide
 from ..policies.questions import Respondents
+from ..policies.taint.policy import UntrustedSetting
 from ..tools.settings import check_timeout
 
 ToolMode: TypeAlias = Literal["auto", "text"]
@@ -35,6 +36,7 @@ _VALID_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
         'a function of the question, "ask" or None',
     ),
     "tool_mode": (lambda value: value in get_args(ToolMode), '"auto" or "text"'),
+    "untrusted": (lambda value: value in get_args(UntrustedSetting), '"values" or "context"'),
 }
 """For each setting: a check of its value, and the description of valid values."""
 
@@ -55,6 +57,7 @@ class Settings:
     on_question: Respondents
     checks: Sequence[Check]
     tool_mode: ToolMode
+    untrusted: UntrustedSetting
     max_result: int
     policies: Sequence[Policy]
     handoffs: Mapping[str, Any]

@@ -4,6 +4,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import click
 
 import agentkit
 
+from ..core.labels import Label
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session, options_as_given
 from .output import describe_error, dump_json, exit_code, print_answer, print_error, print_note
 from .targets import FILE
@@ -44,7 +46,7 @@ def run_command(
     """
     if as_json and as_events:
         raise click.UsageError("--json and --jsonl exclude each other")
-    query, session = _read_query(question, is_needed=file is None), load_session(file)
+    (query, label), session = _read_query(question, is_needed=file is None), load_session(file)
     if not query and not _has_messages(session):
         raise click.UsageError('no question: agentkit run "What is 2 + 3?", or pipe one in')
     view = make_view(quiet=quiet)
@@ -52,7 +54,7 @@ def run_command(
     listeners = [view, *([_event_printer()] if as_events else [])]
     try:
         with view:
-            result = follow(agent.stream(query or None, session=session, record=record), *listeners)
+            result = follow(agent.stream(query or None, session=session, record=record, label=label), *listeners)
     except (Exception, KeyboardInterrupt) as error:
         _exit_failed(error, session, file, as_json=as_json, as_events=as_events)
     if file is not None:
@@ -63,11 +65,18 @@ def run_command(
         print_answer(result.text)
 
 
-def _read_query(words: Sequence[str], *, is_needed: bool) -> str:
-    """Return the words of the question, with standard input in the place of a dash or of a missing question."""
+def _read_query(words: Sequence[str], *, is_needed: bool) -> tuple[str, Label | None]:
+    """Return the words of the question, with standard input in the place of a dash or of a missing question.
+
+    A question without standard input in the place of a dash has no label: it is the user's.  Otherwise the label is
+    untrusted, except for the words around the dash.
+    """
     words = words or (["-"] if is_needed or not sys.stdin.isatty() else [])
     piped = "" if "-" not in words or sys.stdin.isatty() else sys.stdin.read().strip()
-    return " ".join(piped if word == "-" else word for word in words).strip()
+    parts = " ".join("\0" if word == "-" else word for word in words).split("\0")
+    query = piped.join(parts).strip()
+    own = [part.strip() for part in parts if part.strip()]
+    return query, replace(Label.untrusted("standard input"), vouched=tuple(own)) if piped and own else None
 
 
 def _has_messages(session: "agentkit.Session") -> bool:

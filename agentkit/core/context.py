@@ -10,7 +10,8 @@ from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
 from .errors import DefinitionError
 from .flow import Event
-from .messages import ToolCall, Usage
+from .labels import CallOrigin, Label, with_label
+from .messages import Message, ToolCall, Usage, user
 from .questions import CALL_QUESTIONS, Answers
 
 Deps = TypeVar("Deps")
@@ -54,6 +55,7 @@ class RunContext(Generic[Deps]):
         stream: Whether the run is streamed.
         inbox: Messages for the model, see `say`.
         channel: Carries events to the listeners, see `emit`.
+        origin: The origin of what the call returns and says, see `mark_untrusted`.
     """
 
     deps: Deps
@@ -61,8 +63,9 @@ class RunContext(Generic[Deps]):
     usage: Callable[[], Usage] = Usage
     call: ToolCall | None = None
     stream: bool = False
-    inbox: deque[str] = field(default_factory=deque, repr=False)
+    inbox: deque[Message] = field(default_factory=deque, repr=False)
     channel: Channel = field(default_factory=Channel, repr=False)
+    origin: CallOrigin = field(default_factory=CallOrigin, repr=False)
 
     @property
     def answered(self) -> Answers | None:
@@ -71,8 +74,16 @@ class RunContext(Generic[Deps]):
         return questions.answered if questions else None
 
     def say(self, text: str) -> None:
-        """Add a user message to the next request; from any thread."""
-        self.inbox.append(text)
+        """Add a user message to the next request; from any thread.  It has the label of the call's result."""
+        self.inbox.append(with_label(user(text), self.origin.label))
+
+    def mark_untrusted(self, source: str = "") -> None:
+        """Mark what this call returns and says as untrusted, for a tool whose results are not always.
+
+        Args:
+            source: Who may have written it; default: the tool's name.
+        """
+        self.origin.add(Label.untrusted(source or (self.call.name if self.call else "a tool")))
 
     def emit(self, value: Any) -> None:
         """Send an event to the listeners, or any other value as `Progress`; from any thread."""

@@ -8,8 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from .labels import Label
+
 Message: TypeAlias = dict[str, Any]
-"""One message: `role` (system, user, assistant or tool), `content` and the keys of its role; JSON values only."""
+"""One message: `role` (system, user, assistant or tool), `content` and the keys of its role; JSON values only.
+
+`label` and `provider` are for agentkit alone: no provider receives them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +74,16 @@ def assistant(content: str | None = None, calls: Iterable[ToolCall] = ()) -> Mes
     return message
 
 
-def tool_message(call: ToolCall, content: str, parts: Sequence[Message] = ()) -> Message:
-    """Return the tool message that answers `call`; `parts` are content parts (images) behind its text."""
+def tool_message(call: ToolCall, content: str, parts: Sequence[Message] = (), *, label: Label | None = None) -> Message:
+    """Return the tool message that answers `call`; `parts` are content parts (images) behind its text.
+
+    Without a label, the message counts as untrusted.
+    """
     shown = [{"type": "text", "text": content}, *parts] if parts else content
-    return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": shown}
+    message: Message = {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": shown}
+    if label is not None:
+        message["label"] = label.as_dict()
+    return message
 
 
 def calls_of(message: Message) -> list[ToolCall]:

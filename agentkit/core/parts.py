@@ -174,13 +174,6 @@ def read_query(query: Any) -> tuple[Any, list[Part] | None]:
     return " ".join(labels), content
 
 
-def add_texts(texts: Sequence[str], content: str | list[Part]) -> str | list[Part]:
-    """Return the content of a message with `texts` in front."""
-    if isinstance(content, str):
-        return "\n\n".join([*texts, content])
-    return [*({"type": "text", "text": text} for text in texts), *content]
-
-
 def describe_part(part: Mapping[str, Any], name: str = "") -> str:
     """Return a part of a message as a short text: a text itself, of another part its type, name and size."""
     kind = part.get("type")

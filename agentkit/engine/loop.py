@@ -22,6 +22,7 @@ from typing import Any
 from ..core.context import RunContext
 from ..core.errors import NoAnswer, Paused
 from ..core.flow import Flow, ask
+from ..core.labels import DEVELOPER, CallOrigin
 from ..core.messages import (
     Message,
     ToolCall,
@@ -90,7 +91,7 @@ def agent_loop(
                 return answer
             continue
         while context.inbox:
-            history.append(user(context.inbox.popleft()))
+            history.append(context.inbox.popleft())
         reply = yield from ask(AskModel(model, Request(history, step_tools, stream=stream)))
         message = normalize_reply(reply.message, known_ids)
         if message.get("tool_calls"):
@@ -111,7 +112,9 @@ def _answer_calls(
 ) -> Flow[Answer | None]:
     """Run the calls of a turn, append their results to the history, and return the answer if one of them gave it."""
     begun: set[str] = set()
-    bound = tuple(replace(tools.bind(call, replace(context, call=call)), begun=begun) for call in calls)
+    bound = tuple(
+        replace(tools.bind(call, replace(context, call=call, origin=CallOrigin())), begun=begun) for call in calls
+    )
     normalize_calls(history, [entry.call for entry in bound])
     finished: dict[str, ToolResult] = {}
     results: dict[str, ToolResult] = {}
@@ -134,7 +137,7 @@ def _answer_calls(
                 history.append(own.message)
             elif rest is not None:
                 never_ran = rest is CANCELLED and entry.call.id not in begun
-                history.append(tool_message(entry.call, NOT_BEGUN if never_ran else rest))
+                history.append(tool_message(entry.call, NOT_BEGUN if never_ran else rest, label=DEVELOPER))
         sort_results(history)
     return answer
 

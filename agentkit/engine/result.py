@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 
 from ..core.display import display_with
 from ..core.flow import Event
+from ..core.labels import Label, join_labels, label_of
 from ..core.messages import Message, ToolCall, Usage
 from ..core.versions import find_versions
 from ..tools.arguments.repair import Repair
@@ -62,6 +63,12 @@ class Result(Generic[T]):
     def cost(self) -> float | None:
         """The run's cost in dollars; None where a price is unknown."""
         return self.usage.cost
+
+    @property
+    def label(self) -> Label:
+        """The label of the answer: that of all the messages which the model had read."""
+        read = (entry for entry in self.messages if entry["role"] != "assistant" or "label" in entry)
+        return join_labels(map(label_of, read))
 
     @property
     def repairs(self) -> tuple[Repair, ...]:

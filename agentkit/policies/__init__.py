@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..core.flow import ask as ask
     from ..core.flow import drive as drive
     from ..core.flow import interpret as interpret
+    from ..core.labels import Label as Label
     from ..core.roles import Content as Content
     from ..core.roles import Destination as Destination
     from ..core.roles import Plain as Plain
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core.flow": ["Emit", "Flow", "Policy", "Sleep", "adrive", "apply_policies", "around", "ask", "drive", "interpret"],
+    "core.labels": ["Label"],
     "core.roles": ["Content", "Destination", "Plain"],
     "engine.loop": ["agent_loop"],
     "engine.model": ["AskModel"],

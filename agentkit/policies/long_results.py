@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from threading import Lock
 from typing import Any
 
+from ..core.context import RunContext
 from ..core.errors import ToolError
 from ..core.flow import Effect, Flow, Policy, ask, interpret
+from ..core.labels import UNKNOWN, CallOrigin, Label
 from ..engine.model import AskModel
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
@@ -27,20 +30,44 @@ READ_MORE = "read_more"
 
 @dataclass(eq=False)
 class TruncatedResults:
-    """The whole texts of the truncated results of one conversation, by short ids."""
+    """The whole texts of the truncated results of one conversation, and their labels, by short ids.
+
+    A text without a label is untrusted.
+    """
 
     texts: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, Label] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
-    def store(self, text: str) -> str:
+    def store(self, text: str, label: Label = UNKNOWN) -> str:
         """Store `text` and return its id."""
         identity = hashlib.blake2s(text.encode(errors="replace"), digest_size=3).hexdigest()
         with self._lock:
             self.texts.pop(identity, None)  # truncated again, it is the newest
             self.texts[identity] = text[:MAX_STORED_CHARS]
+            self.labels[identity] = label.join(self.labels.get(identity, label))
             while len(self.texts) > MAX_STORED_RESULTS:
-                del self.texts[next(iter(self.texts))]
+                oldest = next(iter(self.texts))
+                del self.texts[oldest]
+                self.labels.pop(oldest, None)
         return identity
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the texts with their labels as JSON data."""
+        return {key: self.encode(key) for key in [*self.texts]}
+
+    def encode(self, key: str) -> dict[str, Any]:
+        """Return one text with its label as JSON data."""
+        return {"text": self.texts[key], "label": self.labels.get(key, UNKNOWN).as_dict()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TruncatedResults:
+        """Return the texts that `as_dict` described; those of older files are strings and have no label."""
+        stored = cls()
+        for key, entry in data.items():
+            stored.texts[key] = entry if isinstance(entry, str) else entry["text"]
+            stored.labels[key] = UNKNOWN if isinstance(entry, str) else Label.from_dict(entry.get("label"))
+        return stored
 
     def read(self, result_id: str, offset: int, length: int) -> str:
         """Return `length` characters of a stored text from `offset` on; raise `ToolError` for a wrong id or offset."""
@@ -71,12 +98,13 @@ def truncate_results(stored: TruncatedResults | None = None, max_result: int = M
 
         def truncate(bound: BoundCall) -> BoundCall:
             if bound.tool is None and bound.call.name == READ_MORE and stored.texts and readable:
-                return ToolRegistry(reader()).bind(bound.call)
+                return ToolRegistry(reader()).bind(bound.call, bound.context or RunContext(None))
             if readable and bound.call.name == READ_MORE:
                 return bound
             own = bound.tool.max_result if bound.tool else None
             store = stored if readable else None
-            shorten = partial(_truncate, most=max_result if own is None else own, store=store)
+            most = max_result if own is None else own
+            shorten = partial(_truncate, most=most, store=store, origin=bound.origin)
             return replace(bound, shorten=shorten)
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
@@ -98,24 +126,25 @@ def truncate_results(stored: TruncatedResults | None = None, max_result: int = M
 
 
 def _make_read_more(stored: TruncatedResults, length: int) -> JsonTool[..., str]:
-    def read_more(result_id: str, offset: int) -> str:
+    def read_more(result_id: str, offset: int, run: RunContext[Any]) -> str:
         """Reads on in a tool's result that was too long to be shown whole.
 
         Args:
             result_id: The id that stands where the result was cut.
             offset: The character to begin with, from 0 on.
         """
+        run.origin.add(stored.labels.get(result_id.strip(), UNKNOWN))
         return stored.read(result_id, offset, length)
 
-    return JsonTool(read_more)
+    return JsonTool(read_more, effect="read", trust="trusted")
 
 
-def _truncate(text: str, *, most: int, store: TruncatedResults | None) -> str:
+def _truncate(text: str, *, most: int, store: TruncatedResults | None, origin: CallOrigin) -> str:
     """Return `text` if it is short enough, else its head and tail with a note on the rest."""
     if len(text) <= most:
         return text
     head, tail = most * 3 // 4, most // 4
-    how = f"; read on with {READ_MORE}: {_format_position(store.store(text), head)}" if store else ""
+    how = f"; read on with {READ_MORE}: {_format_position(store.store(text, origin.label), head)}" if store else ""
     note = f"[... {len(text) - head - tail} of {len(text)} characters are left out here{how} ...]"
     return f"{text[:head]}\n{note}\n{text[len(text) - tail :]}"
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
+from ..core.labels import DEVELOPER
 from ..core.messages import Message, ToolCall, pending_calls, tool_message
+from ..core.parts import Content
 from ..core.questions import Question
 from ..engine.loop import CANCELLED
 from ..policies.decisions import Approvals
@@ -14,6 +16,7 @@ from ..policies.stored_questions import Questions
 
 Given: TypeAlias = Mapping[Any, Any]
 """Decisions by calls or their ids, or answers by the ids of questions."""
+Query: TypeAlias = Content | Message
 NOT_RUN = "Not run: the call waited for approval, and the conversation went on without it."
 NOT_ANSWERED = "The call asked the person a question, and the conversation went on without an answer."
 
@@ -51,4 +54,7 @@ def list_questions(session: Conversation) -> list[Question]:
 def close_calls(messages: Sequence[Message], approvals: Approvals, asked: Questions) -> list[Message]:
     """Return the tool messages for the pending calls of a conversation that continues without them."""
     reason = NOT_RUN if approvals.waiting else CANCELLED
-    return [tool_message(call, NOT_ANSWERED if call.id in asked.calls else reason) for call in pending_calls(messages)]
+    return [
+        tool_message(call, NOT_ANSWERED if call.id in asked.calls else reason, label=DEVELOPER)
+        for call in pending_calls(messages)
+    ]

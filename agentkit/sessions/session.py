@@ -13,12 +13,13 @@ from typing import Any
 
 from ..core.display import display_with
 from ..core.errors import Paused, RunError
+from ..core.labels import USER, Label, with_label
 from ..core.masking import mask_data
 from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, user
-from ..core.parts import Content, add_texts
 from ..core.questions import Question
 from ..core.threads import Cancellation
 from ..engine.history import repair_history
+from ..engine.history.alternation import merge_texts
 from ..engine.loop import is_open
 from ..policies.decisions import Approvals
 from ..policies.long_results import TruncatedResults
@@ -26,8 +27,8 @@ from ..policies.stored_questions import Questions
 from .journal.conversation import Changed, JournaledConversation, Uncertain
 from .journal.location import Journal
 from .journal.reader import open_named, open_run
-from .pending import Given, close_calls, list_questions, list_waiting
-from .session_file import FORMAT, REMEDY, VERSION, encode_session, validate_saved, write_atomically
+from .pending import Given, Query, close_calls, list_questions, list_waiting
+from .session_file import FORMAT, VERSION, encode_session, inbox_of, name_in_errors, validate_saved, write_atomically
 
 MAX_LOOP_ROUNDS = 50  # of the event loop, in which an abandoned stream can close itself
 
@@ -43,7 +44,7 @@ class Session:
     usage: Usage = field(default_factory=Usage)
     cut: TruncatedResults = field(default_factory=TruncatedResults, repr=False)
     """The full texts of truncated results."""
-    inbox: deque[str] = field(default_factory=deque, repr=False)
+    inbox: deque[Message] = field(default_factory=deque, repr=False)
     """Messages of `say` that are in no request yet."""
     approvals: Approvals = field(default_factory=Approvals, repr=False)
     asked: Questions = field(default_factory=Questions, repr=False)
@@ -61,9 +62,9 @@ class Session:
     def __post_init__(self) -> None:
         self.messages = [*self.messages]  # the given list is not changed
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, *, label: Label = USER) -> None:
         """Add a user message that the model gets with its next request, also during a run; from any thread."""
-        self.inbox.append(text)
+        self.inbox.append(with_label(user(text), label))
 
     def stop(self, reason: str = "") -> None:
         """Stop the current run, from any thread; without one, or after a first `stop`, do nothing.
@@ -86,7 +87,7 @@ class Session:
 
     @contextmanager
     def turn(
-        self, instruction: str, query: Content = None, approvals: Given | None = None, answers: Given | None = None
+        self, instruction: str, query: Query = None, approvals: Given | None = None, answers: Given | None = None
     ) -> Iterator[list[Message]]:
         """Lock the conversation for one run, add the instruction and the query, and yield the messages.
 
@@ -104,17 +105,18 @@ class Session:
             remedy = "Wait for it (or close the stream that was left half-way), or give each run one of its own"
             raise RunError(f"the session is in use by another run. {remedy}: agent(query, session=Session())")
         self.cancellation = Cancellation()
+        asked = user(query) if isinstance(query, str | list) else query
         try:
-            unread = list(self.inbox) if query is not None else []
-            added = self._begin(instruction, query, approvals or {}, answers or {})
+            unread = list(self.inbox) if asked is not None else []
+            added = self._begin(instruction, asked, approvals or {}, answers or {})
             try:
                 yield self.messages
             except Paused as pause:
                 pause.session, pause.calls, pause.questions = self, tuple(self.waiting), tuple(self.questions)
                 raise
             except BaseException:
-                if added is not None and self.messages[-1] is added:
-                    self.messages.pop()
+                if added and self.messages[-1] is added[-1]:
+                    del self.messages[-len(added) :]
                     self.inbox.extendleft(reversed(unread))
                 raise
         finally:
@@ -138,8 +140,8 @@ class Session:
         self.inbox.clear()
         self._forget_pause()
 
-    def _begin(self, instruction: str, query: Content, approvals: Given, answers: Given) -> Message | None:
-        """Prepare the messages for a run; return the message that was added for the query."""
+    def _begin(self, instruction: str, query: Message | None, approvals: Given, answers: Given) -> list[Message]:
+        """Prepare the messages for a run; return those that were added for the query."""
         if self.messages != self._own:
             self.messages[:] = repair_history(self.messages, pending="keep")
         if query is None:
@@ -152,13 +154,13 @@ class Session:
         else:
             self.messages.insert(0, system(instruction))
         if query is None:
-            return None
+            return []
         self.messages.extend(close_calls(self.messages, self.approvals, self.asked))
         sort_results(self.messages)
         self._forget_pause()
         unread = [self.inbox.popleft() for _ in range(len(self.inbox))]
-        added = user(add_texts(unread, query))
-        self.messages.append(added)
+        added = [*merge_texts([*unread, query])]
+        self.messages += added
         return added
 
     def _accept(self, approvals: Given, answers: Given) -> None:
@@ -185,7 +187,7 @@ class Session:
             "version": VERSION,
             "messages": [*self.messages],
             "usage": self.usage.as_dict(),
-            "cut": {**self.cut.texts},
+            "cut": self.cut.as_dict(),
             **self.state(),
         }
 
@@ -203,7 +205,7 @@ class Session:
     def from_dict(cls, saved: Mapping[str, Any]) -> "Session":
         """Return the session that `as_dict` described; raise `RunError` for anything else."""
         data = validate_saved(saved)
-        session = cls(data["messages"], data["usage"], TruncatedResults(data["cut"]), deque(data["inbox"]))
+        session = cls(data["messages"], data["usage"], TruncatedResults.from_dict(data["cut"]), inbox_of(data))
         waiting = data["waiting"]  # a list in older files
         session.approvals = Approvals(waiting if isinstance(waiting, dict) else dict.fromkeys(waiting, ""))
         session.approvals.nested = {identity: cls.from_dict(inner) for identity, inner in data["nested"].items()}
@@ -224,13 +226,8 @@ class Session:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Session":
         """Read a session from a file; raise `RunError` if it has another content, `OSError` if it cannot be read."""
-        data = Path(path).read_bytes()
-        try:
-            return cls.from_dict(json.loads(data))
-        except (ValueError, RecursionError) as error:
-            raise RunError(f"{os.fspath(path)!r} is damaged, or not a saved session: {error}. {REMEDY}") from error
-        except RunError as error:
-            raise RunError(f"{os.fspath(path)!r}: {error}") from error
+        with name_in_errors(path):
+            return cls.from_dict(json.loads(Path(path).read_bytes()))
 
     @classmethod
     def open(cls, name: str, store: "str | os.PathLike[str] | Journal") -> "Session":

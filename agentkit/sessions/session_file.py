@@ -4,8 +4,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NotRequired
 
@@ -13,11 +14,18 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from ..core.errors import RunError
-from ..core.messages import Message, Usage
+from ..core.messages import Message, Usage, user
 
 FORMAT, VERSION = "agentkit session", 1
 """The name and version in a saved session; files of earlier versions can always be read."""
 REMEDY = "Session.save writes sessions; messages from elsewhere become one with Session(messages=[...])."
+
+
+class StoredText(TypedDict):
+    """The whole text of a truncated result, with its label."""
+
+    text: str
+    label: dict[str, Any]
 
 
 class SavedSession(TypedDict):
@@ -25,8 +33,8 @@ class SavedSession(TypedDict):
 
     messages: list[Message]
     usage: Usage
-    cut: dict[str, str]
-    inbox: list[str]
+    cut: dict[str, str | StoredText]
+    inbox: list[str | Message]
     waiting: dict[str, str] | list[str]
     nested: dict[str, dict[str, Any]]
     handed: list[str]
@@ -51,10 +59,27 @@ def validate_saved(saved: Any) -> SavedSession:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise RunError(f"the saved session is damaged, at {where}: {first['msg']}. {REMEDY}") from None
-    for place, message in enumerate(data["messages"]):
+    said = [message for message in data["inbox"] if not isinstance(message, str)]
+    for place, message in enumerate([*data["messages"], *said]):
         if not isinstance(message.get("role"), str):
             raise RunError(f"the saved session is damaged, at messages.{place}: a message without a role. {REMEDY}")
     return data
+
+
+def inbox_of(data: SavedSession) -> deque[Message]:
+    """Return the unread messages of a saved session; those of older files are texts."""
+    return deque(user(entry) if isinstance(entry, str) else entry for entry in data["inbox"])
+
+
+@contextmanager
+def name_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise the errors of reading a saved session as `RunError` with the path of its file."""
+    try:
+        yield
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{os.fspath(path)!r} is damaged, or not a saved session: {error}. {REMEDY}") from error
+    except RunError as error:
+        raise RunError(f"{os.fspath(path)!r}: {error}") from error
 
 
 def encode_session(data: Mapping[str, Any]) -> bytes:

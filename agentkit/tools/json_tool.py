@@ -19,7 +19,7 @@ from .arguments.binding import BoundArguments, bind_arguments, extract_arguments
 from .definition import Definition, check_texts, define, define_handler
 from .isolation.process import check_isolable, run_isolated
 from .schema_cache import SchemaCache
-from .settings import DEFAULTS, RepairMode, ToolSettings, complete_settings, read_declared_settings
+from .settings import DEFAULTS, ORDERED_EFFECTS, RepairMode, ToolSettings, complete_settings, read_declared_settings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -149,6 +149,16 @@ class JsonTool(Generic[P, R]):
     def __agentkit__(self) -> ToolSettings:
         """The settings, which a tool made from this one inherits."""
         return cast("ToolSettings", {setting: getattr(self, setting) for setting in DEFAULTS})
+
+    @property
+    def is_untrusted(self) -> bool:
+        """Whether anyone may have written what the tool returns."""
+        return self.trust == "untrusted"
+
+    @property
+    def is_consequential(self) -> bool:
+        """Whether a call changes something, or sends something outside."""
+        return self.effect in ORDERED_EFFECTS
 
     def __repr__(self) -> str:
         return f"JsonTool({self.name}: {self.description.splitlines()[0]})"

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, Unpack, cast
 from ..core.context import RunContext, find_injected
 from ..core.display import display_with
 from ..core.errors import DefinitionError, ExceptionInfo
+from ..core.labels import CallOrigin, Label
 from ..core.messages import ToolCall
 from ..core.portable import to_portable_name
 from ..schemas import unknown_name_error
@@ -121,7 +122,11 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         if isinstance(bound.ready, ExceptionInfo):
             lost = bound.arguments == "{}" and not is_strict_object(raw)
             return BoundCall.impossible(call, bound.ready, tool, repairs, raw if lost else "")
-        return BoundCall(call, bound.ready, tool, is_answer=tool is self.answer, repairs=repairs, context=context)
+        origin = CallOrigin() if context is None else context.origin
+        if tool.is_untrusted:
+            origin.add(Label.untrusted(tool.name))
+        is_answer = tool is self.answer
+        return BoundCall(call, bound.ready, tool, is_answer=is_answer, repairs=repairs, context=context, origin=origin)
 
     def _find_tool(self, name: str) -> JsonTool[..., Any] | None:
         """Return the tool of that name or, where names are repaired, the one that it certainly means."""

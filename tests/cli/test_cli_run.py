@@ -1,5 +1,6 @@
 """`agentkit run`: one question, one answer."""
 
+import io
 import json
 import os
 import subprocess
@@ -8,6 +9,8 @@ import sys
 import pytest
 
 from agentkit import Session
+from agentkit.cli.run import _read_query
+from agentkit.core.labels import Label
 
 
 def test_run_answers_on_stdout_and_shows_the_run_on_stderr(run):
@@ -244,3 +247,20 @@ def test_an_agent_inside_a_tool_asks_at_the_terminal_too(terminal, folder, said)
     if said == "y\n":
         shown.expect("deleted a.txt")
     assert shown.end() == (0 if said == "y\n" else 130)
+
+
+@pytest.mark.parametrize(
+    ("words", "query", "label"),
+    [
+        (["Mail", "it", "to", "ann:", "-"], "Mail it to ann: page", ("Mail it to ann:",)),
+        (["Read", "-", "twice"], "Read page twice", ("Read", "twice")),
+        (["-"], "page", None),
+        ([], "page", None),
+        (["Hello"], "Hello", None),
+    ],
+)
+def test_standard_input_in_a_question_is_untrusted_and_the_words_around_it_are_not(monkeypatch, words, query, label):
+    monkeypatch.setattr("sys.stdin", io.StringIO("page\n"))
+    given, found = _read_query(words, is_needed=True)
+    assert given == query
+    assert found == (None if label is None else Label("untrusted", ("standard input",), None, label))

@@ -80,7 +80,7 @@ def read_history(text):
 
 
 def read_origins(text):
-    origins = Origins([user(text), assistant(None, [PAGE]), tool_message(PAGE, text)], {"page"})
+    origins = Origins([user(text), assistant(None, [PAGE]), tool_message(PAGE, text)])
     origins.doubt(json.dumps({"where": text[: len(text) // 2], "number": 1}), SAVE)
 
 
@@ -103,7 +103,7 @@ READERS = {
     "policies.context_window": parse_window,
     "policies.evidence.check": lambda text: find_unsupported(CLAIMS, text),
     "policies.evidence.claims": lambda text: find_unsupported(text, CLAIMS),
-    "policies.taint.origins": read_origins,
+    "policies.taint.values": read_origins,
     "policies.text_tool_mode": lambda text: _read_block(text, TOOLS),
     "tools.arguments.json_text": TOOLS["weather"].call_with_raw_arguments,
     "tools.arguments.json_reader": lambda text: TOOLS["weather"].call_with_raw_arguments('{"city": 1, x: ' + text),
@@ -123,6 +123,8 @@ READERS = {
 ELSEWHERE = {
     "agents.backends": "options, which the program writes",
     "cli.defaults": "command line",
+    "cli.escape_key": "keys that a person presses",
+    "mcp.config": "names in the program's own configuration",
     "core.approval_question": "what a person enters at a question",
     "models.litellm.chat_templates": "plain alternatives without a repetition",
     "models.litellm.requests": "ids of at most 64 characters, model names",

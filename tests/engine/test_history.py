@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agentkit.core.labels import DEVELOPER
 from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
 from agentkit.core.portable import to_object_text, to_portable_name
 from agentkit.engine.history import check_history, repair_history
@@ -68,20 +69,20 @@ def test_a_valid_conversation_stays_the_same_object(history):
 def test_calls_without_results_are_answered_as_interrupted():
     history = [*ASKED, CALLING, tool_message(A, "1"), user("well?"), assistant("hm")]
     assert rules(history) == [(2, "dangling_call")]
-    assert repair_history(history) == [*ANSWERED[:4], tool_message(B, INTERRUPTED), *history[4:]]
+    assert repair_history(history) == [*ANSWERED[:4], tool_message(B, INTERRUPTED, label=DEVELOPER), *history[4:]]
 
 
 def test_calls_at_the_very_end_are_answered_or_kept():
     history = ANSWERED[:4]
     assert rules(history) == [(2, "pending_call")]
     assert "of sub has no result" in check_history(history)[0].text
-    assert repair_history(history) == [*history, tool_message(B, INTERRUPTED)]
+    assert repair_history(history) == [*history, tool_message(B, INTERRUPTED, label=DEVELOPER)]
     assert repair_history(history, pending="keep") is history
     swapped = [*ASKED, CALLING, tool_message(B, "2")]
     assert pending_calls(repair_history(swapped, pending="keep")) == [A]
     with_older = [*ASKED, assistant(None, [A]), user("go on"), assistant(None, [B])]
     kept = repair_history(with_older, pending="keep")
-    assert kept == [*with_older[:3], tool_message(A, INTERRUPTED), *with_older[3:]]
+    assert kept == [*with_older[:3], tool_message(A, INTERRUPTED, label=DEVELOPER), *with_older[3:]]
 
 
 def test_results_without_a_call_are_left_out():
@@ -203,7 +204,7 @@ def test_results_behind_a_call_whose_id_got_lost_are_matched_by_name_or_number()
 
 def test_a_stray_result_of_a_known_call_is_never_taken_for_that_of_another():
     history = [*ASKED, assistant(None, [A]), tool_message(A, "1"), assistant(None, [B]), tool_message(A, "1")]
-    assert repair_history(history)[-1] == tool_message(B, INTERRUPTED)
+    assert repair_history(history)[-1] == tool_message(B, INTERRUPTED, label=DEVELOPER)
 
 
 # ---- what a call is made of

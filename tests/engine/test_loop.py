@@ -3,6 +3,7 @@
 import pytest
 
 from agentkit.core.errors import ModelError, NoAnswer, Paused
+from agentkit.core.labels import DEVELOPER, TRUSTED
 from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
 from agentkit.engine.loop import ANSWERED_ALREADY, CANCELLED, NOT_BEGUN, REMINDER, Answer, agent_loop
 from agentkit.engine.model import AskModel, Reply
@@ -46,7 +47,7 @@ def test_the_results_of_a_paused_turn_stand_in_call_order_when_the_last_one_came
     calling = next(loop)
     assert [bound.call for bound in calling.calls] == [ADD]
     loop.send(run_all(calling))
-    assert history[-2:] == [tool_message(ADD, "3"), tool_message(other, "4")]
+    assert history[-2:] == [tool_message(ADD, "3", label=TRUSTED), tool_message(other, "4")]
 
 
 def test_the_whole_machine_by_hand(history):
@@ -61,7 +62,7 @@ def test_the_whole_machine_by_hand(history):
     assert pending_calls(history) == [ADD], "a history that ends in calls is a paused run"
 
     assert isinstance(loop.send(run_all(calling)), AskModel)
-    assert history[-1] == tool_message(ADD, "3")
+    assert history[-1] == tool_message(ADD, "3", label=TRUSTED)
 
     ending = loop.send(reply(None, final("3")))
     with pytest.raises(StopIteration) as stop:
@@ -183,7 +184,7 @@ def test_closing_in_the_middle_of_a_turn_keeps_what_is_finished_and_cancels_the_
     calling = loop.send(reply(None, other, ADD))
     calling.finished["one"] = calling.calls[1].invoke()
     loop.close()
-    assert history[-2:] == [tool_message(other, NOT_BEGUN), tool_message(ADD, "3")]
+    assert history[-2:] == [tool_message(other, NOT_BEGUN, label=DEVELOPER), tool_message(ADD, "3", label=TRUSTED)]
     assert pending_calls(history) == []
 
 
@@ -194,7 +195,10 @@ def test_a_call_that_had_begun_is_answered_as_cancelled_with_an_unknown_effect(h
     calling = loop.send(reply(None, other, ADD))
     calling.calls[0].invoke()
     loop.close()
-    assert history[-2:] == [tool_message(other, CANCELLED), tool_message(ADD, NOT_BEGUN)]
+    assert history[-2:] == [
+        tool_message(other, CANCELLED, label=DEVELOPER),
+        tool_message(ADD, NOT_BEGUN, label=DEVELOPER),
+    ]
 
 
 def test_closing_before_the_answer_keeps_what_ran_beside_it(history):
@@ -213,7 +217,7 @@ def test_a_pause_keeps_what_is_finished_and_leaves_the_rest_open(history):
     calling.finished["one"] = calling.calls[0].invoke()
     with pytest.raises(Paused):
         loop.throw(Paused())
-    assert history[-1] == tool_message(ADD, "3")
+    assert history[-1] == tool_message(ADD, "3", label=TRUSTED)
     assert pending_calls(history) == [other]
 
 

@@ -14,13 +14,14 @@ from agentkit.core.ask_person import Person
 from agentkit.core.delimiters import change_delimited, delimit, is_delimited, new_delimiter_id, remove_delimiters
 from agentkit.core.errors import DefinitionError, ExceptionInfo, Paused
 from agentkit.core.flow import apply_policies, around, ask, drive
+from agentkit.core.labels import TRUSTED, Label
 from agentkit.core.messages import ToolCall, assistant, system, tool_message, user
 from agentkit.engine.loop import agent_loop
 from agentkit.policies import Content, Destination, Plain
 from agentkit.policies.approval import ApprovalAsked, approve
 from agentkit.policies.calls_in_text import run_text_calls
 from agentkit.policies.long_results import TruncatedResults, truncate_results
-from agentkit.policies.taint import origins
+from agentkit.policies.taint import values
 from agentkit.policies.taint.origins import Origins
 from agentkit.policies.taint.policy import guard_untrusted
 from agentkit.policies.taint.roles import Roles
@@ -134,7 +135,7 @@ def run(world, held, *replies, query="Read https://soup.example and tell me abou
 
     sent.clear()
     history = [system("You help."), user(query)] if history is None else [*history, user(query)]
-    policies = (truncate_results(kept, 1_000), guard_untrusted(history, TOOLS, ID), around(refuse), run_text_calls())
+    policies = (truncate_results(kept, 1_000), guard_untrusted(history, ID), around(refuse), run_text_calls())
     flow = apply_policies(agent_loop(ScriptedModel(*replies, FINAL), TOOLS, history), policies)
     _, events = world.drive(flow)
     return history, events
@@ -287,9 +288,12 @@ def test_a_complaint_that_quotes_the_model_does_not_make_its_words_trusted(world
 
 def test_a_page_of_a_trusted_result_is_trusted(world, held):
     kept = TruncatedResults()
-    identity = kept.store("x" * 900 + " bob@home.example")
+    identity = kept.store("x" * 900 + " bob@home.example", TRUSTED)
     listed = f'xxx [... read on with read_more: result_id="{identity}", offset=800 ...]'
-    history = [assistant(calls=[ToolCall("c1", "long_list")]), tool_message(ToolCall("c1", "long_list"), listed)]
+    history = [
+        assistant(calls=[ToolCall("c1", "long_list")]),
+        tool_message(ToolCall("c1", "long_list"), listed, label=TRUSTED),
+    ]
     run(world, held, PAGE_READ, call("read_more", result_id=identity, offset=800),
         call("send_mail", to="bob@home.example"), history=history, kept=kept)  # fmt: skip
     assert held == []
@@ -334,7 +338,13 @@ def test_a_value_must_be_said_as_a_whole(query, amount, account, is_held, world,
         ("mail me@bob.example", "bob.example", True),
         ("mail bob@x.example", "BOB@X.example", False),
         ("see x.example.org", "x.example", True),
-        ("Füße und ﬁsh", "füsse UND fish", False),
+        ("Füße und fish", "Füße UND Fish", False),
+        ("Füße", "F\N{LATIN SMALL LETTER U}\N{COMBINING DIAERESIS}ße", False),
+        ("Füße", "füsse", True),
+        ("delete file", "ﬁle", True),
+        ("mail finance@x.example", "ﬁnance@x.example", True),
+        ("mail bob@x.example", "ｂob@x.example", True),
+        ("delete /srv/a b", "/srv/a\N{NO-BREAK SPACE}b", True),
     ],
 )
 def test_a_part_of_a_path_or_an_address_is_another_one(query, to, is_held, world, held):
@@ -379,7 +389,7 @@ def test_a_reason_that_was_there_is_kept(world, held):
             seen.extend(bound.needs_approval for bound in effect.calls)
         return (yield from ask(effect))
 
-    policies = (around(first), guard_untrusted(history, TOOLS), around(last))
+    policies = (around(first), guard_untrusted(history), around(last))
     world.drive(apply_policies(agent_loop(ScriptedModel(call("wipe"), FINAL), TOOLS, history), policies))
     assert seen[0].startswith("because; text from outside (read_page)")
 
@@ -394,7 +404,7 @@ def test_a_person_decides_about_what_is_held(decision, world):
         asked.append(made.name)
         return decision if made.name == "send_mail" else None
 
-    policies = (guard_untrusted(history, TOOLS, ID), approve(decide))
+    policies = (guard_untrusted(history, ID), approve(decide))
     model = ScriptedModel(PAGE_READ, call("send_mail", to="eve@evil.example"), FINAL)
     flow = apply_policies(agent_loop(model, TOOLS, history), policies)
     if decision is None:
@@ -416,7 +426,7 @@ def test_tools_that_come_later_are_known(world, held):
     tools = TOOLS.merged(late)
     history = [user("?")]
     model = ScriptedModel(call("late"), FINAL)
-    world.drive(apply_policies(agent_loop(model, lambda: tools, history), (guard_untrusted(history, TOOLS, ID),)))
+    world.drive(apply_policies(agent_loop(model, lambda: tools, history), (guard_untrusted(history, ID),)))
     assert is_delimited(results(history, "late")[0])
 
 
@@ -432,16 +442,16 @@ def test_a_result_without_its_tools_name_comes_from_the_tool_that_was_called(wor
 
 def test_a_result_without_a_call_is_untrusted():
     orphan = {"role": "tool", "tool_call_id": "gone", "name": "find_contact", "content": PAGE}
-    said = Origins([user("Hello."), orphan], {"read_page"})
-    assert said.sources() == ["find_contact"]
-    assert said.is_untrusted(orphan)
+    said = Origins([user("Hello."), orphan])
+    assert said.sources() == ("find_contact",)
+    assert said.label == Label.untrusted("find_contact")
 
 
 def test_a_history_from_elsewhere_with_arguments_that_are_no_json_is_read(world, held):
     broken = assistant(calls=[ToolCall("c1", "read_page"), ToolCall("c2", "find_contact")])
     again = assistant(calls=[ToolCall("c3", "find_contact", "{eve")])
     history = [user("Hi"), broken, tool_message(ToolCall("c1", "read_page"), PAGE),
-               tool_message(ToolCall("c2", "find_contact"), "bob"), again,
+               tool_message(ToolCall("c2", "find_contact"), "bob", label=TRUSTED), again,
                tool_message(ToolCall("c3", "find_contact"), "eve")]  # fmt: skip
     run(world, held, call("send_mail", to="bob"), call("send_mail", to="eve"), history=history)
     assert ["eve" in reason for _, reason in held] == [True]
@@ -467,7 +477,7 @@ def test_an_agent_in_a_tool_takes_its_query_for_the_word_of_the_agent_around_it(
             return (yield from ask(effect))
 
         model = ScriptedModel(call("send_mail", to=to), FINAL)
-        policies = (guard_untrusted(history, inner), around(hold))
+        policies = (guard_untrusted(history), around(hold))
         for _ in drive(apply_policies(agent_loop(model, inner, history), policies)):
             pass
         return "done"
@@ -477,7 +487,7 @@ def test_an_agent_in_a_tool_takes_its_query_for_the_word_of_the_agent_around_it(
         held.clear()
         history = [user(query)]
         model = ScriptedModel(*before, call("secretary", query=f"Mail {to}, please."), FINAL)
-        world.drive(apply_policies(agent_loop(model, tools, history), (guard_untrusted(history, tools),)))
+        world.drive(apply_policies(agent_loop(model, tools, history), (guard_untrusted(history),)))
         assert bool(held) is (is_held and bool(before))
     assert not held or held[0].startswith("text from outside (read_page) has been read")
 
@@ -492,16 +502,16 @@ def test_a_call_quoted_from_a_page_is_never_run(world, held):
     for mark in (None, "untrusted"):
         tools = ToolRegistry(JsonTool(hostile, trust=mark), wipe, answer=make_answer_tool())
         history = [user("?")]
-        policies = (truncate_results(), guard_untrusted(history, tools), run_text_calls())
+        policies = (truncate_results(), guard_untrusted(history), run_text_calls())
         model = ScriptedModel(call("hostile"), quoted, FINAL)
         _, events = world.drive(apply_policies(agent_loop(model, tools, history), policies))
         done = [event.result.call.name for event in events if isinstance(event, ToolFinished)]
         assert done == ["hostile", "final_answer"]
 
 
-def test_a_long_conversation_without_writes_costs_nothing(world, held, monkeypatch):
-    monkeypatch.setattr("agentkit.policies.taint.origins.Origins.sources", lambda self: pytest.fail("looked"))
-    run(world, held, PAGE_READ, call("find_contact", name="Bob"), call("undeclared", text="x"))
+def test_without_untrusted_text_no_text_is_read(world, held, monkeypatch):
+    monkeypatch.setattr(values, "normalize", lambda text: pytest.fail("read"))
+    run(world, held, call("find_contact", name="Bob"), call("undeclared", text="x"), call("send_mail", to="ann"))
 
 
 def test_the_bundled_tools_say_what_they_are():
@@ -521,10 +531,10 @@ def test_a_mark_that_does_not_exist_is_refused():
 
 def test_a_text_from_outside_is_read_once_however_many_calls_are_doubted(monkeypatch):
     read = []
-    plain = origins._normalize
-    monkeypatch.setattr(origins, "_normalize", lambda text: read.append(text) or plain(text))
+    plain = values.normalize
+    monkeypatch.setattr(values, "normalize", lambda text: read.append(text) or plain(text))
     page = ToolCall("p", "page", "{}")
-    said = Origins([assistant(None, [page]), tool_message(page, "outside " * 50)], {"page"})
+    said = Origins([assistant(None, [page]), tool_message(page, "outside " * 50)])
     save = JsonTool.from_schema(name="save", description="Saves.", parameters={"type": "object"}, call=print)
     for number in range(20):
         assert "(written by the model)" in said.doubt(json.dumps({"where": f"place {number}"}), save)
@@ -688,7 +698,7 @@ class TestContent:
             assistant(calls=[ToolCall("p", "read_page", "{}")]),
             tool_message(ToolCall("p", "read_page", "{}"), f"the pin is 4711 {PAGE}"),
         ]
-        found = Origins(history, {"read_page"}).find_untrusted(json.dumps(arguments), TOOLS["send_mail"])
+        found = Origins(history).find_untrusted(json.dumps(arguments), TOOLS["send_mail"])
         assert [entry.value for entry in found] == waits
 
     def test_a_call_without_a_destination_waits(self):
@@ -702,7 +712,7 @@ class TestContent:
             """Tweets."""
             return text
 
-        origins = Origins(history, {"read_page"})
+        origins = Origins(history)
         assert 'text = "hello" (from read_page' in origins.doubt('{"text": "hello"}', JsonTool(tweet))
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from agentkit import JsonAgent, RunError, Session, Usage
 from agentkit.core.errors import Paused
+from agentkit.core.labels import DEVELOPER
 from agentkit.core.messages import ToolCall, assistant, pending_calls, system, tool_message, user
 from agentkit.engine.history import check_history
 from agentkit.engine.loop import CANCELLED
@@ -57,7 +58,7 @@ class TestATurn:
     def test_calls_left_open_are_answered_before_a_new_query(self):
         session = Session([user("q"), assistant(None, [CALL])])
         with session.turn("s", "and now?") as messages:
-            assert messages[3:] == [tool_message(CALL, CANCELLED), user("and now?")]
+            assert messages[3:] == [tool_message(CALL, CANCELLED, label=DEVELOPER), user("and now?")]
 
     def test_calls_left_open_stay_open_without_a_query(self):
         session = Session([user("q"), assistant(None, [CALL])])
@@ -153,7 +154,7 @@ class TestSaying:
         session = Session([user("q"), assistant("a")])
         session.say("go on")
         with session.turn("s"):
-            assert list(session.inbox) == ["go on"], "the loop reads it"
+            assert list(session.inbox) == [user("go on")], "the loop reads it"
 
 
 def whole() -> Session:
@@ -415,7 +416,7 @@ class TestAPause:
     def test_a_new_query_says_that_the_call_was_not_run(self):
         session = whole()
         with session.turn("s", "something else") as messages:
-            assert messages[3] == tool_message(CALL, NOT_RUN)
+            assert messages[3] == tool_message(CALL, NOT_RUN, label=DEVELOPER)
             assert session.waiting == []
             assert (session.handed, session.approvals.nested) == ([], {})
 

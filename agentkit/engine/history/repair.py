@@ -6,6 +6,7 @@ A violation is what the repair would change, or thinking that is lost: each rule
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
 
+from ...core.labels import DEVELOPER
 from ...core.messages import Message, ToolCall, tool_message, user
 from .alternation import merge_neighbours
 from .single_messages import repair_message
@@ -125,7 +126,7 @@ class _Exchanges:
             elif turn is not self._last or not self._keep:
                 text = f"the call {call['id']!r:.80} of {name} has no result"
                 self._found.add(turn.place, "pending_call" if turn is self._last else "dangling_call", text)
-                yield tool_message(ToolCall(call["id"], name), INTERRUPTED)
+                yield tool_message(ToolCall(call["id"], name), INTERRUPTED, label=DEVELOPER)
 
     def _with_id(self, call: Message, place: int) -> Message:
         old = call["id"]

@@ -1,74 +1,78 @@
 """Untrusted text is data: the model reads it between delimiters, and calls that may follow from it need approval.
 
-Tools with `trust="untrusted"` return what others may have written.  Their results are delimited (see `delimiters`).
-Once one of them is in the conversation, a call with `effect="write"` or "danger" needs approval, unless its arguments
-come from the user or from trusted tools (see `origins`).
+Tools with `trust="untrusted"` return what others may have written.  Their results are labelled (see `core.labels`) and
+delimited (see `core.delimiters`).  The label decides, and the delimiters are a hint for the model.  Once something
+untrusted is in the conversation, a consequential call needs approval: one that changes something, or that sends
+something outside (`egress=True`).
 
-This stops a page, a mail or a file from making the agent act with destinations of its own: an address to send to, a
-path to delete.  The words of a text to a trusted destination may be untrusted (see `roles`).  It does not stop a call
-of a tool with effect "read", or without an effect, whose arguments carry data out (`fetch_page` of an address with
-data in it).  Neither does it stop a wrong choice among values that the user gave, or a wrong answer.  A delimiter
-is a hint that models mostly follow; the approval does not depend on it.
+With "values", a call runs if its arguments come from the user or from trusted tools (see `origins`).  This stops a
+page, a mail or a file from making the agent act with destinations of its own: an address to send to, a path to delete.
+The words of a text to a trusted destination may be untrusted (see `roles`).  It does not stop a wrong choice among
+values that the user gave, or a wrong answer.  With "context", each consequential call waits.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
 from ...core.delimiters import delimit, new_delimiter_id
 from ...core.flow import Effect, Flow, Policy, ask, interpret
-from ...core.messages import Message, text_of
-from ...engine.model import AskModel
+from ...core.labels import CallOrigin
+from ...core.messages import Message
+from ...engine.model import AskModel, Reply
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
-from ...tools.registry import ToolRegistry
+from ...tools.json_tool import JsonTool
 from ..decisions import Approvals
-from ..long_results import READ_MORE
 from .origins import ENCLOSING_CALL, EnclosingCall, Origins
 
-GUARDED_EFFECTS = ("write", "danger")
+UntrustedSetting: TypeAlias = Literal["values", "context"]
+"""Which consequential calls wait after something untrusted was read: those with values from there, or all."""
 
 
 def guard_untrusted(
     history: Sequence[Message],
-    tools: ToolRegistry,
     delimiter: str | None = None,
     *,
+    setting: UntrustedSetting = "values",
     approvals: Approvals | None = None,
 ) -> Policy:
-    """Delimit the results of untrusted tools, and set `needs_approval` on the calls that may follow from them.
+    """Delimit untrusted results, label what follows from them, and set `needs_approval` on calls that may.
 
     Args:
-        history: The conversation of the run; untrusted results of earlier runs count.
-        tools: The agent's tools; those of later steps are added when they are offered.
+        history: The conversation of the run; untrusted messages of earlier runs count.
         delimiter: The id of the delimiters; a random one by default.
+        setting: Which calls need approval.  A run inside a call with "context" has this setting, too.
         approvals: Has the values that a person allowed from now on.
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
-        origins = Origins(history, _untrusted_names(tools), ENCLOSING_CALL.get())
-        guard = _Guard(origins, delimiter or new_delimiter_id(), approvals or Approvals())
-        last = tools
+        outer = ENCLOSING_CALL.get()
+        is_strict = setting == "context" or (outer is not None and outer.is_strict)
+        guard = _Guard(Origins(history, outer), delimiter or new_delimiter_id(), is_strict, approvals or Approvals())
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
-            nonlocal last
             if isinstance(effect, CallTools):
                 effect = replace(effect, calls=tuple(map(guard.check_call, effect.calls)))
-            elif isinstance(effect, AskModel) and effect.request.tools is not last:
-                last = effect.request.tools
-                guard.origins.untrusted_tools |= _untrusted_names(last)
-            return (yield from ask(effect))
+                return (yield from ask(effect))
+            reply: Reply = yield from ask(effect)
+            return guard.label_reply(reply)
 
-        return interpret(flow, handle, (AskModel, CallTools))
+        guarded = interpret(flow, handle, (AskModel, CallTools))
+        return guarded if outer is None else _report_label(guarded, guard.origins, outer.origin)
 
     return policy
 
 
-def _untrusted_names(tools: ToolRegistry) -> set[str]:
-    return {name for name, tool in tools.items() if tool.trust == "untrusted"}
+def _report_label(flow: Flow[Any], origins: Origins, origin: CallOrigin) -> Flow[Any]:
+    """Run a flow inside a call, and add what it has read to the label of the call's result, however it ends."""
+    try:
+        return (yield from flow)
+    finally:
+        origin.add(origins.label)
 
 
 @dataclass(frozen=True)
@@ -77,34 +81,50 @@ class _Guard:
 
     origins: Origins
     delimiter: str
+    is_strict: bool
     approvals: Approvals
 
     def check_call(self, bound: BoundCall) -> BoundCall:
         """Return the call; its untrusted result will be delimited, and doubtful arguments need approval."""
-        tool = bound.tool
-        if tool is None or bound.problem is not None or bound.is_answer:
+        tool, arguments = bound.tool, bound.call.arguments
+        if tool is None or bound.problem is not None:
+            bound.origin.inputs = self.origins.label_inputs(arguments, None)
             return bound
-        if tool.effect in GUARDED_EFFECTS and (doubt := self.origins.doubt(bound.call.arguments, tool)):
-            untrusted = self.origins.find_untrusted(bound.call.arguments, tool)
-            if not self.approvals.grants.cover(tool.name, untrusted):
-                reasons = "; ".join(filter(None, [bound.needs_approval, doubt]))
-                bound = replace(bound, needs_approval=reasons, untrusted=untrusted)
-        if tool.trust == "untrusted" or (tool.name == READ_MORE and self._reads_untrusted(bound)):
-            bound = replace(bound, shorten=_Delimiting(bound, self.delimiter))
-        return bound.with_variable(ENCLOSING_CALL, EnclosingCall(self.origins, bound.call.arguments))
+        if bound.is_answer:
+            return bound
+        bound.origin.inputs = self.origins.label_inputs(arguments, tool)
+        if tool.is_consequential and self.origins.sources():
+            bound = self._check_consequential(bound, tool)
+        enclosing, run = EnclosingCall(self.origins, bound.origin, self.is_strict), bound.run
 
-    def _reads_untrusted(self, bound: BoundCall) -> bool:
-        """Return whether a call reads on in a truncated untrusted result: its id stands in that result."""
-        mark = f'result_id="{json.loads(bound.call.arguments).get("result_id")}"'
-        return any(self.origins.is_untrusted(entry) and mark in text_of(entry) for entry in self.origins.history)
+        def run_inside() -> Any:
+            ENCLOSING_CALL.set(enclosing)  # each call runs in a context of its own
+            return run()
+
+        return replace(bound, run=run_inside, shorten=partial(_delimit, bound, self.delimiter))
+
+    def _check_consequential(self, bound: BoundCall, tool: JsonTool[..., Any]) -> BoundCall:
+        origins, arguments = self.origins, bound.call.arguments
+        untrusted = origins.find_untrusted(arguments, tool)
+        if self.approvals.grants.cover(tool.name, untrusted):
+            return bound
+        doubt = origins.doubt(arguments, tool)
+        if self.is_strict and not doubt:
+            doubt = f'{origins.introduce()}, and with untrusted="context" every call with an effect then waits'
+        if not doubt:
+            return bound
+        reasons = "; ".join(filter(None, [bound.needs_approval, doubt]))
+        return replace(bound, needs_approval=reasons, untrusted=untrusted)
+
+    def label_reply(self, reply: Reply) -> Reply:
+        """Return a reply with the label of what the model had read, unless that is all trusted."""
+        label = self.origins.label
+        if not label.is_untrusted and label.readers is None:
+            return reply
+        return replace(reply, message={**reply.message, "label": replace(label, vouched=()).as_dict()})
 
 
-@dataclass(frozen=True)
-class _Delimiting:
-    """Truncates a text as the call would, and delimits it."""
-
-    bound: BoundCall
-    delimiter: str
-
-    def __call__(self, text: str) -> str:
-        return delimit(self.bound.shorten(text), self.delimiter, self.bound.call.name)
+def _delimit(bound: BoundCall, delimiter: str, text: str) -> str:
+    """Truncate a text as the call would, and delimit it if the tool has read something untrusted."""
+    shown = bound.shorten(text)
+    return delimit(shown, delimiter, bound.call.name) if bound.origin.own.is_untrusted else shown

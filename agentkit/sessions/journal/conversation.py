@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ...core.messages import Message, ToolCall, Usage
+from ...policies.long_results import TruncatedResults
 from .encoding import digest, encode_json
 from .location import Journal
 from .store import Statement
@@ -121,14 +122,15 @@ class JournaledConversation:
             self.rows = len(messages)
             yield "DELETE FROM messages WHERE conversation = ? AND place >= ?", (self.key, len(messages))
 
-    def cut_statements(self, texts: Mapping[str, str]) -> Iterator[Statement]:
+    def cut_statements(self, stored: TruncatedResults) -> Iterator[Statement]:
         """Yield the statements that write the full texts of results truncated since the last write."""
+        texts = stored.texts
         if texts.keys() == self.cut:
             return
         for key in self.cut - texts.keys():
             yield "DELETE FROM cut WHERE conversation = ? AND key = ?", (self.key, key)
         for key in texts.keys() - self.cut:
-            yield INSERT_CUT, (self.key, key, encode_json(texts[key]))
+            yield INSERT_CUT, (self.key, key, encode_json(stored.encode(key)))
         self.cut = {*texts}
 
     @property

@@ -29,7 +29,7 @@ from ...views.log import is_shown
 from .conversation import Uncertain
 from .location import JournalError
 from .nesting import ENCLOSING_RUN, EnclosingRun
-from .steps import BegunCall, preset_result, value_of
+from .steps import BegunCall, preset_result, restore_result
 from .writer import JournalWriter
 
 UNKNOWN = ExceptionInfo(
@@ -174,7 +174,7 @@ def _guard(bound: BoundCall, writer: JournalWriter) -> BoundCall:
 def _restore_call(bound: BoundCall, begun: BegunCall, on_uncertain: Uncertain) -> Flow[BoundCall]:
     """Return a call that began before as it is to be made now: with its result, if that is recorded."""
     if begun.outcome is not None:
-        return preset_result(bound, value_of(begun.outcome))
+        return restore_result(bound, begun.outcome)
     if bound.tool is not None and bound.tool.effect in REPEATABLE_EFFECTS:
         return bound
     decision: Any = None

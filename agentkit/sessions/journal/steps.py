@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.errors import ExceptionInfo
+from ...core.labels import Label
 from ...core.messages import Message, Usage
 from ...engine.model import Reply
 from ...tools.execution.call import BoundCall, ToolResult
@@ -104,10 +105,11 @@ def outcome_of(result: ToolResult) -> dict[str, Any]:
 
     The value is not repeated where the text is that value, or its JSON (`json`).
     """
+    label = {"label": result.label.as_dict()} if result.label else {}
     if result.error is not None:
-        return {"error": [result.error.name, result.error.message], "seconds": result.seconds}
+        return {"error": [result.error.name, result.error.message], "seconds": result.seconds, **label}
     shown = result.rendered or render_result(result.value)
-    outcome: dict[str, Any] = {"text": shown.text, "seconds": result.seconds}
+    outcome: dict[str, Any] = {"text": shown.text, "seconds": result.seconds, **label}
     if shown.images:
         outcome["images"] = [*shown.images]
     if shown.is_json:
@@ -127,6 +129,12 @@ def value_of(outcome: Mapping[str, Any]) -> Any:
         with suppress(ValueError):  # the masked text of a recording may not be JSON
             value = json.loads(text)
     return StoredResult(value, RenderedResult(text, outcome.get("images", ()), is_json))
+
+
+def restore_result(bound: BoundCall, outcome: Mapping[str, Any]) -> BoundCall:
+    """Return the call with its recorded outcome as its result; one without a label is untrusted."""
+    bound.origin.add(Label.from_dict(outcome.get("label")))
+    return preset_result(bound, value_of(outcome))
 
 
 def preset_result(bound: BoundCall, value: Any) -> BoundCall:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...core.messages import Message, Usage, pending_calls
 from ...engine.model import Reply
+from ...policies.long_results import TruncatedResults
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.turn import NOT_STARTED
 from .connections import close_store, open_store
@@ -36,7 +37,7 @@ class JournalWriter:
     conversation: JournaledConversation
     messages: Sequence[Message]
     state: Callable[[], Mapping[str, Any]]
-    texts: Mapping[str, str]
+    texts: TruncatedResults
     setup: Setup
     run: str = ""
     usage: Callable[[], Usage] = Usage

@@ -16,7 +16,8 @@ class ReplayDiffers(RunError):
 
 
 def compare_messages(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> str:
-    """Describe the first difference of two conversations; "" if they are equal."""
+    """Describe the first difference of two conversations, without their labels; "" if they are equal."""
+    old, new = [*map(_without_label, old)], [*map(_without_label, new)]
     for place, (before, now) in enumerate(zip(old, new, strict=False)):
         if before != now:
             return f"message {place} ({now.get('role')}), {compare_values('', before, now)}"
@@ -26,6 +27,10 @@ def compare_messages(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str
     extra = longer[min(len(old), len(new))]
     shown = json.dumps(extra, ensure_ascii=False, default=str)
     return f"message {min(len(old), len(new))} ({extra.get('role')}) is {which}: {shown[: 3 * CONTEXT_CHARS]}"
+
+
+def _without_label(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: value for key, value in message.items() if key != "label"} if "label" in message else message
 
 
 def compare_tools(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

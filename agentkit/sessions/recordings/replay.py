@@ -18,7 +18,7 @@ from ...policies.consult import Consult, ConsultPerson
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ..journal.setup import schemas_of
-from ..journal.steps import preset_result, value_of
+from ..journal.steps import preset_result, restore_result, value_of
 from .differences import ReplayDiffers, compare_messages, compare_tools, compare_values
 from .file import Exchange, Recording
 
@@ -147,6 +147,8 @@ def _recorded(recording: Recording, number: int, bound: BoundCall) -> BoundCall:
         raise ReplayDiffers(f"{where} has no recorded result")
     if (line["name"], line["arguments"]) != (bound.call.name, mask(bound.call.arguments)):
         raise ReplayDiffers(f"{where}, recorded was {line['name']}({line['arguments']})")
+    if "label" in line:  # else of an older version
+        return restore_result(bound, line)
     return preset_result(bound, value_of(line))
 
 

@@ -12,6 +12,7 @@ from ...core.approval_question import UntrustedValue
 from ...core.background import MAX_ITEMS, aresolve, resolve, run_in_thread
 from ...core.context import RunContext
 from ...core.errors import ExceptionInfo, Paused, ToolError
+from ...core.labels import DEVELOPER, CallOrigin, Label
 from ...core.messages import Message, ToolCall, tool_message
 from ...core.portable import to_valid_text
 from ...core.questions import CALL_QUESTIONS, InputRequired
@@ -29,11 +30,6 @@ MAX_ERROR_CHARS = 2_000
 """Characters of an exception's text that the model reads.  A `ToolError` is meant for it and is never truncated."""
 ANSWER_RESULT = "The answer was given."
 """The result of the answer's own call, whose arguments already hold the answer."""
-_EFFECT_UNKNOWN = "it is not known whether it had an effect. Find that out before it is called again."
-_EFFECT_OF_LATE_CALL: dict[str | None, str] = {
-    "read": "it only reads, so nothing has changed.",
-    "idempotent": "it is not known whether it had an effect. It may be called again.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +45,7 @@ class ToolResult:
         exception: The exception of the tool, with its traceback, for logs.
         repairs: What was repaired in the call before it ran.
         rendered: The whole text of the value and its images; `content` may be truncated.
+        label: The label of the content; without one it counts as untrusted.
     """
 
     call: ToolCall
@@ -65,6 +62,8 @@ class ToolResult:
         """Content parts of the images in the value, which the model sees after the text."""
         return () if self.rendered is None else self.rendered.images
 
+    label: Label | None = field(default=None, repr=False, compare=False)
+
     @property
     def error(self) -> ExceptionInfo | None:
         """The error, if the call failed."""
@@ -78,7 +77,7 @@ class ToolResult:
     @property
     def message(self) -> Message:
         """The tool message that answers the call."""
-        return tool_message(self.call, self.content, self.images)
+        return tool_message(self.call, self.content, self.images, label=self.label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +97,7 @@ class BoundCall:
         needs_approval: Why a person must decide about the call first; "" if no decision is needed.
         raw: The text that the model wrote, where the call has `{}` because that text is not a JSON object.
         untrusted: The values of the call that no trusted text contains, where it needs a decision because of them.
+        origin: The origin of the arguments and of what the tool reads, which gives the label of the result.
         begun: Gets the id of the call when it begins to run; one set is shared by the calls of a turn.
         first_pause: Seconds before the first retry of a failed call; each further pause is twice as long.
     """
@@ -116,6 +116,7 @@ class BoundCall:
     untrusted: tuple[UntrustedValue, ...] = ()
     begun: set[str] | None = field(default=None, repr=False, compare=False)
     first_pause: float = FIRST_RETRY_SECONDS
+    origin: CallOrigin = field(default_factory=CallOrigin, repr=False, compare=False)
 
     @property
     def as_written(self) -> ToolCall:
@@ -201,18 +202,8 @@ class BoundCall:
         if len(text) > MAX_ERROR_CHARS and not isinstance(error, ToolError):
             text = f"{text[:MAX_ERROR_CHARS]}... ({len(text) - MAX_ERROR_CHARS:,} more characters)"
         seconds = 0.0 if start is None else time.perf_counter() - start
-        return ToolResult(self.call, info, self.shorten(text), seconds, exception=error, repairs=self.repairs)
-
-    def describe_timeout(self, *, has_begun: bool) -> ExceptionInfo:
-        """Return the error for a call that exceeded `timeout`, or that could not start within it."""
-        effect, isolate = (self.tool.effect, self.tool.isolate) if self.tool is not None else (None, None)
-        if has_begun:
-            ended = "stopped" if isolate else "abandoned"
-            after = f"{self.timeout:g} second{'' if self.timeout == 1 else 's'}"
-            text = f"did not finish within {after} and was {ended}; {_EFFECT_OF_LATE_CALL.get(effect, _EFFECT_UNKNOWN)}"
-        else:
-            text = "was not run, so it had no effect: an earlier call, beside which it may not run, has not ended."
-        return ExceptionInfo("TimedOut", f"{self.call.name} {text}")
+        shown, label = self.shorten(text), self.origin.label
+        return ToolResult(self.call, info, shown, seconds, exception=error, repairs=self.repairs, label=label)
 
     def _pause(self, asking: InputRequired, start: float) -> ToolResult:
         """Return the result of a call that ended for questions, and register these."""
@@ -230,12 +221,16 @@ class BoundCall:
         if self.is_answer:
             value = value.value if isinstance(value, StoredResult) else value
             seconds = time.perf_counter() - start
-            return ToolResult(self.call, value, ANSWER_RESULT, seconds, is_answer=True, repairs=self.repairs)
+            return ToolResult(
+                self.call, value, ANSWER_RESULT, seconds, is_answer=True, repairs=self.repairs, label=DEVELOPER
+            )
         shown = render_result(value)
         value = value.value if isinstance(value, StoredResult) else value
         text = self.shorten(shown.text)
         seconds = time.perf_counter() - start
-        return ToolResult(self.call, value, text, seconds, repairs=self.repairs, rendered=shown)
+        return ToolResult(
+            self.call, value, text, seconds, repairs=self.repairs, rendered=shown, label=self.origin.label
+        )
 
     def _is_retried(self, failures: int, error: BaseException) -> bool:
         """Return whether the call runs again after `failures` failures, and emit an event if so."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import coroutine
 from typing import Any, TypeAlias, TypeVar
 
+from ...core.errors import ExceptionInfo
 from ...core.flow import WarningEvent
 from ...core.threads import CancelCallback, FifoLock
 from .call import BoundCall
@@ -15,6 +16,11 @@ CallGroup: TypeAlias = tuple[BoundCall, ...]
 """Equal calls, which run once for all of them."""
 BLOCKING_SECONDS = 1.0
 """Seconds between two awaits of a coroutine that are reported, or fewer if the timeout of the call is shorter."""
+_EFFECT_UNKNOWN = "it is not known whether it had an effect. Find that out before it is called again."
+_EFFECT_OF_LATE_CALL: dict[str | None, str] = {
+    "read": "it only reads, so nothing has changed.",
+    "idempotent": "it is not known whether it had an effect. It may be called again.",
+}
 
 
 @dataclass(eq=False, slots=True)
@@ -54,6 +60,18 @@ class Job:
         if self.stop is None and self.fifo_lock is not None and self.bound.timeout is not None:
             self.deadline = max(self.started, self.fifo_lock.granted_at) + self.bound.timeout
         return self.deadline is not None and self.deadline <= now
+
+    def describe_timeout(self) -> ExceptionInfo:
+        """Return the error for a call that exceeded its timeout, or that could not start within it."""
+        bound, tool = self.bound, self.bound.tool
+        effect, isolate = (tool.effect, tool.isolate) if tool is not None else (None, None)
+        if self.stop is not None:
+            ended = "stopped" if isolate else "abandoned"
+            after = f"{bound.timeout:g} second{'' if bound.timeout == 1 else 's'}"
+            text = f"did not finish within {after} and was {ended}; {_EFFECT_OF_LATE_CALL.get(effect, _EFFECT_UNKNOWN)}"
+        else:
+            text = "was not run, so it had no effect: an earlier call, beside which it may not run, has not ended."
+        return ExceptionInfo("TimedOut", f"{bound.call.name} {text}")
 
     def note_step(self, seconds: float) -> None:
         """Note the longest time that a coroutine ran without awaiting."""

@@ -214,7 +214,7 @@ class ToolTurn(ABC):
         """End the calls whose timeout has passed."""
         now = self._clock()
         for job in [job for job in self._jobs if job.is_late(now)]:
-            late = job.bound.describe_timeout(has_begun=job.stop is not None)
+            late = job.describe_timeout()
             if self._record(job, job.bound.fail(late, job.started)):  # else its result arrived at the last moment
                 self._cancel(job)
                 if job.is_threaded and job.stop is not None:

@@ -1,0 +1,137 @@
+"""Labels: the integrity of a text, the untrusted sources that may have influenced it, and who may read it.
+
+A label is data.  It is stored as JSON beside a message, under the key `label`, and no provider receives it.  What is
+made of several texts has the joined label.  Nothing is concluded from delimiters or other marks in a text.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+Integrity: TypeAlias = Literal["untrusted", "trusted", "user", "developer"]
+"""Who wrote a text, from the least to the most trusted: anyone, a trusted tool, the user, the developer."""
+_RANKS: dict[Any, int] = {integrity: rank for rank, integrity in enumerate(get_args(Integrity))}
+UNKNOWN_SOURCE = "an unknown source"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What is known about the origin of a text.
+
+    Attributes:
+        integrity: The least trusted party that influenced the text.
+        sources: The names of the untrusted sources that may have influenced it.  A result with the integrity "trusted"
+            has them if its tool, which is not declared as trusted, was called after they were read.
+        readers: Who may read the text; None for everyone.
+        vouched: Trusted parts of an untrusted text: the values of fields that are declared so, a user's own words.
+    """
+
+    integrity: Integrity = "untrusted"
+    sources: tuple[str, ...] = ()
+    readers: tuple[str, ...] | None = None
+    vouched: tuple[str | int | float, ...] = ()
+
+    @classmethod
+    def untrusted(cls, source: str) -> "Label":
+        """Return the label of a text from an untrusted source."""
+        return cls("untrusted", (source,))
+
+    @property
+    def is_untrusted(self) -> bool:
+        """Whether anyone may have written a part of the text."""
+        return self.integrity == "untrusted"
+
+    def join(self, other: "Label") -> "Label":
+        """Return the label of a text that is made of both: the lower integrity, all sources, the common readers."""
+        if other is self:
+            return self
+        integrity = min(self.integrity, other.integrity, key=_RANKS.__getitem__)
+        readers = self.readers if other.readers is None else other.readers
+        if self.readers is not None and other.readers is not None:
+            readers = tuple(reader for reader in self.readers if reader in other.readers)
+        return Label(integrity, tuple(dict.fromkeys((*self.sources, *other.sources))), readers)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the label as a JSON object, without what is empty."""
+        data: dict[str, Any] = {"integrity": self.integrity}
+        if self.sources:
+            data["sources"] = [*self.sources]
+        if self.readers is not None:
+            data["readers"] = [*self.readers]
+        if self.vouched:
+            data["vouched"] = [*self.vouched]
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Any) -> "Label":
+        """Return the label that `as_dict` described; anything else is untrusted, from an unknown source."""
+        integrity = data.get("integrity") if isinstance(data, Mapping) else None
+        if not isinstance(integrity, str) or integrity not in _RANKS:
+            return UNKNOWN
+        if len(data) == 1 and integrity in _PLAIN:
+            return _PLAIN[integrity]
+        sources, readers, vouched = (data.get(name) for name in ("sources", "readers", "vouched"))
+        label = cls(cast("Integrity", integrity), _texts(sources), None if readers is None else _texts(readers))
+        if not label.is_untrusted:
+            return label
+        values = vouched if isinstance(vouched, list) else ()
+        return replace(
+            label,
+            sources=label.sources or UNKNOWN.sources,
+            vouched=tuple(value for value in values if isinstance(value, str | int | float)),
+        )
+
+
+def _texts(data: Any) -> tuple[str, ...]:
+    return tuple(map(str, data)) if isinstance(data, list | tuple) else ()
+
+
+def join_labels(labels: Iterable[Label]) -> Label:
+    """Return the label of a text that is made of all these; of none, that of the developer."""
+    joined = DEVELOPER
+    for label in labels:
+        joined = joined.join(label)
+    return joined
+
+
+UNKNOWN = Label.untrusted(UNKNOWN_SOURCE)
+TRUSTED, USER, DEVELOPER = Label("trusted"), Label("user"), Label("developer")
+_PLAIN = {"trusted": TRUSTED, "user": USER, "developer": DEVELOPER}
+_OF_ROLES = {"system": DEVELOPER, "user": USER}
+
+
+def label_of(message: Mapping[str, Any]) -> Label:
+    """Return the label of a message.
+
+    Without one, a system message is the developer's and a user message is the user's.  Anything else is untrusted.
+    """
+    if (data := message.get("label")) is not None:
+        return Label.from_dict(data)
+    return _OF_ROLES.get(message["role"], UNKNOWN)
+
+
+def with_label(message: dict[str, Any], label: Label) -> dict[str, Any]:
+    """Return the message with a label, unless it is the one that such a message has without any."""
+    return message if _OF_ROLES.get(message["role"]) == label else {**message, "label": label.as_dict()}
+
+
+@dataclass(slots=True, eq=False)
+class CallOrigin:
+    """The origin of what one tool call returns and says; a tool that reads untrusted data adds to it.
+
+    Attributes:
+        inputs: The label of the call's arguments.
+        own: The label of what the tool itself reads.
+    """
+
+    inputs: Label = TRUSTED
+    own: Label = TRUSTED
+
+    def add(self, label: Label) -> None:
+        """Join a label to that of what the tool reads."""
+        self.own = self.own.join(label)
+
+    @property
+    def label(self) -> Label:
+        """The label of the result."""
+        return self.own.join(self.inputs)
