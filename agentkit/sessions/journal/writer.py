@@ -28,10 +28,9 @@ DIGEST_MODULUS = 1 << 62  # integers below it fit into a column
 
 @dataclass(eq=False)
 class JournalWriter:
-    """The journal of one run.
+    """The journal of one run; rows that could not be written are written with the next ones.
 
-    `messages` is the run's own list, `state` returns the rest of its session, `texts` has the full texts of truncated
-    results, `usage` returns the usage of the run.  Rows that could not be written are written with the next ones.
+    `messages` is the run's own list, `state` returns the rest of its session, `usage` returns the usage of the run.
     """
 
     conversation: JournaledConversation
