@@ -9,7 +9,7 @@ from ..core.flow import Policy
 from ..policies.budget import Spent
 from ..policies.decisions import StoredDecision
 from ..sessions.journal.conversation import JournaledConversation
-from ..sessions.journal.location import Journal, JournalLocation
+from ..sessions.journal.location import Journal, JournalLocation, absolute_place, show_place
 from ..sessions.journal.policy import journal_policy
 from ..sessions.journal.setup import Setup
 from ..sessions.journal.writer import JournalWriter
@@ -57,7 +57,7 @@ def _journal(conversation: JournaledConversation, request: RunRequest, setup: Se
     try:
         yield journal_policy(writer, conversation.on_uncertain)
     except (Exception, KeyboardInterrupt, SystemExit) as error:
-        path = os.fspath(conversation.journal.path)
+        path = show_place(conversation.journal.path)
         if not conversation.origin:
             error.add_note(f"Resume this run: agentkit resume {writer.run} --journal {path}")
         raise
@@ -72,12 +72,12 @@ def _conversation(place: JournalLocation, session: Session) -> JournaledConversa
         return old
     if old is None:
         return JournaledConversation(journal)
-    if os.path.realpath(old.journal.path) == os.path.realpath(journal.path):
+    if absolute_place(old.journal.path) == absolute_place(journal.path):
         old.journal = journal
         return old
     if old.name:
         raise RunError(
-            f"journal={os.fspath(journal.path)!r}: the session {old.name!r} is in {os.fspath(old.journal.path)!r}. "
+            f"journal={show_place(journal.path)!r}: the session {old.name!r} is in {show_place(old.journal.path)!r}. "
             "Leave journal= out."
         )
     return JournaledConversation(journal)

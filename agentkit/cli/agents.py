@@ -15,7 +15,7 @@ import agentkit
 from ..core.ask_person import Person
 from .models import EXAMPLES
 from .servers import MCP, load_tools
-from .targets import FILE, TOOLS
+from .targets import FILE, JOURNAL_PLACE, TOOLS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -37,7 +37,7 @@ _OPTIONS = (
     _make_option("model", shell_complete=_complete_models, help=_MODEL_HELP),
     _make_option("description", default="", help="The agent's role and purpose."),
     _make_option("max-steps", default=50, show_default=True, type=click.IntRange(1), help=_STEPS_HELP),
-    _make_option("journal", type=FILE, help="Store every run in this file, for agentkit resume."),
+    _make_option("journal", type=JOURNAL_PLACE, help="Store every run there, for agentkit resume: a file or a URL."),
 )
 _SESSION_HELP = "Continue the conversation in this file, if it exists, and store it there."
 SESSION = click.option("--session", "file", type=FILE, help=_SESSION_HELP)
@@ -62,8 +62,8 @@ def options_as_given() -> str:
 
 def command_to_resume(session: "agentkit.Session") -> str:
     """Return the command that continues the stopped run of a journaled conversation; "" if there is no such run."""
-    kept = session.journaled
-    return f"agentkit resume {kept.run} --journal {kept.journal.path}{options_as_given()}" if kept and kept.run else ""
+    command = "" if session.journaled is None else session.journaled.command_to_resume()
+    return f"{command}{options_as_given()}" if command else ""
 
 
 def build_agent(

@@ -13,7 +13,7 @@ from ..core.ask_person import escape_unprintable
 from ..core.masking import mask
 from .agents import agent_options, build_agent
 from .output import dump_json, print_answer, print_lines, print_note
-from .targets import FILE
+from .targets import FILE, JOURNAL_HELP, JOURNAL_PLACE
 from .views import follow, make_view
 
 DEFAULT_JOURNAL = Path("runs.db")
@@ -25,7 +25,7 @@ LISTED_FIELDS = ("id", "state", "query", "model", "steps", "last", "error", "ori
 @agent_options
 @click.option("--go-on", is_flag=True, help="Continue although the tools or the instruction have changed.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show the run on standard error.")
-def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path | None, **settings: Any) -> None:
+def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path | str | None, **settings: Any) -> None:
     """Continue the run RUN_ID of the journal (default: runs.db); without RUN_ID, list the runs that can continue.
 
     Pass the tools and the description that the run started with.  Finished steps are not repeated.  You are asked about
@@ -48,7 +48,8 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
 
 @click.command("runs", short_help="List, show and remove stored runs.")
 @click.argument("run_id", required=False)
-@click.option("--journal", type=FILE, default=DEFAULT_JOURNAL, show_default=True, help="The journal.")
+@click.option("--journal", "--db", type=JOURNAL_PLACE, default=DEFAULT_JOURNAL, show_default=True, help=JOURNAL_HELP)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="List only the newest N runs.")
 @click.option("--html", "page", type=FILE, help="Write the run as a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list, or the run, as JSON.")
 @click.option("--delete", is_flag=True, help="Remove the run.")
@@ -57,7 +58,8 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
 @click.option("--salvage", type=FILE, help="Copy the sound runs to a new file.")
 def runs_command(
     run_id: str | None,
-    journal: Path,
+    journal: Path | str,
+    limit: int | None,
     page: Path | None,
     as_json: bool,
     delete: bool,
@@ -76,7 +78,7 @@ def runs_command(
     elif prune is not None:
         click.echo(f"{store.prune(prune, store=journal)} runs removed")
     elif run_id is None:
-        listed = store.runs(journal)
+        listed = store.runs(journal, limit=limit)
         if as_json:
             click.echo(dump_json([{name: getattr(run, name) for name in LISTED_FIELDS} for run in listed], indent=2))
         else:

@@ -9,10 +9,12 @@ from typing import Any
 import click
 
 from .output import print_lines
+from .targets import JOURNAL_HELP, JOURNAL_PLACE
 
 
 @click.command("show", short_help="Show a stored run or conversation.")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@click.option("--journal", "--db", type=JOURNAL_PLACE, help=f"Show the run with the id FILE. {JOURNAL_HELP}")
 @click.option(
     "--html",
     "page",
@@ -25,7 +27,7 @@ from .output import print_lines
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="With --html: another result, shown beside FILE with the differences.",
 )
-def show_command(file: Path, page: Path | None, other: Path | None) -> None:
+def show_command(file: Path, journal: Path | str | None, page: Path | None, other: Path | None) -> None:
     """Show FILE as text, or as a page that loads nothing else.
 
     FILE is the result of `run --json`, the events of `run --jsonl`, or a saved session; - for standard input.
@@ -33,7 +35,7 @@ def show_command(file: Path, page: Path | None, other: Path | None) -> None:
     if other is not None and page is None:
         raise click.UsageError("--compare needs --html: two runs are shown as a page")
     try:
-        data = _read(file)
+        data = _read(file) if journal is None else _read_run(str(file), journal)
         lines = [*import_module("agentkit.views.history").render_result(data)]
         text = "" if page is None else _render_page(data, other)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
@@ -85,3 +87,8 @@ def _read(file: Path) -> dict[str, Any]:
         return dict(json.loads(content))
     finished = [line for line in content.splitlines() if line.startswith(b'{"event": "RunFinished"')]
     return dict(json.loads(finished[-1])["result"])
+
+
+def _read_run(run_id: str, journal: Path | str) -> dict[str, Any]:
+    data: dict[str, Any] = import_module("agentkit.journal").show(run_id, store=journal).as_dict()
+    return data

@@ -27,6 +27,18 @@ def check_trust(context: click.Context, parameter: click.Parameter, targets: Seq
 
 
 FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+class JournalPlace(click.Path):
+    """The path of a file, or a URL."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a URL as it is, and anything else as a path."""
+        return value if isinstance(value, str) and "://" in value else super().convert(value, param, ctx)
+
+
+JOURNAL_PLACE = JournalPlace(dir_okay=False, path_type=Path)
+JOURNAL_HELP = "The journal: a file, or postgresql://USER@HOST/DATABASE."
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 TOOLS = click.option(
     "--tools",

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 from ...core.messages import Message, ToolCall, Usage
 from ...policies.long_results import TruncatedResults
 from .encoding import digest, encode_json
-from .location import Journal
+from .location import Journal, show_place
 from .store import Statement
 from .tables import INSERT_CUT, INSERT_MESSAGE
 
@@ -80,6 +80,10 @@ class JournaledConversation:
         return len(messages) >= kept and all(
             old is new or old == new for old, new in zip(self.written[1:kept], messages[1:kept], strict=True)
         )
+
+    def command_to_resume(self) -> str:
+        """Return the command that continues the unfinished run; "" if the conversation has none."""
+        return f"agentkit resume {self.run} --journal {show_place(self.journal.path)}" if self.run else ""
 
     def detach(self) -> None:
         """Become a new conversation; the old one stays in the journal."""

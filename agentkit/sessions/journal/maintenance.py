@@ -3,55 +3,33 @@
 import json
 import secrets
 import time
+from collections.abc import Iterator
 
 from .connections import opened_store
 from .conversation import message_row
 from .encoding import encode_json, reading
+from .listing import list_runs
 from .location import JournalError, Place
-from .reader import end_of_run, find_damage, handoffs_in, read_messages
-from .run_info import SELECT_RUNS, RunInfo, find_run, read_info
+from .reader import end_of_run, handoffs_in, read_messages
+from .run_info import RunInfo, find_run
 from .steps import inner_runs
 from .store import Statement, Store
 from .tables import INSERT_MESSAGE
 
 _ONCE = "ON CONFLICT DO NOTHING"
 SECONDS_PER_DAY = 86_400.0
+DELETE_SETUPS = "DELETE FROM setups WHERE id NOT IN (SELECT setup FROM runs WHERE setup IS NOT NULL)"
 DEFAULT_PATH = "runs.db"
 """The default journal."""
 
 
-def runs(store: Place = DEFAULT_PATH, *, unfinished: bool = False) -> list[RunInfo]:
+def runs(store: Place = DEFAULT_PATH, *, unfinished: bool = False, limit: int | None = None) -> list[RunInfo]:
     """Return the runs of a journal, the newest first; with `unfinished`, only those that can be resumed.
 
-    A run that cannot be read has the state "damaged".
+    A run that cannot be read has the state "damaged".  `limit` is the greatest number of runs.
     """
     with opened_store(store, must_exist=True) as opened:
-        listed = _list_runs(opened)
-    listed.sort(key=lambda run: run.begun, reverse=True)
-    return [run for run in listed if run.is_unfinished or not unfinished]
-
-
-def _list_runs(store: Store) -> list[RunInfo]:
-    """Return all runs except those of agents inside tools, which are parts of others.
-
-    Both queries use an index alone, so that a run with a damaged row is listed too.
-    """
-    inner = {run for (run,) in store.read("SELECT id FROM runs WHERE origin LIKE '%/%' AND origin > ''")}
-    checked: dict[int, str] = {}
-    return [_read_run(store, run, checked) for (run,) in store.read("SELECT id FROM runs") if run not in inner]
-
-
-def _read_run(store: Store, identity: str, checked: dict[int, str]) -> RunInfo:
-    """Return the state of a run; `checked` has the damage of the conversations read so far, "" for sound ones."""
-    try:
-        run = read_info(store, store.read(f"{SELECT_RUNS} WHERE id = ?", identity)[0])
-        if run.conversation not in checked:
-            checked[run.conversation] = find_damage(store, run.conversation)
-        if damage := checked[run.conversation]:
-            return RunInfo(identity, error=damage)
-    except (JournalError, ValueError, LookupError, TypeError) as error:
-        return RunInfo(identity, error=str(error))
-    return run
+        return list_runs(opened, unfinished=unfinished, limit=limit)
 
 
 def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
@@ -100,33 +78,42 @@ def delete(run_id: str, *, store: Place = DEFAULT_PATH) -> None:
     """Delete a run; with the last run of a conversation also its messages."""
     with opened_store(store, must_exist=True) as opened:
         run = find_run(opened, run_id)
-        if opened.is_leased(run.conversation):
-            raise JournalError(f"run {run.id} is in progress. Delete it when it has ended.")
-        opened.remove(_removal_statements(opened, run.id, run.conversation))
+        lease = opened.lease(run.conversation, f"run {run.id}")
+        try:
+            opened.append([*_removal_statements(opened, run.id, run.conversation)])
+        finally:
+            lease.release()
+        opened.remove([(DELETE_SETUPS, ())])
 
 
 def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:
     """Delete the runs, finished or not, that have written nothing for `days`; return their number."""
+    count = 0
     with opened_store(store, must_exist=True) as opened:
-        old = [
-            run
-            for run in _list_runs(opened)
-            if run.state not in ("running", "damaged") and run.age > days * SECONDS_PER_DAY
-        ]
-        if old:
-            parts = (_removal_statements(opened, run.id, run.conversation) for run in old)
-            opened.remove([statement for part in parts for statement in part])
-    return len(old)
+        for run in list_runs(opened, idle_since=time.time() - days * SECONDS_PER_DAY):
+            if run.state in ("running", "damaged"):
+                continue
+            try:
+                lease = opened.lease(run.conversation)
+            except JournalError:  # it has just been resumed
+                continue
+            try:
+                opened.append([*_removal_statements(opened, run.id, run.conversation)])
+            finally:
+                lease.release()
+            count += 1
+        if count:
+            opened.remove([(DELETE_SETUPS, ())])
+    return count
 
 
-def _removal_statements(store: Store, run: str, key: int) -> list[Statement]:
-    inner = [find_run(store, identity) for _, identity in inner_runs(store, run)]
+def _removal_statements(store: Store, run: str, key: int) -> Iterator[Statement]:
+    for _, inner in inner_runs(store, run):
+        yield from _removal_statements(store, inner, find_run(store, inner).conversation)
+    yield "DELETE FROM steps WHERE run = ?", (run,)
+    yield "DELETE FROM runs WHERE id = ?", (run,)
     empty = "NOT EXISTS (SELECT 1 FROM runs WHERE runs.conversation = ?)"
-    return [
-        *(statement for part in inner for statement in _removal_statements(store, part.id, part.conversation)),
-        ("DELETE FROM steps WHERE run = ?", (run,)),
-        ("DELETE FROM runs WHERE id = ?", (run,)),
-        *((f"DELETE FROM {table} WHERE conversation = ? AND {empty}", (key, key)) for table in ("messages", "cut")),
-        (f"DELETE FROM conversations WHERE id = ? AND {empty}", (key, key)),
-        ("DELETE FROM setups WHERE id NOT IN (SELECT setup FROM runs WHERE setup IS NOT NULL)", ()),
-    ]
+    yield from (
+        (f"DELETE FROM {table} WHERE conversation = ? AND {empty}", (key, key)) for table in ("messages", "cut")
+    )
+    yield f"DELETE FROM conversations WHERE id = ? AND {empty}", (key, key)

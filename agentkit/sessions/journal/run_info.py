@@ -1,18 +1,20 @@
 """The state of a run as the journal has it."""
 
 import json
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.messages import Usage
-from .encoding import reading, step_digest
+from .encoding import damage_error, reading, step_digest
 from .location import JournalError, show_place
 from .steps import usage_of
 from .store import Store
 
 SELECT_RUNS = "SELECT id, conversation, query, model, first, begun, ended, status, outcome, origin, last FROM runs"
+STEP_COLUMNS = "step, call, name, begun, ended, input, arguments, outcome, digest"
 
 
 @dataclass(frozen=True)
@@ -53,41 +55,52 @@ class RunInfo:
 
 
 def read_info(store: Store, row: tuple[Any, ...]) -> RunInfo:
-    """Return the state of a run from a row of `SELECT_RUNS` and its steps."""
+    """Return the state of a run from a row of `SELECT_RUNS`, with its steps."""
+    steps = store.read(f"SELECT {STEP_COLUMNS} FROM steps WHERE run = ? ORDER BY step DESC, begun DESC", row[0])
+    return describe_run(store, row, steps)
+
+
+def describe_run(
+    store: Store, row: tuple[Any, ...], steps: Sequence[tuple[Any, ...]], newest_inner: float = math.inf
+) -> RunInfo:
+    """Return the state of a run.
+
+    Args:
+        store: The open journal.
+        row: The row of `SELECT_RUNS`.
+        steps: The rows of its steps with `STEP_COLUMNS`, the newest first; their digests are checked.
+        newest_inner: When the newest run of an agent inside its calls began.
+
+    Raises:
+        JournalError: A step is damaged.
+    """
     identity, conversation, query, model, first, begun, ended, status, outcome, origin, end = row
-    steps = read_steps(store, identity)
+    for step, call, name, _, _, number, arguments, text, check in steps:
+        if check is not None and check != step_digest(identity, step, call, name, number, arguments, text):
+            raise damage_error(store, f"step {step} of run {identity} is not readable")
     result: Mapping[str, Any] = json.loads(outcome) if outcome else {}
     state = "finished" if "answer" in result else status
     if state == "open":
         state = "running" if store.is_leased(conversation) else "interrupted"
-    seen = max([begun, ended or 0.0, *(time or start for _, _, _, start, time in steps)])
+    replied = next(((step[4], step[7]) for step in steps if not step[1] and step[7]), (0.0, ""))
+    is_simple = bool(replied[1]) and newest_inner < replied[0]
+    usage = Usage(**json.loads(replied[1])["usage"]) if is_simple else usage_of(store, identity)
+    seen = max([begun, ended or 0.0, *(step[4] or step[3] for step in steps)])
     return RunInfo(
         identity, query, model, state, begun, seen, steps[0][0] if steps else 0, _describe_last(steps),
-        result.get("answer"), result.get("error", ""), usage_of(store, identity), origin or "",
-        result.get("stopped", ""), first, end, conversation,
+        result.get("answer"), result.get("error", ""), usage, origin or "", result.get("stopped", ""), first, end,
+        conversation,
     )  # fmt: skip
 
 
-def read_steps(store: Store, run: str) -> list[tuple[int, str, str, float, float | None]]:
-    """Return step, call, name, start and end of the steps of a run, the newest first; check their digests."""
-    columns = "step, call, name, begun, ended, input, arguments, outcome, digest"
-    rows = store.read(f"SELECT {columns} FROM steps WHERE run = ? ORDER BY step DESC, begun DESC", run)
-    for step, call, name, _, _, number, arguments, outcome, check in rows:
-        if check is not None and check != step_digest(run, step, call, name, number, arguments, outcome):
-            raise JournalError(
-                f"the journal {show_place(store.place)!r} is damaged: step {step} of run {run} is not readable"
-            )
-    return [row[:5] for row in rows]
-
-
-def _describe_last(steps: list[tuple[Any, ...]]) -> str:
+def _describe_last(steps: Sequence[tuple[Any, ...]]) -> str:
     """Describe the last step of a run."""
     if not steps:
         return "had not asked the model yet"
     newest = steps[0][0]
-    calls = [(name, end) for step, call, name, _, end in steps if step == newest and call]
+    calls = [(step[2], step[4]) for step in steps if step[0] == newest and step[1]]
     if not calls:
-        _, _, name, _, end = steps[0]
+        _, _, name, _, end, *_ = steps[0]
         return f"after a reply of {name}" if end else f"asking {name}"
     open_calls = [name for name, end in calls if end is None]
     return f"calling {', '.join(sorted(open_calls))}" if open_calls else f"{len(calls)} calls had ended"

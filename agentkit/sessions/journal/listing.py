@@ -1,0 +1,106 @@
+"""List the runs of a journal, with a few queries for many runs."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from .encoding import digest
+from .location import JournalError
+from .reader import find_damage
+from .run_info import SELECT_RUNS, STEP_COLUMNS, RunInfo, describe_run, read_info
+from .store import Store
+
+RUNS_PER_QUERY = 300
+NOT_INNER = "(origin IS NULL OR origin NOT LIKE '%/%')"
+"""Runs of agents inside tools are parts of others."""
+UNFINISHED = "status NOT IN ('finished', 'superseded')"
+IDLE = (
+    "begun < ? AND (ended IS NULL OR ended < ?) AND NOT EXISTS "
+    "(SELECT 1 FROM steps WHERE steps.run = runs.id AND (steps.begun > ? OR steps.ended > ?))"
+)
+
+
+def list_runs(
+    store: Store, *, unfinished: bool = False, idle_since: float | None = None, limit: int | None = None
+) -> list[RunInfo]:
+    """Return runs, the newest first; a run that cannot be read has the state "damaged".
+
+    Args:
+        store: The open journal.
+        unfinished: Return only runs that can be resumed to get an answer.
+        idle_since: Return only runs that have written nothing since this time (seconds since 1970).
+        limit: The greatest number of runs.
+    """
+    conditions = [NOT_INNER, *([UNFINISHED] if unfinished else ()), *([IDLE] if idle_since is not None else ())]
+    values: list[Any] = [idle_since] * 4 if idle_since is not None else []
+    order = "ORDER BY begun DESC" + (" LIMIT ?" if limit is not None else "")
+    where = f"WHERE {' AND '.join(conditions)} {order}"
+    try:
+        rows = store.read(f"{SELECT_RUNS} {where}", *values, *([limit] if limit is not None else ()))
+        inner = _newest_inner_runs(store)
+        batches = (rows[start : start + RUNS_PER_QUERY] for start in range(0, len(rows), RUNS_PER_QUERY))
+        listed = [run for batch in batches for run in _read_batch(store, batch, inner)]
+    except JournalError:  # a part of the file is damaged
+        listed = _list_one_by_one(store)
+        listed = [run for run in listed if idle_since is None or run.seen < idle_since]
+    return [run for run in listed if run.is_unfinished or not unfinished][:limit]
+
+
+def _newest_inner_runs(store: Store) -> dict[str, float]:
+    """Return when the newest run inside each run began; the query uses an index alone."""
+    newest: dict[str, float] = {}
+    for origin, begun in store.read("SELECT origin, begun FROM runs WHERE origin > '' AND origin LIKE '%/%'"):
+        outer = origin.partition("/")[0]
+        newest[outer] = max(begun, newest.get(outer, 0.0))
+    return newest
+
+
+def _read_batch(store: Store, rows: Sequence[tuple[Any, ...]], inner: dict[str, float]) -> list[RunInfo]:
+    steps: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    marks = ", ".join("?" * len(rows))
+    sql = f"SELECT run, {STEP_COLUMNS} FROM steps WHERE run IN ({marks}) ORDER BY step DESC, begun DESC"
+    for run, *step in store.read(sql, *(row[0] for row in rows)):
+        steps[run].append(tuple(step))
+    damage = _damaged_conversations(store, {row[1] for row in rows})
+    listed = []
+    for row in rows:
+        try:
+            if row[1] in damage:
+                raise JournalError(damage[row[1]])
+            listed.append(describe_run(store, row, steps[row[0]], inner.get(row[0], -1.0)))
+        except (JournalError, ValueError, LookupError, TypeError) as error:
+            listed.append(RunInfo(row[0], error=str(error)))
+    return listed
+
+
+def _damaged_conversations(store: Store, keys: set[int]) -> dict[int, str]:
+    """Return the damage of those conversations that are not as they were written."""
+    sql = "SELECT conversation, place, body, digest FROM messages WHERE conversation IN ({}) ORDER BY place"
+    places: dict[int, int] = defaultdict(int)
+    damaged = set()
+    for key, place, body, number in store.read(sql.format(", ".join("?" * len(keys))), *keys):
+        if place != places[key] or digest(place, body) != number:
+            damaged.add(key)
+        places[key] += 1
+    return {key: find_damage(store, key) for key in damaged}
+
+
+def _list_one_by_one(store: Store) -> list[RunInfo]:
+    """Read each run for itself; the queries for the ids use an index alone, so none is missing."""
+    inner = {run for (run,) in store.read("SELECT id FROM runs WHERE origin LIKE '%/%' AND origin > ''")}
+    checked: dict[int, str] = {}
+    found = [_read_run(store, run, checked) for (run,) in store.read("SELECT id FROM runs") if run not in inner]
+    return sorted(found, key=lambda run: run.begun, reverse=True)
+
+
+def _read_run(store: Store, identity: str, checked: dict[int, str]) -> RunInfo:
+    """Return the state of a run; `checked` has the damage of the conversations read so far, "" for sound ones."""
+    try:
+        run = read_info(store, store.read(f"{SELECT_RUNS} WHERE id = ?", identity)[0])
+        if run.conversation not in checked:
+            checked[run.conversation] = find_damage(store, run.conversation)
+        if damage := checked[run.conversation]:
+            return RunInfo(identity, error=damage)
+    except (JournalError, ValueError, LookupError, TypeError) as error:
+        return RunInfo(identity, error=str(error))
+    return run
