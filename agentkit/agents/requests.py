@@ -1,13 +1,14 @@
-"""From the arguments of `run`, `resume`, `fork` and `replay` to the request of a run."""
+"""From the arguments of `run`, `resume`, `fork` and `replay` to the request of a run, and to the agent that runs it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import fields
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any
 
-from ..core.errors import RunError
+from ..core.context import RunContext
+from ..core.errors import DefinitionError, RunError
 from ..core.parts import Query, read_query
 from ..sessions.journal.location import Journal, resolve_journal
 from ..sessions.journal.maintenance import DEFAULT_PATH, fork
@@ -112,3 +113,27 @@ def _settings_of(how: Mapping[str, Any]) -> dict[str, Any]:
 
 def _journal_of(agent: Runnable, how: ResumeOptions) -> Journal:
     return Journal.of(how.get("journal") or agent.journal or DEFAULT_PATH)
+
+
+def override(agent: AgentT, settings: Mapping[str, Any]) -> AgentT:
+    """Return `agent`, or a copy with the `RunSettings` of a run; raise `DefinitionError` for an invalid value."""
+    options = dict(settings)
+    deps = options.pop("deps", agent.deps)
+    if deps is not agent.deps or deps is None:
+        agent.tools.check_injected(RunContext(deps))
+    if not settings:
+        return agent
+    twin = copy(agent)
+    twin.deps = deps
+    twin.listeners = (*agent.listeners, *_check_functions("listeners", options.pop("listeners", ())))
+    changed = {name: options.pop(name) for name in ("limits", "max_steps") if name in options}
+    policies = (*agent._settings.policies, *_check_functions("policies", options.pop("policies", ())))
+    twin._settings = replace(agent._settings, **changed, policies=policies)
+    twin._backends = agent._backends.with_options(options)
+    return twin
+
+
+def _check_functions(name: str, functions: Any) -> Iterable[Any]:
+    if callable(functions) or not isinstance(functions, Iterable):
+        raise DefinitionError(f"{name} must be a list of functions, got {functions!r:.80}")
+    return functions

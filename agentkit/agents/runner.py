@@ -24,9 +24,9 @@ from .handoffs import run_handoffs
 from .instruments import observe_run
 from .interface import Runnable
 from .options import RunRequest
-from .overrides import override
 from .persistence import persist
 from .pipeline import build_flow
+from .requests import override
 from .run_state import Run
 
 

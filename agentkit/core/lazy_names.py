@@ -1,4 +1,4 @@
-"""Public modules that load a name's home only when the name is used."""
+"""Names that are loaded when they are used: those of public modules, and the functions that display a value."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -27,3 +27,13 @@ def lazy_names(
         return value
 
     return public, load, lambda: list(public)
+
+
+def display_with(place: str) -> Callable[..., Any]:
+    """Return a method that calls the function at `place` ("agentkit.views.html:tool_view", say) with the value."""
+
+    def method(value: Any, *args: Any) -> Any:
+        module, _, name = place.partition(":")
+        return getattr(import_module(module), name)(value, *args)
+
+    return method

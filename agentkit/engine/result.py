@@ -9,9 +9,9 @@ from typing import Any, Generic, Literal, TypeAlias
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypeVar
 
-from ..core.display import display_with
 from ..core.flow import Event
 from ..core.labels import Label, join_labels, label_of
+from ..core.lazy_names import display_with
 from ..core.messages import Message, ToolCall, Usage
 from ..core.versions import find_versions
 from ..tools.arguments.repair import Repair

@@ -10,8 +10,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
 from .annotations import strip_qualifiers
-
-SCALARS = (str, int, float, bool, type(None))
+from .enum_values import SCALARS
 
 
 def adapt_annotation(annotation: Any) -> Any:

@@ -5,6 +5,7 @@ from typing import Any
 
 from .walk import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS
 
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 
 
@@ -12,24 +13,12 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
-
-
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
 def _are_names(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_text, value)) and len(set(value)) == len(value)
-
-
-def _is_filled(value: Any) -> bool:
-    return isinstance(value, list) and bool(value)
 
 
 def _is_type(value: Any) -> bool:
@@ -40,8 +29,8 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("description", "title", "format", "pattern", "$ref", "$schema", "$comment"), _is_text),
     **dict.fromkeys(("contentEncoding", "contentMediaType"), _is_text),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count),
-    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), _is_flag),
+    **dict.fromkeys(_COUNTS, lambda value: type(value) is int and value >= 0),
+    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), lambda value: isinstance(value, bool)),
     **dict.fromkeys(("enum", "examples"), lambda value: isinstance(value, list)),
     **dict.fromkeys(("default", "const", "discriminator"), lambda _: True),
     **dict.fromkeys(SCHEMA_MAPS, lambda value: isinstance(value, dict) and all(map(is_well_formed, value.values()))),

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..core.display import display_with
 from ..core.errors import Paused, RunError
 from ..core.labels import USER, Label, with_label
+from ..core.lazy_names import display_with
 from ..core.masking import mask_data
 from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, user
 from ..core.questions import Question

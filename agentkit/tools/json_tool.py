@@ -7,8 +7,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from ..core.background import aresolve, is_async, resolve, run_in_thread
 from ..core.context import RunContext, find_injected
-from ..core.display import display_with
 from ..core.errors import ExceptionInfo
+from ..core.lazy_names import display_with
 from ..core.threads import FifoLock
 from ..schemas import Choice, Duplicates, FieldText, JsonSchema, iter_wrapped
 from ..schemas.formats import Declaration, Loss, References

@@ -8,9 +8,9 @@ from difflib import get_close_matches
 from typing import Any, TypeVar, Unpack, cast
 
 from ..core.context import RunContext, find_injected
-from ..core.display import display_with
 from ..core.errors import DefinitionError, ExceptionInfo
 from ..core.labels import CallOrigin, Label
+from ..core.lazy_names import display_with
 from ..core.messages import ToolCall
 from ..core.portable import to_portable_name
 from ..schemas import unknown_name_error

@@ -4,13 +4,12 @@ A violation is what the repair would change, or thinking that is lost: each rule
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from ...core.labels import DEVELOPER
 from ...core.messages import Message, ToolCall, tool_message, user
 from .alternation import merge_neighbours
 from .single_messages import repair_message
-from .thinking import find_lost_thinking
 from .tool_calls import CallIds
 from .tool_results import CallTurn, IndexedMessage, match_results
 from .violations import ANTHROPIC, GEMINI, MATCHING_BY_NAME, Findings, Violation, is_from_anthropic
@@ -144,3 +143,29 @@ class _Exchanges:
             self._found.add(place, "bad_name", text, MATCHING_BY_NAME)
             message = {**message, "name": name}
         return message if message["tool_call_id"] == identity else {**message, "tool_call_id": identity}
+
+
+def find_lost_thinking(messages: Sequence[Any], found: Findings) -> None:
+    """Report replies of the tool loop at the end that lost their thinking blocks, which Anthropic requires first.
+
+    The loss is certain where the thinking is there as text alone (litellm writes both), or without its signature
+    (Anthropic, "Extended thinking", preserving thinking blocks).  A reply without any thinking may never have had some.
+    """
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if not isinstance(message, dict) or message.get("role") == "user":
+            return
+        if not is_from_anthropic(message) or not message.get("tool_calls"):
+            continue
+        blocks = message.get("thinking_blocks")
+        if not blocks and not message.get("reasoning_content"):
+            continue
+        if not isinstance(blocks, list) or not blocks or not all(_is_signed(block) for block in blocks):
+            text = "the signed thinking blocks in front of the calls are lost"
+            found.add(place, "lost_thinking", text, ANTHROPIC)
+
+
+def _is_signed(block: Any) -> bool:
+    if not isinstance(block, dict):
+        return False
+    return bool(block.get("data") if block.get("type") == "redacted_thinking" else block.get("signature"))

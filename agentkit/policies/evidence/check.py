@@ -3,10 +3,10 @@
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from ...core.errors import ToolError
 from ...tools.results.jsonable import to_json_data
@@ -25,6 +25,7 @@ from .claims import (
     normalize_address,
 )
 
+T = TypeVar("T")
 _WORD = re.compile(r"[^\W_]+")
 _GAP = r"(?:[\W_]|\\[nrt])+"
 MAX_LISTED_CLAIMS = 10
@@ -78,11 +79,30 @@ def _texts(data: Any) -> Iterator[str]:
         yield str(data)
 
 
+def _search(find: Callable[[str], T]) -> "cached_property[T]":
+    return cached_property(lambda source: find(source._text))
+
+
 class _Source:
     """A text and the figures in it; each kind is searched when the first claim of that kind is checked."""
 
     def __init__(self, text: str) -> None:
         self._text = text
+
+    _numbers = _search(find_numbers)
+    _digits = _search(find_digits)
+    _small_numbers = _search(find_small_numbers)
+    _addresses = _search(find_addresses)
+    _lower = _search(str.lower)
+    _marked = _search(find_dated_pieces)
+
+    @cached_property
+    def _dates(self) -> set[Date]:
+        return find_dates(self._text, self._marked)
+
+    @cached_property
+    def _minutes(self) -> set[int]:
+        return find_minutes(self._marked)
 
     def supports(self, claim: Claim) -> bool:
         """Return whether the text contains the claim."""
@@ -112,38 +132,6 @@ class _Source:
         """Return whether the words of `piece` follow each other in the text, with any punctuation between them."""
         words = [re.escape(word) for word in _WORD.findall(piece.lower())]
         return not words or re.search(_GAP.join(words), self._lower) is not None
-
-    @cached_property
-    def _numbers(self) -> list[float]:
-        return find_numbers(self._text)
-
-    @cached_property
-    def _digits(self) -> set[str]:
-        return find_digits(self._text)
-
-    @cached_property
-    def _small_numbers(self) -> set[float]:
-        return find_small_numbers(self._text)
-
-    @cached_property
-    def _marked(self) -> str:
-        return find_dated_pieces(self._text)
-
-    @cached_property
-    def _dates(self) -> set[Date]:
-        return find_dates(self._text, self._marked)
-
-    @cached_property
-    def _minutes(self) -> set[int]:
-        return find_minutes(self._marked)
-
-    @cached_property
-    def _addresses(self) -> set[str]:
-        return find_addresses(self._text)
-
-    @cached_property
-    def _lower(self) -> str:
-        return self._text.lower()
 
 
 def _dates_agree(one: Date, other: Date) -> bool:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from ...core.display import display_with
+from ...core.lazy_names import display_with
 from ...core.messages import Message
 from .connections import opened_store
 from .location import JournalError, Place

@@ -5,6 +5,7 @@ from typing import Any
 
 from ...schemas import JsonSchema
 from ...schemas.formats.anthropic import KEY as ANTHROPIC_KEY
+from ...schemas.formats.common_subset import types_of
 from ...schemas.formats.gemini import KEY as GEMINI_KEY
 from ...schemas.patterns import is_checkable
 from ..json_tool import JsonTool
@@ -89,9 +90,5 @@ def _is_free_string(schema: JsonSchema) -> bool:
     """Return whether the schema takes any string, any string or null, or a list of any strings."""
     branches = [schema, *schema.get("anyOf", ())]
     branches += [inner for branch in branches if isinstance(inner := branch.get("items"), dict)]
-    strings = [branch for branch in branches if "string" in (branch.get("type"), *_as_list(branch.get("type")))]
+    strings = [branch for branch in branches if "string" in types_of(branch)]
     return bool(strings) and not any({"enum", "const", "pattern", "format"} & set(branch) for branch in branches)
-
-
-def _as_list(kinds: Any) -> list[Any]:
-    return kinds if isinstance(kinds, list) else []

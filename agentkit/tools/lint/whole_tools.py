@@ -69,12 +69,13 @@ ADVICE = "say what it does and returns, and when to use it"
 
 def check_tool(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
     """Yield the problems of the description of `tool`, and of the size or shape of its schema."""
-    text = tool.description
+    text, fault = tool.description, ""
     if repeats(text, tool.name):
-        message = f"the description {text!r} only repeats the name: {ADVICE}"
-        yield LintFinding(tool.name, "", "tool-description", message, "warning")
+        fault = "only repeats the name"
     elif len(split_words(text)) < MIN_DESCRIPTION_WORDS:
-        message = f"the description {text!r} is too short: {ADVICE}"
+        fault = "is too short"
+    if fault:
+        message = f"the description {text!r} {fault}: {ADVICE}"
         yield LintFinding(tool.name, "", "tool-description", message, "warning")
     if len(text) > MAX_DESCRIPTION_CHARS:
         limit = f"OpenAI takes {MAX_DESCRIPTION_CHARS}, the rest is sent elsewhere"
@@ -83,14 +84,11 @@ def check_tool(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
     if reason := find_exceeded_limit(tool.schema("json")):
         message = f"too large for OpenAI's strict mode: {reason}"
         yield LintFinding(tool.name, "", "too-large", message, "warning")
-    reasons = [f"{_shorten_path(loss.path)}{_strip_reason(loss.moved_to)}" for loss in _iter_obstacles(tool)]
+    obstacles = [loss for loss in tool.losses("openai_strict") if loss.keyword == "strict"]
+    reasons = [f"{_shorten_path(loss.path)}{loss.moved_to.removeprefix('dropped: ')}" for loss in obstacles]
     if reasons and not reason:
         message = f"cannot be sent in OpenAI's strict mode: {'; '.join(reasons)}"
         yield LintFinding(tool.name, "", "not-strict", message, "hint")
-
-
-def _iter_obstacles(tool: JsonTool[..., Any]) -> Iterator[Any]:
-    return (loss for loss in tool.losses("openai_strict") if loss.keyword == "strict")
 
 
 def _shorten_path(path: str) -> str:
@@ -98,7 +96,3 @@ def _shorten_path(path: str) -> str:
     short = re.sub(r"\.(?:anyOf|properties)(?=\.|$)|\.\d+(?=\.|$)", "", path.removeprefix("parameters"))
     short = re.sub(r"\.items(?=\.|$)", "[]", short).lstrip(".")
     return f"{short}: " if short else ""
-
-
-def _strip_reason(moved_to: str) -> str:
-    return moved_to.removeprefix("dropped: ")
