@@ -7,11 +7,15 @@ from agentkit.views.html.markup import load_script
 ELEMENTS = {
     "html", "head", "meta", "title", "style", "body", "main", "div", "span", "b", "code", "pre", "ul", "li", "a", "h1", "h2",
     "article", "details", "summary", "table", "tr", "td", "th",
-    "p", "h3", "h4", "h5", "h6", "ol", "strong", "em", "s", "blockquote", "thead", "tbody", "hr", "br", "script",
+    "p", "h3", "h4", "h5", "h6", "ol", "strong", "em", "s", "blockquote", "thead", "tbody", "hr", "br", "script", "img", "audio",
 }  # fmt: skip
-EMPTY = {"meta", "hr", "br"}
+EMPTY = {"meta", "hr", "br", "img"}
 ATTRIBUTES = {
     "tabindex",
+    "src",
+    "alt",
+    "controls",
+    "download",
     "open",
     "data-tools",
     "rel",
@@ -37,6 +41,7 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.ids: list[str] = []
         self.links: list[str] = []
+        self.sources: list[str] = []
         self.classes: list[str] = []
         self.texts: list[str] = []
         self.titles: list[str] = []
@@ -55,9 +60,14 @@ class Page(HTMLParser):
         if "rel" in given:
             assert given["rel"] == "noopener noreferrer nofollow"
             assert given["href"].startswith(("http://", "https://", "mailto:")), given["href"]
+        elif "download" in given:
+            assert given["href"].startswith("data:application/pdf;base64,"), given["href"][:80]
         elif "href" in given:
             assert given["href"].startswith("#"), given["href"]
             self.links.append(given["href"][1:])
+        if "src" in given:
+            assert given["src"].startswith(("data:image/", "data:audio/")), given["src"][:80]
+            self.sources.append(given["src"])
         if "style" in given:
             aligned = given["style"].removeprefix("text-align:") in ("left", "center", "right")
             assert aligned or set(given["style"]) <= set("leftwidth:;.%0123456789"), given["style"]

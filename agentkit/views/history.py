@@ -8,6 +8,7 @@ from typing import Any, TextIO
 
 from ..core.delimiters import remove_delimiters
 from ..core.messages import ToolCall, Usage, calls_of, text_of
+from ..core.parts import describe_part, parts_of
 from ..tools.execution.call import ANSWER_RESULT
 from ..tools.final_answer import FINAL_ANSWER
 from ..tools.results.result_text import render_text
@@ -29,6 +30,8 @@ def render_messages(messages: Iterable[Any], trace: Data | None = None) -> Itera
     answers: set[str] = set()
     for message in messages:
         text, identity = remove_delimiters(text_of(message)), message.get("tool_call_id")
+        if message["role"] == "user":
+            text = " ".join(filter(None, [text, *map(describe_part, parts_of(message))]))
         if message["role"] == "tool":
             shown = f"{message.get('name') or 'a tool'}: {text}"
             if spans.get(identity, {}).get("error"):

@@ -8,11 +8,13 @@ from html import escape
 from typing import Any
 
 from ...core.delimiters import is_delimited, remove_delimiters
+from ...core.parts import describe_part
 from ...tools.execution.call import ANSWER_RESULT
 from ...tools.final_answer import FINAL_ANSWER
 from ..history import ROLES, read_answer
 from .figures import format_cost, format_count, format_seconds, format_tokens
 from .markup import MIN_TEXT_BYTES, Html, escape_text, join, render_block, tag, truncate
+from .parts import render_parts
 from .prose import render_prose
 from .turns import Turn, render_turns
 
@@ -105,7 +107,7 @@ class MessageList:
             yield len(self.messages), Turn(tag("article", head, class_="assistant"), ["no reply"], left, [])
 
     def _content(self, message: Data, is_answer: bool) -> Html:
-        text = content_of(message)
+        text, parts = _text_of(message), join(*render_parts(message))
         if is_answer and self.answer:
             shown: Html | None = self._link_to_answer()
         elif message["role"] == "assistant":
@@ -115,7 +117,7 @@ class MessageList:
         if message["role"] == "system":
             return tag("details", tag("summary", "the instruction"), shown)
         if not (thoughts := message.get("reasoning_content")):
-            return join(shown)
+            return join(shown, parts)
         block = render_block(str(thoughts), self.max_bytes, folded=False)
         return join(tag("details", tag("summary", "thoughts"), block), shown)
 
@@ -147,11 +149,11 @@ class MessageList:
     def _result(self, result: Data | None) -> Html:
         if result is None:
             return tag("div", "no result yet", class_="dim")
-        text = content_of(result)
+        text, parts = _text_of(result), join(*render_parts(result))
         if not text:
-            return tag("div", "no text", class_="dim")
+            return parts or tag("div", "no text", class_="dim")
         note = tag("div", "untrusted: the model reads it as data", class_="dim") if is_delimited(text) else None
-        return join(note, render_block(_parse_json(remove_delimiters(text)), self.max_bytes))
+        return join(note, render_block(_parse_json(remove_delimiters(text)), self.max_bytes), parts)
 
     def _inner_run(self, span: Data, anchor: str) -> Html | None:
         """Return the run of the agent inside a tool."""
@@ -171,11 +173,17 @@ def _shown_name(name: str) -> str:
 
 
 def content_of(message: Data) -> str:
-    """Return the text of a message; parts such as images are replaced by their type."""
+    """Return the text of a message; parts such as images are replaced by their type and size."""
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "\n".join(map(describe_part, content))
+
+
+def _text_of(message: Data) -> str:
+    """Return the text of a message without its other parts."""
     content = message.get("content") or ""
     if isinstance(content, str):
         return content
-    return "\n".join(str(part.get("text") or f"[{part.get('type')}]") for part in content)
+    return "\n".join(describe_part(part) for part in content if part.get("type") == "text")
 
 
 def max_text_bytes(data: Any, budget: int = MAX_PAGE_BYTES) -> int:
@@ -192,6 +200,8 @@ def max_text_bytes(data: Any, budget: int = MAX_PAGE_BYTES) -> int:
 def _text_sizes(data: Any) -> Iterator[int]:
     if isinstance(data, str):
         yield len(escape(data, quote=False).encode(errors="replace"))
+    elif isinstance(data, Mapping) and data.get("type") in ("image_url", "file", "input_audio"):
+        return  # shown whole or not at all
     elif isinstance(data, Mapping | list | tuple):
         for entry in data.values() if isinstance(data, Mapping) else data:
             yield from _text_sizes(entry)

@@ -105,7 +105,9 @@ def build_page(title: str, *children: Any) -> str:
     """Return a whole page that loads nothing else; its script filters and unfolds, and the page is complete without."""
     script = load_script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; script-src 'sha256-{digest}'"
+    )
     head = join(
         Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'),
         Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
