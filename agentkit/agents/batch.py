@@ -51,10 +51,7 @@ async def collect_outcomes(
 async def iterate_outcomes(
     agent: Runnable, queries: Queries, concurrency: int = 8
 ) -> AsyncGenerator[tuple[int, Outcome[Any]], None]:
-    """Yield the outcomes as they arrive, each with the index of its query.
-
-    Closing the generator cancels the runs and waits until they have ended.
-    """
+    """Yield the outcomes as they arrive, with the queries' indices; closing ends all runs and waits for them."""
     _check(queries, concurrency)
     waiting = _iterate(queries)
     upcoming: asyncio.Task[Query | None] | None = None

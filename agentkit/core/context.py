@@ -29,10 +29,7 @@ class Progress(Event):
 
 
 class Channel:
-    """Carry events from tools to the listeners of their run; without `send`, events are dropped.
-
-    `send` is set while the calls of a turn run.
-    """
+    """Carry events from tools to the listeners of their run; without `send`, between turns, they are dropped."""
 
     def __init__(self) -> None:
         self.send: Callable[[Event], object] | None = None

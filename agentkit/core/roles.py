@@ -6,10 +6,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The parameter says where something goes: a recipient, an address, a path, an account.
-
-    A call with an untrusted value here needs a decision.
-    """
+    """The parameter says where something goes, an address or a path, say; an untrusted value here needs a decision."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,10 +83,7 @@ class Work:
 
 @contextmanager
 def on_cancel(callback: CancelCallback) -> Iterator[None]:
-    """While the body runs, call `callback` when the work or the run that it is part of is cancelled.
-
-    It is called at once if that has happened already.
-    """
+    """While the body runs, call `callback` when the work or the run that it is part of is cancelled, or was before."""
     sources = [source for source in (_current.get(), RUN_CANCELLATION.get()) if source is not None]
     for source in sources:
         source.add_callback(callback)

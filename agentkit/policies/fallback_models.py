@@ -19,10 +19,7 @@ Refusals are left out: asking other models until one complies is the caller's de
 
 @dataclass(frozen=True, slots=True)
 class FallenBack(WarningEvent):
-    """A model failed; the run continues with the one that `model` names.
-
-    The deltas since the last `ModelAsked` belong to the failed reply and are void.
-    """
+    """A model failed, and its deltas since the last `ModelAsked` are void; the run continues with `model`."""
 
     error: ModelError
     model: str

@@ -23,10 +23,7 @@ UNPACK = (typing.Unpack, typing_extensions.Unpack)
 
 
 def unwrap_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function inside partials, methods, decorators and objects with `__call__`.
-
-    The result has the name, the type hints and the docstring.
-    """
+    """Return the function inside partials, methods, decorators and objects with `__call__`, which has the texts."""
     return list(iter_wrapped(function))[-1]
 
 

@@ -121,10 +121,7 @@ def read_native_reason(body: str) -> str | None:
 
 
 def clean_reply(message: Message) -> Message:
-    """Return the message in the form of a history: no empty extras, valid Unicode, calls with short ids.
-
-    `role` and `content` are its first keys.
-    """
+    """Return the message as a history has it: `role` and `content` first, no empty extras, valid Unicode, short ids."""
     tidied: Message = {"role": "assistant", "content": to_valid_text(message.get("content") or "") or None}
     for key, value in message.items():
         if key == "provider_specific_fields":

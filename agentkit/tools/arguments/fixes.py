@@ -117,10 +117,7 @@ def _iter_renamings(holder: dict[str, Any], nodes: Nodes) -> Iterator[tuple[str,
 
 
 def is_same_name(one: str, other: str) -> bool:
-    """Return whether two names differ only in case, hyphens, underscores and spaces.
-
-    camelCase and snake_case spellings of one name are the same name.
-    """
+    """Return whether two names differ only in case, hyphens, underscores and spaces: `maxItems` and `max_items`."""
     return _normalize_name(one) == _normalize_name(other) != ""
 
 
@@ -203,10 +200,7 @@ def iter_reshaped(given: dict[str, Any], parameters: JsonSchema, name: str) -> I
 def _iter_unwrapped(
     given: dict[str, Any], parameters: JsonSchema, name: str
 ) -> Iterator[tuple[dict[str, Any], Repair]]:
-    """Yield the object under a key that is not a parameter, alone or beside the tool's name.
-
-    The key may also be the tool's name or its last word.
-    """
+    """Yield the object under a key that is no parameter (or is the tool's name), alone or beside the tool's name."""
     known = list_properties(find_schemas(parameters, ()))
     for key in (*WRAPPER_KEYS, name, name.rpartition("_")[2]):
         rest = {other: value for other, value in given.items() if other != key}

@@ -14,10 +14,7 @@ PARALLEL_MESSAGE = f"{_PARALLEL_TOOL}.parallel does not exist here: call the too
 
 
 def match_tool_name(name: str, tools: Collection[str]) -> str | None:
-    """Return the one tool that `name` means, or None unless exactly one matches.
-
-    A known prefix, special tokens, case, hyphens and underscores may differ.
-    """
+    """Return the one tool that `name` means in another spelling, with a prefix or special tokens; None if unclear."""
     if name in tools:
         return name
     bare = _TOKEN.split(name)[0].strip()
