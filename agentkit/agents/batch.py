@@ -51,7 +51,7 @@ async def collect_outcomes(
 async def iterate_outcomes(
     agent: Runnable, queries: Queries, concurrency: int = 8
 ) -> AsyncGenerator[tuple[int, Outcome[Any]], None]:
-    """Yield the outcomes as they arrive, with the queries' indices; closing ends all runs and waits for them."""
+    """Yield outcomes as they arrive, with their queries' indices; closing ends all runs and waits for them."""
     _check(queries, concurrency)
     waiting = _iterate(queries)
     upcoming: asyncio.Task[Query | None] | None = None
