@@ -42,7 +42,7 @@ def _dispatching_method(function: Callable[..., Any]) -> "singledispatchmethod[A
 
 
 def _signature_of_case(implementation: Callable[..., Any], type_: type, is_method: bool) -> inspect.Signature:
-    """Return the signature of one case of a singledispatch function, without `self`; its first parameter has the type."""
+    """Return the signature of one case of a singledispatch function: no `self`, and the case's type first."""
     signature = read_signature(implementation)
     first, *rest = [*signature.parameters.values()][is_method:]
     annotated = first.replace(
