@@ -55,7 +55,8 @@ class InnerRuns:
 
     def end_below(self, path: Path = ()) -> Iterator[Event]:
         """Yield the ends of the open runs inside the call at `path`, the innermost first."""
-        inside = [other for other in self._open if other[: len(path)] == path]
+        start = "".join(f"{identity}/" for identity in path)  # "outer/" also begins the ids of calls in the outer one
+        inside = [other for other in self._open if "".join(f"{identity}/" for identity in other).startswith(start)]
         for other in sorted(inside, key=len, reverse=True):
             run = self._open.pop(other)
             self._ended.add(other)

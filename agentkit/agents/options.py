@@ -12,7 +12,7 @@ from ..core.parts import Part
 from ..engine.model import Model
 from ..policies.budget import Limits
 from ..policies.decisions import Decision, StoredDecision
-from ..sessions.journal.conversation import Changed, Uncertain
+from ..sessions.journal.conversation import Changed, StoredAnswer, Uncertain
 from ..sessions.journal.location import JournalErrors, JournalLocation
 from ..sessions.session import Session
 
@@ -43,6 +43,10 @@ class RunRequest:
     content: list[Part] | None = None
     label: Label | None = None
     """The label of the query; default: the user's, or that of the call that encloses the run."""
+    tool: str = ""
+    """The name of the tool that the agent is, where the run is such a call."""
+    stored: StoredAnswer | None = None
+    """The answer that the run has already given."""
     on_end: Listener | None = None
     """Gets the `RunEnded` of this run, like a listener."""
 

@@ -20,6 +20,7 @@ from ..policies.incomplete_replies import raise_refusals, retry_incomplete_repli
 from ..policies.limits import limit
 from ..policies.long_results import truncate_results
 from ..policies.loop_detection import detect_loops
+from ..policies.nesting import enclose_calls
 from ..policies.questions import answer_questions
 from ..policies.rate_limit import throttle
 from ..policies.retries import WAITS, retry
@@ -117,6 +118,7 @@ def policies_of_run(
         limit(settings.limits, settings.max_steps, run.budgets, run.spent),
         # outside of the limits: a call that runs again with its answers counts once
         answer_questions(settings.on_question, session.asked),
+        enclose_calls(),
     )
 
 

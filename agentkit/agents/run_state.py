@@ -148,8 +148,14 @@ class Run:
     def _trace(self, event: Event) -> None:
         trace, place = self.trace, len(self.history)
         while isinstance(event, SubRun):
-            identity = event.call.id if event.call else ""
-            outer, trace, event, place = trace, trace.within(identity), event.event, 0
+            outer, call, place = trace.within(event.parent) if event.parent else trace, event.call, 0
+            identity = call.id if call else ""
+            trace = outer.within(identity)
+            if call and event.parent and isinstance(event.event, RunStarted):
+                outer.begin_inner(call)
+            elif event.parent and isinstance(event.event, RunEnded):
+                outer.end_inner(identity, event.event.error)
+            event = event.event
             if isinstance(event, RunFinished):  # the inner run has recorded its events and their places
                 outer.inner[identity] = event.result.trace
                 event.result.trace.messages = event.result.messages

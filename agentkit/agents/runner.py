@@ -23,6 +23,7 @@ from ..views.notebook import show_in_cell
 from .handoffs import run_handoffs
 from .instruments import observe_run
 from .interface import Runnable
+from .nested_runs import nest
 from .options import RunRequest
 from .persistence import persist
 from .pipeline import build_flow
@@ -32,21 +33,30 @@ from .run_state import Run
 
 def stream_run(agent: Runnable, request: RunRequest) -> Generator[Event, None, None]:
     """Run an agent, blocking; yield the events, `RunFinished` last."""
-    with _begin_run(agent, request) as (run, flow), closing_toolsets(run.toolsets), closing(iter(drive(flow))) as steps:
+    with (
+        nest(agent, request) as (request, report),
+        _begin_run(agent, request) as (run, flow),
+        closing_toolsets(run.toolsets),
+        closing(iter(drive(flow))) as steps,
+    ):
         cancellation = request.session.cancellation
         while (event := _next_event(steps, cancellation)) is not None:
-            yield from run.watch(event)
+            for shown in run.watch(event):
+                report(shown)
+                yield shown
 
 
 async def astream_run(agent: Runnable, request: RunRequest) -> AsyncGenerator[Event, None]:
     """Run an agent on the running event loop; yield the events, `RunFinished` last."""
     await request.session.wait_until_free()
-    async with _abegin_run(agent, request) as (run, flow), aclosing_toolsets(run.toolsets):
-        stopper = _TaskStopper(request.session.cancellation)
-        async with aclosing(adrive(flow)) as steps:
-            while isinstance(event := await stopper.next_event(steps), Event):
-                for shown in run.watch(event):
-                    yield shown
+    with nest(agent, request) as (request, report):
+        async with _abegin_run(agent, request) as (run, flow), aclosing_toolsets(run.toolsets):
+            stopper = _TaskStopper(request.session.cancellation)
+            async with aclosing(adrive(flow)) as steps:
+                while isinstance(event := await stopper.next_event(steps), Event):
+                    for shown in run.watch(event):
+                        report(shown)
+                        yield shown
 
 
 def _next_event(steps: Generator[Event, None, None], cancellation: Cancellation) -> Event | None:
@@ -238,8 +248,8 @@ def _agent_flow(first: Runnable, run: Run, request: RunRequest, backend: Model, 
         backend, _ = agent.choose_backend()
     run.model = backend.name
     journaled = request.session.journaled
-    if journaled is not None and journaled.stored is not None:
-        return repeat_answer(agent.tools, journaled.stored)
+    if stored := request.stored or (journaled.stored if journaled else None):
+        return repeat_answer(agent.tools, stored)
     return build_flow(agent, run, request, backend)
 
 

@@ -141,6 +141,10 @@ class Paused(RunError):
     session: Any = None
 
 
+class InnerPaused(Paused):
+    """A run inside a tool call paused: the call has no result yet, and the enclosing run pauses, too."""
+
+
 class ToolError(Exception):
     """Raise this in a tool to answer the call with an error; the model reads exactly its text."""
 

@@ -175,11 +175,20 @@ class RunEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class SubRun(Event):
-    """An event of another agent's run inside a tool; `name` is the tool, `call` the call that started the run."""
+    """An event of another agent's run inside a tool.
+
+    Attributes:
+        name: The name of the tool.
+        call: The call that started the run: of the agent that is a tool; or, where a function calls an agent, a call
+            with the id "outer/inner" and the query as its argument.
+        event: The event.
+        parent: The id of the call of the function that calls the agent; "" for an agent that is a tool.
+    """
 
     name: str
     call: ToolCall | None
     event: Event
+    parent: str = ""
 
     @property
     def level(self) -> Literal["INFO", "WARNING"]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..core.flow import Event
 from ..core.masking import mask
-from ..core.messages import Message, Usage
+from ..core.messages import Message, ToolCall, Usage, assistant
 from ..tools.arguments.repair import Repair
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import ToolFinished, ToolStarted
@@ -81,7 +81,8 @@ class Trace:
     Attributes:
         spans: The requests, tool calls and waits, in the order of their ends.
         notes: The notices of events, at most `MAX_NOTES`.
-        inner: The traces of agents inside tools, by the ids of the calls.
+        inner: The traces of agents inside tools, by the ids of the calls.  That of a function which calls agents has
+            a call for each of them.
         messages: The conversation of an agent inside a tool, once it has answered.
         began: When the run began, in seconds of `time.perf_counter`.
         started: When the run began, in seconds since 1970.
@@ -98,6 +99,7 @@ class Trace:
     _asked: tuple[str, float, int] | None = None
     _waiting: tuple[str, float] | None = None
     _calls: dict[str, tuple[BoundCall, float]] = field(default_factory=dict)
+    _inner_calls: dict[str, tuple[ToolCall, float]] = field(default_factory=dict)
 
     def note(self, event: Event, place: int = 0) -> None:
         """Record `event`, which happens now; the run has `place` messages."""
@@ -126,6 +128,18 @@ class Trace:
                     self._waiting = wait, now
         if (text := event.notice) and len(self.notes) < MAX_NOTES:
             self.notes.append(Note(now, text, event.level, place))
+
+    def begin_inner(self, call: ToolCall) -> None:
+        """Record that an agent begins to work in the function call of this trace; `call` has its id and its query."""
+        if call.id not in self._inner_calls:
+            self.messages = [*self.messages, assistant(None, [call])]
+        self._inner_calls[call.id] = call, time.perf_counter()
+
+    def end_inner(self, identity: str, error: object) -> None:
+        """Record that the work of an agent in the function call of this trace has ended."""
+        if identity in self._inner_calls:
+            call, start = self._inner_calls[identity]
+            self.spans.append(Span("tool", call.name, start, time.perf_counter(), identity, error))
 
     def within(self, call: str) -> "Trace":
         """Return the trace of the agent inside the tool call with this id."""

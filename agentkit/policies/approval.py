@@ -95,7 +95,9 @@ def approve(decide: Decide | Literal["ask"] | None = None, approvals: Approvals 
         yield from state.ask_person(effect.calls, decided)
         results = yield from ask(replace(effect, calls=state.release(effect.calls, decided)))
         for result in results:  # a run that is stopped meanwhile continues with the decisions
-            state.approvals.decisions.pop(result.call.id, None)
+            if not result.is_open:
+                state.approvals.decisions.pop(result.call.id, None)
+                state.approvals.forget_inner(result.call.id)
         return [state.note_edit(result) for result in results]
 
     return around(handle, CallTools)

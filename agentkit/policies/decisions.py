@@ -89,8 +89,9 @@ class Approvals:
     Attributes:
         waiting: The digests of the calls that wait, as they were when the run paused.
         decisions: What was decided and not yet carried out.
-        nested: The sessions of agents that paused inside a tool, by the id of the tool's call.  Their calls have the
-            ids "outer id/inner id" here.
+        nested: The sessions of agents that paused inside a tool, by the id of the tool's call (of an agent that a
+            function calls: by its id inside that call).  Their calls have the ids "outer id/inner id" here.
+        inner_answers: The answers of agents that a function has called, in case the function runs again, by their ids.
         grants: What a person allowed from now on.
         begun: Decisions about calls that a journal answers, because they had begun when the run stopped.
     """
@@ -98,6 +99,7 @@ class Approvals:
     waiting: dict[str, str] = field(default_factory=dict)
     decisions: dict[str, StoredDecision] = field(default_factory=dict)
     nested: dict[str, Any] = field(default_factory=dict)
+    inner_answers: dict[str, dict[str, Any]] = field(default_factory=dict)
     grants: Grants = field(default_factory=Grants)
     begun: dict[str, Decision] = field(default_factory=dict)
 
@@ -133,8 +135,23 @@ class Approvals:
         """Return the digest of a waiting call, also of one inside a tool; None if it did not wait."""
         if identity in self.waiting:
             return self.waiting[identity]
-        outer, _, inner = identity.partition("/")
-        return self.nested[outer].approvals.find_digest(inner) if inner and outer in self.nested else None
+        for outer, session in self.nested.items():
+            if identity.startswith(f"{outer}/"):
+                digest: str | None = session.approvals.find_digest(identity.removeprefix(f"{outer}/"))
+                return digest
+        return None
+
+    def take_inner(self, outer: str) -> dict[str, StoredDecision]:
+        """Remove and return the decisions about the calls inside a call, by their ids there."""
+        prefix = f"{outer}/"
+        keys = [key for key in self.decisions if key.startswith(prefix)]
+        return {key.removeprefix(prefix): self.decisions.pop(key) for key in keys}
+
+    def forget_inner(self, call: str) -> None:
+        """Remove what is stored of agents inside a call that has its result."""
+        for stored in (self.nested, self.inner_answers):
+            for key in [key for key in stored if key == call or key.startswith(f"{call}/")]:
+                del stored[key]
 
     def take(self, bound: BoundCall) -> Decision | None:
         """Remove and return the decision about a call; None without one, or if it was made about another call."""

@@ -177,7 +177,7 @@ class _QuestionPolicy:
         """Return the call with its answers; each of its runs begins to count its questions anew."""
         identity, respondent = bound.call.id, Respondent(self._find_function(), self.stored)
 
-        def run() -> Any:
+        def set_up() -> None:
             entry = self.stored.calls.get(identity)
             answered = Answers({**entry.answers}, entry.state) if entry else None
             known = entry.list_known() if entry else []
@@ -185,11 +185,10 @@ class _QuestionPolicy:
             def register(asking: InputRequired) -> None:
                 self.stored.calls[identity] = PausedCall(asking.questions, asking.state, {}, known)
 
-            CALL_QUESTIONS.set(CallQuestions(answered, known, register))  # each call runs in a context of its own
+            CALL_QUESTIONS.set(CallQuestions(answered, known, register))
             RESPONDENT.set(respondent)
-            return bound.run()
 
-        return replace(bound, run=run)
+        return bound.with_set_up(set_up)
 
 
 def describe_pause(questions: Sequence[Question]) -> Paused:

@@ -30,7 +30,7 @@ from .journal.reader import open_named, open_run
 from .pending import Given, Query, close_calls, list_questions, list_waiting
 from .session_file import FORMAT, VERSION, encode_session, inbox_of, name_in_errors, validate_saved, write_atomically
 
-MAX_LOOP_ROUNDS = 50  # of the event loop, in which an abandoned stream can close itself
+MAX_LOOP_ROUNDS = 50  # in which an abandoned stream can close itself
 
 
 @dataclass(eq=False)
@@ -54,7 +54,6 @@ class Session:
     journaled: JournaledConversation | None = field(default=None, repr=False)
     """The conversation in a journal, if there is one."""
     cancellation: Cancellation = field(default_factory=Cancellation, repr=False)
-    """Stops the current run, see `stop`."""
     _busy: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _own: list[Message] = field(default_factory=list, repr=False)
     """The messages at the end of the last run."""
@@ -77,7 +76,7 @@ class Session:
 
     @property
     def waiting(self) -> list[ToolCall]:
-        """The pending calls; a call of an agent inside a tool has the id "outer id/inner id"."""
+        """The calls that wait for a decision; one inside a tool has the id "outer/inner"."""
         return list_waiting(self)
 
     @property
@@ -147,8 +146,8 @@ class Session:
         if query is None:
             self._accept(approvals, answers)
         elif approvals or answers:
-            name = "approvals decide" if approvals else "answers are"
-            raise RunError(f"{name} about pending calls. Leave the query out: agent.run({name.split()[0]}=...)")
+            name = "approvals" if approvals else "answers"
+            raise RunError(f"{name} are for pending calls. Leave the query out: agent.run({name}=...)")
         if self.messages and self.messages[0]["role"] == "system":
             self.messages[0] = system(instruction)
         else:
@@ -192,13 +191,14 @@ class Session:
         }
 
     def state(self) -> dict[str, Any]:
-        """Return what a run leaves unfinished, as JSON data: unread messages, pending calls, hand-offs."""
+        """Return what a run leaves unfinished, as JSON data."""
         return {
             "inbox": [*self.inbox],
             "waiting": {**self.approvals.waiting},
-            "nested": {identity: session.as_dict() for identity, session in [*self.approvals.nested.items()]},
+            "nested": {name: session.as_dict() for name, session in [*self.approvals.nested.items()]},
             "handed": [*self.handed],
             "asked": self.asked.as_dict(),
+            "inner_answers": {**self.approvals.inner_answers},
         }
 
     @classmethod
@@ -206,9 +206,10 @@ class Session:
         """Return the session that `as_dict` described; raise `RunError` for anything else."""
         data = validate_saved(saved)
         session = cls(data["messages"], data["usage"], TruncatedResults.from_dict(data["cut"]), inbox_of(data))
-        waiting = data["waiting"]  # a list in older files
-        session.approvals = Approvals(waiting if isinstance(waiting, dict) else dict.fromkeys(waiting, ""))
-        session.approvals.nested = {identity: cls.from_dict(inner) for identity, inner in data["nested"].items()}
+        if not isinstance(waiting := data["waiting"], dict):  # in older files
+            waiting = dict.fromkeys(waiting, "")
+        nested = {identity: cls.from_dict(inner) for identity, inner in data["nested"].items()}
+        session.approvals = Approvals(waiting, nested=nested, inner_answers=data.get("inner_answers", {}))
         session.handed, session.asked = data["handed"], Questions.from_dict(data.get("asked", {}))
         return session
 
@@ -246,8 +247,7 @@ class Session:
         """Return the conversation of a stopped run; a run on it without a query resumes that run."""
         conversation, state, begun = open_run(Journal.of(store), run_id)
         conversation.on_uncertain, conversation.changed = on_uncertain, changed
-        session = cls._of(conversation, state)
-        session.approvals.begun = begun
+        (session := cls._of(conversation, state)).approvals.begun = begun
         return session
 
     @classmethod

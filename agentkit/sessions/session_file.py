@@ -39,6 +39,7 @@ class SavedSession(TypedDict):
     nested: dict[str, dict[str, Any]]
     handed: list[str]
     asked: NotRequired[dict[str, Any]]
+    inner_answers: NotRequired[dict[str, dict[str, Any]]]
 
 
 _ADAPTER = TypeAdapter(SavedSession)

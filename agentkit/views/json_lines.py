@@ -81,7 +81,8 @@ def _encode(event: Event) -> dict[str, Any]:
 
 
 def _wrap_sub_run(event: SubRun, inner: dict[str, Any]) -> dict[str, Any]:
-    return {"event": "SubRun", "name": event.name, "call": event.call and event.call.id, "inner": inner}
+    parent = {"parent": event.parent} if event.parent else {}
+    return {"event": "SubRun", "name": event.name, "call": event.call and event.call.id, **parent, "inner": inner}
 
 
 def _encode_value(value: Any) -> Any:

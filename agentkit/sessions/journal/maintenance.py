@@ -10,7 +10,7 @@ from .conversation import message_row
 from .encoding import encode_json, reading
 from .listing import list_runs
 from .location import JournalError, Place
-from .reader import end_of_run, handoffs_in, read_messages
+from .reader import NOTHING_OPEN, end_of_run, handoffs_in, read_messages
 from .run_info import RunInfo, find_run
 from .steps import inner_runs
 from .store import Statement, Store
@@ -49,7 +49,7 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
         end = replies[step] if step < len(replies) else len(listed)
         with reading(opened, f"conversations, run {run.id}"):
             state = json.loads(opened.read("SELECT state FROM conversations WHERE id = ?", run.conversation)[0][0])
-        state |= {"waiting": {}, "nested": {}, "handed": handoffs_in(listed[run.first : end])}
+        state |= {**NOTHING_OPEN, "handed": handoffs_in(listed[run.first : end])}
         branch, key = secrets.token_hex(6), secrets.randbits(60)
         opened.append(
             [

@@ -6,7 +6,7 @@ informed that the outcome is unknown.
 """
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -76,7 +76,7 @@ def journal_policy(writer: JournalWriter, on_uncertain: Uncertain = None) -> Pol
             enclosing = EnclosingRun(writer.conversation, writer.run, writer.inner)
             for bound in effect.calls:
                 begun = writer.known.pop(bound.call.id, None)
-                if begun is not None and (begun.outcome is not None or bound.call.id not in writer.inner):
+                if begun is not None and (begun.outcome is not None or not _continues_inside(bound, writer.inner)):
                     bound = yield from _restore_call(bound, begun, on_uncertain)
                 calls.append(_guard(bound.with_variable(ENCLOSING_RUN, enclosing), writer))
             effect = JournaledCalls(tuple(calls), effect.finished, effect.sequential, writer=writer)
@@ -169,6 +169,17 @@ def _guard(bound: BoundCall, writer: JournalWriter) -> BoundCall:
         return bound
     identity = bound.call.id
     return replace(bound, run=lambda: bound.run() if writer.may_run(identity) else NOT_RECORDED)
+
+
+def _continues_inside(bound: BoundCall, inner: Mapping[str, str]) -> bool:
+    """Return whether a call that had begun runs again, because the agents inside it continue where they stopped.
+
+    That is an agent as a tool, or a function that has called agents and does not declare that it changes something.
+    """
+    if bound.call.id in inner:
+        return True
+    is_declared = bound.tool is None or bound.tool.effect not in (None, *REPEATABLE_EFFECTS)
+    return not is_declared and any(key.startswith(f"{bound.call.id}/") for key in inner)
 
 
 def _restore_call(bound: BoundCall, begun: BegunCall, on_uncertain: Uncertain) -> Flow[BoundCall]:

@@ -1,7 +1,7 @@
 """Read a journal: conversations to continue, and the state of runs."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...core.messages import Message, Usage, calls_of
@@ -19,6 +19,8 @@ HANDOFF_PREFIX = "The conversation is handed over to "
 """The beginning of the result of a hand-off."""
 TRANSFER_PREFIX = "transfer_to_"
 """The beginning of the names of hand-off tools."""
+NOTHING_OPEN: Mapping[str, Any] = {"waiting": {}, "nested": {}, "asked": {}, "inner_answers": {}}
+"""The state of a session without pending calls."""
 
 
 def find_damage(store: Store, key: int) -> str:
@@ -123,8 +125,11 @@ def _finished(
         f"SELECT id FROM runs WHERE conversation = ? AND rowid < {_ROW}", run.conversation, run.id
     ):
         kept.base += usage_of(store, other)
-    nothing_open: dict[str, Any] = {"inbox": [], "waiting": {}, "nested": {}}
-    return kept, {**state, **nothing_open, "handed": handoffs_in(messages[run.first :]), "messages": messages}, {}
+    return (
+        kept,
+        {**state, **NOTHING_OPEN, "inbox": [], "handed": handoffs_in(messages[run.first :]), "messages": messages},
+        {},
+    )
 
 
 def _unfinished(

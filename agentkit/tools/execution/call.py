@@ -100,6 +100,7 @@ class BoundCall:
         origin: The origin of the arguments and of what the tool reads, which gives the label of the result.
         begun: Gets the id of the call when it begins to run; one set is shared by the calls of a turn.
         first_pause: Seconds before the first retry of a failed call; each further pause is twice as long.
+        set_ups: Called before each run, the last one that was added first.
     """
 
     call: ToolCall
@@ -117,6 +118,7 @@ class BoundCall:
     begun: set[str] | None = field(default=None, repr=False, compare=False)
     first_pause: float = FIRST_RETRY_SECONDS
     origin: CallOrigin = field(default_factory=CallOrigin, repr=False, compare=False)
+    set_ups: tuple[Callable[[], object], ...] = field(default=(), repr=False, compare=False)
 
     @property
     def as_written(self) -> ToolCall:
@@ -142,12 +144,17 @@ class BoundCall:
 
     def with_variable(self, variable: ContextVar[T], value: T) -> "BoundCall":
         """Return the same call, which runs with a context variable set."""
+        return self.with_set_up(lambda: variable.set(value))
 
-        def run() -> Any:
-            variable.set(value)  # each call runs in a context of its own
-            return self.run()
+    def with_set_up(self, set_up: Callable[[], object]) -> "BoundCall":
+        """Return the same call, before each run of which `set_up` is called, in the call's own context."""
+        return replace(self, set_ups=(set_up, *self.set_ups))
 
-        return replace(self, run=run)
+    def start(self) -> Any:
+        """Set up the context and call the function."""
+        for set_up in self.set_ups:
+            set_up()
+        return self.run()
 
     def mark_begun(self) -> None:
         """Add the id of the call to `begun`: from here on, the call may have had an effect."""
@@ -164,7 +171,7 @@ class BoundCall:
         start, failures = time.perf_counter(), 0
         while True:
             try:
-                return self._result(resolve(self.run(), MAX_ITEMS, loop), start)
+                return self._result(resolve(self.start(), MAX_ITEMS, loop), start)
             except KeyboardInterrupt:
                 raise
             except InputRequired as asking:
@@ -183,7 +190,7 @@ class BoundCall:
         start, failures = time.perf_counter(), 0
         while True:
             try:
-                return self._result(await aresolve(self.run(), MAX_ITEMS), start)
+                return self._result(await aresolve(self.start(), MAX_ITEMS), start)
             except KeyboardInterrupt:
                 raise
             except InputRequired as asking:

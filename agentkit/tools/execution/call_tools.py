@@ -18,7 +18,7 @@ from functools import partial
 from queue import Empty
 
 from ...core.background import start_coroutine, start_thread
-from ...core.errors import RunError, ToolError
+from ...core.errors import InnerPaused, RunError, ToolError
 from ...core.flow import Done, Event
 from ...core.questions import InputRequired
 from ...core.threads import POLL_SECONDS, CancelCallback, on_cancel
@@ -79,7 +79,7 @@ class CallTools:
             error = None if isinstance(result.exception, InputRequired) else result.exception
             is_for_caller = bound.tool is not None and bound.tool.on_error == "raise"
             is_raised = is_for_caller and isinstance(error, Exception) and not isinstance(error, ToolError)
-            if error is not None and (is_raised or isinstance(error, NotIsolable)):
+            if error is not None and (is_raised or isinstance(error, NotIsolable | InnerPaused)):
                 raise error
             if is_for_caller and isinstance(error, SystemExit):
                 raise RunError(f"{bound.call.name}: the tool exited with SystemExit({error})") from error

@@ -644,20 +644,29 @@ class TestLookingAfter:
         assert [result.answer for result in agent.map(map(str, range(6)), concurrency=3)] == [*"012345"]
         assert sorted(run.answer for run in runs(path)) == [*"012345"]
 
-    def test_an_agent_that_a_function_asks_is_no_part_of_the_run(self, world, path):
+    @pytest.mark.parametrize(
+        ("effect", "told"), [(None, "3"), ("read", "3"), ("write", "OutcomeUnknown"), ("danger", "OutcomeUnknown")]
+    )
+    def test_an_agent_that_a_function_asks_goes_on_unless_the_function_declares_a_change(
+        self, world, path, effect, told
+    ):
         def interrupt(_):
             raise KeyboardInterrupt
 
+        models = [ScriptedModel(ADD, interrupt), ScriptedModel(final("3"))]
+
+        @tool(effect=effect)
         def ask_adder(query: str) -> str:
             """Asks."""
-            return JsonAgent(add, model=ScriptedModel(ADD, interrupt))(query)
+            return JsonAgent(add, model=models.pop(0))(query)
 
+        agent = agent_of(path, call("ask_adder", query="1 + 2"), tools=[ask_adder], approve=lambda _: True)
         with pytest.raises(KeyboardInterrupt):
-            world.run(agent_of(path, call("ask_adder", query="1 + 2"), tools=[ask_adder]), "Go")
+            world.run(agent, "Go")
         (run,) = runs(path)
         assert run.last == "calling ask_adder"
         result = resumed(world, agent_of(path, final("?"), tools=[ask_adder]), run.id)
-        assert result.messages[3]["content"].startswith("OutcomeUnknown")
+        assert result.messages[3]["content"].startswith(told)
 
     def test_an_unfinished_run_is_branched_with_what_was_done(self, world, path):
         run_id = stopped(world, path, ADD)
