@@ -1,8 +1,8 @@
 """Kill runs by SIGKILL at random times, resume them, also twice at a time, and check what they did; print the figures.
 
-    python kills.py SECONDS [SEED]
+    python kills.py SECONDS [SEED [URL]]
 
-A run has parallel calls and an agent as a tool.  Each effect is appended to a file, so a repeated one is found.
+The journal is a file, or the PostgreSQL database of the URL.  A run has parallel calls and an agent as a tool.  Each effect is appended to a file, so a repeated one is found.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from agentkit import JsonAgent, Session, tool
 from agentkit.engine.history import check_history
-from agentkit.journal import JournalError, runs
+from agentkit.journal import JournalError, RunInfo, runs
 from agentkit.testing import ScriptedModel, answer, call, calls
 
 MEMORY = Path("/dev/shm")
@@ -30,6 +30,36 @@ REPLIES = [
     [call("pay", to="d"), call("look", at="y")],
     [answer("all done")],
 ]
+
+
+def journal_of(folder: Path) -> str:
+    return sys.argv[3] if len(sys.argv) > 3 else str(folder / "runs.db")
+
+
+def recorded(folder: Path) -> list[RunInfo]:
+    """The runs of the journal, when no dead process is at work any more: a server notices that after a moment."""
+    try:
+        found = runs(journal_of(folder))
+    except JournalError as error:
+        if "does not exist" in str(error) or "has no journal" in str(error):
+            return []
+        raise
+    return found
+
+
+def wait_for_the_dead(folder: Path) -> None:
+    end = time.monotonic() + 10
+    while any(run.state == "running" for run in recorded(folder)):
+        assert time.monotonic() < end, recorded(folder)
+        time.sleep(0.002)
+
+
+def empty_database() -> None:
+    if len(sys.argv) > 3:
+        import psycopg
+
+        with psycopg.connect(sys.argv[3]) as connection:
+            connection.execute("DROP SCHEMA IF EXISTS agentkit CASCADE")
 
 
 def agent_of(folder: Path) -> JsonAgent:
@@ -71,16 +101,15 @@ def agent_of(folder: Path) -> JsonAgent:
 
     clerk = JsonAgent(book, model=ScriptedModel(*[reply_inside] * 9), description="Books.")
     tools = [pay, mail, look, clerk.as_tool("clerk")]
-    return JsonAgent(tools, model=ScriptedModel(*[reply] * 9), journal=folder / "runs.db")
+    return JsonAgent(tools, model=ScriptedModel(*[reply] * 9), journal=journal_of(folder))
 
 
 def work(folder: Path) -> None:
     """Begin the run of a folder, or resume it; write its result."""
-    journal = folder / "runs.db"
-    recorded = runs(journal) if journal.exists() else []
+    begun = recorded(folder)
     agent = agent_of(folder)
-    session = Session.resumed(recorded[0].id, journal) if recorded else None
-    query = None if recorded else "Do it all"
+    session = Session.resumed(begun[0].id, journal_of(folder)) if begun else None
+    query = None if begun else "Do it all"
     if random.random() < 0.5:
         result = asyncio.run(agent.arun(query, session=session))
     else:
@@ -109,8 +138,7 @@ def start(folder: Path) -> int:
 def play(folder: Path, chance: random.Random, figures: dict[str, int]) -> None:
     """Kill the run of a folder some times, then let it end, and check it."""
     for _ in range(chance.randint(1, 4)):
-        has_begun = (folder / "runs.db").exists() and runs(folder / "runs.db")
-        children = [start(folder) for _ in range(chance.choice((1, 1, 2)) if has_begun else 1)]
+        children = [start(folder) for _ in range(chance.choice((1, 1, 2)) if recorded(folder) else 1)]
         time.sleep(chance.uniform(0, MAX_DELAY))
         for child in children:
             os.kill(child, signal.SIGKILL)
@@ -118,6 +146,7 @@ def play(folder: Path, chance: random.Random, figures: dict[str, int]) -> None:
             assert status in (0, signal.SIGKILL, 3 << 8), (folder, status)
             figures["kills"] += status == signal.SIGKILL
         figures["double"] += len(children) == 2
+        wait_for_the_dead(folder)
     child = start(folder)
     status = os.waitpid(child, 0)[1]
     assert status == 0, (folder, status)
@@ -128,7 +157,7 @@ def play(folder: Path, chance: random.Random, figures: dict[str, int]) -> None:
         figures["repeated"] += did.count(effect) > 1
         figures["lost"] += did.count(effect) == 0 and "OutcomeUnknown" not in result["texts"] and effect != "book c"
     figures["runs"] += 1
-    figures["unfinished"] += [run.state for run in runs(folder / "runs.db")] != ["finished"]
+    figures["unfinished"] += [run.state for run in recorded(folder)] != ["finished"]
 
 
 def main() -> None:
@@ -139,6 +168,7 @@ def main() -> None:
         while time.monotonic() < end:
             folder = Path(base) / str(figures["runs"])
             folder.mkdir()
+            empty_database()
             play(folder, chance, figures)
     sys.stdout.write(json.dumps(figures))
 

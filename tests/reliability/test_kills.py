@@ -8,18 +8,22 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = float(os.environ.get("AGENTKIT_KILL_SECONDS", "40"))
+SECONDS = float(os.environ.get("AGENTKIT_KILL_SECONDS", "30"))
 """`make kills` sets more."""
 
 
 @pytest.mark.integration
 @pytest.mark.timeout(SECONDS + 120)
-def test_killed_runs_repeat_and_lose_nothing():
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_killed_runs_repeat_and_lose_nothing(store: str, request: pytest.FixtureRequest):
     program = Path(__file__).with_name("kills.py")
+    url = [request.getfixturevalue("postgres_url")] if store == "postgres" else []
     done = subprocess.run(
-        [sys.executable, program, str(SECONDS)], capture_output=True, text=True, timeout=SECONDS + 100, check=False
-    )
+        [sys.executable, program, str(SECONDS), "1", *url],
+        capture_output=True, text=True, timeout=SECONDS + 100, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     figures = json.loads(done.stdout)
-    assert figures["kills"] > SECONDS / 2, figures
+    print(figures)
+    assert figures["kills"] > SECONDS / (2 if store == "sqlite" else 5), figures
     assert (figures["repeated"], figures["lost"], figures["unfinished"]) == (0, 0, 0), figures

@@ -1,6 +1,6 @@
 """A program that kills its own runs at every boundary, one after the other, and goes on with them; prints what came.
 
-    python killed.py FOLDER sync|async|stream|astream
+    python killed.py FOLDER sync|async|stream|astream [URL]
 
 Each run is a forked process, which dies by SIGKILL at its n-th boundary: before and after each write of the journal,
 and before and after what each tool and each request does.
@@ -11,15 +11,20 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from stores import patch_append
 
 from agentkit import JsonAgent, Session, tool
 from agentkit.core.messages import assistant
 from agentkit.engine.history import check_history
 from agentkit.engine.model import Reply
 from agentkit.engine.result import RunFinished
-from agentkit.sessions.journal import runs
-from agentkit.sessions.journal.sqlite import SqliteStore
+from agentkit.sessions.journal import JournalError, RunInfo, runs
 from agentkit.testing import ScriptedModel
 
 QUERY = "Do it all"
@@ -48,7 +53,31 @@ class Fate:
         self.boundary()
 
 
-def agent_of(fate: Fate, journal: Path) -> JsonAgent:
+def journal_of(folder: Path, deadly: int) -> str:
+    return sys.argv[3] if len(sys.argv) > 3 else str(folder / f"{deadly}.db")
+
+
+def recorded(journal: str) -> list[RunInfo]:
+    """The runs of the journal, when the server has noticed that their process is dead."""
+    try:
+        while any(run.state == "running" for run in runs(journal)):
+            time.sleep(0.002)
+        return runs(journal)
+    except JournalError as error:
+        if "does not exist" in str(error) or "has no journal" in str(error):
+            return []
+        raise
+
+
+def empty_database() -> None:
+    if len(sys.argv) > 3:
+        import psycopg
+
+        with psycopg.connect(sys.argv[3]) as connection:
+            connection.execute("DROP SCHEMA IF EXISTS agentkit CASCADE")
+
+
+def agent_of(fate: Fate, journal: str) -> JsonAgent:
     def pay(to: str) -> str:
         """Pays."""
         fate.act(f"pay {to}")
@@ -105,20 +134,19 @@ def finished(agent: JsonAgent, mode: str, query: str | None, session: Session | 
 
 def begin(folder: Path, mode: str, deadly: int) -> None:
     fate = Fate(folder / f"{deadly}.log", deadly)
-    write = SqliteStore.append
 
-    def deadly_write(self, statements, lease=None):
+    def deadly_write(write, _, statements):
         fate.boundary()
-        write(self, statements, lease)
+        write(statements)
         fate.boundary()
 
-    SqliteStore.append = deadly_write
-    finished(agent_of(fate, folder / f"{deadly}.db"), mode, QUERY, None)
+    patch_append(pytest.MonkeyPatch(), deadly_write)
+    finished(agent_of(fate, journal_of(folder, deadly)), mode, QUERY, None)
 
 
 def go_on(folder: Path, mode: str, deadly: int) -> None:
-    journal = folder / f"{deadly}.db"
-    kept = runs(journal) if journal.exists() else []
+    journal = journal_of(folder, deadly)
+    kept = recorded(journal)
     query, session = (None, Session.resumed(kept[0].id, journal)) if kept else (QUERY, None)
     before = len(session.messages) if session else 0
     result = finished(agent_of(Fate(folder / f"{deadly}.log", -1), journal), mode, query, session)
@@ -153,6 +181,7 @@ def main() -> None:
     folder, mode = Path(sys.argv[1]), sys.argv[2]
     deaths = []
     for deadly in range(200):
+        empty_database()
         died = forked(begin, folder, mode, deadly)
         assert died in (0, signal.SIGKILL), died
         assert forked(go_on, folder, mode, deadly) == 0, deadly

@@ -16,11 +16,19 @@ DONE = {"0_0": "pay a", "0_1": "mail b", "0_2": "look c", "1_0": "pay d", "1_1":
 
 @pytest.mark.integration
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("mode", ["sync", "async", "stream", "astream"])
-def test_a_run_that_is_killed_anywhere_goes_on(mode: str):
+@pytest.mark.parametrize(
+    ("store", "mode"),
+    [
+        *[("sqlite", mode) for mode in ("sync", "async", "stream", "astream")],
+        ("postgres", "sync"),
+        ("postgres", "async"),
+    ],
+)
+def test_a_run_that_is_killed_anywhere_goes_on(store: str, mode: str, request: pytest.FixtureRequest):
+    url = [request.getfixturevalue("postgres_url")] if store == "postgres" else []
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         done = subprocess.run(
-            [sys.executable, Path(__file__).with_name("killed.py"), folder, mode],
+            [sys.executable, Path(__file__).with_name("killed.py"), folder, mode, *url],
             capture_output=True, text=True, timeout=280, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr

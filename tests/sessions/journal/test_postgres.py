@@ -1,0 +1,361 @@
+"""What only a server can do: restart, lose connections, be asked by other processes, and have older tables."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing, suppress
+
+import pytest
+from stores import shorten_waits
+
+from agentkit import DefinitionError, JsonAgent, Session, tool
+from agentkit.journal import Journal, JournalError, prune, runs, show
+from agentkit.sessions.journal.connections import opened_store
+from agentkit.sessions.journal.location import LeaseLost
+from agentkit.sessions.journal.postgres.store import PostgresStore
+from agentkit.sessions.journal.postgres.tables import MIGRATIONS
+from agentkit.testing import ScriptedModel, answer, call
+
+pytestmark = pytest.mark.integration
+END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'"
+
+
+def name_of(url: str) -> str:
+    return url.rpartition("/")[2]
+
+
+def booking(made: list[str], during=lambda place: None):
+    @tool(effect="write")
+    def book(place: str) -> str:
+        """Books a place."""
+        during(place)
+        made.append(place)
+        return f"booked {place}"
+
+    return book
+
+
+def calls(number: int) -> list:
+    return [*[call("book", place=str(place)) for place in range(number)], answer("done")]
+
+
+@pytest.mark.parametrize("how", [signal.SIGQUIT, signal.SIGINT], ids=["crash", "fast"])
+def test_a_database_that_restarts_in_the_middle_does_not_end_the_run(world, postgres_server, postgres_url, how):
+    made: list[str] = []
+
+    def restart(place):
+        if place == "2":
+            postgres_server.stop(how)
+            postgres_server.start()
+
+    agent = JsonAgent(booking(made, restart), model=ScriptedModel(*calls(5)), journal=postgres_url)
+    result = world.run(agent, "Go")
+    assert (result.answer, made) == ("done", list("01234"))
+    assert [run.state for run in runs(postgres_url)] == ["finished"]
+    assert show(result.run_id, store=postgres_url).messages == result.messages
+
+
+def test_a_database_that_is_away_for_long_refuses_effects_and_is_waited_for_once(
+    postgres_server, postgres_url, monkeypatch
+):
+    made: list[str] = []
+
+    def stop(place):
+        if place == "1":
+            postgres_server.stop()
+
+    book = booking(made, stop)
+    agent = JsonAgent(book, model=ScriptedModel(*calls(5)), journal=postgres_url, limits=None)
+    with monkeypatch.context() as patched:
+        shorten_waits(patched, 0.5)
+        start = time.perf_counter()
+        try:
+            result = agent.run("Go")
+        finally:
+            postgres_server.start()
+        assert time.perf_counter() - start < 15
+    assert (result.answer, made) == ("done", ["0", "1"])
+    assert sum("NotRecorded" in str(message["content"]) for message in result.messages) == 3
+
+
+def test_a_lost_connection_is_made_again_and_keeps_the_lease(world, postgres_server, postgres_url):
+    made: list[str] = []
+
+    def cut(place):
+        postgres_server.execute(END_CONNECTIONS.format(name_of(postgres_url)))
+
+    result = world.run(JsonAgent(booking(made, cut), model=ScriptedModel(*calls(3)), journal=postgres_url), "Go")
+    assert (result.answer, made) == ("done", ["0", "1", "2"])
+    assert show(result.run_id, store=postgres_url).messages == result.messages
+
+
+@pytest.mark.parametrize("is_released", [False, True])
+def test_a_run_whose_lease_another_process_took_writes_nothing_more(world, postgres_server, postgres_url, is_released):
+    """As after a freeze for longer than the server waits for a connection."""
+    made: list[str] = []
+    thieves: list[PostgresStore] = []
+
+    def steal(place):
+        if place != "1":
+            return
+        postgres_server.execute(END_CONNECTIONS.format(name_of(postgres_url)))
+        thief = PostgresStore(postgres_url)
+        thieves.append(thief)
+        lease = thief.lease(thief.read("SELECT conversation FROM runs")[0][0])
+        thief.append([("UPDATE conversations SET state = '{}'", ())], lease)
+        if is_released:
+            lease.release()
+
+    agent = JsonAgent(booking(made, steal), model=ScriptedModel(*calls(4)), journal=postgres_url)
+    with pytest.raises(LeaseLost, match="another process has worked on the conversation"):
+        world.run(agent, "Go")
+    (thief,) = thieves
+    assert made == ["0", "1"], "no effect after the lease was lost"
+    steps = thief.read("SELECT step, call, ended IS NULL FROM steps ORDER BY step, call")
+    assert [(step, unended) for step, call, unended in steps if call] == [(1, False), (2, True)]
+    thief.shut()
+
+
+FROZEN = """
+import sys
+from agentkit import JsonAgent, tool
+from agentkit.testing import ScriptedModel, answer, call
+@tool(effect="write")
+def book(place: str) -> str:
+    'Books a place.'
+    print("book", place, flush=True)
+    if place == "1":
+        sys.stdin.readline()
+    return place
+script = [call("book", place=str(place)) for place in range(4)]
+JsonAgent(book, model=ScriptedModel(*script, answer("done")), journal=sys.argv[1]).run("Go")
+"""
+
+
+def test_a_process_that_was_frozen_past_its_lease_writes_nothing(postgres_server, postgres_url):
+    worker = subprocess.Popen(
+        [sys.executable, "-c", FROZEN, postgres_url],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert [worker.stdout.readline() for _ in range(2)] == ["book 0\n", "book 1\n"]
+        worker.send_signal(signal.SIGSTOP)
+        (run,) = runs(postgres_url)
+        assert run.state == "running"
+        with pytest.raises(JournalError, match=rf"in progress: process {worker.pid} on {socket.gethostname()}, since"):
+            Session.resumed(run.id, postgres_url)
+        postgres_server.execute(END_CONNECTIONS.format(name_of(postgres_url)))  # the server gives the worker up
+        made: list[str] = []
+        agent = JsonAgent(booking(made), model=ScriptedModel(answer("went on")), journal=postgres_url)
+        assert agent.resume(run.id).answer == "went on"
+        worker.send_signal(signal.SIGCONT)
+        rest, errors = worker.communicate("\n", timeout=30)
+        assert (worker.returncode, rest) == (1, "")
+        assert "LeaseLost" in errors
+        assert [(run.state, run.answer) for run in runs(postgres_url)] == [("finished", "went on")]
+        result = [
+            message["content"] for message in show(run.id, store=postgres_url).messages if message["role"] == "tool"
+        ]
+        assert result[1].startswith("OutcomeUnknown")
+    finally:
+        with suppress(ProcessLookupError):
+            worker.kill()
+        worker.wait()
+        for pipe in (worker.stdin, worker.stdout, worker.stderr):
+            pipe.close()
+
+
+class Proxy:
+    """A connection between client and server that can be cut and joined again."""
+
+    def __init__(self, port: int) -> None:
+        self._target, self.is_cut = port, False
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = self._server.getsockname()[1]
+        self._pairs: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client = self._server.accept()[0]
+            except OSError:
+                return
+            if self.is_cut:
+                client.close()
+                continue
+            server = socket.create_connection(("127.0.0.1", self._target))
+            self._pairs += [client, server]
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=self._copy, args=(source, sink), daemon=True).start()
+
+    def _copy(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if self.is_cut:
+                    continue  # lost, and no side notices it
+                sink.sendall(data)
+
+    def cut(self) -> None:
+        """Lose all packets; the client's side ends, the server's stays open, as when a machine loses its network."""
+        self.is_cut = True
+        for client in self._pairs[::2]:
+            with suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._server.close()
+        for end in self._pairs:
+            end.close()
+
+
+def test_a_network_that_is_cut_and_back_costs_no_lease(world, postgres_server, postgres_url):
+    """The server still holds the lock of the lost connection, which the new one ends."""
+    made: list[str] = []
+    with closing(Proxy(postgres_server.port)) as proxy:
+        url = postgres_url.replace(f":{postgres_server.port}/", f":{proxy.port}/")
+
+        def cut(place):
+            if place == "1":
+                proxy.cut()
+                threading.Timer(0.5, lambda: setattr(proxy, "is_cut", False)).start()
+
+        result = world.run(JsonAgent(booking(made, cut), model=ScriptedModel(*calls(4)), journal=url), "Go")
+        assert (result.answer, made) == ("done", list("0123"))
+        assert [run.state for run in runs(url)] == ["finished"]
+
+
+def test_the_event_loop_runs_while_the_database_is_away(postgres_server, postgres_url):
+    gaps: list[float] = []
+
+    async def tick():
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(0.01)
+            gaps.append(time.perf_counter() - before)
+
+    async def main():
+        ticking = asyncio.create_task(tick())
+
+        async def restart(place: str) -> str:
+            """Restarts the server."""
+            postgres_server.stop()
+            threading.Timer(1.0, postgres_server.start).start()
+            return place
+
+        script = [call("restart", place="x"), call("restart_not", place="y"), answer("done")]
+        result = await JsonAgent(restart, model=ScriptedModel(*script), journal=postgres_url).arun("Go")
+        ticking.cancel()
+        return result.answer
+
+    assert asyncio.run(main()) == "done"
+    assert max(gaps) < 0.7
+
+
+def test_two_processes_on_one_session_are_refused(postgres_url):
+    entered, leave = threading.Event(), threading.Event()
+
+    def wait(place):
+        entered.set()
+        leave.wait(20)
+
+    agent = JsonAgent(
+        booking([], wait), model=ScriptedModel(call("book", place="x"), answer("done")), journal=postgres_url
+    )
+    thread = threading.Thread(target=lambda: agent.run("Go", session=Session.open("ada", postgres_url)))
+    thread.start()
+    code = (
+        "import sys\nfrom agentkit import JsonAgent, Session\nfrom agentkit.journal import JournalError\n"
+        "from agentkit.testing import ScriptedModel, answer\n"
+        "def look() -> str:\n    'Looks.'\n    return 'x'\n"
+        "agent = JsonAgent(look, model=ScriptedModel(answer('mine')), journal=sys.argv[1])\n"
+        "try:\n    print(agent('Hello', session=Session.open('ada', sys.argv[1])))\n"
+        "except JournalError as error:\n    print(error)\n"
+    )
+    try:
+        assert entered.wait(20)
+        other = subprocess.run([sys.executable, "-c", code, postgres_url], capture_output=True, text=True, check=True)
+        assert f"is in progress: process {os.getpid()} on " in other.stdout
+    finally:
+        leave.set()
+        thread.join()
+    other = subprocess.run([sys.executable, "-c", code, postgres_url], capture_output=True, text=True, check=True)
+    assert other.stdout == "mine\n"
+    roles = [message["role"] for message in Session.open("ada", postgres_url).messages]
+    assert roles.count("user") == 2
+
+
+def test_the_tables_are_made_once_and_a_newer_version_is_refused(postgres_url):
+    stores: list[PostgresStore] = []
+    threads = [threading.Thread(target=lambda: stores.append(PostgresStore(postgres_url))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(stores) == 6
+    assert stores[0].read("SELECT max(number) FROM version") == [(len(MIGRATIONS),)]
+    stores[0].append([("INSERT INTO version VALUES (?)", (len(MIGRATIONS) + 1,))])
+    for store in stores:
+        store.shut()
+    with pytest.raises(JournalError, match="Update agentkit"):
+        PostgresStore(postgres_url)
+
+
+def test_characters_that_the_server_cannot_store_come_back(postgres_url):
+    odd = "a\0b\ue000c\ue0000\ue0001%s?"
+    agent = JsonAgent(booking([]), model=ScriptedModel(call("book", place=odd), answer(odd)), journal=postgres_url)
+    result = agent.run(f"Go {odd}")
+    (run,) = runs(postgres_url)
+    assert (run.query, run.answer) == (f"Go {odd}", odd)
+    assert agent.resume(run.id).answer == odd
+    assert show(run.id, store=postgres_url).messages == result.messages
+
+
+def test_many_runs_are_listed_and_pruned_in_little_time(postgres_url):
+    JsonAgent(booking([]), model=ScriptedModel(*calls(1)), journal=postgres_url).run("Go")
+    with opened_store(postgres_url) as store:
+        numbers = "generate_series(1, 10000) AS n"
+        store.append(
+            [
+                (f"INSERT INTO messages SELECT n, place, body, digest FROM messages, {numbers}", ()),
+                (f"INSERT INTO conversations SELECT n, NULL, state FROM conversations, {numbers}", ()),
+                (
+                    "INSERT INTO runs SELECT id || n, n, query, model, setup, first, begun - n, ended - n, status, "
+                    f"outcome, origin, last FROM runs, {numbers}",
+                    (),
+                ),
+                (
+                    "INSERT INTO steps SELECT run || n, step, call, name, input, arguments, begun - n, ended - n, outcome, "
+                    f"NULL FROM steps, {numbers}",
+                    (),
+                ),
+            ]
+        )
+    start = time.perf_counter()
+    assert len(runs(postgres_url)) == 10_001
+    listing = time.perf_counter() - start
+    start = time.perf_counter()
+    assert len(runs(postgres_url, limit=20)) == 20
+    newest = time.perf_counter() - start
+    assert prune(9_900 / 86_400, store=postgres_url) == pytest.approx(101, abs=20)
+    print(f"10,001 runs: {listing:.2f} s, newest 20: {newest:.3f} s")
+    assert listing < 10
+    assert newest < 1
+
+
+def test_a_url_of_another_kind_is_refused(tmp_path):
+    with pytest.raises(DefinitionError, match="begins with postgresql://"):
+        Journal("mysql://localhost/x")
+
+
+def test_a_server_that_is_away_is_named_without_the_password():
+    with pytest.raises(JournalError) as caught:
+        runs("postgresql://me:hunter2secret@127.0.0.1:1/none")
+    assert "postgresql://me:***@127.0.0.1:1/none" in str(caught.value)
+    assert "The server must be running" in str(caught.value)
+    assert "hunter2secret" not in str(caught.value)
