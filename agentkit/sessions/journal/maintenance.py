@@ -32,6 +32,12 @@ def runs(store: Place = DEFAULT_PATH, *, unfinished: bool = False, limit: int | 
         return list_runs(opened, unfinished=unfinished, limit=limit)
 
 
+def name_conversations(store: Place = DEFAULT_PATH) -> dict[int, str]:
+    """Return the names of the conversations that `Session.open` began, by the key that `RunInfo.conversation` has."""
+    with opened_store(store, must_exist=True) as opened:
+        return dict(opened.read("SELECT id, name FROM conversations WHERE name IS NOT NULL AND name != ''"))
+
+
 def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
     """Branch a run after its first `step` replies and their calls (0: after the query); return the branch's id.
 

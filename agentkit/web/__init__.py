@@ -1,0 +1,9 @@
+"""Agents in a browser: `agui`, an ASGI app that speaks AG-UI, and `web_app`, the page of `agentkit web`.
+
+The room needs starlette and uvicorn, which are imported on use.
+"""
+
+from ..core.lazy_names import lazy_names
+
+_HOMES = {"web.app": ["web_app"], "web.agui": ["agui"], "web.server": ["serve"]}
+__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,14 @@
+"""Starlette and uvicorn, or the error that names the packages."""
+
+from ..core.errors import missing_package
+
+try:
+    import uvicorn as uvicorn
+    from starlette.applications import Starlette as Starlette
+    from starlette.requests import Request as Request
+    from starlette.responses import JSONResponse as JSONResponse
+    from starlette.responses import Response as Response
+    from starlette.responses import StreamingResponse as StreamingResponse
+    from starlette.routing import Route as Route
+except ImportError:
+    raise missing_package("web", "starlette>=0.45") from None

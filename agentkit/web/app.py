@@ -1,0 +1,140 @@
+"""The page of `agentkit web`: its files, and what it asks the server for."""
+
+import asyncio
+import json
+from importlib.resources import files
+from typing import Any
+
+from ..agents.agent import JsonAgent
+from ..core.errors import AgentkitError
+from ..core.masking import mask
+from ..sessions.journal.location import Place
+from .agui import start_run
+from .api import JSONResponse, Request, Response, Route, Starlette
+from .archive import list_runs, read_request, read_run
+from .guard import AsgiApp, Guard
+from .sse import encode_error, read_place, stream_events
+from .threads import Threads
+
+PAGE = files(__package__) / "page"
+ASSETS = {
+    "style.css": "text/css",
+    "app.js": "text/javascript",
+    "protocol.js": "text/javascript",
+    "markdown.js": "text/javascript",
+    "run_view.js": "text/javascript",
+    "inputs.js": "text/javascript",
+    "compare.js": "text/javascript",
+    "dom.js": "text/javascript",
+}
+"""The files of the page and their types; no other file is served."""
+
+
+def web_app(agent: JsonAgent[Any], *, token: str, hosts: list[str], journal: Place | None = None) -> AsgiApp:
+    """Return the ASGI app of the page: a chat with `agent`, its runs, and AG-UI under `/agui`.
+
+    Args:
+        agent: The agent.
+        token: The token without which nothing private is served; it is part of the page's address.
+        hosts: The values of the header `Host` that are accepted: "127.0.0.1:8080".
+        journal: The journal that keeps the conversations; default: the agent's, else they live as long as the process.
+    """
+    place: Any = agent.journal if journal is None else journal
+    handlers: Any = {AgentkitError: _report_error}
+    return Guard(Starlette(routes=Page(agent, place).routes(), exception_handlers=handlers), hosts, token)
+
+
+class Page:
+    """The endpoints."""
+
+    def __init__(self, agent: JsonAgent[Any], journal: Place | None) -> None:
+        self._agent, self._journal = agent, journal
+        self._threads = Threads(agent, journal)
+
+    def routes(self) -> list[Route]:
+        """Return the table of the endpoints."""
+        return [
+            Route("/", self.index),
+            Route("/assets/{name}", self.asset),
+            Route("/info", self.info),
+            Route("/agui", self.run, methods=["POST"]),
+            Route("/threads", self.threads),
+            Route("/threads/{thread}", self.thread),
+            Route("/threads/{thread}/events", self.events),
+            Route("/threads/{thread}/stop", self.stop, methods=["POST"]),
+            Route("/threads/{thread}/requests/{run}/{number:int}", self.request),
+            Route("/runs", self.runs),
+            Route("/runs/{run}", self.stored_run),
+            Route("/runs/{run}/requests/{number:int}", self.stored_request),
+        ]
+
+    async def index(self, _: Request) -> Response:
+        page = (PAGE / "index.html").read_bytes()
+        return Response(page, media_type="text/html", headers={"Cache-Control": "no-store"})
+
+    async def asset(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in ASSETS:
+            return JSONResponse(encode_error("no such file"), status_code=404)
+        return Response((PAGE / name).read_bytes(), media_type=ASSETS[name], headers={"Cache-Control": "no-cache"})
+
+    async def info(self, _: Request) -> Response:
+        agent = self._agent
+        tools = [{"name": name, "description": tool.description} for name, tool in agent.tools.items()
+                 if tool is not agent.tools.answer]  # fmt: skip
+        model = agent.choose_backend()[0].name
+        shown = {"description": mask(agent.description), "model": model, "tools": tools}
+        return JSONResponse({**shown, "isStored": self._journal is not None})
+
+    async def run(self, request: Request) -> Response:
+        return await start_run(self._threads, request, stops=False)
+
+    async def threads(self, _: Request) -> Response:
+        return JSONResponse(await self._threads.list())
+
+    async def thread(self, request: Request) -> Response:
+        conversation = await self._threads.find(request.path_params["thread"])
+        shown = {"events": conversation.events, "running": conversation.running}
+        return JSONResponse({**shown, "interrupted": conversation.interrupted})
+
+    async def events(self, request: Request) -> Response:
+        conversation = await self._threads.find(request.path_params["thread"])
+        return stream_events(conversation, read_place(request.headers.get("last-event-id")))
+
+    async def stop(self, request: Request) -> Response:
+        conversation = await self._threads.find(request.path_params["thread"])
+        conversation.stop()
+        return JSONResponse({"stopping": bool(conversation.running)})
+
+    async def request(self, request: Request) -> Response:
+        conversation = await self._threads.find(request.path_params["thread"])
+        place = request.path_params["run"], request.path_params["number"]
+        if (found := conversation.find_request(*place)) is None and self._journal is not None:
+            return await self._read(read_request, *place)
+        return _json_or_404(found)
+
+    async def runs(self, _: Request) -> Response:
+        return JSONResponse([]) if self._journal is None else await self._read(list_runs)
+
+    async def stored_run(self, request: Request) -> Response:
+        return await self._read(read_run, request.path_params["run"])
+
+    async def stored_request(self, request: Request) -> Response:
+        return await self._read(read_request, request.path_params["run"], request.path_params["number"])
+
+    async def _read(self, read: Any, *arguments: Any) -> Response:
+        """Return what a function of the journal returns; 404 for what it does not have."""
+        if self._journal is None:
+            return JSONResponse(encode_error("this server has no journal"), status_code=404)
+        return _json_or_404(await asyncio.to_thread(read, self._journal, *arguments))
+
+
+async def _report_error(_: Request, error: Exception) -> Response:
+    """Return the response for a journal that cannot be read, or that lacks the run."""
+    return JSONResponse(encode_error(mask(str(error))), status_code=404)
+
+
+def _json_or_404(found: Any) -> Response:
+    if found is None:
+        return JSONResponse(encode_error("not found"), status_code=404)
+    return Response(json.dumps(found, ensure_ascii=False, default=str), media_type="application/json")

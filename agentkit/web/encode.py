@@ -1,0 +1,217 @@
+"""From frames to events of the AG-UI protocol, version 1.0, as JSON objects.
+
+What the protocol has no field for lies in `metadata` under `agentkit`, or in a CUSTOM event whose name begins with
+"agentkit.".  Source: the schemas of the npm package @ag-ui/core.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..views.frames import (
+    AnswerPiece,
+    AnswerWithdrawn,
+    CallClosed,
+    CallOpened,
+    CallProgress,
+    Frame,
+    PendingInput,
+    Remark,
+    RequestClosed,
+    RequestOpened,
+    RunClosed,
+    RunNotice,
+    RunOpened,
+    ThoughtPiece,
+)
+
+Json = dict[str, Any]
+APPROVAL, QUESTION = "agentkit:approval", "agentkit:question"
+APPROVAL_SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "reason": {"type": "string", "description": "Why not: the model reads it."},
+        "arguments": {"type": "object", "description": "Other arguments for the call."},
+    },
+    "required": ["approved"],
+}
+
+
+class AguiEncoder:
+    """Encodes the frames of one run.
+
+    Args:
+        thread: The id of the conversation.
+        run: The id of the run, as the client named it.
+        given: The client's `RunAgentInput`, which RUN_STARTED repeats.
+
+    Attributes:
+        is_closed: Whether the end of the run is encoded.
+    """
+
+    def __init__(self, thread: str, run: str, given: Mapping[str, Any] | None = None) -> None:
+        self._ids = {"threadId": thread, "runId": run}
+        self._run, self._given = run, given
+        self._texts = 0
+        self._open_text, self._open_thought = "", ""
+        self._is_open = self.is_closed = False
+
+    def encode(self, frame: Frame, at: float | None = None) -> Iterator[Json]:
+        """Yield the events of a frame; `at` is its time in seconds since 1970, default: now."""
+        stamp = int((time.time() if at is None else at) * 1000)
+        for event in self._events(frame):
+            yield {key: value for key, value in event.items() if value is not None} | {"timestamp": stamp}
+
+    def fail(self, message: str, code: str) -> Iterator[Json]:
+        """Yield the events of a run that ended before or without its `RunClosed`."""
+        yield from self._begin(None)
+        yield from self._end_texts()
+        self.is_closed = True
+        yield {"type": "RUN_ERROR", "message": message, "code": code}
+
+    def _events(self, frame: Frame) -> Iterator[Json]:
+        if not isinstance(frame, ThoughtPiece | RunOpened) and self._open_thought:
+            yield from self._end_thought()
+        match frame:
+            case RunOpened():
+                yield from self._begin(frame)
+            case AnswerPiece(text):
+                if not self._open_text:
+                    self._open_text = self._next_text()
+                    yield {"type": "TEXT_MESSAGE_START", "messageId": self._open_text, "role": "assistant"}
+                yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": self._open_text, "delta": text}
+            case AnswerWithdrawn():
+                void = self._open_text
+                yield from self._end_texts()
+                yield _custom("withdrawn", {"messageId": void or f"{self._run}-text-{self._texts}"})
+            case ThoughtPiece(agent, text):
+                yield from self._think(agent, text)
+            case Remark(agent, text):
+                if not agent:
+                    yield from self._whole_text(text)
+                else:
+                    yield _custom("remark", {"agent": agent, "text": text})
+            case RequestOpened() | RequestClosed():
+                yield _step(frame)
+            case CallOpened() | CallClosed():
+                yield from self._call(frame)
+            case CallProgress(identity, text):
+                yield _custom("progress", {"toolCallId": identity, "text": text})
+            case RunNotice(agent, text, is_warning):
+                yield _custom("notice", {"agent": agent, "text": text, "isWarning": is_warning})
+            case RunClosed():
+                yield from self._close(frame)
+
+    def _begin(self, frame: RunOpened | None) -> Iterator[Json]:
+        if frame is not None and frame.agent:
+            parent = frame.agent
+            yield {"type": "SUBAGENT_STARTED", "subagentRunId": parent, "name": frame.name or "agent",
+                   "parentToolCallId": parent, "parentSubagentRunId": parent.rpartition("/")[0] or None,
+                   "metadata": _own(query=frame.query, model=frame.model)}  # fmt: skip
+        elif not self._is_open:
+            self._is_open = True
+            shown = _own(run=frame.run_id, query=frame.query, model=frame.model) if frame else None
+            yield {"type": "RUN_STARTED", **self._ids, "input": self._given, "metadata": shown}
+
+    def _next_text(self) -> str:
+        self._texts += 1
+        return f"{self._run}-text-{self._texts}"
+
+    def _whole_text(self, text: str) -> Iterator[Json]:
+        yield from self._end_texts()
+        identity = self._next_text()
+        yield {"type": "TEXT_MESSAGE_START", "messageId": identity, "role": "assistant"}
+        yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": identity, "delta": text}
+        yield {"type": "TEXT_MESSAGE_END", "messageId": identity}
+
+    def _end_texts(self) -> Iterator[Json]:
+        yield from self._end_thought()
+        if self._open_text:
+            yield {"type": "TEXT_MESSAGE_END", "messageId": self._open_text}
+            self._open_text = ""
+
+    def _think(self, agent: str, text: str) -> Iterator[Json]:
+        where = {"subagentRunId": agent or None}
+        if not self._open_thought:
+            self._texts += 1
+            self._open_thought = f"{self._run}-thought-{self._texts}"
+            shared = {"messageId": self._open_thought, **where}
+            yield {"type": "REASONING_START", **shared}
+            yield {"type": "REASONING_MESSAGE_START", **shared, "role": "reasoning"}
+        yield {"type": "REASONING_MESSAGE_CONTENT", "messageId": self._open_thought, "delta": text, **where}
+
+    def _end_thought(self) -> Iterator[Json]:
+        if self._open_thought:
+            yield {"type": "REASONING_MESSAGE_END", "messageId": self._open_thought}
+            yield {"type": "REASONING_END", "messageId": self._open_thought}
+            self._open_thought = ""
+
+    def _call(self, frame: CallOpened | CallClosed) -> Iterator[Json]:
+        shared = {"toolCallId": frame.id, "subagentRunId": frame.agent or None}
+        if isinstance(frame, CallOpened):
+            yield from self._end_texts()
+            yield {"type": "TOOL_CALL_START", **shared, "toolCallName": frame.name}
+            yield {"type": "TOOL_CALL_ARGS", **shared, "delta": frame.arguments}
+            yield {"type": "TOOL_CALL_END", **shared}
+        else:
+            shown = _own(seconds=round(frame.seconds, 4), isError=frame.is_error)
+            result = {"messageId": f"{self._run}-{frame.id}", "content": frame.content, "role": "tool"}
+            yield {"type": "TOOL_CALL_RESULT", **shared, **result, "metadata": shown}
+
+    def _close(self, frame: RunClosed) -> Iterator[Json]:
+        usage, shown = _usage(frame.usage), _own(outcome=frame.outcome, seconds=frame.seconds, **frame.usage)
+        if frame.agent:
+            shared = {"subagentRunId": frame.agent, "metadata": shown}
+            if frame.outcome in ("answer", "paused"):
+                yield {"type": "SUBAGENT_FINISHED", **shared}
+            else:
+                yield {"type": "SUBAGENT_ERROR", **shared, "message": frame.error or frame.outcome}
+            return
+        yield from self._end_texts()
+        self.is_closed = True
+        if frame.outcome in ("limit", "error"):
+            yield {"type": "RUN_ERROR", "message": frame.error, "code": frame.kind, "usage": usage, "metadata": shown}
+            return
+        kinds: dict[str, Json] = {"answer": {"type": "success"}}
+        outcome = kinds.get(frame.outcome, {"type": "cancelled"})
+        if frame.pending:
+            outcome = {"type": "interrupt", "interrupts": [*map(_interrupt, frame.pending)]}
+        finished = {"type": "RUN_FINISHED", **self._ids, "outcome": outcome, "usage": usage, "metadata": shown}
+        yield {**finished, "result": frame.answer or None}
+
+
+def _own(**values: Any) -> Json:
+    return {"agentkit": values}
+
+
+def _custom(name: str, value: Json) -> Json:
+    return {"type": "CUSTOM", "name": f"agentkit.{name}", "value": value}
+
+
+def _usage(usage: Mapping[str, Any]) -> list[Json] | None:
+    if not usage:
+        return None
+    return [{
+        "inputTokens": usage["input_tokens"], "outputTokens": usage["output_tokens"],
+        "reasoningTokens": usage["reasoning_tokens"], "cachedInputTokens": usage["cached_tokens"],
+    }]  # fmt: skip
+
+
+def _step(frame: RequestOpened | RequestClosed) -> Json:
+    shared = {"stepName": f"request {frame.number}", "subagentRunId": frame.agent or None}
+    if isinstance(frame, RequestOpened):
+        shown = _own(number=frame.number, model=frame.model, messages=frame.messages, tools=[*frame.tools])
+        return {"type": "STEP_STARTED", **shared, "metadata": shown}
+    shown = _own(number=frame.number, seconds=round(frame.seconds, 4), error=frame.error, **frame.usage)
+    return {"type": "STEP_FINISHED", **shared, "metadata": shown}
+
+
+def _interrupt(pending: PendingInput) -> Json:
+    if pending.schema is not None:
+        asked = {"reason": QUESTION, "message": pending.text, "responseSchema": pending.schema}
+        return {"id": pending.id, "toolCallId": pending.call, **asked}
+    shown = _own(tool=pending.tool, arguments=pending.arguments, reason=pending.text)
+    text = f"{pending.tool} waits for a decision: {pending.text}"
+    asked = {"reason": APPROVAL, "message": text, "responseSchema": APPROVAL_SCHEMA, "metadata": shown}
+    return {"id": pending.id, "toolCallId": pending.call, **asked}

@@ -1,0 +1,385 @@
+// The page: the list of conversations and runs, one view, the message box.
+
+import { showComparison } from "./compare.js";
+import { byId, formatTime, make } from "./dom.js";
+import { attach, fetchJson, newThreadId, post, Refused, startRun } from "./protocol.js";
+import { RunView } from "./run_view.js";
+
+const RETRY_MS = 1000;
+const FRAME_MS = 80;
+const MAX_PLAY_GAP_MS = 700;
+const MAX_FILE_BYTES = 10_000_000;
+const view = byId("view");
+const state = { thread: "", view: null, running: false, epoch: 0, lastId: -1, replay: null, compare: null, files: [] };
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+function setNotice(text, ...buttons) {
+  byId("notice").replaceChildren(...(text ? [make("span", { text }), ...buttons] : []));
+  byId("notice").hidden = !text;
+}
+
+function setRunning(running) {
+  state.running = running;
+  byId("stop").hidden = !running;
+  byId("send").disabled = running;
+  byId("main").classList.toggle("running", running);
+}
+
+const isAtEnd = () => view.scrollHeight - view.scrollTop - view.clientHeight < 120;
+const scrollToEnd = () => view.scrollTo({ top: view.scrollHeight });
+const say = (text) => {
+  if (byId("status").textContent !== text) byId("status").textContent = text;
+};
+
+async function showRequest(path) {
+  const dialog = byId("raw");
+  byId("raw-text").textContent = "Loading…";
+  dialog.showModal();
+  try {
+    byId("raw-text").textContent = JSON.stringify(await fetchJson(path), null, 2);
+  } catch (error) {
+    byId("raw-text").textContent = error.message;
+  }
+}
+
+function newView(handlers) {
+  view.classList.remove("comparing");
+  return new RunView(view, { say, ...handlers });
+}
+
+// ---- conversations
+
+async function followEvents(events, epoch) {
+  let timer = 0;
+  const flush = () => {
+    timer = 0;
+    const stays = isAtEnd();
+    state.view.flush();
+    if (stays) scrollToEnd();
+  };
+  for await (const [id, event] of events) {
+    if (epoch !== state.epoch) return false;
+    const stays = isAtEnd();
+    state.lastId = id;
+    state.view.apply(event);
+    if (event.type !== "TEXT_MESSAGE_CONTENT" && stays) scrollToEnd();
+    timer ||= setTimeout(flush, FRAME_MS);
+  }
+  if (epoch !== state.epoch) return false;
+  state.view.flush();
+  scrollToEnd();
+  return true;
+}
+
+// Follow a run to its end.  When the connection breaks, the state is read again, from a new server too.
+async function follow(open, epoch) {
+  setRunning(true);
+  try {
+    if (!(await followEvents(await open(), epoch))) return;
+    setNotice("");
+    setRunning(false);
+    byId("status").textContent = state.view.pending?.isConnected ? "The agent waits for you" : "";
+    state.view.pending?.querySelector(".row button, .question input, .question select, .question textarea")?.focus();
+    state.view.pending = null;
+    loadLists();
+  } catch (error) {
+    if (epoch !== state.epoch) return;
+    if (error instanceof Refused) {
+      setRunning(false);
+      setNotice(error.message);
+      return;
+    }
+    setNotice("The connection to the server is lost. Trying again…");
+    await sleep(RETRY_MS);
+    if (epoch === state.epoch) openThread(state.thread, { again: true });
+  }
+}
+
+async function openThread(thread, { again = false } = {}) {
+  const epoch = (state.epoch += 1);
+  Object.assign(state, { thread, replay: null, lastId: -1 });
+  byId("scrubber").hidden = true;
+  byId("composer").hidden = false;
+  if (!again) setNotice("");
+  let found;
+  for (;;) {
+    try {
+      found = await fetchJson(`/threads/${encodeURIComponent(thread)}`);
+      break;
+    } catch (error) {
+      if (epoch !== state.epoch) return;
+      setNotice(error instanceof Refused ? error.message : "The connection to the server is lost. Trying again…");
+      if (error instanceof Refused) return;
+      await sleep(RETRY_MS);
+    }
+  }
+  if (epoch !== state.epoch) return;
+  setNotice("");
+  state.view = newView({ showRequest: (run, number) => showRequest(`/threads/${encodeURIComponent(thread)}/requests/${run}/${number}`), answer: (entries) => begin({ resume: entries }) });
+  for (const event of found.events) state.view.apply(event);
+  state.view.flush();
+  state.lastId = found.events.length - 1;
+  byId("title").textContent = titleOf(found.events) || "New conversation";
+  if (!found.events.length) showWelcome();
+  scrollToEnd();
+  setRunning(false);
+  say("");
+  markCurrent();
+  if (found.running) follow(() => attach(thread, state.lastId), epoch);
+  else if (found.interrupted) {
+    const resume = make("button", { type: "button", class: "primary", text: "Continue the run", onclick: () => begin({ continues: true }) });
+    setNotice("The last run was interrupted. Its finished steps are in the journal and are not repeated.", resume);
+  }
+}
+
+function titleOf(events) {
+  const content = events.find((event) => event.type === "RUN_STARTED")?.input?.messages?.at(-1)?.content;
+  const text = Array.isArray(content) ? content.map((part) => part.text ?? "").join(" ") : String(content ?? "");
+  return text.trim().slice(0, 80);
+}
+
+async function showWelcome() {
+  const info = await fetchJson("/info");
+  if (view.childElementCount) return;
+  const tools = info.tools.map((tool) => make("li", {}, make("code", { text: tool.name }), make("span", { class: "hint", text: ` ${tool.description.split("\n")[0]}` })));
+  view.append(make("div", { class: "welcome" }, make("p", { class: "lead", text: info.description || "What can I do for you?" }), tools.length ? make("ul", { class: "tools", "aria-label": "Tools" }, ...tools) : null));
+}
+
+function begin(request) {
+  const epoch = (state.epoch += 1);
+  setNotice("");
+  view.querySelector(".welcome")?.remove();
+  return follow(() => startRun(state.thread, request), epoch);
+}
+
+async function encodeFile(file) {
+  const address = await new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result);
+    reader.onerror = () => reject(reader.error);
+    reader.readAsDataURL(file);
+  });
+  const kind = file.type.startsWith("image/") ? "image" : file.type.startsWith("audio/") ? "audio" : "document";
+  const source = { type: "data", value: address.slice(address.indexOf(",") + 1), mimeType: file.type };
+  return { type: kind, source, metadata: { filename: file.name } };
+}
+
+async function send() {
+  const box = byId("composer-text");
+  const text = box.value.trim();
+  if (state.running || (!text && !state.files.length)) return;
+  const parts = await Promise.all(state.files.map(encodeFile));
+  const content = parts.length ? [...(text ? [{ type: "text", text }] : []), ...parts] : text;
+  box.value = "";
+  state.files = [];
+  showFiles();
+  resize();
+  if (byId("title").textContent === "New conversation") byId("title").textContent = text.slice(0, 80) || "Attachment";
+  if (location.hash !== `#/thread/${state.thread}`) history.replaceState(null, "", `#/thread/${state.thread}`);
+  for (const pending of view.querySelectorAll(".pending")) pending.remove();
+  await begin({ messages: [{ id: crypto.randomUUID(), role: "user", content }] });
+}
+
+function showFiles() {
+  const items = state.files.map((file, number) => {
+    const remove = () => {
+      state.files.splice(number, 1);
+      showFiles();
+    };
+    return make("li", {}, make("span", { text: file.name }), make("button", { type: "button", class: "icon", "aria-label": `Remove ${file.name}`, onclick: remove, text: "✕" }));
+  });
+  byId("attachments").replaceChildren(...items);
+}
+
+function addFiles(files) {
+  for (const file of files) {
+    if (file.size > MAX_FILE_BYTES) setNotice(`${file.name} is larger than ${MAX_FILE_BYTES / 1e6} MB.`);
+    else state.files.push(file);
+  }
+  showFiles();
+}
+
+// ---- runs of the journal
+
+async function openRun(id) {
+  const epoch = (state.epoch += 1);
+  byId("composer").hidden = true;
+  setRunning(false);
+  try {
+    const run = await fetchJson(`/runs/${encodeURIComponent(id)}`);
+    if (epoch !== state.epoch) return;
+    setNotice("");
+    byId("title").textContent = run.query.slice(0, 80) || `Run ${run.id}`;
+    state.view = newView({ showRequest: (_, number) => showRequest(`/runs/${encodeURIComponent(run.id)}/requests/${number}`) });
+    state.replay = run;
+    const place = byId("place");
+    place.max = run.events.length;
+    byId("scrubber").hidden = false;
+    showPlace(run.events.length);
+    markCurrent();
+  } catch (error) {
+    setNotice(error.message);
+  }
+}
+
+function showPlace(place) {
+  const { events } = state.replay;
+  state.view.clear();
+  for (const event of events.slice(0, place)) state.view.apply(event);
+  state.view.flush();
+  byId("place").value = place;
+  const begun = events[0]?.timestamp ?? 0;
+  const seconds = place ? (events[place - 1].timestamp - begun) / 1000 : 0;
+  byId("place-text").textContent = `${place} / ${events.length} · ${seconds.toFixed(1)} s`;
+  if (place === events.length) say("");
+  scrollToEnd();
+}
+
+async function play() {
+  const epoch = (state.epoch += 1);
+  const { events } = state.replay;
+  byId("play").textContent = "Pause";
+  let place = Number(byId("place").value);
+  if (place >= events.length) place = 0;
+  while (epoch === state.epoch && place < events.length) {
+    showPlace((place += 1));
+    const gap = place < events.length ? events[place].timestamp - events[place - 1].timestamp : 0;
+    await sleep(Math.min(Math.max(gap, 30), MAX_PLAY_GAP_MS));
+  }
+  byId("play").textContent = "Play";
+}
+
+async function openComparison(left, right) {
+  const epoch = (state.epoch += 1);
+  byId("composer").hidden = true;
+  byId("scrubber").hidden = true;
+  setRunning(false);
+  try {
+    const runs = await Promise.all([left, right].map((id) => fetchJson(`/runs/${encodeURIComponent(id)}`)));
+    if (epoch !== state.epoch) return;
+    setNotice("");
+    say("");
+    byId("title").textContent = "Two runs";
+    view.classList.add("comparing");
+    showComparison(view, ...runs, (id, number) => showRequest(`/runs/${encodeURIComponent(id)}/requests/${number}`));
+    view.scrollTo({ top: 0 });
+    markCurrent();
+  } catch (error) {
+    setNotice(error.message);
+  }
+}
+
+// ---- lists
+
+async function loadLists() {
+  try {
+    const [threads, runs, info] = await Promise.all([fetchJson("/threads"), fetchJson("/runs"), fetchJson("/info")]);
+    byId("thread-list").replaceChildren(...threads.map((thread) => make("li", {}, make("a", { href: `#/thread/${encodeURIComponent(thread.id)}`, text: thread.title || "Conversation" }), thread.running ? make("span", { class: "hint", text: "working" }) : null)));
+    byId("run-list").replaceChildren(...runs.slice(0, 200).map(runItem));
+    byId("compare").hidden = runs.length < 2;
+    byId("run-hint").hidden = info.isStored && runs.length > 0;
+    byId("run-hint").textContent = info.isStored ? "No runs yet." : "Conversations end with the server. Start it with --journal runs.db to keep them.";
+    byId("subtitle").textContent = info.model;
+    markCurrent();
+  } catch (error) {
+    if (error instanceof Refused) setNotice(error.message);
+  }
+}
+
+function runItem(run) {
+  const label = run.query || run.id;
+  const choice = make("input", { type: "checkbox", class: "choice", value: run.id, "aria-label": `Compare: ${label}`, hidden: !state.compare, onchange: chooseRuns });
+  choice.checked = state.compare?.includes(run.id) ?? false;
+  const link = make("a", { href: `#/run/${encodeURIComponent(run.id)}`, text: label });
+  return make("li", {}, choice, link, make("span", { class: `hint state-${run.state}`, text: `${run.state} · ${formatTime(run.begun)}` }));
+}
+
+function chooseRuns() {
+  const chosen = [...document.querySelectorAll(".choice:checked")].map((box) => box.value);
+  state.compare = chosen;
+  if (chosen.length === 2) {
+    state.compare = null;
+    location.hash = `#/compare/${chosen.map(encodeURIComponent).join("/")}`;
+    loadLists();
+  }
+}
+
+function markCurrent() {
+  for (const link of document.querySelectorAll(".list a")) {
+    if (link.getAttribute("href") === location.hash) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+function route() {
+  toggleSide(false);
+  const [kind, ...ids] = location.hash.slice(2).split("/").map(decodeURIComponent);
+  if (kind === "run") return openRun(ids[0]);
+  if (kind === "compare") return openComparison(ids[0], ids[1]);
+  return openThread(ids[0] || newThreadId());
+}
+
+function toggleSide(open) {
+  byId("side").classList.toggle("open", open);
+  byId("open-side").setAttribute("aria-expanded", String(open));
+}
+
+function resize() {
+  const box = byId("composer-text");
+  box.style.height = "auto";
+  box.style.height = `${Math.min(box.scrollHeight, 220)}px`;
+}
+
+byId("composer").addEventListener("submit", (event) => {
+  event.preventDefault();
+  send();
+});
+byId("composer-text").addEventListener("input", resize);
+byId("composer-text").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    send();
+  }
+});
+byId("composer-text").addEventListener("paste", (event) => addFiles(event.clipboardData.files));
+byId("attach").addEventListener("click", () => byId("files").click());
+byId("files").addEventListener("change", (event) => {
+  addFiles(event.target.files);
+  event.target.value = "";
+});
+byId("stop").addEventListener("click", () => {
+  say("Stopping…");
+  post(`/threads/${encodeURIComponent(state.thread)}/stop`).catch((error) => setNotice(error.message));
+});
+byId("new-thread").addEventListener("click", () => {
+  location.hash = `#/thread/${newThreadId()}`;
+  byId("composer-text").focus();
+});
+byId("compare").addEventListener("click", () => {
+  state.compare = state.compare ? null : [];
+  byId("compare").textContent = state.compare ? "Cancel" : "Compare";
+  for (const box of document.querySelectorAll(".choice")) box.hidden = !state.compare;
+});
+byId("place").addEventListener("input", (event) => {
+  state.epoch += 1;
+  showPlace(Number(event.target.value));
+});
+byId("play").addEventListener("click", () => {
+  if (byId("play").textContent === "Pause") state.epoch += 1;
+  else play();
+});
+byId("open-side").addEventListener("click", () => {
+  toggleSide(true);
+  byId("close-side").focus();
+});
+byId("close-side").addEventListener("click", () => {
+  toggleSide(false);
+  byId("open-side").focus();
+});
+byId("raw-close").addEventListener("click", () => byId("raw").close());
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") toggleSide(false);
+});
+window.addEventListener("hashchange", route);
+loadLists();
+route();

@@ -1,0 +1,50 @@
+// Elements are made here, and their text is set as text: nothing that a model or a tool wrote is read as HTML.
+
+export function make(tag, options = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(options)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "class") node.className = value;
+    else if (name === "text") node.textContent = value;
+    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== undefined && child !== null));
+  return node;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+export function formatSeconds(seconds) {
+  if (seconds === undefined || seconds === null) return "";
+  if (seconds < 0.001) return "<1 ms";
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  return seconds < 60 ? `${seconds.toFixed(1)} s` : `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+}
+
+export function formatCount(count, one, many = `${one}s`) {
+  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+}
+
+export function formatUsage(usage) {
+  if (!usage || usage.requests === undefined) return "";
+  const parts = [formatCount(usage.requests, "request")];
+  const tokens = usage.input_tokens + usage.output_tokens;
+  if (tokens) parts.push(`${usage.input_tokens.toLocaleString("en")} → ${usage.output_tokens.toLocaleString("en")} tokens`);
+  if (usage.cost) parts.push(`$${usage.cost < 0.01 ? usage.cost.toFixed(5) : usage.cost.toFixed(3)}`);
+  return parts.join(" · ");
+}
+
+export function prettyJson(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+export function formatTime(seconds) {
+  const date = new Date(seconds * 1000);
+  const isToday = date.toDateString() === new Date().toDateString();
+  return isToday ? date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : date.toLocaleDateString();
+}

@@ -1,0 +1,108 @@
+// Forms for what a paused run waits for: decisions about calls, and answers to questions.
+
+import { make, prettyJson } from "./dom.js";
+
+let count = 0;
+const newId = () => `input-${(count += 1)}`;
+
+// Return a section for the interrupts; `send` gets the entries of `resume` when the last one has its answer.
+export function buildInputs(interrupts, send) {
+  const entries = new Map();
+  const section = make("section", { class: "pending", "aria-label": "The agent waits for you" });
+  const settle = (id, status, payload, item, text) => {
+    entries.set(id, { interruptId: id, status, payload });
+    item.replaceChildren(make("p", { class: "hint", text }));
+    if (entries.size === interrupts.length) send([...entries.values()]);
+    else section.querySelector("button")?.focus();
+  };
+  for (const interrupt of interrupts) {
+    const item = make("div", { class: "pending-item" });
+    item.append(...(interrupt.reason === "agentkit:question" ? question(interrupt, item, settle) : approval(interrupt, item, settle)));
+    section.append(item);
+  }
+  return section;
+}
+
+function approval(interrupt, item, settle) {
+  const { tool = interrupt.toolCallId, arguments: given = "{}", reason = "" } = interrupt.metadata?.agentkit ?? {};
+  const heading = newId();
+  const reasonId = newId();
+  const editId = newId();
+  const why = make("input", { id: reasonId, type: "text", placeholder: "Optional: the model reads it" });
+  const edit = make("textarea", { id: editId, rows: 4, spellcheck: "false" });
+  edit.value = prettyJson(given);
+  const problem = make("p", { class: "problem", role: "alert" });
+  const allow = () => {
+    const payload = { approved: true };
+    if (edit.value !== prettyJson(given)) {
+      try {
+        payload.arguments = JSON.parse(edit.value);
+      } catch (error) {
+        problem.textContent = `The arguments are not valid JSON: ${error.message}`;
+        edit.focus();
+        return;
+      }
+    }
+    settle(interrupt.id, "resolved", payload, item, `${tool}: allowed`);
+  };
+  const refuse = () => settle(interrupt.id, "resolved", { approved: false, reason: why.value.trim() }, item, `${tool}: refused`);
+  item.setAttribute("role", "group");
+  item.setAttribute("aria-labelledby", heading);
+  return [
+    make("h3", { id: heading }, "Allow ", make("code", { text: tool }), "?"),
+    make("p", { class: "hint", text: reason }),
+    make("pre", { class: "code", tabindex: "0", text: prettyJson(given) }),
+    make("details", {}, make("summary", { text: "Change the arguments, or give a reason" }),
+      make("label", { for: editId, text: "Arguments" }), edit,
+      make("label", { for: reasonId, text: "Reason of a refusal" }), why, problem),
+    make("div", { class: "row" },
+      make("button", { type: "button", class: "primary", onclick: allow, text: "Allow" }),
+      make("button", { type: "button", class: "danger", onclick: refuse, text: "Refuse" })),
+  ];
+}
+
+// Return [label and control, a function that returns the value] for a JSON Schema.
+function field(schema, name) {
+  const id = newId();
+  const label = make("label", { for: id, text: name });
+  if (schema.enum) {
+    const select = make("select", { id }, ...schema.enum.map((value, number) => make("option", { value: number, text: String(value) })));
+    return [[label, select], () => schema.enum[Number(select.value)]];
+  }
+  if (schema.type === "boolean") {
+    const select = make("select", { id }, make("option", { value: "true", text: "Yes" }), make("option", { value: "false", text: "No" }));
+    return [[label, select], () => select.value === "true"];
+  }
+  if (schema.type === "integer" || schema.type === "number") {
+    const input = make("input", { id, type: "number", required: true, step: schema.type === "integer" ? "1" : "any", min: schema.minimum, max: schema.maximum });
+    return [[label, input], () => Number(input.value)];
+  }
+  if (schema.type === "object" && schema.properties) {
+    const parts = Object.entries(schema.properties).map(([key, inner]) => [key, ...field(inner, inner.title ?? key)]);
+    const group = make("fieldset", { id }, make("legend", { text: name }), ...parts.flatMap(([, nodes]) => nodes));
+    return [[group], () => Object.fromEntries(parts.map(([key, , read]) => [key, read()]))];
+  }
+  if (schema.type === "string") {
+    const input = make("input", { id, type: "text", required: true, pattern: schema.pattern, maxlength: schema.maxLength, minlength: schema.minLength });
+    return [[label, input], () => input.value];
+  }
+  const input = make("textarea", { id, rows: 4, required: true });
+  return [[make("label", { for: id, text: `${name} (JSON)` }), input], () => JSON.parse(input.value)];
+}
+
+function question(interrupt, item, settle) {
+  const [nodes, read] = field(interrupt.responseSchema ?? { type: "string" }, "Answer");
+  const problem = make("p", { class: "problem", role: "alert" });
+  const form = make("form", {
+    class: "question",
+    onsubmit: (event) => {
+      event.preventDefault();
+      try {
+        settle(interrupt.id, "resolved", read(), item, `Answered: ${interrupt.message}`);
+      } catch (error) {
+        problem.textContent = `The answer is not valid: ${error.message}`;
+      }
+    },
+  }, ...nodes, problem, make("div", { class: "row" }, make("button", { type: "submit", class: "primary", text: "Answer" })));
+  return [make("h3", { text: interrupt.message }), form];
+}

@@ -1,0 +1,61 @@
+// What the page asks the server for.  Runs are started and followed in the AG-UI protocol.
+
+const token = new URLSearchParams(location.search).get("token") ?? "";
+const headers = { authorization: `Bearer ${token}` };
+
+export class Refused extends Error {}
+
+async function check(response) {
+  if (response.ok) return response;
+  const text = await response.text();
+  let message = text;
+  try {
+    message = JSON.parse(text).error ?? text;
+  } catch {
+    // a plain text
+  }
+  throw new Refused(message || `the server answered ${response.status}`);
+}
+
+export async function fetchJson(path) {
+  return (await check(await fetch(path, { headers, cache: "no-store" }))).json();
+}
+
+export async function post(path, body = {}) {
+  return check(await fetch(path, { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) }));
+}
+
+// Yield the events of a stream of server-sent events, each as [id, event].
+async function* readEvents(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const records = (rest + value).split("\n\n");
+      rest = records.pop();
+      for (const record of records) {
+        const fields = Object.fromEntries(record.split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)]));
+        if (fields.data) yield [Number(fields.id), JSON.parse(fields.data)];
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+const newId = (prefix) => `${prefix}-${crypto.randomUUID()}`;
+export const newThreadId = () => newId("web");
+
+export async function startRun(thread, { messages = [], resume, continues } = {}) {
+  const body = { threadId: thread, runId: newId("run"), messages, tools: [], context: [], state: {} };
+  if (resume) body.resume = resume;
+  if (continues) body.forwardedProps = { continue: true };
+  return readEvents(await post("/agui", body));
+}
+
+export async function attach(thread, lastId) {
+  const path = `/threads/${encodeURIComponent(thread)}/events`;
+  return readEvents(await check(await fetch(path, { headers: { ...headers, "last-event-id": String(lastId) }, cache: "no-store" })));
+}

@@ -1,0 +1,252 @@
+// One conversation as elements.  `apply` takes the events of AG-UI in order, whether they arrive now or were stored.
+
+import { formatSeconds, formatUsage, make, prettyJson } from "./dom.js";
+import { buildInputs } from "./inputs.js";
+import { renderMarkdown } from "./markdown.js";
+
+const MAX_SHORT_CHARS = 90;
+const shorten = (text) => (text.length > MAX_SHORT_CHARS ? `${text.slice(0, MAX_SHORT_CHARS)}…` : text);
+const own = (event) => event.metadata?.agentkit ?? {};
+
+function shortArguments(text) {
+  try {
+    const entries = Object.entries(JSON.parse(text));
+    return shorten(entries.map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join(", "));
+  } catch {
+    return shorten(text);
+  }
+}
+
+export class RunView {
+  // `handlers`: showRequest(run, number), answer(entries) (absent in a replay), say(text) for the status line.
+  constructor(node, handlers) {
+    this.node = node;
+    this.handlers = handlers;
+    this.clear();
+  }
+
+  clear() {
+    this.node.replaceChildren();
+    this.turn = null;
+    this.dirty = new Set();
+    this.calls = [];
+  }
+
+  apply(event) {
+    const handle = this[event.type];
+    if (handle) handle.call(this, event);
+    else if (event.type === "CUSTOM") this.custom(event);
+  }
+
+  // Show what the pieces of texts since the last call have brought.
+  flush() {
+    for (const message of this.dirty) renderMarkdown(message.node, message.text);
+    this.dirty.clear();
+  }
+
+  RUN_STARTED(event) {
+    const messages = event.input?.messages ?? [];
+    const last = messages.at(-1);
+    const work = make("ul", { class: "tree", "aria-label": "Steps of the run" });
+    const details = make("details", { class: "work", open: true }, make("summary", {}, make("span", { class: "work-title", text: "Working" }), make("span", { class: "hint" })), work);
+    const texts = make("div", { class: "texts" });
+    const foot = make("div", { class: "turn-foot" });
+    const reply = make("article", { class: "reply", "aria-label": "Agent" }, details, texts, foot);
+    if (last) this.node.append(this.query(last.content));
+    this.node.append(reply);
+    const run = event.runId;
+    this.turn = { run, work, details, texts, foot, lists: new Map([["", work]]), items: new Map(), steps: new Map(), messages: new Map(), calls: 0, requests: 0, failed: 0 };
+    details.hidden = true;
+    this.say("Working");
+  }
+
+  query(content) {
+    const parts = Array.isArray(content) ? content : [{ type: "text", text: String(content ?? "") }];
+    const node = make("article", { class: "query", "aria-label": "You" });
+    for (const part of parts) {
+      if (part.type === "text") node.append(make("p", { text: part.text }));
+      else node.append(this.attachment(part));
+    }
+    return node;
+  }
+
+  attachment(part) {
+    const source = part.source ?? {};
+    const url = part.image_url?.url ?? (source.type === "data" ? `data:${source.mimeType};base64,${source.value}` : "");
+    const name = part.metadata?.filename ?? part.file?.filename ?? part.type;
+    if (/^data:image\/(png|jpeg|gif|webp);base64,/.test(url)) return make("img", { src: url, alt: `Attachment: ${name}` });
+    return make("p", { class: "file", text: `Attachment: ${name}` });
+  }
+
+  say(text) {
+    this.handlers.say?.(text);
+  }
+
+  // The list into which the events of an agent go: that of the run, or of the call that the agent works for.
+  listOf(agent) {
+    const turn = this.turn;
+    turn.details.hidden = false;
+    if (!agent) return turn.work;
+    if (!turn.lists.has(agent)) {
+      const list = make("ul", { class: "tree" });
+      (turn.items.get(agent)?.body ?? turn.work).append(list);
+      turn.lists.set(agent, list);
+    }
+    return turn.lists.get(agent);
+  }
+
+  STEP_STARTED(event) {
+    const { turn } = this;
+    const { number, model } = own(event);
+    const agent = event.subagentRunId ?? "";
+    const figures = make("span", { class: "hint", text: "waiting…" });
+    const show = agent ? null : make("button", { type: "button", class: "link", text: "request", "aria-label": `Show request ${number}`, onclick: () => this.handlers.showRequest(turn.run, number) });
+    const item = make("li", { class: "step busy" }, make("span", { class: "dot", "aria-hidden": "true" }), make("span", { text: model }), figures, show);
+    this.listOf(agent).append(item);
+    turn.steps.set(`${agent} ${event.stepName}`, { item, figures });
+    if (!agent) turn.requests += 1;
+    this.say(`Asking ${model}`);
+  }
+
+  STEP_FINISHED(event) {
+    const step = this.turn.steps.get(`${event.subagentRunId ?? ""} ${event.stepName}`);
+    if (!step) return;
+    const shown = own(event);
+    step.item.classList.remove("busy");
+    step.item.classList.toggle("failed", Boolean(shown.error));
+    step.figures.textContent = [formatSeconds(shown.seconds), formatUsage({ ...shown, requests: undefined }), shown.error, tokens(shown)].filter(Boolean).join(" · ");
+  }
+
+  TOOL_CALL_START(event) {
+    const { turn } = this;
+    const brief = make("span", { class: "brief" });
+    const figures = make("span", { class: "hint", text: "running…" });
+    const body = make("div", { class: "call-body" });
+    const box = make("details", { class: "call" }, make("summary", {}, make("span", { class: "dot", "aria-hidden": "true" }), make("code", { text: event.toolCallName }), brief, figures), body);
+    const item = make("li", { class: "busy" }, box);
+    this.listOf(event.subagentRunId ?? "").append(item);
+    turn.items.set(event.toolCallId, { item, brief, figures, body, box, name: event.toolCallName, text: "" });
+    turn.calls += 1;
+    this.say(`Calling ${event.toolCallName}`);
+  }
+
+  TOOL_CALL_ARGS(event) {
+    const call = this.turn.items.get(event.toolCallId);
+    if (call) call.text += event.delta;
+  }
+
+  TOOL_CALL_END(event) {
+    const call = this.turn.items.get(event.toolCallId);
+    if (!call) return;
+    call.brief.textContent = shortArguments(call.text);
+    call.body.prepend(make("p", { class: "label", text: "Arguments" }), make("pre", { class: "code", tabindex: "0", text: prettyJson(call.text) }));
+  }
+
+  TOOL_CALL_RESULT(event) {
+    const call = this.turn.items.get(event.toolCallId);
+    if (!call) return;
+    const { seconds, isError } = own(event);
+    const content = typeof event.content === "string" ? event.content : JSON.stringify(event.content);
+    call.item.classList.remove("busy");
+    call.item.classList.toggle("failed", Boolean(isError));
+    call.figures.textContent = [isError ? "failed" : "", formatSeconds(seconds)].filter(Boolean).join(" · ");
+    call.body.append(make("p", { class: "label", text: isError ? "Error" : "Result" }), make("pre", { class: "code", tabindex: "0", text: prettyJson(content) }));
+    if (isError) this.turn.failed += 1;
+    this.calls.push({ name: call.name, arguments: call.text, content, isError: Boolean(isError), seconds });
+  }
+
+  SUBAGENT_STARTED(event) {
+    const call = this.turn.items.get(event.parentToolCallId);
+    if (call) call.box.open = true;
+    this.listOf(event.subagentRunId);
+  }
+
+  SUBAGENT_ERROR(event) {
+    this.listOf(event.subagentRunId).append(make("li", { class: "note failed", text: event.message }));
+  }
+
+  TEXT_MESSAGE_START(event) {
+    const node = make("div", { class: "markdown" });
+    this.turn.texts.append(node);
+    this.turn.messages.set(event.messageId, { node, text: "" });
+    this.say("Writing the answer");
+  }
+
+  TEXT_MESSAGE_CONTENT(event) {
+    const message = this.turn.messages.get(event.messageId);
+    if (!message) return;
+    message.text += event.delta;
+    this.dirty.add(message);
+  }
+
+  REASONING_MESSAGE_START(event) {
+    const text = make("p", { class: "thought" });
+    this.listOf(event.subagentRunId ?? "").append(make("li", { class: "note" }, make("details", {}, make("summary", { text: "Reasoning" }), text)));
+    this.turn.messages.set(event.messageId, { node: text });
+  }
+
+  REASONING_MESSAGE_CONTENT(event) {
+    this.turn.messages.get(event.messageId)?.node.append(event.delta);
+  }
+
+  custom({ name, value }) {
+    const { turn } = this;
+    if (!turn) return;
+    if (name === "agentkit.withdrawn") {
+      const message = turn.messages.get(value.messageId);
+      this.dirty.delete(message);
+      message?.node.remove();
+    } else if (name === "agentkit.notice") {
+      this.listOf(value.agent).append(make("li", { class: value.isWarning ? "note warning" : "note", text: value.text }));
+    } else if (name === "agentkit.progress") {
+      const call = turn.items.get(value.toolCallId);
+      if (call) call.figures.textContent = shorten(value.text);
+    } else if (name === "agentkit.remark") {
+      this.listOf(value.agent).append(make("li", { class: "note", text: value.text }));
+    }
+  }
+
+  RUN_FINISHED(event) {
+    const shown = own(event);
+    const kind = event.outcome?.type ?? "success";
+    this.close(kind === "interrupt" ? "Waits for you" : kind === "cancelled" ? "Stopped" : "Worked", shown);
+    if (kind === "cancelled") this.turn.foot.prepend(make("p", { class: "note", text: "The run was stopped." }));
+    if (kind === "interrupt") this.ask(event.outcome.interrupts);
+    this.say(kind === "interrupt" ? "The agent waits for you" : kind === "cancelled" ? "Stopped" : "");
+  }
+
+  ask(interrupts) {
+    if (!this.handlers.answer) {
+      const names = interrupts.map((one) => one.message).join("; ");
+      this.turn.foot.prepend(make("p", { class: "note warning", text: `Waited for a person: ${names}` }));
+      return;
+    }
+    const section = buildInputs(interrupts, (entries) => this.handlers.answer(entries));
+    this.turn.foot.prepend(section);
+    this.pending = section;
+  }
+
+  RUN_ERROR(event) {
+    this.close("Failed", own(event));
+    this.turn.foot.prepend(make("p", { class: "problem", text: event.message }));
+    this.say("The run failed");
+  }
+
+  close(title, shown) {
+    const { turn } = this;
+    this.flush();
+    for (const busy of turn.details.querySelectorAll(".busy")) busy.classList.remove("busy");
+    const calls = turn.calls ? `${turn.calls} ${turn.calls === 1 ? "call" : "calls"}` : "";
+    turn.details.querySelector(".work-title").textContent = title;
+    turn.details.querySelector("summary .hint").textContent = [calls, turn.failed ? `${turn.failed} failed` : "", formatSeconds(shown.seconds)].filter(Boolean).join(" · ");
+    turn.details.open = turn.failed > 0 || title !== "Worked";
+    const figures = [formatSeconds(shown.seconds), formatUsage(shown)].filter(Boolean).join(" · ");
+    if (figures) turn.foot.append(make("p", { class: "hint figures", text: figures }));
+  }
+}
+
+function tokens(shown) {
+  if (!shown.input_tokens && !shown.output_tokens) return "";
+  const cost = shown.cost ? ` · $${shown.cost < 0.01 ? shown.cost.toFixed(5) : shown.cost.toFixed(3)}` : "";
+  return `${shown.input_tokens.toLocaleString("en")} → ${shown.output_tokens.toLocaleString("en")} tokens${cost}`;
+}

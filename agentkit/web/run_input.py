@@ -1,0 +1,87 @@
+"""What a client of AG-UI asks for: a query with its parts, or answers to what a paused run waits for."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+MAX_ID_CHARS = 200
+
+
+class InputError(Exception):
+    """The body of a request is not a `RunAgentInput` that the agent can run; the text says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunInput:
+    """One request of a client.
+
+    Attributes:
+        thread: The id of the conversation.
+        run: The id of the run, as the client named it.
+        content: The content of the last message, if that is a new query: a text or a list of parts.
+        resume: The client's answers to interrupts, by their ids: the status and the payload.
+        is_continuation: Whether an interrupted run is continued, without a query.
+        echo: The input as RUN_STARTED repeats it, with the last message alone.
+    """
+
+    thread: str
+    run: str
+    content: str | list[Json] | None
+    resume: Mapping[str, tuple[str, Any]]
+    is_continuation: bool
+    echo: Json = field(repr=False)
+
+
+def parse_input(body: Any) -> RunInput:
+    """Return the request in a `RunAgentInput`; raise `InputError` for any other body."""
+    if not isinstance(body, dict):
+        raise InputError("the body must be a JSON object, a RunAgentInput")
+    thread, run = (_identity(body, key) for key in ("threadId", "runId"))
+    messages, entries = body.get("messages", []), body.get("resume") or []
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        raise InputError("messages: expected a list of objects")
+    resume = {}
+    for entry in entries if isinstance(entries, list) else [None]:
+        if not isinstance(entry, dict) or not isinstance(entry.get("interruptId"), str):
+            raise InputError("resume: expected a list of objects with an interruptId")
+        resume[entry["interruptId"]] = (str(entry.get("status", "")), entry.get("payload"))
+    last = messages[-1] if messages else {}
+    content = last.get("content") if last.get("role") == "user" and not resume else None
+    props = body.get("forwardedProps")
+    goes_on = isinstance(props, dict) and props.get("continue") is True
+    if content is None and not resume and not goes_on:
+        raise InputError("messages: the last one must be a user message, unless resume answers an interrupt")
+    echo = {"threadId": thread, "runId": run, "messages": [last] if content is not None else []}
+    if resume:
+        echo["resume"] = entries
+    return RunInput(thread, run, None if goes_on else content, resume, goes_on, echo)
+
+
+def _identity(body: Json, key: str) -> str:
+    value = body.get(key)
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_ID_CHARS or not value.isprintable():
+        raise InputError(f"{key}: expected a printable text of 1 to {MAX_ID_CHARS} characters")
+    return value
+
+
+def split_resume(resume: Mapping[str, tuple[str, Any]], questions: Collection[str]) -> tuple[Json, Json]:
+    """Return the decisions about calls and the answers to questions; a cancelled question has no answer."""
+    approvals, answers = {}, {}
+    for identity, (status, payload) in resume.items():
+        if identity in questions:
+            if status == "resolved":
+                answers[identity] = payload
+        else:
+            approvals[identity] = _decision(payload) if status == "resolved" else False
+    return approvals, answers
+
+
+def _decision(payload: Any) -> bool | str | Json:
+    """Return a decision as `approvals=` takes it: True, other arguments, the reason of a refusal, or False."""
+    given = payload if isinstance(payload, dict) else {"approved": payload}
+    if given.get("approved") is not True:
+        reason = given.get("reason")
+        return reason if isinstance(reason, str) and reason.strip() else False
+    arguments = given.get("arguments")
+    return arguments if isinstance(arguments, dict) else True

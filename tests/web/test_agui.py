@@ -1,0 +1,273 @@
+"""An agent behind AG-UI: the events of a run, interrupts and their answers, and what is refused."""
+
+import asyncio
+import json
+import sys
+import threading
+import time
+
+import pytest
+from rows import for_each
+from starlette.testclient import TestClient
+
+from agentkit import DefinitionError, JsonAgent, ModelError, Session, ask_question, tool
+from agentkit.secrets import hide
+from agentkit.testing import ScriptedModel, answer, call, calls
+from agentkit.web import agui
+from agentkit.web.run_input import parse_input
+from agentkit.web.sse import stream_events
+from agentkit.web.thread import Thread
+
+
+def price_of(item: str) -> float:
+    """Look up a price."""
+    return {"tea": 3.5}[item]
+
+
+@tool(effect="danger")
+def refund(customer: str, euros: float) -> str:
+    """Pay money back."""
+    return f"{euros} to {customer}"
+
+
+def book(city: str) -> str:
+    """Book a room."""
+    return f"{ask_question(f'How many nights in {city}?', int)} nights"
+
+
+def ask(client, content="?", thread="t", **more):
+    body = {"threadId": thread, "runId": f"run-{time.monotonic_ns()}", "messages": [], **more}
+    if content is not None:
+        body["messages"] = [{"id": "1", "role": "user", "content": content}]
+    response = client.post("/", json=body)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"].startswith("text/event-stream")
+    return [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: ")]
+
+
+def client_of(*tools, replies, **settings):
+    return TestClient(agui(JsonAgent(*tools, model=ScriptedModel(*replies), **settings)))
+
+
+def of(events, kind):
+    return [event for event in events if event["type"] == kind]
+
+
+def text_of(events):
+    return "".join(event["delta"] for event in of(events, "TEXT_MESSAGE_CONTENT"))
+
+
+def test_a_run_is_told_from_its_start_to_its_end():
+    client = client_of(price_of, replies=[call("price_of", item="tea"), answer("Tea costs 3.50 euros.")])
+    events = ask(client, "What does tea cost?")
+    kinds = [event["type"] for event in events if event["type"] != "TEXT_MESSAGE_CONTENT"]
+    assert kinds == [
+        "RUN_STARTED", "STEP_STARTED", "STEP_FINISHED", "TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END",
+        "TOOL_CALL_RESULT", "STEP_STARTED", "TEXT_MESSAGE_START", "STEP_FINISHED", "TEXT_MESSAGE_END", "RUN_FINISHED",
+    ]  # fmt: skip
+    assert text_of(events) == "Tea costs 3.50 euros."
+    assert len(of(events, "TEXT_MESSAGE_CONTENT")) > 1, "it is streamed"
+    result = of(events, "TOOL_CALL_RESULT")[0]
+    assert (result["content"], result["metadata"]["agentkit"]["isError"]) == ("3.5", False)
+    end = events[-1]
+    assert (end["outcome"], end["result"]) == ({"type": "success"}, "Tea costs 3.50 euros.")
+    assert end["metadata"]["agentkit"]["requests"] == 2
+    assert events[0]["input"]["messages"][0]["content"] == "What does tea cost?"
+
+
+def test_an_agent_inside_a_tool_has_calls_with_paths():
+    clerk = JsonAgent(price_of, model=ScriptedModel(call("price_of", item="tea"), answer("3.5")), description="Knows.")
+    events = ask(client_of(clerk.as_tool("clerk"), replies=[call("clerk", query="tea?"), answer("3.5")]))
+    outer, inner = of(events, "TOOL_CALL_START")
+    assert inner["toolCallId"] == f"{outer['toolCallId']}/call_1_1"
+    assert inner["subagentRunId"] == outer["toolCallId"] == of(events, "SUBAGENT_STARTED")[0]["parentToolCallId"]
+    assert len(of(events, "SUBAGENT_FINISHED")) == 1
+    assert text_of(events) == "3.5", "the answer of the inner agent is a result"
+
+
+@pytest.mark.parametrize(
+    ("entry", "result"),
+    [
+        ({"status": "resolved", "payload": {"approved": True}}, "4.0 to Ada"),
+        ({"status": "resolved", "payload": {"approved": True, "arguments": {"customer": "Bob", "euros": 1}}}, "1.0 to Bob"),
+        ({"status": "resolved", "payload": {"approved": False, "reason": "too much"}}, "too much"),
+        ({"status": "cancelled"}, "this call was not allowed."),
+    ],
+    ids=["allowed", "changed", "refused", "cancelled"],
+)  # fmt: skip
+def test_a_call_that_waits_for_a_decision_is_an_interrupt(entry, result):
+    client = client_of(refund, replies=[call("refund", customer="Ada", euros=4), answer("done")])
+    paused = ask(client, "Give Ada 4 euros back")[-1]
+    assert paused["type"] == "RUN_FINISHED"
+    (interrupt,) = paused["outcome"]["interrupts"]
+    assert json.loads(interrupt["metadata"]["agentkit"]["arguments"]) == {"customer": "Ada", "euros": 4}
+    events = ask(client, None, resume=[{"interruptId": interrupt["id"], **entry}])
+    assert result in of(events, "TOOL_CALL_RESULT")[0]["content"]
+    assert events[-1]["outcome"] == {"type": "success"}
+
+
+def test_a_question_is_an_interrupt_with_a_schema():
+    client = client_of(book, replies=[call("book", city="Rome"), answer("booked")])
+    (interrupt,) = ask(client, "A room")[-1]["outcome"]["interrupts"]
+    assert (interrupt["message"], interrupt["responseSchema"]) == ("How many nights in Rome?", {"type": "integer"})
+    wrong = ask(client, None, resume=[{"interruptId": interrupt["id"], "status": "resolved", "payload": "two"}])
+    assert (wrong[-1]["type"], "'two' is not of type 'integer'" in wrong[-1]["message"]) == ("RUN_ERROR", True)
+    events = ask(client, None, resume=[{"interruptId": interrupt["id"], "status": "resolved", "payload": 2}])
+    assert of(events, "TOOL_CALL_RESULT")[0]["content"] == "2 nights"
+
+
+def test_an_interrupt_of_an_agent_inside_a_tool():
+    desk = JsonAgent(
+        refund, model=ScriptedModel(call("refund", customer="Ada", euros=4), answer("ok")), description="Pays."
+    )
+    client = client_of(desk.as_tool("desk"), replies=[call("desk", query="pay"), answer("done")])
+    (interrupt,) = ask(client)[-1]["outcome"]["interrupts"]
+    assert "dangerous" in interrupt["metadata"]["agentkit"]["reason"]
+    resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}]
+    assert ask(client, None, resume=resume)[-1]["outcome"] == {"type": "success"}
+
+
+def test_a_failed_run_ends_with_one_error_and_the_conversation_continues():
+    client = client_of(price_of, replies=[ModelError("no key", kind="authentication"), answer("hello")], retries=0)
+    events = ask(client)
+    assert [event["type"] for event in events if "ERROR" in event["type"] or "FINISHED" in event["type"]] == [
+        "STEP_FINISHED",
+        "RUN_ERROR",
+    ]
+    assert (events[-1]["message"], events[-1]["code"]) == ("no key", "ModelError")
+    assert text_of(ask(client)) == "hello"
+
+
+def test_the_pieces_of_a_repeated_reply_are_withdrawn():
+    class Flaky(ScriptedModel):
+        async def aask(self, request):
+            async for piece in super().aask(request):
+                yield piece
+                if len(self.requests) == 1 and "half" in str(piece):
+                    raise ModelError("cut", kind="connection", transient=True, retry_after=0.01)
+
+    model = Flaky(answer("one half of an answer"), answer("the whole"))
+    events = ask(TestClient(agui(JsonAgent(price_of, model=model))))
+    void = [event["value"]["messageId"] for event in of(events, "CUSTOM") if event["name"] == "agentkit.withdrawn"]
+    kept = [event["delta"] for event in of(events, "TEXT_MESSAGE_CONTENT") if event["messageId"] not in void]
+    assert (len(void), "".join(kept)) == (1, "the whole")
+    assert [event["value"]["isWarning"] for event in of(events, "CUSTOM") if event["name"] == "agentkit.notice"] == [
+        True
+    ]
+
+
+def test_a_typed_answer_is_one_text():
+    client = TestClient(agui(JsonAgent(price_of, model=ScriptedModel(answer(5)), answer=int)))
+    assert text_of(ask(client)) == "5"
+
+
+def test_secrets_are_masked_in_every_event():
+    hide("correct-horse-battery")
+    replies = [call("price_of", item="correct-horse-battery"), answer("It is correct-horse-battery staple.")]
+    events = ask(client_of(price_of, replies=replies), "What is correct-horse-battery?")
+    assert "correct-horse" not in json.dumps([event for event in events if event["type"] != "RUN_STARTED"])
+    assert text_of(events) == "It is *** staple."
+
+
+def test_each_thread_is_a_conversation_of_its_own():
+    def reply(request):
+        return answer(str(sum(message["role"] == "user" for message in request.messages)))
+
+    client = client_of(price_of, replies=[reply] * 3)
+    assert [text_of(ask(client, thread=thread)) for thread in ("a", "a", "b")] == ["1", "2", "1"]
+
+
+@for_each(
+    "row",
+    [
+        ([], "the body must be a JSON object"),
+        ({"runId": "r", "messages": []}, "threadId: expected a printable text"),
+        ({"threadId": "t", "runId": "r\n", "messages": []}, "runId: expected a printable text"),
+        ({"threadId": "t", "runId": "r", "messages": "hi"}, "messages: expected a list"),
+        ({"threadId": "t", "runId": "r", "messages": []}, "the last one must be a user message"),
+        ({"threadId": "t", "runId": "r", "messages": [], "resume": ["x"]}, "resume: expected a list of objects"),
+        ({"threadId": "t", "runId": "r", "messages": [], "forwardedProps": {"continue": True}}, "was interrupted"),
+    ],
+)
+def test_a_wrong_body_is_refused_with_its_reason(row):
+    body, reason = row
+    response = client_of(price_of, replies=[]).post("/", json=body)
+    assert response.status_code == 422
+    assert reason in response.json()["error"]
+
+
+def test_text_that_is_no_json_is_refused():
+    assert client_of(price_of, replies=[]).post("/", content="{").status_code == 422
+
+
+def test_a_client_that_disconnects_stops_its_run_and_one_of_the_page_does_not():
+    ended = []
+
+    async def wait() -> str:
+        """Waits."""
+        try:
+            await asyncio.sleep(0.4)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+        ended.append("done")
+        return "ok"
+
+    async def disconnect(stops):
+        agent = JsonAgent(wait, model=ScriptedModel(call("wait"), answer("x")))
+        conversation = Thread("t")
+        given = parse_input({"threadId": "t", "runId": "r", "messages": [{"role": "user", "content": "?"}]})
+        stream = stream_events(conversation, conversation.start(agent, given), stops=stops).body_iterator
+        async for line in stream:
+            if "TOOL_CALL_END" in line:
+                break
+        await stream.aclose()
+        await conversation.wait_until_idle()
+        return conversation.events[-1]["outcome"]["type"]
+
+    assert asyncio.run(disconnect(stops=True)) == "cancelled"
+    assert asyncio.run(disconnect(stops=False)) == "success"
+    assert ended == ["cancelled", "done"]
+
+
+def test_a_second_run_of_a_conversation_waits_for_the_first_to_end():
+    began, go_on = threading.Event(), threading.Event()
+
+    def hold() -> str:
+        """Holds."""
+        began.set()
+        go_on.wait(10)
+        return "ok"
+
+    with client_of(hold, replies=[call("hold"), answer("x")]) as client:
+        worker = threading.Thread(target=ask, args=(client,))
+        worker.start()
+        assert began.wait(10)
+        body = {"threadId": "t", "runId": "r2", "messages": [{"id": "1", "role": "user", "content": "again"}]}
+        refused = client.post("/", json=body)
+        go_on.set()
+        worker.join()
+    assert (refused.status_code, "still working" in refused.json()["error"]) == (409, True)
+
+
+def test_a_late_client_gets_the_events_that_it_missed():
+    async def follow():
+        conversation = Thread("t", Session())
+        agent = JsonAgent(price_of, model=ScriptedModel(calls(call("price_of", item="tea")), answer("one two three")))
+        given = parse_input({"threadId": "t", "runId": "r", "messages": [{"role": "user", "content": "?"}]})
+        conversation.start(agent, given)
+        whole = [event async for _, event in conversation.follow(0)]
+        return whole, [event async for _, event in conversation.follow(3)]
+
+    whole, rest = asyncio.run(follow())
+    assert rest == whole[3:]
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    for name in [name for name in sys.modules if name.startswith(("starlette.", "agentkit.web."))]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(
+        DefinitionError, match=r'the package starlette is not installed\. Install it: pip install "starlette'
+    ):
+        from agentkit.web.app import web_app  # noqa: F401

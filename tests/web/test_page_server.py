@@ -1,0 +1,200 @@
+"""The server of the page: what it refuses, what it returns, and how a conversation comes back from the journal."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+import agentkit.web
+from agentkit import JsonAgent, journal, tool
+from agentkit.secrets import hide
+from agentkit.testing import ScriptedModel, answer, call
+from agentkit.web import web_app
+
+TOKEN, HOST = "a-token", "127.0.0.1:8080"
+HEADERS = {"authorization": f"Bearer {TOKEN}", "host": HOST}
+
+
+def price_of(item: str) -> float:
+    """Look up a price."""
+    return {"tea": 3.5}[item]
+
+
+@tool(effect="danger")
+def refund(euros: float) -> str:
+    """Pay money back."""
+    return f"{euros} paid"
+
+
+def page_of(*tools, replies=(), store=None, **settings):
+    agent = JsonAgent(*tools or [price_of], model=ScriptedModel(*replies), description="A shop.", **settings)
+    return TestClient(web_app(agent, token=TOKEN, hosts=[HOST], journal=store), headers=HEADERS)
+
+
+def run(client, content="?", thread="t", **more):
+    messages = [] if content is None else [{"id": "1", "role": "user", "content": content}]
+    response = client.post("/agui", json={"threadId": thread, "runId": "r1", "messages": messages, **more})
+    assert response.status_code == 200, response.text
+    return [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: ")]
+
+
+def kinds(events):
+    """The types of events, with the pieces of one text as one."""
+    found = [event["type"] for event in events]
+    return [kind for place, kind in enumerate(found) if kind != "TEXT_MESSAGE_CONTENT" or found[place - 1] != kind]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"host": "localhost.evil.example"}, 400),
+        ({"host": "127.0.0.1:9"}, 400),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": f"http://{HOST}"}, 200),
+        ({"authorization": ""}, 403),
+        ({"authorization": "Bearer other"}, 403),
+        ({"authorization": "Bearer ünïcode".encode("latin-1")}, 403),
+    ],
+    ids=["own", "foreign host", "other port", "foreign origin", "null origin", "own origin", "no token", "other token", "odd token"],
+)  # fmt: skip
+def test_a_request_that_the_page_would_not_send_is_refused(headers, status):
+    assert page_of().get("/threads", headers=headers).status_code == status
+
+
+def test_a_form_of_another_page_cannot_post():
+    client = page_of()
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        assert client.post("/agui", content="{}", headers={"content-type": kind}).status_code == 415
+    assert (
+        client.post("/agui", content=b"x" * 25_000_001, headers={"content-type": "application/json"}).status_code == 413
+    )
+
+
+def test_the_page_needs_the_token_in_its_address_and_loads_its_own_files_only():
+    client = page_of()
+    assert client.get("/", headers={"authorization": ""}).status_code == 403
+    page = client.get(f"/?token={TOKEN}", headers={"authorization": ""})
+    assert page.status_code == 200
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert (page.headers["referrer-policy"], page.headers["x-content-type-options"]) == ("no-referrer", "nosniff")
+    folder = Path(agentkit.web.__file__).parent / "page"
+    for path in folder.iterdir():
+        if path.name != "index.html":
+            assert client.get(f"/assets/{path.name}", headers={"authorization": ""}).text == path.read_text()
+        text = path.read_text()
+        assert "innerHTML" not in text
+        assert "outerHTML" not in text
+        assert "eval(" not in text
+    assert client.get("/assets/..%2Fapp.py").status_code == 404
+    assert client.get("/assets/app.py").status_code == 404
+
+
+def test_what_the_page_says_of_the_agent():
+    found = page_of().get("/info").json()
+    assert (found["description"], found["model"], found["isStored"]) == ("A shop.", "scripted", False)
+    assert [one["name"] for one in found["tools"]] == ["price_of"]
+
+
+def test_a_conversation_and_its_raw_requests():
+    with page_of(replies=[call("price_of", item="tea"), answer("3.5")]) as client:
+        events = run(client, "tea?")
+        assert client.get("/threads/t").json() == {"events": events, "running": "", "interrupted": ""}
+        assert [thread["title"] for thread in client.get("/threads").json()] == ["tea?"]
+        first, second = (client.get(f"/threads/t/requests/r1/{number}").json() for number in (1, 2))
+        assert [message["role"] for message in first["messages"]] == ["system", "user"]
+        assert [message["role"] for message in second["messages"]][-2:] == ["assistant", "tool"]
+        assert client.get("/threads/t/requests/r1/3").status_code == 404
+        assert client.get("/runs").json() == []
+        assert client.get("/runs/x").status_code == 404
+
+
+def test_a_conversation_comes_back_from_the_journal(tmp_path):
+    store = tmp_path / "runs.db"
+    with page_of(replies=[call("price_of", item="tea"), answer("3.5"), answer("bye")], store=store) as client:
+        live = run(client, "tea?") + run(client, "thanks")
+    with page_of(store=store) as client:
+        stored = client.get("/threads/t").json()
+        assert (stored["running"], stored["interrupted"]) == ("", "")
+        (thread,) = client.get("/threads").json()
+        assert (thread["id"], thread["title"], thread["running"]) == ("t", "tea?", False)
+        assert sorted(kinds(stored["events"])) == sorted(kinds(live))
+        ends = [event for event in stored["events"] if event["type"] == "RUN_FINISHED"]
+        assert [end["result"] for end in ends] == ["3.5", "bye"]
+        listed = client.get("/runs").json()
+        assert [one["query"] for one in listed] == ["thanks", "tea?"]
+        replay = client.get(f"/runs/{listed[1]['id']}").json()
+        assert kinds(replay["events"]) == kinds(stored["events"])[: len(kinds(replay["events"]))]
+        times = [event["timestamp"] for event in replay["events"]]
+        assert times == sorted(times)
+        request = client.get(f"/runs/{listed[0]['id']}/requests/1").json()
+        assert request["messages"][-1]["content"] == "thanks"
+        assert client.get(f"/runs/{listed[0]['id']}/requests/2").status_code == 404
+
+
+def test_a_paused_run_is_answered_after_a_restart(tmp_path):
+    store = tmp_path / "runs.db"
+    with page_of(refund, replies=[call("refund", euros=4)], store=store) as client:
+        run(client, "pay")
+    with page_of(refund, replies=[answer("done")], store=store) as client:
+        (interrupt,) = client.get("/threads/t").json()["events"][-1]["outcome"]["interrupts"]
+        resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}]
+        events = run(client, None, resume=resume)
+    assert [event["content"] for event in events if event["type"] == "TOOL_CALL_RESULT"] == ["4.0 paid"]
+    assert events[-1]["outcome"] == {"type": "success"}
+
+
+def test_a_run_whose_process_died_continues_from_the_journal(tmp_path):
+    store, calls = tmp_path / "runs.db", tmp_path / "calls.txt"
+    code = (
+        "import asyncio, os, sys\nfrom agentkit import JsonAgent, Session\nfrom agentkit.testing import ScriptedModel, call\n"
+        "def note() -> str:\n    'Notes.'\n    open(sys.argv[2], 'a').write('x')\n    return 'noted'\n"
+        "def die(request):\n    os._exit(9)\n"
+        "agent = JsonAgent(note, model=ScriptedModel(call('note'), die))\n"
+        "agent('go', session=Session.open('t', sys.argv[1]))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code, store, calls], check=False).returncode == 9
+
+    def note() -> str:
+        """Notes."""
+        calls.write_text("again")
+        return "noted"
+
+    app = web_app(JsonAgent(note, model=ScriptedModel(answer("done"))), token=TOKEN, hosts=[HOST], journal=store)
+    with TestClient(app, headers=HEADERS) as client:
+        found = client.get("/threads/t").json()
+        assert found["interrupted"]
+        assert kinds(found["events"])[-1] == "TOOL_CALL_RESULT"
+        events = run(client, None, forwardedProps={"continue": True})
+        assert events[-1]["result"] == "done"
+        assert client.get("/threads/t").json()["interrupted"] == ""
+    assert calls.read_text() == "x"
+
+
+def test_a_damaged_journal_is_an_error_that_names_it(tmp_path):
+    store = tmp_path / "runs.db"
+    with page_of(replies=[answer("x")], store=store) as client:
+        run(client)
+    with sqlite3.connect(store) as connection:
+        connection.execute("UPDATE messages SET body = '{' WHERE place = 1")
+    with page_of(store=store) as client:
+        assert os.fspath(store) in client.get("/runs").text or client.get("/runs").json()[0]["state"] == "damaged"
+        assert client.get("/threads/t").status_code == 404
+
+
+def test_what_is_listed_is_masked(tmp_path):
+    hide("correct-horse-battery")
+    store = tmp_path / "runs.db"
+    with page_of(replies=[answer("It is correct-horse-battery.")], store=store) as client:
+        run(client, "Is it correct-horse-battery?")
+        run_id = journal.runs(store)[0].id
+        for path in ("/runs", "/threads", f"/runs/{run_id}", f"/runs/{run_id}/requests/1", "/threads/t/requests/r1/1"):
+            assert "correct-horse" not in client.get(path).text
