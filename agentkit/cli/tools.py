@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +13,7 @@ import click
 import agentkit
 
 from ..tools.arguments.repair import format_value
+from ..tools.roles import is_consequential, list_roles, sends_outside
 from .output import print_text
 from .servers import MCP, load_servers, open_registry
 from .targets import EXISTING_FILE, FILE, TOOLS, load_registry, load_targets
@@ -39,7 +40,15 @@ def _print_tools(registry: "agentkit.ToolRegistry", *, as_json: bool) -> None:
     if as_json:
         _print_json(
             [
-                {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+                {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                    "effect": tool.effect,
+                    "trust": tool.trust,
+                    "egress": sends_outside(tool),
+                    "roles": list_roles(tool),
+                }
                 for tool in registry.values()
             ]
         )
@@ -48,6 +57,8 @@ def _print_tools(registry: "agentkit.ToolRegistry", *, as_json: bool) -> None:
         required = tool.parameters.get("required", [])
         names = [name if name in required else f"{name}?" for name in tool.parameters["properties"]]
         print_text(f"{tool.name}({', '.join(names)})\n    {tool.description.splitlines()[0]}")
+        if notes := _describe_safety(tool):
+            print_text(f"    {notes}")
 
 
 @click.command("schema", short_help="Print a tool's schema.")
@@ -159,6 +170,17 @@ def _lock_servers(config: Path, file: Path | None, *, check: bool) -> None:
     for change in changes:
         print_text(change)
     sys.exit(bool(changes))
+
+
+def _describe_safety(tool: "agentkit.JsonTool[..., Any]") -> str:
+    """Return what counts once untrusted text was read; "" for a tool that neither returns it nor does anything."""
+    notes = ["returns untrusted text"] if tool.is_untrusted else []
+    if isinstance(tool.trust, Mapping):
+        notes = [f"returns untrusted text, but for {', '.join(tool.trust)}"]
+    if is_consequential(tool):
+        notes.append(" and ".join(filter(None, [tool.effect, "sends data outside" if sends_outside(tool) else ""])))
+        notes += [f"{name}: {role}" for name, role in list_roles(tool).items()]
+    return "; ".join(notes)
 
 
 def _load_openapi(file: Path) -> "agentkit.ToolRegistry":

@@ -99,7 +99,8 @@ class RemoteTools:
         if self._locked is not None and (changes := self._compare(tool, self._locked[tool.name])):
             return self._make_refused(tool.name, name, changes)
         effect = self._find_override(tool.name) or decide_effect(tool.annotations, self._trust)
-        return self._build(tool, name, effect, partial(self._invoke, tool.name))
+        egress = True if tool.annotations is not None and tool.annotations.open_world_hint else None
+        return self._build(tool, name, effect, partial(self._invoke, tool.name), egress=egress)
 
     def _compare(self, tool: types.Tool, locked: Mapping[str, Any]) -> list[str]:
         return compare_tool(locked, describe_tools([tool])[tool.name])
@@ -119,7 +120,13 @@ class RemoteTools:
         return self._build(types.Tool(name=own, **_to_fields(self._locked[own])), name, "read", refuse)
 
     def _build(
-        self, tool: types.Tool, name: str, effect: ToolEffect, call: Callable[[dict[str, Any], Any], Any]
+        self,
+        tool: types.Tool,
+        name: str,
+        effect: ToolEffect,
+        call: Callable[[dict[str, Any], Any], Any],
+        *,
+        egress: bool | None = None,
     ) -> JsonTool[..., Any]:
         async def remote(**arguments: Any) -> Any:
             value = await call(arguments, None)
@@ -130,7 +137,7 @@ class RemoteTools:
             remote.__output_schema__ = tool.output_schema  # type: ignore[attr-defined]
         text = to_valid_text(tool.description or tool.title or tool.name)[:MAX_DESCRIPTION_CHARS]
         definition = Definition(remote, RemoteArguments(name, tool.input_schema, call), name, text)
-        return make_defined_tool(definition, {"effect": effect, "trust": self._trust})
+        return make_defined_tool(definition, {"effect": effect, "trust": self._trust, "egress": egress})
 
     def _find_override(self, name: str) -> ToolEffect | None:
         return next((effect for pattern, effect in self._effects.items() if fnmatchcase(name, pattern)), None)

@@ -19,7 +19,7 @@ from .arguments.binding import BoundArguments, bind_arguments, extract_arguments
 from .definition import Definition, check_texts, define, define_handler
 from .isolation.process import check_isolable, run_isolated
 from .schema_cache import SchemaCache
-from .settings import DEFAULTS, ORDERED_EFFECTS, RepairMode, ToolSettings, complete_settings, read_declared_settings
+from .settings import DEFAULTS, RepairMode, ToolSettings, complete_settings, read_declared_settings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,7 +54,8 @@ class JsonTool(Generic[P, R]):
     retries: int
     sequential: bool
     isolate: kinds.Isolation | None
-    trust: kinds.Trust | None
+    trust: kinds.Trust | kinds.TrustedFields | None
+    egress: bool | None
     describe_returns: bool
 
     def __init__(
@@ -152,13 +153,8 @@ class JsonTool(Generic[P, R]):
 
     @property
     def is_untrusted(self) -> bool:
-        """Whether anyone may have written what the tool returns."""
-        return self.trust == "untrusted"
-
-    @property
-    def is_consequential(self) -> bool:
-        """Whether a call changes something, or sends something outside."""
-        return self.effect in ORDERED_EFFECTS
+        """Whether anyone may have written what the tool returns, or all of it but the trusted fields."""
+        return self.trust is not None and self.trust != "trusted"
 
     def __repr__(self) -> str:
         return f"JsonTool({self.name}: {self.description.splitlines()[0]})"

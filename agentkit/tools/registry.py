@@ -183,7 +183,8 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         """Return a registry with a tool for each operation of an OpenAPI document (3.1, 3.0 or Swagger 2.0).
 
         GET is a tool with `effect="read"`, every other method one with `effect="write"`.  Parameters and body are one
-        object of arguments.  An error status is a failed call with the start of the body.
+        object of arguments.  An error status is a failed call with the start of the body.  Results are untrusted,
+        unless `trust=` is given.
 
         Args:
             document: The document, or the path of a JSON or YAML file.

@@ -1,6 +1,7 @@
 """Settings of a tool."""
 
 import math
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
 
@@ -19,6 +20,8 @@ Isolation: TypeAlias = Literal["process"]
 """Where a tool runs that must be stoppable: in a process of its own."""
 Trust: TypeAlias = Literal["trusted", "untrusted"]
 """Whether a tool's result is from a trusted source, or from pages, mails and files that anyone may have written."""
+TrustedFields: TypeAlias = Mapping[str, Literal["trusted"]]
+"""The fields of an untrusted result whose values are trusted, by their paths: `{"sender.email": "trusted"}`."""
 
 
 class ToolSettings(TypedDict, total=False):
@@ -37,6 +40,10 @@ class ToolSettings(TypedDict, total=False):
         isolate: "process" runs each call in a process that is killed on a timeout or a cancel.  The conditions are
             documented in `agentkit.tools.isolation.process`.
         trust: "untrusted" for content that others may have written: the model reads it as data, see `policies.taint`.
+            "trusted" for a source, such as contacts, that also confirms values which untrusted content contains.
+            `{"from": "trusted"}` for an untrusted result with trusted fields.
+        egress: Whether calls send data outside, reads included, so that they are checked after untrusted content was
+            read.  Default: if a parameter is a web address.
         describe_returns: Whether the description ends with what the tool returns: the text of the docstring's
             `Returns:`, and the JSON Schema of the return type.
     """
@@ -49,7 +56,8 @@ class ToolSettings(TypedDict, total=False):
     retries: int
     sequential: bool
     isolate: Isolation | None
-    trust: Trust | None
+    trust: Trust | TrustedFields | None
+    egress: bool | None
     describe_returns: bool
 
 
@@ -63,6 +71,7 @@ DEFAULTS: Final[ToolSettings] = {
     "sequential": False,
     "isolate": None,
     "trust": None,
+    "egress": None,
     "describe_returns": False,
 }
 KEYWORDS: Final = ("name", "description", "parameters", "duplicates", "overload", *DEFAULTS)
@@ -76,7 +85,7 @@ _CHOICES: Final[dict[str, tuple[Any, ...]]] = {
     "on_error": get_args(OnError),
     "effect": (*get_args(ToolEffect), None),
     "isolate": (*get_args(Isolation), None),
-    "trust": (*get_args(Trust), None),
+    "egress": (True, False, None),
     "describe_returns": (True, False),
 }
 
@@ -112,6 +121,11 @@ def complete_settings(tool: str, settings: ToolSettings) -> ToolSettings:
             raise DefinitionError(
                 f"the tool {tool!r}: {name} must be one of {', '.join(map(repr, choices))}, got {value!r}"
             )
+    if not _is_trust(whole["trust"]):
+        raise DefinitionError(
+            f"the tool {tool!r}: trust must be one of {', '.join(map(repr, get_args(Trust)))}, None, or the trusted "
+            f"fields as {{'from': 'trusted'}}, got {whole['trust']!r}"
+        )
     check_timeout(whole["timeout"], f"the tool {tool!r}: timeout")
     retries = whole["retries"]
     if not isinstance(retries, int) or retries < 0:
@@ -122,6 +136,12 @@ def complete_settings(tool: str, settings: ToolSettings) -> ToolSettings:
             "effect='read' or effect='idempotent', or remove retries."
         )
     return cast("ToolSettings", whole)
+
+
+def _is_trust(trust: Any) -> bool:
+    if isinstance(trust, Mapping):
+        return bool(trust) and all(isinstance(name, str) and kind == "trusted" for name, kind in trust.items())
+    return trust is None or trust in get_args(Trust)
 
 
 def check_timeout(timeout: Any, what: str) -> None:

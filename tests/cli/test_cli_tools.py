@@ -176,3 +176,12 @@ def test_a_file_of_tools_may_be_called_like_a_module_of_python(run, tmp_path):
     (tmp_path / "statistics.py").write_text('def count(n: int) -> int:\n    """Counts."""\n    return n\n')
     assert run("tools", "--tools", "statistics.py").stdout.startswith("count(n)")
     assert "statistics" not in sys.modules or hasattr(sys.modules["statistics"], "median")
+
+
+def test_tools_lists_what_counts_after_untrusted_text(run):
+    listed = run("tools", "--tools", "more:delete_file", "--tools", "agentkit_tools:fetch_page").stdout
+    assert "danger; name: plain" in listed
+    assert "returns untrusted text; read and sends data outside; url: destination; max_characters: content" in listed
+    listed = run("tools", "--tools", "agentkit_tools:search_text", "--json").stdout
+    (shown,) = json.loads(listed)
+    assert (shown["trust"], shown["egress"], shown["roles"]["query"]) == ({"url": "trusted"}, True, "content")

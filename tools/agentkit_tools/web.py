@@ -43,7 +43,7 @@ class SearchResult:
     snippet: str
 
 
-@declare(effect="read", trust="untrusted")
+@declare(effect="read", trust={"url": "trusted"}, egress=True)  # an address from the index carries no data out
 def search_text(query: str, max_results: int = 5) -> list[SearchResult]:
     """Search the web.
 
@@ -87,7 +87,7 @@ def find_pages(query: str, max_results: int = 5, seconds: float = MAX_SEARCH_SEC
     return [_to_result(hit) for hit in hits[:wanted] if _is_address(hit.get("href"))]
 
 
-@declare(effect="read", trust="untrusted")
+@declare(effect="read", trust="untrusted", egress=True)
 def fetch_page(url: str, max_characters: int = 20_000) -> str:
     """Read a web page as text: HTML without its markup; plain text, JSON and XML as they are.
 

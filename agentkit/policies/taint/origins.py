@@ -13,7 +13,7 @@ from ...core.messages import Message, text_of, tool_names
 from ...core.roles import Content, Destination
 from ...tools.arguments.repair import truncate
 from ...tools.json_tool import JsonTool
-from .roles import Roles
+from ...tools.roles import Roles
 from .values import ADDRESS, MAX_VALUE_CHARS, Texts, Value, iterate_values, unescape_spaces
 
 
@@ -50,15 +50,15 @@ class Origins:
             return ""
         if untrusted := self.find_untrusted(arguments, tool):
             return f"{self.introduce()}, and neither the user nor a trusted result says this: {describe(untrusted)}"
-        if any(iterate_values(arguments, tool.parameters)):
+        if tool.effect == "read" or any(iterate_values(arguments, tool.parameters)):
             return ""
         return f"{self.introduce()}, and no argument of the call shows that it was asked for"
 
     def find_untrusted(self, arguments: str, tool: JsonTool[..., Any]) -> tuple[UntrustedValue, ...]:
         """Return the values of a call that need a decision, with their origins; none if nothing untrusted was read.
 
-        Those are values that are not trusted.  Content may be untrusted in a call with a trusted destination, except
-        for the addresses in it.
+        Those are values that are not trusted.  Content may be untrusted in a call with a trusted destination, or in a
+        read without any, except for the addresses in it.
         """
         if not self.sources():
             return ()
@@ -66,7 +66,8 @@ class Origins:
             (where, value, self.knows(value), self.roles.find(tool, where))
             for where, value in iterate_values(arguments, tool.parameters)
         ]
-        is_directed = any(known and isinstance(role, Destination) for _, _, known, role in values)
+        places = [known for _, _, known, role in values if isinstance(role, Destination)]
+        is_directed = any(places) or (tool.effect == "read" and not places)  # what a read asks is fixed by its tool
         found: list[UntrustedValue] = []
         for where, value, known, role in values:
             if isinstance(role, Content) and is_directed:

@@ -26,6 +26,7 @@ from ...engine.model import AskModel, Reply
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ...tools.json_tool import JsonTool
+from ...tools.roles import is_consequential
 from ..decisions import Approvals
 from .origins import ENCLOSING_CALL, EnclosingCall, Origins
 
@@ -93,7 +94,7 @@ class _Guard:
         if bound.is_answer:
             return bound
         bound.origin.inputs = self.origins.label_inputs(arguments, tool)
-        if tool.is_consequential and self.origins.sources():
+        if self.origins.sources() and is_consequential(tool):
             bound = self._check_consequential(bound, tool)
         enclosing, run = EnclosingCall(self.origins, bound.origin, self.is_strict), bound.run
 

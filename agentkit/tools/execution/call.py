@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +20,7 @@ from ...core.threads import is_cancelled
 from ..arguments.repair import Repair
 from ..json_tool import JsonTool
 from ..questions import check_question
+from ..results.fields import find_values
 from ..results.result_text import Part, RenderedResult, StoredResult, render_result
 from .error_text import describe_error
 from .retries import FIRST_RETRY_SECONDS, ToolRetried, choose_pause
@@ -236,8 +237,13 @@ class BoundCall:
         text = self.shorten(shown.text)
         seconds = time.perf_counter() - start
         return ToolResult(
-            self.call, value, text, seconds, repairs=self.repairs, rendered=shown, label=self.origin.label
+            self.call, value, text, seconds, repairs=self.repairs, rendered=shown, label=self._label(value)
         )
+
+    def _label(self, value: Any) -> Label:
+        """Return the label of a result, with the values of its trusted fields."""
+        label, trust = self.origin.label, self.tool.trust if self.tool is not None else None
+        return replace(label, vouched=find_values(value, trust)) if isinstance(trust, Mapping) else label
 
     def _is_retried(self, failures: int, error: BaseException) -> bool:
         """Return whether the call runs again after `failures` failures, and emit an event if so."""

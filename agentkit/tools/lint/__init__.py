@@ -10,6 +10,7 @@ from ...schemas import name_of
 from ..class_tool import ToolExecutor
 from ..json_tool import JsonTool
 from ..registry import ToolRegistry, make_tool
+from .consequences import check_consequences
 from .finding import LintFinding, Severity
 from .parameters import check_parameters
 from .whole_tools import check_pairs, check_tool, check_totals
@@ -22,7 +23,7 @@ def lint(tools: Any) -> list[LintFinding]:
 
     A function that cannot be a tool is a finding, never an exception.  Rules: definition, duplicate-name,
     tool-description, long-description, parameter-description, parameter-name, untyped, omitted-type, enum-in-text,
-    unchecked-pattern, too-large, not-strict, similar-tools, too-many-tools, anthropic-strict.
+    unchecked-pattern, too-large, not-strict, similar-tools, too-many-tools, anthropic-strict, no-destination, egress.
 
     Args:
         tools: A registry, a tool or function, or an iterable of them.
@@ -32,7 +33,7 @@ def lint(tools: Any) -> list[LintFinding]:
     for entry in _iter_entries(tools):
         try:
             tool = make_tool(entry)
-            found += [*check_tool(tool), *check_parameters(tool)]
+            found += [*check_tool(tool), *check_parameters(tool), *check_consequences(tool)]
         except DefinitionError as error:
             name = name_of(entry) if callable(entry) else type(entry).__name__
             found.append(LintFinding(name, "", "definition", str(error), "error"))

@@ -38,7 +38,7 @@ def make_operation_tools(
         schema = OperationSchema(document, operation)
         schema.endpoint = partial(_make_endpoint, schema, url, credentials, is_trusted=bool(base_url))
         effect = "read" if operation.method in ("GET", "HEAD", "OPTIONS") else "write"
-        own: ToolSettings = {"effect": effect, **settings}  # type: ignore[typeddict-item]
+        own: ToolSettings = {"effect": effect, "trust": "untrusted", **settings}  # type: ignore[typeddict-item]
         definition = Definition(schema.call, schema, operation.name, _describe(document, operation))
         yield make_defined_tool(definition, own)
 

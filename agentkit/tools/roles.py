@@ -1,13 +1,17 @@
-"""The roles of parameters: declared by a marker, or known by the type or the name of the parameter."""
+"""The roles of parameters, declared or known by type, name and effect; and which calls are consequential."""
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from inspect import Parameter
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from ...core.roles import Content, Destination, Plain, Role
-from ...schemas.models import ModelSchema, is_arguments_model
-from ...schemas.signature import read_signature
-from ...tools.json_tool import JsonTool
+from ..core.errors import DefinitionError
+from ..core.roles import Content, Destination, Plain, Role
+from ..schemas.models import ModelSchema, is_arguments_model
+from ..schemas.signature import read_signature
+from .json_tool import JsonTool
+from .settings import ORDERED_EFFECTS
 
 _DESTINATION = """
     account address attendees bcc bucket cc channel chat command contact database dest destination directory dir domain
@@ -20,6 +24,8 @@ DESTINATION_WORDS = frozenset(_DESTINATION.split())
 _CONTENT = "body caption comment content description message note notes subject summary text title"
 CONTENT_WORDS = frozenset(_CONTENT.split())
 """Parameter names for content."""
+ADDRESS_WORDS = frozenset(["uri", "uris", "url", "urls", "webhook", "website"])
+"""Words of parameter names for web addresses: a tool with such a parameter can send to any server."""
 DESTINATION_FORMATS = frozenset(
     ["uri", "uri-reference", "email", "idn-email", "hostname", "path", "file-path", "directory-path", "phone", "ipv4"]
 )
@@ -40,7 +46,8 @@ class Roles:
         """Return the role of a place in a tool's arguments, such as `mail.to[0]`.
 
         A marker holds for all that is inside of its parameter.  Without one the type decides, then the name: a web or
-        mail address, a path and a name such as `recipient_id` are destinations, names such as `body` are content.
+        mail address, a path and a name such as `recipient_id` are destinations, names such as `body` are content.  All
+        other parameters of a tool that only reads are content, too: nothing but its destination decides who gets them.
         """
         path = _INDEX.sub("", where.removeprefix("a name in "))
         if id(tool) not in self._declared:
@@ -54,12 +61,38 @@ class Roles:
         schema = tool.parameters.get("properties", {}).get(path, {})
         if not DESTINATION_FORMATS.isdisjoint(_formats(schema)) or names_destination(path):
             return Destination()
-        return Content() if path.rpartition(".")[2].lower() in CONTENT_WORDS else Plain()
+        is_content = tool.effect == "read" or path.rpartition(".")[2].lower() in CONTENT_WORDS
+        return Content() if is_content else Plain()
+
+
+def sends_outside(tool: JsonTool[..., Any]) -> bool:
+    """Return whether a tool sends data outside: as declared (`egress=`), else if it takes web addresses."""
+    if tool.egress is not None:
+        return tool.egress
+    properties = tool.parameters.get("properties", {})
+    return any(
+        "uri" in _formats(schema) or not ADDRESS_WORDS.isdisjoint(_words(name)) for name, schema in properties.items()
+    )
+
+
+def is_consequential(tool: JsonTool[..., Any]) -> bool:
+    """Return whether a call of the tool changes something, or sends data outside."""
+    return tool.effect in ORDERED_EFFECTS or sends_outside(tool)
+
+
+def list_roles(tool: JsonTool[..., Any]) -> dict[str, str]:
+    """Return the roles of a tool's parameters, by their names: "destination", "content" or "plain"."""
+    roles = Roles()
+    return {name: type(roles.find(tool, name)).__name__.lower() for name in tool.parameters.get("properties", {})}
 
 
 def names_destination(path: str) -> bool:
     """Return whether the last name of a path, such as `mail.to` or `recipientEmail`, is one of a destination."""
-    return any(word.lower() in DESTINATION_WORDS for word in _WORD.findall(path.rpartition(".")[2]))
+    return not DESTINATION_WORDS.isdisjoint(_words(path.rpartition(".")[2]))
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(name)]
 
 
 def _formats(schema: Mapping[str, Any]) -> Iterator[str]:
@@ -73,7 +106,10 @@ def _read_markers(tool: JsonTool[..., Any]) -> Iterator[tuple[str, Role]]:
     if isinstance(tool.arguments, ModelSchema):
         yield from _find_field_markers("", tool.arguments.model, MAX_DEPTH)
         return
-    for parameter in read_signature(tool.function).parameters.values():
+    parameters: Mapping[str, Parameter] = {}
+    with suppress(DefinitionError):  # the function of a tool with a schema of its own may have no signature
+        parameters = read_signature(tool.function).parameters
+    for parameter in parameters.values():
         yield from _find_markers(parameter.name, parameter.annotation, MAX_DEPTH)
 
 
@@ -89,5 +125,8 @@ def _find_markers(path: str, annotation: Any, depth: int) -> Iterator[tuple[str,
 
 
 def _find_field_markers(prefix: str, model: type, depth: int) -> Iterator[tuple[str, Role]]:
-    for name, hint in get_type_hints(model, include_extras=True).items():
+    hints: dict[str, Any] = {}
+    with suppress(NameError, TypeError):  # an annotation whose names are out of reach has no markers
+        hints = get_type_hints(model, include_extras=True)
+    for name, hint in hints.items():
         yield from _find_markers(f"{prefix}{name}", hint, depth)

@@ -1,0 +1,23 @@
+"""Rules about what a tool does outside: which of its parameters say where, and whether it sends data out."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..json_tool import JsonTool
+from ..roles import list_roles, sends_outside
+from ..settings import ORDERED_EFFECTS
+from .finding import LintFinding
+
+
+def check_consequences(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
+    """Yield what is not declared of a tool that changes something or sends data out."""
+    roles = list_roles(tool)
+    if tool.effect in ORDERED_EFFECTS and roles and "destination" not in roles.values():
+        message = (
+            "no parameter is a destination, so each value from untrusted text needs a decision: mark the one that says "
+            "where, Annotated[str, Destination()]"
+        )
+        yield LintFinding(tool.name, "", "no-destination", message, "hint")
+    if tool.egress is None and tool.effect not in ORDERED_EFFECTS and sends_outside(tool):
+        message = "takes a web address and counts as sending data outside: declare egress=True, or egress=False"
+        yield LintFinding(tool.name, "", "egress", message, "hint")
