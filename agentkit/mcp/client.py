@@ -20,7 +20,7 @@ from .background_loop import LOOP, run_on
 from .config import check_settings, derive_name, make_endpoint, read_config
 from .link import ServerLink
 from .lock import find_locked, lock_path
-from .questions import to_questions, to_responses
+from .questions import find_ask, to_questions, to_responses
 from .remote_tools import RemoteTools
 from .resources import Resource, list_resources, to_message
 from .results import read_contents, read_result
@@ -196,7 +196,8 @@ class MCPServer:
 
     async def _call(self, tool: str, arguments: dict[str, Any], run: RunContext[Any] | None) -> Any:
         options = to_responses(run.answered if run is not None else None)
-        result = await self._run(lambda: self._link.call(tool, arguments, run, **options))
+        ask = find_ask(self.name)
+        result = await self._run(lambda: self._link.call(tool, arguments, run, ask, **options))
         if isinstance(result, types.InputRequiredResult):
             raise to_questions(self.name, result)
         return read_result(result)

@@ -12,6 +12,7 @@ from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, METHOD_NOT_FOUND
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from .endpoints import Endpoint, Transport
+from .questions import Ask
 
 MAX_PAGES = 100
 """Pages of one list that are read."""
@@ -33,6 +34,7 @@ class Connection:
         timeout: Seconds until it must be open.
         on_tools: Called with each list of the server's tools.
         on_log: Called with each log message of the server.
+        on_question: Answers a question that the server asks in the middle of a call.
     """
 
     def __init__(
@@ -41,8 +43,10 @@ class Connection:
         timeout: float,
         on_tools: Callable[[Client, Sequence[types.Tool]], None],
         on_log: Callable[[types.LoggingMessageNotificationParams], None],
+        on_question: Ask,
     ) -> None:
         self._endpoint, self._timeout, self._on_tools, self._on_log = endpoint, timeout, on_tools, on_log
+        self._on_question = on_question
         self.transport = Transport()
         self.is_lost = False
         self._client: Client | None = None
@@ -91,7 +95,7 @@ class Connection:
             logging_callback=self._log,
             log_level="info",
             message_handler=self._receive,
-            elicitation_callback=_cancel_question,
+            elicitation_callback=self._answer,
             cache=None,
         )
         try:
@@ -172,6 +176,9 @@ class Connection:
         if self._refresh is not None and not self._refresh.done():
             await asyncio.wait([self._refresh], timeout=SETTLE_SECONDS)
 
+    async def _answer(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:  # noqa: ARG002
+        return await self._on_question(params)
+
     async def _log(self, params: types.LoggingMessageNotificationParams) -> None:
         self._on_log(params)
 
@@ -198,11 +205,6 @@ class Connection:
                 raise
             await self._list_tools()  # the headers follow from the schema, which has changed
             return await send(name, arguments, allow_input_required=True, **options)
-
-
-async def _cancel_question(context: Any, params: Any) -> types.ElicitResult:  # noqa: ARG001
-    """Answer a question that a server of the handshake era asks in the middle of a call, where no run can pause."""
-    return types.ElicitResult(action="cancel")
 
 
 def _first_cause(error: BaseException) -> BaseException:

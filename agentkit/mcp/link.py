@@ -15,6 +15,7 @@ from ..core.errors import RunError, ToolError
 from ..tools.toolset import ServerLogged
 from .connection import Connection
 from .endpoints import Endpoint
+from .questions import Ask
 
 T = TypeVar("T")
 MAX_REASON_CHARS = 1_000
@@ -46,6 +47,7 @@ class ServerLink:
         self._users = 0
         self._connections: list[Connection] = []
         self._channels: dict[int, tuple[Channel, int]] = {}
+        self._asks: list[Ask] = []
         self._log_gate = EventGate()
 
     @property
@@ -83,7 +85,7 @@ class ServerLink:
         if connection is None or not connection.is_usable:
             if connection is not None:
                 connection.end()
-            connection = Connection(self._endpoint, self._timeout, self._on_tools, self._log)
+            connection = Connection(self._endpoint, self._timeout, self._on_tools, self._log, self._answer)
             self._connections = [*(entry for entry in self._connections if not entry.is_over), connection]
         try:
             await connection.wait()
@@ -93,8 +95,15 @@ class ServerLink:
             raise RunError(self._describe_failure(error, connection.transport.errors)) from error
         return connection
 
-    async def call(self, tool: str, arguments: dict[str, Any], run: RunContext[Any] | None, **options: Any) -> Any:
-        """Call a tool; progress and log messages become events of `run`.
+    async def call(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        run: RunContext[Any] | None = None,
+        ask: Ask | None = None,
+        **options: Any,
+    ) -> Any:
+        """Call a tool; progress and log messages become events of `run`, and `ask` answers questions meanwhile.
 
         Returns:
             A `CallToolResult` or an `InputRequiredResult`.
@@ -107,6 +116,7 @@ class ServerLink:
         except RunError as error:
             raise ToolError(f"{error} The call was not sent, so it had no effect.") from error
         self._add_channel(run, 1)
+        self._asks += [ask] if ask else []
         try:
             return await connection.call(tool, arguments, progress_callback=_report_progress(run), **options)
         except MCPError as error:
@@ -122,6 +132,8 @@ class ServerLink:
             raise ToolError(f"the server {self._name!r}: {_shorten(error)}; {UNKNOWN_EFFECT}") from error
         finally:
             self._add_channel(run, -1)
+            if ask:
+                self._asks.remove(ask)
             await connection.settle()
 
     async def ask(self, request: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
@@ -162,6 +174,10 @@ class ServerLink:
             self._channels[key] = run.channel, calls
         else:
             del self._channels[key]
+
+    async def _answer(self, params: types.ElicitRequestParams) -> types.ElicitResult:
+        """Answer a question that the server asks in the middle of a call, by what answers for the latest call."""
+        return await self._asks[-1](params) if self._asks else types.ElicitResult(action="cancel")
 
     def _log(self, message: types.LoggingMessageNotificationParams) -> None:
         if self._log_gate.lets_pass():

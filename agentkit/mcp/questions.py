@@ -1,15 +1,24 @@
 """A server that asks for input before it answers a call: its requests as questions, and answers as responses."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
 
 import mcp_types as types
 
-from ..core.errors import ToolError
+from ..core.ask_person import Person
+from ..core.errors import Paused, ToolError
+from ..core.flow import Done
 from ..core.questions import Answers, InputRequired, Question
+from ..policies.consult import Consult
+from ..policies.questions import RESPONDENT
+from ..tools.questions import explain_answer
 
 MAX_QUESTION_CHARS = 2_000
 YES_OR_NO: Mapping[str, Any] = {"type": "boolean"}
+
+Ask: TypeAlias = Callable[[types.ElicitRequestParams], Awaitable[types.ElicitResult]]
+"""Answers a question in the middle of a call."""
 
 
 def to_questions(server: str, required: types.InputRequiredResult) -> InputRequired:
@@ -18,23 +27,14 @@ def to_questions(server: str, required: types.InputRequiredResult) -> InputRequi
     Raises:
         ToolError: The server asks for something that this client does not offer, such as a reply of a model.
     """
-    requests = required.input_requests or {}
     questions: list[Question] = []
-    modes: dict[str, str] = {}
-    for key, request in requests.items():
+    kinds: dict[str, Any] = {}
+    for key, request in (required.input_requests or {}).items():
         if not isinstance(request, types.ElicitRequest):
             raise ToolError(f"the server {server!r} asks for {request.method!r}, which this client does not offer")
-        question, modes[key] = _to_question(server, key, request.params)
-        questions.append(question)
-    return InputRequired(*questions, state={"request_state": required.request_state, "modes": modes})
-
-
-def _to_question(server: str, key: str, params: types.ElicitRequestParams) -> tuple[Question, str]:
-    text = f"The server {server!r} asks: {params.message[:MAX_QUESTION_CHARS]}"
-    if isinstance(params, types.ElicitRequestURLParams):
-        text += f"\nIt wants you to open {params.url[:MAX_QUESTION_CHARS]} yourself. Answer yes when that is done."
-        return Question(text, YES_OR_NO, key), "url"
-    return Question(text, params.requested_schema, key), "form"
+        questions.append(_to_question(server, key, request.params))
+        kinds[key] = _find_kind(request.params)
+    return InputRequired(*questions, state={"request_state": required.request_state, "kinds": kinds})
 
 
 def to_responses(answered: Answers | None) -> dict[str, Any]:
@@ -42,12 +42,52 @@ def to_responses(answered: Answers | None) -> dict[str, Any]:
     state = answered.state if answered is not None else None
     if answered is None or not isinstance(state, Mapping):
         return {}
-    modes = state.get("modes", {})
-    responses = {key: _to_response(modes[key], value) for key, value in answered.values.items() if key in modes}
+    kinds = state.get("kinds", {})
+    responses = {key: _to_response(kinds[key], value) for key, value in answered.values.items() if key in kinds}
     return {"input_responses": responses or None, "request_state": state.get("request_state")}
 
 
-def _to_response(mode: str, value: Any) -> types.ElicitResult:
-    if mode == "url":
+def find_ask(server: str) -> Ask | None:
+    """Return what answers a question of a server of the handshake era, which waits for it in the middle of a call.
+
+    That is the function or the person that answers the questions of the current tool call; None without either.
+    """
+    respondent = RESPONDENT.get()
+    if respondent is None or (function := respondent.function) is None:
+        return None
+    decide = partial(function.answer, problem="") if isinstance(function, Person) else function
+
+    async def ask(params: types.ElicitRequestParams) -> types.ElicitResult:
+        question, value = _to_question(server, "", params), None
+        try:
+            async for event in Consult(decide, question).aperform():
+                value = event.value if isinstance(event, Done) else value
+        except Paused:
+            value = None
+        if value is None or isinstance(value, Paused) or value is Paused or explain_answer(question, value):
+            return types.ElicitResult(action="cancel")
+        return _to_response(_find_kind(params), value)
+
+    return ask
+
+
+def _to_question(server: str, key: str, params: types.ElicitRequestParams) -> Question:
+    text = f"The server {server!r} asks: {params.message[:MAX_QUESTION_CHARS]}"
+    if isinstance(params, types.ElicitRequestURLParams):
+        text += f"\nIt wants you to open {params.url[:MAX_QUESTION_CHARS]} yourself. Answer yes when that is done."
+        return Question(text, YES_OR_NO, key)
+    return Question(text, params.requested_schema, key)
+
+
+def _find_kind(params: types.ElicitRequestParams) -> dict[str, Any] | None:
+    """Return the default values of a form; None for a question about an address."""
+    if isinstance(params, types.ElicitRequestURLParams):
+        return None
+    properties = params.requested_schema.get("properties", {})
+    return {name: schema["default"] for name, schema in properties.items() if "default" in schema}
+
+
+def _to_response(kind: dict[str, Any] | None, value: Any) -> types.ElicitResult:
+    if kind is None:
         return types.ElicitResult(action="accept" if value else "decline")
-    return types.ElicitResult(action="accept", content=value)
+    return types.ElicitResult(action="accept", content={**kind, **value})

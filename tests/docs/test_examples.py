@@ -23,6 +23,12 @@ EXAMPLES = {
         r"(?s)reply 1.*exit code.*reply 2.*reply 3",
         r'pay: OutcomeUnknown: (?s:.*)payments: \["gas","water"\]',
     ],
+    "mcp_server.py": [
+        "(?m)^The server 'mcp_server' asks: How many coffee\\?",
+        "count_stock.*12",
+        "order.*ordered 3 coffee",
+        "Coffee is on its way",
+    ],
     "own_model.py": ["It is 22.0!", r"parrot-1: 2 replies, \d+ words read", r"streamed: \['Squawk! ', "],
     "own_policy.py": [
         r"(?s)\(this reply was cached\).*the second time: Ada has",

@@ -212,11 +212,12 @@ from agentkit.mcp import MCPServer
 from agentkit.testing import ScriptedModel, call
 with MCPServer(url=sys.argv[-1], trust="trusted", effects={"*": "read"}) as server:
     calls = [call(name, **({"a": 5, "b": 3} if name == "add_numbers" else {})) for name in server.tools]
-    JsonAgent(server, model=ScriptedModel(*calls, call("final_answer", text="done"))).run("q")
+    model = ScriptedModel(*calls, call("final_answer", text="done"))
+    JsonAgent(server, model=model, on_question=lambda question: {}).run("q")
 """
 
 
-@pytest.mark.parametrize("scenario", ["initialize", "tools_call", "sse-retry"])
+@pytest.mark.parametrize("scenario", ["initialize", "tools_call", "sse-retry", "elicitation-sep1034-client-defaults"])
 def test_the_conformance_suite_of_clients(scenario, tmp_path):
     suite = NPM / "conformance" / "dist" / "index.js"
     if not suite.exists():

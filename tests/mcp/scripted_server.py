@@ -309,6 +309,19 @@ class Modern(Scripted):
         return text(json.dumps(params["_meta"]))
 
 
+class Asks(Scripted):
+    """The handshake era: asks in the middle of a call, and waits for the answer."""
+
+    tools = [tool("book")]
+    properties = {"date": {"type": "string"}, "guests": {"type": "integer", "default": 2}}
+
+    def call(self, name, arguments, request):
+        schema = {"type": "object", "properties": self.properties, "required": ["date"]}
+        params = {"mode": "form", "message": "Which day?", "requestedSchema": schema}
+        send({"jsonrpc": "2.0", "id": "question", "method": "elicitation/create", "params": params})
+        return text(json.dumps(json.loads(sys.stdin.readline())["result"]))
+
+
 class Fails(Scripted):
     """Ends at once, with a reason on standard error."""
 

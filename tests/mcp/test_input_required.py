@@ -84,6 +84,27 @@ def test_the_stateless_era_needs_no_handshake(world, tmp_path):
     assert '"initialize"' not in notes.read_text()
 
 
+def ask_in_the_middle(world, **settings) -> dict:
+    agent = JsonAgent(scripted("Asks"), model=ScriptedModel(call("book"), ANSWER), **settings)
+    return json.loads(contents(world.run(agent, "q"))[0])
+
+
+def test_a_question_in_the_middle_of_a_call_is_answered_by_a_function(world):
+    found = ask_in_the_middle(world, on_question=lambda question: {"date": question.text[-11:]})
+    assert found == {"action": "accept", "content": {"date": " Which day?", "guests": 2}}
+
+    async def answer(question):
+        return {"date": "Monday", "guests": 3}
+
+    assert ask_in_the_middle(world, on_question=answer)["content"] == {"date": "Monday", "guests": 3}
+
+
+def test_a_question_in_the_middle_of_a_call_is_dismissed_where_nothing_answers(world):
+    assert ask_in_the_middle(world) == {"action": "cancel"}
+    assert ask_in_the_middle(world, on_question=lambda question: None) == {"action": "cancel"}
+    assert ask_in_the_middle(world, on_question=lambda question: {}) == {"action": "cancel"}  # the date is missing
+
+
 KILLED = """
 import sys, time
 sys.path.insert(0, {tests!r})
