@@ -189,10 +189,9 @@ class MCPServer:
         finally:
             LOOP.release()
 
-    def _take_tools(self, client: Client, tools: Sequence[types.Tool]) -> None:
+    def _take_tools(self, tools: Sequence[types.Tool], has_resources: bool) -> None:
         self.offered = tools
-        own = [self._reader] if client.server_capabilities.resources else []
-        self._listed = [*self._tools.make(tools), *own]
+        self._listed = [*self._tools.make(tools), *([self._reader] if has_resources else [])]
 
     async def _call(self, tool: str, arguments: dict[str, Any], run: RunContext[Any] | None) -> Any:
         options = to_responses(run.answered if run is not None else None)
@@ -200,6 +199,8 @@ class MCPServer:
         result = await self._run(lambda: self._link.call(tool, arguments, run, ask, **options))
         if isinstance(result, types.InputRequiredResult):
             raise to_questions(self.name, result)
+        if self._reader not in self._listed and any(isinstance(block, types.ResourceLink) for block in result.content):
+            self._listed = [*self._listed, self._reader]
         return read_result(result)
 
     async def _read(self, _: str, arguments: dict[str, Any], __: RunContext[Any] | None) -> Any:

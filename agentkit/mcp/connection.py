@@ -32,7 +32,7 @@ class Connection:
     Args:
         endpoint: Where the server is.
         timeout: Seconds until it must be open.
-        on_tools: Called with each list of the server's tools.
+        on_tools: Called with each list of the server's tools, and whether it lists resources.
         on_log: Called with each log message of the server.
         on_question: Answers a question that the server asks in the middle of a call.
     """
@@ -41,7 +41,7 @@ class Connection:
         self,
         endpoint: Endpoint,
         timeout: float,
-        on_tools: Callable[[Client, Sequence[types.Tool]], None],
+        on_tools: Callable[[Sequence[types.Tool], bool], None],
         on_log: Callable[[types.LoggingMessageNotificationParams], None],
         on_question: Ask,
     ) -> None:
@@ -50,7 +50,7 @@ class Connection:
         self.transport = Transport()
         self.is_lost = False
         self._client: Client | None = None
-        self._changed = False
+        self._has_resources = self._changed = False
         self._refresh: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -102,6 +102,7 @@ class Connection:
             async with asyncio.timeout(self._timeout) as limit:
                 async with client:
                     self._client = client
+                    self._has_resources = await self._find_resources()
                     await self._list_tools()
                     limit.reschedule(None)
                     if not self._opened.done():
@@ -137,6 +138,17 @@ class Connection:
                 async for _ in events:
                     self._note_change()
 
+    async def _find_resources(self) -> bool:
+        """Return whether the server lists a resource or a template; many servers only state that they could."""
+        if not self.client.server_capabilities.resources:
+            return False
+        with suppress(MCPError):
+            if (await self.client.list_resources()).resources:
+                return True
+        with suppress(MCPError):
+            return bool((await self.client.list_resource_templates()).resource_templates)
+        return False
+
     async def _list_tools(self) -> None:
         found: list[types.Tool] = []
         cursor: str | None = None
@@ -150,7 +162,7 @@ class Connection:
         except MCPError as error:
             if error.code != METHOD_NOT_FOUND:  # a server may have resources or prompts only
                 raise
-        self._on_tools(self.client, found[:MAX_TOOLS])
+        self._on_tools(found[:MAX_TOOLS], self._has_resources)
 
     async def _receive(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):

@@ -33,7 +33,7 @@ class ServerLink:
         name: The server's name, for errors and events.
         endpoint: Where the server is.
         timeout: Seconds until a connection must be open.
-        on_tools: Called with each list of the server's tools.
+        on_tools: Called with each list of the server's tools, and whether it lists resources.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class ServerLink:
         name: str,
         endpoint: Endpoint,
         timeout: float,
-        on_tools: Callable[[Client, Sequence[types.Tool]], None],
+        on_tools: Callable[[Sequence[types.Tool], bool], None],
     ) -> None:
         self._name, self._endpoint, self._timeout, self._on_tools = name, endpoint, timeout, on_tools
         self._users = 0
