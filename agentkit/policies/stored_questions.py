@@ -41,7 +41,8 @@ class PausedCall:
     def from_dict(cls, saved: Mapping[str, Any]) -> PausedCall:
         """Return the call that `dataclasses.asdict` described."""
         known = [(text, value) for text, value in saved["known"]]
-        return cls([Question(**entry) for entry in saved["questions"]], saved["state"], saved["answers"], known)
+        questions, answers = [Question(**entry) for entry in saved["questions"]], dict(saved["answers"])
+        return cls(questions, saved["state"], answers, known)
 
 
 @dataclass(eq=False)

@@ -209,7 +209,7 @@ class Session:
         if not isinstance(waiting := data["waiting"], dict):  # in older files
             waiting = dict.fromkeys(waiting, "")
         nested = {identity: cls.from_dict(inner) for identity, inner in data["nested"].items()}
-        session.approvals = Approvals(waiting, nested=nested, inner_answers=data.get("inner_answers", {}))
+        session.approvals = Approvals(waiting, nested=nested, inner_answers={**data.get("inner_answers", {})})
         session.handed, session.asked = data["handed"], Questions.from_dict(data.get("asked", {}))
         return session
 

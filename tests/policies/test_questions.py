@@ -239,6 +239,30 @@ class TestState:
             InputRequired()
 
 
+@pytest.mark.parametrize(("effect", "told"), [("idempotent", "2 nights"), ("write", "OutcomeUnknown")])
+def test_a_run_that_is_stopped_after_an_answer_does_not_ask_again(world, tmp_path, effect, told):
+    path = tmp_path / "runs.db"
+
+    @tool(effect=effect)
+    def book_once(city: str) -> str:
+        """Books."""
+        nights = ask_question("How many nights?", int)
+        RUNS.append(city)
+        if len(RUNS) == 1:
+            raise KeyboardInterrupt
+        return f"{nights} nights"
+
+    agent = agent_of(book_once, script=(call("book_once", city="Rome"),), journal=path)
+    run_id = pause_of(world, agent).session.journaled.run
+    answered = Session.resumed(run_id, path)
+    with pytest.raises(KeyboardInterrupt):
+        world.run(agent_of(book_once), None, session=answered, answers={"call_1_1": 2})
+    again = Session.resumed(run_id, path)
+    assert again.questions == []
+    result = world.run(agent_of(book_once, script=(DONE,)), None, session=again)
+    assert told in result.messages[3]["content"]
+
+
 class TestTheTurn:
     def test_other_calls_of_the_turn_run_once(self, world):
         agent = agent_of(

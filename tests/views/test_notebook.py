@@ -253,3 +253,51 @@ def test_a_real_kernel_shows_it_while_a_cell_runs():
         assert any("nap()" in text for text in shown), shown
         assert shown[-1] == ""
     assert "rested" in notebook_node.cells[2].outputs[-1]["data"]["text/html"]
+
+
+ASKING = """
+from agentkit import JsonAgent, ask_question
+from agentkit.testing import ScriptedModel, answer, call
+
+def book(city: str) -> str:
+    "Books a room."
+    return f"{city}, {ask_question('How many nights?', int)} nights"
+
+def agent():
+    return JsonAgent(book, model=ScriptedModel(call("book", city="Rome"), answer("done")))
+"""
+
+
+def test_a_real_kernel_asks_a_question_of_a_tool_in_its_cell():
+    manager = pytest.importorskip("jupyter_client").KernelManager(transport_encryption="auto")
+    manager.start_kernel()
+    client = manager.client()
+    client.start_channels()
+    prompts, entries = [], iter(["two", "2", "3"])
+
+    def reply(message):
+        prompts.append(message["content"]["prompt"])
+        client.input(next(entries))
+
+    def execute(code):
+        shown = []
+
+        def note(message):
+            if message["msg_type"] in ("execute_result", "error"):
+                content = message["content"]
+                shown.extend(content.get("traceback") or [content["data"]["text/plain"]])
+
+        client.execute_interactive(code, allow_stdin=True, stdin_hook=reply, output_hook=note, timeout=50)
+        return shown
+
+    try:
+        client.wait_for_ready(timeout=50)
+        execute(ASKING)
+        assert execute("agent().run('go').calls[0].content") == ["'Rome, 2 nights'"]
+        assert execute("(await agent().arun('go')).calls[0].content") == ["'Rome, 3 nights'"]
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert len(prompts) == 3
+    assert all("How many nights?" in prompt for prompt in prompts)
+    assert "'two' is not of type 'integer'" in prompts[1]
