@@ -15,7 +15,7 @@ import pytest
 from agentkit import JsonAgent, Limits, Paused, RunError, Session, ask_question, tool
 from agentkit.engine.history import check_history
 from agentkit.events import RunEnded, RunFinished, SubRun, ToolFinished, encode_event
-from agentkit.sessions.journal import delete, runs
+from agentkit.sessions.journal import delete, runs, show
 from agentkit.testing import ScriptedModel, answer, call
 
 DONE: list[str] = []
@@ -186,6 +186,18 @@ class TestInEveryWay:
 
 
 class TestInside:
+    def test_a_run_of_the_journal_is_shown_as_a_tree(self, world, tmp_path):
+        path = tmp_path / "runs.db"
+        middle = JsonAgent(noting("a").as_tool("clerk", "Notes."), model=ScriptedModel(call("clerk", query="q"), answer("ok")))  # fmt: skip
+        result = world.run(outer(blocking(middle), journal=path), "go")
+        shown = show(result.run_id, store=path)
+        (office,) = (span for span in shown.trace["spans"] if span.get("call") == "call_1_1")
+        (agent,) = office["inner"]["spans"]
+        assert (agent["kind"], agent["name"], agent["call"].split("/")[0]) == ("tool", "office", "call_1_1")
+        (clerk,) = (span for span in agent["inner"]["spans"] if span["name"] == "clerk")
+        assert [span["name"] for span in clerk["inner"]["spans"] if span["kind"] == "tool"] == ["note"]
+        assert "noted a" in shown.to_html()
+
     def test_limits_of_the_outer_run_hold(self, world):
         agent = outer(blocking(noting("a"), noting("b")), limits=Limits(tool_calls=2))
         world.run(agent, "go")

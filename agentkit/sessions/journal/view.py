@@ -8,12 +8,15 @@ from itertools import islice
 from typing import Any
 
 from ...core.lazy_names import display_with
-from ...core.messages import Message
+from ...core.messages import Message, ToolCall, assistant, tool_message
+from ...tools.results.result_text import render_text
 from .connections import opened_store
 from .location import JournalError, Place
 from .maintenance import DEFAULT_PATH
 from .reader import end_of_run, read_messages
 from .run_info import RunInfo, find_run
+from .steps import inner_runs
+from .store import Store
 
 
 @dataclass(frozen=True)
@@ -56,22 +59,43 @@ def show(run_id: str, *, store: Place = DEFAULT_PATH) -> JournaledRun:
     """
     with opened_store(store, must_exist=True) as opened:
         run = find_run(opened, run_id)
-        end = end_of_run(opened, run, sys.maxsize)
-        found: list[Message] = []
-        error = ""
-        try:
-            found.extend(message for message, _ in islice(read_messages(opened, run.conversation), end))
-        except JournalError as damage:
-            error = str(damage)
-        sql = "SELECT call, name, begun, ended, outcome FROM steps WHERE run = ? ORDER BY begun"
-        steps = opened.read(sql, run.id)
+        found, error = _read(opened, run)
+        spans = _spans(opened, run, run.begun)
     if error:
         run = replace(run, state="damaged", error=error)
-    spans = [_span(run, *step) for step in steps]
     return JournaledRun(run, found, {"spans": spans})
 
 
-def _span(run: RunInfo, call: str, name: str, begun: float, ended: float | None, outcome: str | None) -> dict[str, Any]:
+def _read(store: Store, run: RunInfo) -> tuple[list[Message], str]:
+    """Return the messages of a run before any damage, and the damage."""
+    end, found = end_of_run(store, run, sys.maxsize), list[Message]()
+    try:
+        found.extend(message for message, _ in islice(read_messages(store, run.conversation), end))
+    except JournalError as damage:
+        return found, str(damage)
+    return found, ""
+
+
+def _spans(store: Store, run: RunInfo, began: float) -> list[dict[str, Any]]:
+    """Return the spans of a run; those of agents inside its calls are under `inner`, as in `Trace.as_dict`."""
+    sql = "SELECT call, name, begun, ended, outcome FROM steps WHERE run = ? ORDER BY begun"
+    spans = [_span(began, *step) for step in store.read(sql, run.id)]
+    calls = {span["call"]: span for span in spans if "call" in span}
+    for place, identity in dict(inner_runs(store, run.id)).items():
+        inner = find_run(store, identity)
+        content = {"spans": _spans(store, inner, began), "notes": [], "messages": _read(store, inner)[0]}
+        if place in calls:
+            calls[place]["inner"] = content
+        elif outer := calls.get(place.rpartition("/")[0]):
+            call = ToolCall(place, outer["name"], json.dumps({"query": inner.query}))
+            times = {"start": inner.begun - began, "end": inner.seen - began}
+            below = outer.setdefault("inner", {"spans": [], "notes": [], "messages": []})
+            below["spans"].append({"kind": "tool", "name": call.name, "call": place, **times, "inner": content})
+            below["messages"] += [assistant(None, [call]), tool_message(call, render_text(inner.answer))]
+    return spans
+
+
+def _span(began: float, call: str, name: str, begun: float, ended: float | None, outcome: str | None) -> dict[str, Any]:
     result = json.loads(outcome) if outcome else {}
     error = ": ".join(result.get("error", ())) or ("" if ended else "the outcome is unknown")
     span = {
@@ -81,5 +105,5 @@ def _span(run: RunInfo, call: str, name: str, begun: float, ended: float | None,
         "error": error,
         "usage": result.get("usage"),
     }
-    times = {"start": max(0.0, begun - run.begun), "end": max(0.0, (ended or begun) - run.begun)}
+    times = {"start": max(0.0, begun - began), "end": max(0.0, (ended or begun) - began)}
     return {**{key: value for key, value in span.items() if value}, **times}
