@@ -12,7 +12,9 @@ import click
 
 import agentkit
 
+from ..core.parts import describe_part
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session
+from .attachments import join_query, read_attachments
 from .escape_key import EscapeKey
 from .models import missing_variables, setup_hint
 from .output import print_answer, print_error, print_note, print_text
@@ -25,6 +27,7 @@ HELP_TEXT = f"""\
 /model [NAME]  print the model, or switch to another one
 /history       print the conversation
 /undo          remove the last question
+/attach FILE   send an image, a PDF or a sound with the next question
 /save [FILE]   save the conversation
 /load FILE     continue a saved conversation
 /clear         start a new conversation
@@ -86,9 +89,10 @@ class Chat:
         self.agent.session = load_session(file)
         self.model = model
         self.file = file
+        self.attached: list[Path] = []
         self.commands: dict[str, Callable[[str], None]] = {
             f"/{name}": getattr(self, f"_{name}")
-            for name in ("tools", "history", "model", "undo", "save", "load", "clear", "help", "quit")
+            for name in ("tools", "history", "model", "undo", "attach", "save", "load", "clear", "help", "quit")
         }
 
     def introduce(self) -> None:
@@ -115,9 +119,11 @@ class Chat:
             self._ask(text)
 
     def _ask(self, question: str) -> None:
+        query = join_query(question, read_attachments(self.attached))
+        self.attached = []
         try:
             with self._view, self.keyboard.listen():
-                result = follow(self.agent.stream(question, model=self.model), self._view)
+                result = follow(self.agent.stream(query, model=self.model), self._view)
         finally:
             self._save_if_named()
         print_answer(result.text)
@@ -160,6 +166,14 @@ class Chat:
         question = undo_last_question(self.agent.session)
         self._save_if_named()
         print_text("there is no question to remove" if question is None else f"removed: {question}")
+
+    def _attach(self, name: str) -> None:
+        if not name:
+            print_note("name a file: /attach FILE")
+            return
+        (part,) = read_attachments([Path(name).expanduser()])
+        self.attached.append(Path(name).expanduser())
+        print_text(f"sent with the next question: {describe_part(part.as_part(), part.name)}")
 
     def _save(self, name: str) -> None:
         file = Path(name).expanduser() if name else self.file

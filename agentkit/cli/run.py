@@ -15,6 +15,7 @@ import agentkit
 
 from ..core.labels import Label
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session, options_as_given
+from .attachments import ATTACH, join_query, read_attachments
 from .output import describe_error, dump_json, exit_code, print_answer, print_error, print_note
 from .targets import FILE
 from .views import follow, make_view
@@ -24,6 +25,7 @@ from .views import follow, make_view
 @click.argument("question", nargs=-1)
 @agent_options
 @SESSION
+@ATTACH
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @click.option("--jsonl", "as_events", is_flag=True, help="Print the events as they happen, one JSON object a line.")
 @click.option("--record", type=FILE, help="Record the run for agentkit replay.")
@@ -31,6 +33,7 @@ from .views import follow, make_view
 def run_command(
     question: Sequence[str],
     file: Path | None,
+    attached: Sequence[Path],
     as_json: bool,
     as_events: bool,
     record: Path | None,
@@ -46,15 +49,16 @@ def run_command(
     """
     if as_json and as_events:
         raise click.UsageError("--json and --jsonl exclude each other")
-    (query, label), session = _read_query(question, is_needed=file is None), load_session(file)
-    if not query and not _has_messages(session):
+    (query, label), session = _read_query(question, is_needed=file is None and not attached), load_session(file)
+    asked = join_query(query, read_attachments(attached))
+    if not asked and not _has_messages(session):
         raise click.UsageError('no question: agentkit run "What is 2 + 3?", or pipe one in')
     view = make_view(quiet=quiet)
     agent = build_agent(**settings, read=view.read)
     listeners = [view, *([_event_printer()] if as_events else [])]
     try:
         with view:
-            result = follow(agent.stream(query or None, session=session, record=record, label=label), *listeners)
+            result = follow(agent.stream(asked, session=session, record=record, label=label), *listeners)
     except (Exception, KeyboardInterrupt) as error:
         _exit_failed(error, session, file, as_json=as_json, as_events=as_events)
     if file is not None:
