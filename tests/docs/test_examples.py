@@ -18,6 +18,7 @@ EXAMPLES = {
         "waits for approval: .*old.log",
         r'left: \["keys.txt","notes.txt"\]',
     ],
+    "image_questions.py": ["The wall is red", "user: text, image_url", "tool: text, image_url", "takes no images"],
     "killed_and_continued.py": [
         r"exit code: -9\ninterrupted while calling pay",
         r"(?s)reply 1.*exit code.*reply 2.*reply 3",
