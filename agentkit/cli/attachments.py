@@ -2,16 +2,12 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 import agentkit
 
-from ..core.parts import read_file
-
-if TYPE_CHECKING:
-    from ..core.parts import ContentPart, Query
+from ..core.parts import ContentPart, Query, read_file
 
 ATTACH = click.option(
     "--attach",
@@ -22,7 +18,7 @@ ATTACH = click.option(
 )
 
 
-def read_attachments(files: Iterable[Path]) -> "list[ContentPart]":
+def read_attachments(files: Iterable[Path]) -> list[ContentPart]:
     """Return the files as parts of a query; raise `click.UsageError` for one that cannot be read or sent."""
     try:
         return [read_file(file) for file in files]
@@ -30,6 +26,6 @@ def read_attachments(files: Iterable[Path]) -> "list[ContentPart]":
         raise click.UsageError(str(error)) from error
 
 
-def join_query(question: str, parts: "list[ContentPart]") -> "Query | None":
+def join_query(question: str, parts: list[ContentPart]) -> Query | None:
     """Return the question with its parts; None if it is empty and has none."""
     return [question, *parts] if parts else question or None
