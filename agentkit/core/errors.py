@@ -9,6 +9,7 @@ AgentkitError
    ├─ NoAnswer          the model stopped making progress
    ├─ Paused            a person must decide about tool calls or answer questions; run the session again
    ├─ JournalError      a journal cannot be written or read, or lacks the requested run
+   │  └─ LeaseLost      another process has continued the run meanwhile
    └─ ReplayDiffers     a replayed run differs from the recorded one
 ToolError               raised by a tool: its text is what the model reads
 

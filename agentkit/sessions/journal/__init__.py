@@ -7,9 +7,9 @@ A journal stores texts whole, secrets included, because a resumed run must make 
 `show` and `agentkit runs` mask secrets, as recordings do.  The file grows linearly with the messages.
 """
 
-from .location import Journal, JournalError
+from .location import Journal, JournalError, LeaseLost
 from .maintenance import delete, fork, prune, runs
 from .run_info import RunInfo
 from .view import JournaledRun, show
 
-__all__ = ["Journal", "JournalError", "JournaledRun", "RunInfo", "delete", "fork", "prune", "runs", "show"]
+__all__ = ["Journal", "JournalError", "JournaledRun", "LeaseLost", "RunInfo", "delete", "fork", "prune", "runs", "show"]
