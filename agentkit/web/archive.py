@@ -15,11 +15,12 @@ from .encode import AguiEncoder
 from .thread import Thread
 
 Json = dict[str, Any]
+MAX_LISTED_RUNS = 200
 
 
 def list_runs(store: Place) -> list[Json]:
     """Return what the page lists of the runs of a journal, the newest first."""
-    return [describe_run(run) for run in runs(store)]
+    return [describe_run(run) for run in runs(store, limit=MAX_LISTED_RUNS)]
 
 
 def list_threads(store: Place) -> list[Json]:

@@ -347,7 +347,7 @@ def test_a_run_inside_an_abandoned_tool_ends_with_its_call(otel):
     before = otel.spans()
     assert {span.name for span in before} >= {"execute_tool hang", "execute_tool delegate"}
     assert named(before, "execute_tool delegate")[0].attributes["error.type"] == "TimedOut"
-    assert len(named(before, "invoke_agent")) == 2
+    assert len([span for span in before if span.name.startswith("invoke_agent")]) == 2
     ended.set()
     time.sleep(0.2)
     assert otel.spans() == before, "what an ended run still does opens no span"

@@ -230,6 +230,43 @@ def test_a_client_that_disconnects_stops_its_run_and_one_of_the_page_does_not():
     assert ended == ["cancelled", "done"]
 
 
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def test_an_attachment_reaches_the_model_as_a_part():
+    seen = []
+
+    def reply(request):
+        seen.append(request.messages[-1]["content"])
+        return answer("a pixel")
+
+    source = {"type": "data", "value": PIXEL, "mimeType": "image/png"}
+    content = [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image", "source": source, "metadata": {"filename": "dot.png"}},
+    ]
+    client = client_of(price_of, replies=[reply])
+    assert text_of(ask(client, content)) == "a pixel"
+    assert seen[0][1] == {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
+
+
+@for_each(
+    "row",
+    [
+        ([{"type": "video", "source": {}}], "expected text, image, audio or document"),
+        ([{"type": "image", "source": {"type": "data", "value": "%%%"}}], "must be base64 data"),
+        ([{"type": "document", "source": {"type": "data", "value": PIXEL}}], "expected PDF, got image/png"),
+        (["text"], "a list of parts"),
+        ([{"type": "image", "source": {"type": "url", "value": "file:///etc/passwd"}}], "expected an http(s) URL"),
+    ],
+)
+def test_a_part_that_cannot_be_read_is_refused(row):
+    content, reason = row
+    body = {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": content}]}
+    response = client_of(price_of, replies=[]).post("/", json=body)
+    assert (response.status_code, reason in response.json()["error"]) == (422, True), response.text
+
+
 def test_a_second_run_of_a_conversation_waits_for_the_first_to_end():
     began, go_on = threading.Event(), threading.Event()
 
