@@ -5,6 +5,7 @@ from typing import Any
 
 from ..core.masking import mask, mask_data
 from ..sessions.journal import JournaledRun, RunInfo, runs, show
+from ..sessions.journal.connections import opened_store
 from ..sessions.journal.location import Place
 from ..sessions.journal.maintenance import name_conversations
 from ..sessions.session import Session
@@ -16,6 +17,12 @@ from .thread import Thread
 
 Json = dict[str, Any]
 MAX_LISTED_RUNS = 200
+
+
+def create_journal(store: Place) -> None:
+    """Create the journal if it does not exist."""
+    with opened_store(store):
+        pass
 
 
 def list_runs(store: Place) -> list[Json]:
@@ -65,7 +72,12 @@ def read_request(store: Place, identity: str, number: int) -> Json | None:
 
 
 def open_conversation(thread: str, store: Place) -> Thread:
-    """Return a conversation of a journal with the events of its runs; a new one if that name is new."""
+    """Return a conversation of a journal with the events of its runs.
+
+    One whose name is new is written with its first run, so that opening the page leaves no trace.
+    """
+    if thread not in name_conversations(store).values():
+        return Thread(thread)
     session = Session.open(thread, store)
     conversation = Thread(thread, session)
     key = session.journaled.key if session.journaled is not None else None

@@ -6,7 +6,7 @@ from typing import Any
 from ..agents.agent import JsonAgent
 from ..sessions.journal.location import Place
 from ..sessions.session import Session
-from .archive import list_threads, open_conversation
+from .archive import create_journal, list_threads, open_conversation
 from .query_parts import query_of
 from .run_input import InputError, RunInput
 from .thread import Thread
@@ -25,6 +25,8 @@ class Threads:
 
     def __init__(self, agent: JsonAgent[Any], journal: Place | None = None) -> None:
         self.agent, self.journal = agent, journal
+        if journal is not None:
+            create_journal(journal)
         self._open: dict[str, Thread] = {}
         self._lock = asyncio.Lock()
 
@@ -54,6 +56,8 @@ class Threads:
                 raise InputError("no run of this conversation was interrupted")
             session = await asyncio.to_thread(Session.resumed, conversation.interrupted, self.journal)
             conversation.session = session
+        elif self.journal is not None and conversation.session.journaled is None:
+            conversation.session = await asyncio.to_thread(Session.open, given.thread, self.journal)
         return conversation, conversation.start(self.agent, given)
 
     async def list(self) -> list[dict[str, Any]]:

@@ -140,6 +140,16 @@ def test_a_conversation_comes_back_from_the_journal(tmp_path):
         assert client.get(f"/runs/{listed[0]['id']}/requests/2").status_code == 404
 
 
+def test_looking_at_the_page_leaves_no_conversation_in_the_journal(tmp_path):
+    store = tmp_path / "runs.db"
+    with page_of(store=store, replies=[answer("x")]) as client:
+        assert client.get("/runs").json() == client.get("/threads").json() == []
+        assert client.get("/threads/new").json()["events"] == []
+        assert client.get("/threads").json() == []
+        run(client, thread="new")
+        assert [thread["id"] for thread in client.get("/threads").json()] == ["new"]
+
+
 def test_a_paused_run_is_answered_after_a_restart(tmp_path):
     store = tmp_path / "runs.db"
     with page_of(refund, replies=[call("refund", euros=4)], store=store) as client:

@@ -49,7 +49,7 @@ function approval(interrupt, item, settle) {
   item.setAttribute("role", "group");
   item.setAttribute("aria-labelledby", heading);
   return [
-    make("h3", { id: heading }, "Allow ", make("code", { text: tool }), "?"),
+    make("h2", { id: heading }, "Allow ", make("code", { text: tool }), "?"),
     make("p", { class: "hint", text: reason }),
     make("pre", { class: "code", tabindex: "0", text: prettyJson(given) }),
     make("details", {}, make("summary", { text: "Change the arguments, or give a reason" }),
@@ -104,5 +104,5 @@ function question(interrupt, item, settle) {
       }
     },
   }, ...nodes, problem, make("div", { class: "row" }, make("button", { type: "submit", class: "primary", text: "Answer" })));
-  return [make("h3", { text: interrupt.message }), form];
+  return [make("h2", { text: interrupt.message }), form];
 }

@@ -108,7 +108,7 @@ function build(block, depth) {
   }
   if (kind === "heading") {
     const [, marks, text] = HEADING.exec(lines[0]);
-    return make(`h${Math.min(6, marks.length + 2)}`, {}, ...inline(text.replace(/\s+#+\s*$/, "")));
+    return make(`h${block.level ?? Math.min(6, marks.length + 1)}`, {}, ...inline(text.replace(/\s+#+\s*$/, "")));
   }
   if (kind === "rule") return make("hr");
   if (kind === "quote") {
@@ -125,11 +125,20 @@ function build(block, depth) {
   return make("p", {}, ...lines.flatMap((line, number) => [...(number ? [make("br")] : []), ...inline(line)]));
 }
 
+// Give the headings levels without gaps below the page's own h1, for readers that walk from heading to heading.
+function rankHeadings(blocks) {
+  let last = 1;
+  for (const block of blocks.filter(({ kind }) => kind === "heading")) {
+    last = block.level = Math.min(6, HEADING.exec(block.lines[0])[1].length + 1, last + 1);
+  }
+  return blocks;
+}
+
 // Show `text` in `node`.  Blocks that are the same as at the last call keep their elements, so a streamed answer costs
 // what its last block costs.
 export function renderMarkdown(node, text) {
   const old = node.blocks ?? [];
-  const blocks = splitBlocks(text).map((block) => ({ block, key: JSON.stringify(block) }));
+  const blocks = rankHeadings(splitBlocks(text)).map((block) => ({ block, key: JSON.stringify(block) }));
   let same = 0;
   while (same < blocks.length && same < old.length && old[same] === blocks[same].key) same += 1;
   while (node.childNodes.length > same) node.lastChild.remove();

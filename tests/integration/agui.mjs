@@ -1,0 +1,33 @@
+// Drives AG-UI with its own client: a paused run, its answer, an agent inside a tool, a question, a failed run.
+import { createRequire } from "node:module";
+const { HttpAgent } = createRequire(process.argv[2])("@ag-ui/client");
+const url = process.argv[3];
+
+async function run(agent, parameters) {
+  const seen = [];
+  let outcome;
+  let failure = "";
+  const watch = {
+    onEvent: ({ event }) => { seen.push(event.type); },
+    onRunFinishedEvent: ({ event }) => { outcome = event.outcome; },
+    onRunErrorEvent: ({ event }) => { failure = event.message; },
+  };
+  await agent.runAgent(parameters, watch).catch((error) => { failure ||= error.message; });
+  return { seen, outcome, failure, last: agent.messages.at(-1)?.content };
+}
+
+const say = (threadId, content) => new HttpAgent({ url, threadId, initialMessages: [{ id: "1", role: "user", content }] });
+const found = {};
+
+const buyer = say("buyer", "refund Ada");
+found.paused = await run(buyer, {});
+const id = found.paused.outcome.interrupts[0].id;
+found.resumed = await run(buyer, { resume: [{ interruptId: id, status: "resolved", payload: { approved: true } }] });
+found.tools = buyer.messages.filter((message) => message.role === "tool").map((message) => message.content);
+found.nested = await run(say("nested", "ask the clerk"), {});
+const guest = say("guest", "book a room");
+found.question = await run(guest, {});
+const asked = found.question.outcome.interrupts[0];
+found.answered = await run(guest, { resume: [{ interruptId: asked.id, status: "resolved", payload: 2 }] });
+found.failed = await run(say("failed", "fail"), {});
+console.log(JSON.stringify(found));

@@ -1,0 +1,190 @@
+// Drives the page in a headless browser.  Each check prints a line of JSON; the test reads them.
+import { spawn } from "node:child_process";
+import { createRequire } from "node:module";
+
+const [, , modules, chromiumPath, base, ...serverCommand] = process.argv;
+const require = createRequire(modules);
+const { chromium } = require("playwright-core");
+const axePath = require.resolve("axe-core/axe.min.js");
+const flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+const report = (name, value) => console.log(JSON.stringify([name, value]));
+
+let server;
+async function startServer() {
+  server = spawn(serverCommand[0], serverCommand.slice(1), { stdio: ["ignore", "inherit", "inherit"] });
+  for (;;) {
+    try {
+      await fetch(base);
+      return;
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+}
+
+async function kill() {
+  const ended = new Promise((resolve) => server.once("exit", resolve));
+  server.kill("SIGKILL");
+  await ended;
+}
+
+await startServer();
+const browser = await chromium.launch({ executablePath: chromiumPath, args: flags });
+try {
+  const context = await browser.newContext({ viewport: { width: 1200, height: 900 } });
+  // axe is added by the debugging protocol: the policy of the page admits no script of anyone else
+  const page = await context.newPage();
+  const problems = [];
+  const foreign = [];
+  page.on("pageerror", (error) => problems.push(error.message));
+  page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
+  page.on("request", (request) => !request.url().startsWith(base) && !request.url().startsWith("data:") && foreign.push(request.url()));
+  const send = async (text) => {
+    await page.fill("#composer-text", text);
+    await page.keyboard.press("Enter");
+  };
+  const ended = () => page.waitForFunction(() => !document.querySelector("#main").classList.contains("running") && document.querySelector(".figures"));
+  const lastReply = () => page.locator(".reply").last();
+  const axe = async (name) => {
+    const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+    report(`axe ${name}`, found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).join(", ")}`));
+  };
+  const addAxe = async () => {
+    const session = await context.newCDPSession(page);
+    await session.send("Runtime.evaluate", { expression: (await import("node:fs")).readFileSync(axePath, "utf8") });
+  };
+
+  await page.goto(`${base}/?token=token`);
+  await page.waitForSelector(".welcome");
+  await addAxe();
+  await axe("welcome");
+
+  // a run with a failed call and a hostile answer
+  await send("What is the price of tea?");
+  await ended();
+  report("answer", await lastReply().locator(".markdown strong").first().textContent());
+  report("calls", await lastReply().locator(".call > summary").allTextContents());
+  report("hacked", await page.evaluate(() => window.hacked ?? null));
+  report("links", await lastReply().locator(".markdown a").evaluateAll((links) => links.map((link) => link.getAttribute("href"))));
+  report("elements", await lastReply().locator(".markdown script, .markdown img, .markdown svg").count());
+  report("shown", (await lastReply().locator(".markdown").innerText()).includes('<img src=x onerror="window.hacked = 1">'));
+  await lastReply().locator(".call > summary").first().click();
+  await axe("answer");
+
+  // raw request
+  await lastReply().locator("button.link").last().click();
+  await page.waitForFunction(() => document.querySelector("#raw-text").textContent.includes("messages"));
+  report("raw", JSON.parse(await page.locator("#raw-text").textContent()).messages.map((message) => message.role));
+  await page.keyboard.press("Escape");
+
+  // approve with the keyboard
+  await send("Please refund Ada");
+  await page.waitForSelector(".pending");
+  await page.waitForFunction(() => document.activeElement?.textContent === "Allow");
+  await axe("approval");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1).innerText.includes("It is done"));
+  await ended();
+  report("approved", (await lastReply().locator(".markdown").innerText()).trim());
+
+  // a question
+  await send("book a room");
+  await page.waitForSelector(".question input");
+  await page.keyboard.type("3");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1).innerText.includes("3 nights"));
+  await ended();
+  report("question", (await lastReply().locator(".markdown").innerText()).trim());
+
+  // an agent inside a tool
+  await send("ask the clerk");
+  await ended();
+  await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1).innerText.includes("It is done"));
+  report("nested", await lastReply().locator(".call .call > summary code").allTextContents());
+
+  // an attachment
+  const pixel = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+  await page.setInputFiles("#files", { name: "dot.png", mimeType: "image/png", buffer: pixel });
+  await send("look at this");
+  await page.waitForSelector(".query img");
+  await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1).innerText.includes("You wrote"));
+  await ended();
+  report("attachment", await page.locator(".query img").evaluate((image) => image.naturalWidth));
+
+  // stop
+  await send("work for a while");
+  await page.waitForSelector(".call:has-text('work')");
+  await page.click("#stop");
+  await page.waitForFunction(() => document.body.innerText.includes("The run was stopped."));
+  report("stopped", await lastReply().locator(".work-title").textContent());
+
+  // reload in the middle
+  await send("work again");
+  await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1).querySelector(".busy .call"));
+  await page.reload();
+  await page.waitForFunction(() => document.querySelector("#main").classList.contains("running"));
+  await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1)?.innerText.includes("It is done: worked"), null, { timeout: 15000 });
+  await ended();
+  report("reloaded", await page.locator(".query").count());
+
+  // kill -9 of the server in the middle, and on from the journal on the same page
+  await send("work until the crash");
+  await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1).querySelector(".busy .call"));
+  await kill();
+  await page.waitForFunction(() => document.querySelector("#notice").innerText.includes("Trying again"));
+  await startServer();
+  await page.click("#notice button", { timeout: 15000 });
+  await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1).innerText.includes("It is done"), null, { timeout: 15000 });
+  await ended();
+  report("continued", [await page.locator(".query").count(), (await lastReply().locator(".markdown").innerText()).trim()]);
+
+  // several conversations, and a replay of a stored run
+  await page.click("#new-thread");
+  await page.waitForSelector(".welcome");
+  await send("hello");
+  await ended();
+  await page.waitForFunction(() => document.querySelectorAll("#thread-list li").length === 2);
+  report("conversations", await page.locator("#thread-list a").allTextContents());
+  await page.locator("#run-list a", { hasText: "What is the price of tea?" }).click();
+  await page.waitForSelector("#scrubber:not([hidden])");
+  await page.waitForFunction(() => document.querySelector(".markdown strong"));
+  const last = Number(await page.locator("#place").getAttribute("max"));
+  const counts = [];
+  for (const place of [0, 3, 9, last]) {
+    await page.locator("#place").evaluate((input, value) => {
+      input.value = value;
+      input.dispatchEvent(new Event("input"));
+    }, place);
+    counts.push([await page.locator(".call").count(), await page.locator(".markdown").count()]);
+  }
+  report("scrubbed", counts);
+  await page.locator("#place").focus();
+  await page.keyboard.press("Home");
+  report("scrubbed by key", await page.locator(".reply").count());
+  await page.click("#play");
+  await page.waitForFunction((end) => document.querySelector("#place").value === String(end), last, { timeout: 15000 });
+  await addAxe();
+  await axe("replay");
+
+  // compare two runs
+  await page.click("#compare");
+  await page.locator(".choice").nth(0).check();
+  await page.locator(".choice").nth(3).check();
+  await page.waitForSelector(".comparison");
+  report("compared", await page.locator(".comparison tbody td:last-child").allTextContents());
+  await axe("comparison");
+
+  // narrow and dark
+  await page.emulateMedia({ colorScheme: "dark" });
+  await page.setViewportSize({ width: 400, height: 800 });
+  await page.click("#open-side");
+  await page.locator("#thread-list a").last().click();
+  await page.waitForSelector(".markdown strong");
+  report("overflow", await page.evaluate(() => document.documentElement.scrollWidth - innerWidth));
+  await axe("narrow and dark");
+  report("problems", problems.filter((text) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|Failed to fetch|ERR_EMPTY|ERR_CONNECTION_RESET|network error/.test(text)));
+  report("foreign", foreign);
+} finally {
+  await browser.close();
+  server.kill();
+}

@@ -1,0 +1,101 @@
+"""The page in a real browser, and AG-UI with its own client."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+MODULES = HERE.parents[1] / ".cache" / "integration" / "package.json"
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def require(*packages):
+    missing = [name for name in packages if not (MODULES.parent / "node_modules" / name).exists()]
+    if shutil.which("node") is None or missing:
+        pytest.skip(f"missing: node with {', '.join(packages)} from npm (tests/integration/install.sh)")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(60)
+def test_the_client_of_ag_ui_drives_an_agent():
+    require("@ag-ui/client")
+    port = free_port()
+    code = f"import uvicorn, shop, agentkit.web; uvicorn.run(agentkit.web.agui(shop.agent), port={port}, log_level='warning')"
+    server = subprocess.Popen([sys.executable, "-c", code], env=ENVIRONMENT, cwd=HERE)
+    try:
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        command = ["node", HERE / "agui.mjs", MODULES, f"http://127.0.0.1:{port}/"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    finally:
+        server.terminate()
+        server.wait()
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["paused"]["outcome"]["interrupts"][0]["metadata"]["agentkit"]["tool"] == "refund"
+    assert found["resumed"]["outcome"] == {"type": "success"}
+    assert found["tools"] == ["4.0 euros went to Ada"]
+    assert found["resumed"]["last"] == "It is done: 4.0 euros went to Ada"
+    assert found["nested"]["last"] == "It is done: 3.5"
+    assert {"SUBAGENT_STARTED", "SUBAGENT_FINISHED"} <= {*found["nested"]["seen"]}
+    assert found["question"]["outcome"]["interrupts"][0]["responseSchema"] == {"type": "integer"}
+    assert found["answered"]["last"] == "It is done: 2 nights"
+    assert found["failed"]["failure"] == "the key was refused"
+    assert found["failed"]["seen"].count("RUN_ERROR") == 1
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(150)
+def test_a_browser_drives_the_page(tmp_path):
+    require("playwright-core", "axe-core")
+    if CHROMIUM is None:
+        pytest.skip("missing: Chromium (Debian package chromium)")
+    port = free_port()
+    serve = [sys.executable, "-m", "agentkit.cli", "web", f"{HERE / 'shop.py'}:agent", "--journal", str(tmp_path / "runs.db"),
+             "--port", str(port), "--token", "token", "--no-open"]  # fmt: skip
+    command = ["node", HERE / "page.mjs", MODULES, CHROMIUM, f"http://127.0.0.1:{port}", *serve]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=140, check=False)
+    found = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+    assert done.returncode == 0, f"{[*found]}\n{done.stderr}"
+    assert not {name: value for name, value in found.items() if name.startswith("axe") and value}
+    assert len([name for name in found if name.startswith("axe")]) == 6
+    assert found["answer"] == "3.50 euros"
+    assert ["price_of" in text for text in found["calls"]] == [True, True]
+    assert "failed" in found["calls"][1]
+    assert (found["hacked"], found["elements"], found["shown"]) == (None, 0, True)
+    assert all(link.startswith(("https://example.com/", "http://127.0.0.1:9/")) for link in found["links"])
+    assert found["raw"][-2:] == ["tool", "tool"]
+    assert found["approved"] == "It is done: 4.0 euros went to Ada"
+    assert found["question"] == "It is done: 3 nights"
+    assert found["nested"] == ["price_of"]
+    assert found["attachment"] == 1
+    assert found["stopped"] == "Stopped"
+    assert found["reloaded"] == 7
+    assert found["continued"][0] == 8
+    assert found["continued"][1].startswith("It is done: OutcomeUnknown")
+    assert found["conversations"] == ["hello", "What is the price of tea?"]
+    (empty, few, more, whole) = found["scrubbed"]
+    assert (empty, whole) == ([0, 0], [2, 1])
+    assert few[0] <= more[0] <= 2
+    assert found["scrubbed by key"] == 0
+    assert found["compared"][-1] == "usage"
+    assert set(found["compared"]) > {"usage"}
+    assert found["overflow"] <= 0
+    assert (found["problems"], found["foreign"]) == ([], [])
