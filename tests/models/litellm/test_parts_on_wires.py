@@ -90,6 +90,14 @@ def test_a_model_without_vision_is_known_and_can_be_declared_otherwise() -> None
         assert JsonAgent(show, model=declared).run(query).answer == "ok"
 
 
+def test_a_fallback_model_that_takes_it_is_asked() -> None:
+    with ModelServer(answer("ok")) as server:
+        blind, seeing = model(server, "openai", "openai/gpt-3.5-turbo"), model(server, "openai")
+        agent = JsonAgent(show, model=blind, fallback_models=[seeing], retries=0)
+        assert agent.run(["What?", PARTS["image"]]).answer == "ok"
+        assert [request.body["model"] for request in server.requests] == ["gpt-4o-mini"]
+
+
 def test_an_address_is_sent_as_it_is() -> None:
     with ModelServer(answer("ok")) as server:
         JsonAgent(show, model=model(server, "openai")).run(["What?", Image.from_url("https://example.com/a.png")])
