@@ -31,7 +31,7 @@ from ..tools.toolset import split_toolsets
 from ..views.history import print_lines, render_messages
 from ..views.html import agent_view
 from ..views.log import log_event
-from . import batch
+from . import batch, extraction
 from .agent_tool import make_agent_tool
 from .backends import Backends, check_model, list_models
 from .batch import Outcome, Queries
@@ -70,7 +70,7 @@ class JsonAgent(Generic[T]):
         approve: A function of the call that decides about calls of tools with `effect="danger"`, or "ask" to ask the
             person at the terminal or notebook.  Default: a run with such a call pauses.
         on_question: A function that answers a `Question` of a tool, or "ask".  Default: notebooks ask, others pause.
-        untrusted: Which effects wait after untrusted text was read: those with its values ("values"), all ("context").
+        untrusted: "values", "context" or "hidden": which calls wait after untrusted text was read (see "Safety").
         checks: Functions of the answer (and, with two parameters, of the run's `Material`) that raise an error if it is
             wrong; the model gets the error and answers again.
         repair: "off" to repair no tool arguments, for all tools.
@@ -91,7 +91,7 @@ class JsonAgent(Generic[T]):
         DefinitionError: There are no tools, or a tool or a setting is not valid.
     """
 
-    _instruction = ""
+    _instruction, _extract_value = "", extraction.extract_value
 
     def __init__(
         self,

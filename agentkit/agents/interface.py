@@ -1,6 +1,6 @@
 """What the files of this room need of an agent: `JsonAgent` imports them, so they know it by this interface."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from ..core.context import RunContext
@@ -41,6 +41,8 @@ class Runnable(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]: ...
+
+    def _extract_value(self, kind: Any, question: str, text: str, run: RunContext[Any]) -> Awaitable[Any]: ...
 
     def choose_backend(self, model: str | Model | None = None) -> tuple[Model, str]: ...
 

@@ -1,7 +1,7 @@
 """The flow of an agent's part of a run: its loop, its tools, and its policies in their order."""
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..core.context import RunContext
@@ -24,6 +24,7 @@ from ..policies.nesting import enclose_calls
 from ..policies.questions import answer_questions
 from ..policies.rate_limit import throttle
 from ..policies.retries import WAITS, retry
+from ..policies.taint.hidden import hide_untrusted
 from ..policies.taint.policy import guard_untrusted
 from ..policies.text_tool_mode import use_text_mode
 from ..policies.timeouts import limit_reply_time, limit_tool_time
@@ -37,7 +38,6 @@ from .handoffs import hand_over
 from .interface import Runnable, ToolSelector
 from .options import RunRequest
 from .run_state import Run
-from .settings import Settings
 
 INSTRUCTION = """\
 Work through the task step by step with the tools, several calls at once where they do not depend on each other. \
@@ -67,7 +67,7 @@ def build_flow(agent: Runnable, run: Run, request: RunRequest, backend: Model) -
     context = RunContext(agent.deps, run.state, lambda: run.usage, stream=stream, inbox=session.inbox)
     tools = StepTools(agent.tools, agent._select, agent.toolsets, context)
     loop = agent_loop(backend, tools.select, run.history, context, text_ends=agent._text_ends, stream=stream)
-    policies = policies_of_run(agent._settings, run, session, context, agent._backends.fallbacks(agent.model))
+    policies = policies_of_run(agent, run, session, context)
     flow = apply_policies(loop, policies)
     return _open_before(flow, agent.toolsets, run.toolsets) if agent.toolsets else flow
 
@@ -82,18 +82,14 @@ def _open_before(flow: Flow[Answer], toolsets: Sequence[Toolset], opened: list[T
     return (yield from flow)
 
 
-def policies_of_run(
-    settings: Settings,
-    run: Run,
-    session: Session,
-    context: RunContext[Any],
-    fallbacks: Sequence[Model] = (),
-) -> tuple[Policy, ...]:
+def policies_of_run(agent: Runnable, run: Run, session: Session, context: RunContext[Any]) -> tuple[Policy, ...]:
     """Return the policies of a run, the innermost first: it sees an effect of the loop before the others."""
+    settings, fallbacks = agent._settings, agent._backends.fallbacks(agent.model)
     waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(settings.retries)]
     return (
         *settings.policies,
         truncate_results(session.cut, settings.max_result),
+        *_hide_results(agent, run, session, context),
         # after the truncation: the delimiters enclose what is shown
         guard_untrusted(run.history, setting=settings.untrusted, approvals=session.approvals),
         limit_tool_time(settings.tool_timeout, sequential=settings.sequential),
@@ -120,6 +116,12 @@ def policies_of_run(
         answer_questions(settings.on_question, session.asked),
         enclose_calls(),
     )
+
+
+def _hide_results(agent: Runnable, run: Run, session: Session, context: RunContext[Any]) -> Iterator[Policy]:
+    """Yield the policy that replaces untrusted results by handles, if the agent has that setting."""
+    if agent._settings.untrusted == "hidden":
+        yield hide_untrusted(run.history, session.cut, agent._extract_value, context, approvals=session.approvals)
 
 
 def split_tools(tools: Iterable[Any] | ToolSelector) -> tuple[Iterable[Any], ToolSelector | None]:

@@ -36,7 +36,7 @@ _VALID_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
         'a function of the question, "ask" or None',
     ),
     "tool_mode": (lambda value: value in get_args(ToolMode), '"auto" or "text"'),
-    "untrusted": (lambda value: value in get_args(UntrustedSetting), '"values" or "context"'),
+    "untrusted": (lambda value: value in get_args(UntrustedSetting), '"values", "context" or "hidden"'),
 }
 """For each setting: a check of its value, and the description of valid values."""
 

@@ -23,6 +23,8 @@ MAX_RESULT_CHARS = 20_000
 """Characters of a result that the model reads by default."""
 MAX_STORED_RESULTS = 20
 """Truncated results of a conversation that stay readable; the oldest is dropped first."""
+MAX_STORED_HANDLES = 1_000
+"""Hidden results of a conversation that stay available; the oldest is dropped first."""
 MAX_STORED_CHARS = 10_000_000
 """Stored characters of one truncated result."""
 READ_MORE = "read_more"
@@ -46,10 +48,21 @@ class TruncatedResults:
             self.texts.pop(identity, None)  # truncated again, it is the newest
             self.texts[identity] = text[:MAX_STORED_CHARS]
             self.labels[identity] = label.join(self.labels.get(identity, label))
-            while len(self.texts) > MAX_STORED_RESULTS:
-                oldest = next(iter(self.texts))
+            truncated = [key for key in self.texts if not key.startswith("#")]
+            for oldest in truncated[:-MAX_STORED_RESULTS]:
                 del self.texts[oldest]
                 self.labels.pop(oldest, None)
+        return identity
+
+    def store_next(self, text: str, label: Label) -> str:
+        """Store a text under the next number, and return it: `#1`, `#2`; numbers are never used twice."""
+        with self._lock:
+            numbers = [int(key[1:]) for key in self.texts if key.startswith("#")]
+            identity = f"#{max(numbers, default=0) + 1}"
+            self.texts[identity], self.labels[identity] = text[:MAX_STORED_CHARS], label
+            if len(numbers) >= MAX_STORED_HANDLES:
+                oldest = f"#{min(numbers)}"
+                del self.texts[oldest], self.labels[oldest]
         return identity
 
     def as_dict(self) -> dict[str, Any]:
@@ -114,7 +127,7 @@ def truncate_results(stored: TruncatedResults | None = None, max_result: int = M
             elif isinstance(effect, AskModel):
                 tools = effect.request.tools
                 readable = READ_MORE not in tools
-                if stored.texts and readable:
+                if readable and any(not key.startswith("#") for key in stored.texts):
                     if offered is None or offered[0] is not tools:
                         offered = tools, tools.merged(reader())
                     effect = replace(effect, request=replace(effect.request, tools=offered[1]))

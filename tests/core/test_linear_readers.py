@@ -18,6 +18,7 @@ import pytest
 from agentkit import JsonTool, ToolRegistry
 from agentkit.core.delimiters import remove_delimiters
 from agentkit.core.errors import AgentkitError, ToolError
+from agentkit.core.labels import UNKNOWN
 from agentkit.core.masking import mask
 from agentkit.core.messages import ToolCall, assistant, tool_message, user
 from agentkit.core.portable import to_object_text, to_portable_name
@@ -29,6 +30,8 @@ from agentkit.models.litellm.stream_assembler import _Arguments
 from agentkit.models.offline.model import OfflineModel
 from agentkit.policies.context_window import parse_window
 from agentkit.policies.evidence.check import find_unsupported
+from agentkit.policies.long_results import TruncatedResults
+from agentkit.policies.taint.handles import Handles, UnknownHandle
 from agentkit.policies.taint.origins import Origins
 from agentkit.policies.text_tool_mode import _read_block
 from agentkit.tools.final_answer import make_answer_tool
@@ -84,6 +87,13 @@ def read_origins(text):
     origins.doubt(json.dumps({"where": text[: len(text) // 2], "number": 1}), SAVE)
 
 
+def read_references(text):
+    stored = TruncatedResults()
+    stored.store_next(json.dumps({"a": text}), UNKNOWN)
+    with suppress(UnknownHandle):
+        Handles(stored).resolve({"text": text, "other": "{#1.a}"})
+
+
 def read_described(text):
     lint(JsonTool.from_schema(name="save", description=text, parameters={"type": "object"}, call=print))
 
@@ -103,6 +113,7 @@ READERS = {
     "policies.context_window": parse_window,
     "policies.evidence.check": lambda text: find_unsupported(CLAIMS, text),
     "policies.evidence.claims": lambda text: find_unsupported(text, CLAIMS),
+    "policies.taint.handles": read_references,
     "policies.taint.values": read_origins,
     "policies.text_tool_mode": lambda text: _read_block(text, TOOLS),
     "tools.arguments.json_text": TOOLS["weather"].call_with_raw_arguments,

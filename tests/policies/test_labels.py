@@ -298,7 +298,7 @@ class TestContext:
         assert waits(world, agent) == ["send"]
 
     def test_a_setting_that_does_not_exist_is_refused(self):
-        with pytest.raises(Exception, match='untrusted must be "values" or "context", got \'never\''):
+        with pytest.raises(Exception, match='untrusted must be "values", "context" or "hidden", got \'never\''):
             agent_with(replies=[], untrusted="never")
 
 

@@ -114,6 +114,11 @@ class Origins:
             return True
         return self._repeating.contain(value) and not any(texts.contain(value) for texts in self._iterate_untrusted())
 
+    def is_repeated(self, value: Value) -> bool:
+        """Return whether only results that may repeat untrusted values make a value trusted."""
+        self.sources()  # reads new messages
+        return self._repeating.contain(value) and not self._trusted.contain(value)
+
     def _iterate_untrusted(self) -> Iterator[Texts]:
         yield from self._untrusted.values()
         if self.outer is not None:

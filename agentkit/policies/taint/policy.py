@@ -30,8 +30,9 @@ from ...tools.roles import is_consequential
 from ..decisions import Approvals
 from .origins import ENCLOSING_CALL, EnclosingCall, Origins
 
-UntrustedSetting: TypeAlias = Literal["values", "context"]
-"""Which consequential calls wait after something untrusted was read: those with values from there, or all."""
+UntrustedSetting: TypeAlias = Literal["values", "context", "hidden"]
+"""Which consequential calls wait after something untrusted was read: those with values from there, or all.  "hidden" is
+as "context", but the model reads handles in the place of untrusted results (see `hidden`)."""
 
 
 def guard_untrusted(
@@ -46,13 +47,13 @@ def guard_untrusted(
     Args:
         history: The conversation of the run; untrusted messages of earlier runs count.
         delimiter: The id of the delimiters; a random one by default.
-        setting: Which calls need approval.  A run inside a call with "context" has this setting, too.
+        setting: Which calls need approval.  A run inside a call with "context" or "hidden" is as strict as "context".
         approvals: Has the values that a person allowed from now on.
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
         outer = ENCLOSING_CALL.get()
-        is_strict = setting == "context" or (outer is not None and outer.is_strict)
+        is_strict = setting != "values" or (outer is not None and outer.is_strict)
         guard = _Guard(Origins(history, outer), delimiter or new_delimiter_id(), is_strict, approvals or Approvals())
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
@@ -89,11 +90,11 @@ class _Guard:
         """Return the call; its untrusted result will be delimited, and doubtful arguments need approval."""
         tool, arguments = bound.tool, bound.call.arguments
         if tool is None or bound.problem is not None:
-            bound.origin.inputs = self.origins.label_inputs(arguments, None)
+            bound.origin.inputs = bound.origin.inputs.join(self.origins.label_inputs(arguments, None))
             return bound
         if bound.is_answer:
             return bound
-        bound.origin.inputs = self.origins.label_inputs(arguments, tool)
+        bound.origin.inputs = bound.origin.inputs.join(self.origins.label_inputs(arguments, tool))
         if self.origins.sources() and is_consequential(tool):
             bound = self._check_consequential(bound, tool)
         enclosing, run = EnclosingCall(self.origins, bound.origin, self.is_strict), bound.run
@@ -111,11 +112,11 @@ class _Guard:
             return bound
         doubt = origins.doubt(arguments, tool)
         if self.is_strict and not doubt:
-            doubt = f'{origins.introduce()}, and with untrusted="context" every call with an effect then waits'
+            doubt = f"{origins.introduce()}, and in this agent every call with an effect then waits"
         if not doubt:
             return bound
         reasons = "; ".join(filter(None, [bound.needs_approval, doubt]))
-        return replace(bound, needs_approval=reasons, untrusted=untrusted)
+        return replace(bound, needs_approval=reasons, untrusted=(*bound.untrusted, *untrusted))
 
     def label_reply(self, reply: Reply) -> Reply:
         """Return a reply with the label of what the model had read, unless that is all trusted."""

@@ -1,0 +1,229 @@
+"""Hidden results: the model gets a handle instead of an untrusted text, and passes it on without reading it.
+
+The conversation stays free of untrusted text, so what the model writes itself needs no origin.  A value that it passes
+on by reference has the origin of the result, and the parameter's role decides.  To decide something by the text, the
+model asks another request without tools for a yes or no, a number, a date or one of some choices (`extract_value`).  It
+can read the text (`reveal_result`): then the conversation is tainted, and every consequential call waits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any, Literal, TypeAlias
+
+from ...core.approval_question import UntrustedValue
+from ...core.context import RunContext
+from ...core.errors import ExceptionInfo, ToolError
+from ...core.flow import Effect, Flow, Policy, ask, interpret
+from ...core.labels import TRUSTED, CallOrigin, Label, join_labels
+from ...core.messages import Message
+from ...core.roles import Content, Destination, Plain
+from ...engine.model import AskModel
+from ...tools.arguments.repair import truncate
+from ...tools.execution.call import BoundCall, ToolResult
+from ...tools.execution.call_tools import CallTools
+from ...tools.json_tool import JsonTool
+from ...tools.registry import ToolRegistry
+from ...tools.results.result_text import render_text
+from ...tools.roles import is_consequential
+from ..decisions import Approvals
+from ..long_results import TruncatedResults
+from .handles import Handles, Reference, UnknownHandle, describe_handle
+from .origins import Origins, describe
+from .values import PASSAGE_CHARS, iterate_values
+
+REVEAL, EXTRACT = "reveal_result", "extract_value"
+Kind: TypeAlias = Literal["yes_or_no", "number", "date", "choice"]
+Extractor: TypeAlias = Callable[[Any, str, str, RunContext[Any]], Awaitable[Any]]
+"""Asks a model without tools: the type of the answer, the question, the text, the run."""
+NO_VALUE = "the question has no answer of this kind in the text."
+
+
+def hide_untrusted(
+    history: Sequence[Message],
+    stored: TruncatedResults,
+    extract: Extractor,
+    context: RunContext[Any],
+    *,
+    approvals: Approvals | None = None,
+) -> Policy:
+    """Replace untrusted results by handles, and resolve references to them in arguments.
+
+    The policy must be inside of `guard_untrusted`, with the setting "context".
+
+    Args:
+        history: The conversation of the run.
+        stored: Has the hidden texts.
+        extract: Answers a question about a text.
+        context: The context of the run.
+        approvals: Has the values that a person allowed from now on.
+    """
+
+    def policy(flow: Flow[Any]) -> Flow[Any]:
+        state = _Hidden(Handles(stored), Origins(history), approvals or Approvals(), extract, context)
+
+        def handle(effect: Effect[Any]) -> Flow[Any]:
+            if isinstance(effect, CallTools):
+                return (yield from state.run_calls(effect))
+            return (yield from ask(state.offer_tools(effect) if isinstance(effect, AskModel) else effect))
+
+        return interpret(flow, handle, (AskModel, CallTools))
+
+    return policy
+
+
+@dataclass
+class _Hidden:
+    """The state of one run."""
+
+    handles: Handles
+    origins: Origins
+    approvals: Approvals
+    extract: Extractor
+    context: RunContext[Any]
+    offered: tuple[ToolRegistry, ToolRegistry] | None = None
+    own: ToolRegistry = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.own = ToolRegistry(*_make_tools(self.handles, self.extract))
+
+    def offer_tools(self, effect: AskModel) -> AskModel:
+        """Return the request with the tools for handles, as soon as there is one."""
+        tools = effect.request.tools
+        if self.offered is None or self.offered[0] is not tools:
+            self.offered = tools, tools.merged(self.own)
+        if not any(key.startswith("#") for key in self.handles.stored.texts):
+            return effect
+        return replace(effect, request=replace(effect.request, tools=self.offered[1]))
+
+    def run_calls(self, effect: CallTools) -> Flow[list[ToolResult]]:
+        """Run calls with the values of their references, and hide their results, also if the turn is stopped."""
+        calls = {bound.call.id: bound for bound in map(self.resolve, effect.calls)}
+        try:
+            results = yield from ask(replace(effect, calls=tuple(calls.values())))
+        except BaseException:
+            for identity, bound in calls.items():
+                if (result := effect.finished.get(identity)) is not None:
+                    effect.finished[identity] = self.hide(bound, result)
+            raise
+        return [self.hide(calls[result.call.id], result) for result in results]
+
+    def resolve(self, bound: BoundCall) -> BoundCall:
+        """Return the call with the values of its references, and with the reason if it needs a decision."""
+        if bound.tool is None and bound.call.name in self.own:
+            context = replace(self.context, call=bound.call, origin=CallOrigin())
+            return replace(self.own.bind(bound.call, context), begun=bound.begun)
+        tool = bound.tool
+        if tool is None or "#" not in bound.call.arguments:
+            return self._check_literals(bound)
+        try:
+            arguments, references = self.handles.resolve(json.loads(bound.call.arguments))
+        except UnknownHandle as error:
+            return bound.refuse(str(error))
+        if not references:
+            return self._check_literals(bound)
+        again = tool.bind(arguments, bound.context, repair="off")
+        if isinstance(again.ready, ExceptionInfo):  # its text may quote the values
+            wrong = ", ".join(f"{entry.where} = {entry.written}" for entry in references)
+            return bound.refuse(f"the arguments with these references are not valid for {tool.name}: {wrong}")
+        is_answer = self.offered is not None and tool is self.offered[0].answer
+        found = replace(bound, run=again.ready, problem=None, is_answer=is_answer)
+        found.origin.inputs = join_labels([found.origin.inputs, *(entry.label for entry in references)])
+        return self._check_literals(self._check_references(found, tool, references))
+
+    def _check_references(self, bound: BoundCall, tool: JsonTool[..., Any], references: list[Reference]) -> BoundCall:
+        if bound.is_answer or not is_consequential(tool):
+            return bound
+        roles = {entry.where: self.origins.roles.find(tool, entry.where) for entry in references}
+        untrusted = [entry for entry in references if not self.handles.is_vouched(entry)]
+        places = [where for where, _ in iterate_values(bound.call.arguments, {}) if self._is_destination(tool, where)]
+        is_directed = tool.effect == "read" or not {entry.where for entry in untrusted}.issuperset(places)
+        waiting = [
+            entry for entry in untrusted
+            if not (isinstance(roles[entry.where], Content) and is_directed)
+            and not (isinstance(roles[entry.where], Plain) and isinstance(entry.value, bool | int | float | None))
+        ]  # fmt: skip
+        return self._hold(bound, tool, [self._show(entry, roles[entry.where]) for entry in waiting])
+
+    def _check_literals(self, bound: BoundCall) -> BoundCall:
+        """Hold a destination that the model has from an extract."""
+        tool = bound.tool
+        if tool is None or bound.problem is not None or bound.is_answer or not is_consequential(tool):
+            return bound
+        extracted = [
+            UntrustedValue(where, value, EXTRACT, str(value), is_destination=True)
+            for where, value in iterate_values(bound.call.arguments, tool.parameters)
+            if self._is_destination(tool, where) and self.origins.is_repeated(value)
+        ]
+        return self._hold(bound, tool, extracted)
+
+    def _is_destination(self, tool: JsonTool[..., Any], where: str) -> bool:
+        return isinstance(self.origins.roles.find(tool, where), Destination)
+
+    def _hold(self, bound: BoundCall, tool: JsonTool[..., Any], untrusted: list[UntrustedValue]) -> BoundCall:
+        if not untrusted or self.approvals.grants.cover(tool.name, untrusted):
+            return bound
+        reason = f"these values come from untrusted text: {describe(untrusted)}"
+        reasons = "; ".join(filter(None, [bound.needs_approval, reason]))
+        return replace(bound, needs_approval=reasons, untrusted=(*bound.untrusted, *untrusted))
+
+    def _show(self, entry: Reference, role: object) -> UntrustedValue:
+        value = entry.value if isinstance(entry.value, str | int | float) else render_text(entry.value)
+        passage = truncate(str(value), 2 * PASSAGE_CHARS)
+        return UntrustedValue(entry.where, value, entry.label.sources[0], passage, isinstance(role, Destination))
+
+    def hide(self, bound: BoundCall, result: ToolResult) -> ToolResult:
+        """Return an untrusted result with a handle as its content; what `reveal_result` returns is shown."""
+        label = result.label
+        if result.is_open or result.is_answer or label is None or not label.is_untrusted or bound.call.name == REVEAL:
+            return result
+        text = result.rendered.text if result.rendered is not None else str(result.value)
+        if bound.tool is not None and bound.tool is self.own[EXTRACT]:
+            return replace(result, content=NO_VALUE if result.error else text, label=Label("trusted", label.sources))
+        handle = self.handles.store(text, label)
+        shown = describe_handle(handle, result.call.name, text, bound.tool)
+        failed = ", an error" if result.error else ""
+        return replace(result, content=f"{shown}{failed}", label=TRUSTED, rendered=None)
+
+
+def _make_tools(handles: Handles, extract: Extractor) -> Sequence[JsonTool[..., Any]]:
+    def find(reference: str, run: RunContext[Any]) -> Any:
+        try:
+            value, label = handles.find(reference.strip())
+        except UnknownHandle as error:
+            raise ToolError(str(error)) from None
+        run.origin.add(label)
+        return value
+
+    def reveal_result(reference: str, run: RunContext[Any]) -> str:
+        """Shows the text of a hidden result. Then later calls with effects need a person's decision.
+
+        Where you can, pass it on unread: give #3 or #3.body as an argument of another tool or of the answer, or write
+        {#3.body} inside a text.
+
+        Args:
+            reference: The result or one of its fields, such as #3 or #3.subject.
+        """
+        return render_text(find(reference, run))
+
+    async def extract_value(
+        reference: str, question: str, kind: Kind, run: RunContext[Any], choices: list[str] | None = None
+    ) -> Any:
+        """Answers a question about a hidden result, by a value of a limited kind.
+
+        Args:
+            reference: The result or one of its fields, such as #3 or #3.subject.
+            question: What to find out.
+            kind: The kind of the answer.
+            choices: The possible answers, if the kind is choice.
+        """
+        if kind == "choice" and not choices:
+            raise ToolError("choices: expected the possible answers.")
+        kinds: dict[Kind, Any] = {"yes_or_no": bool, "number": float, "date": date}
+        wanted = Literal[tuple(choices)] if kind == "choice" and choices else kinds[kind]
+        return await extract(wanted, question, render_text(find(reference, run)), run)
+
+    return JsonTool(reveal_result, effect="read"), JsonTool(extract_value, effect="read")
