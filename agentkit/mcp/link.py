@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from ..core.context import Channel, RunContext
 from ..core.errors import RunError, ToolError
+from ..core.masking import mask
 from ..tools.toolset import ServerLogged
 from .connection import Connection
 from .endpoints import Endpoint
@@ -162,7 +163,7 @@ class ServerLink:
         else:
             reason = f"{type(error).__name__}: {_shorten(error)}"
         shown = f" Its error output ends with: {errors}" if errors else ""
-        return f"the MCP server {self._name!r} ({self._endpoint}) cannot be opened: {reason}.{shown}"
+        return mask(f"the MCP server {self._name!r} ({self._endpoint}) cannot be opened: {reason}.{shown}")
 
     def _add_channel(self, run: RunContext[Any] | None, count: int) -> None:
         """Count the calls of a run, which gets the server's log messages while it has any."""

@@ -1,0 +1,98 @@
+"""Agents with a server of the official SDK: the stateless era, over standard input and output and over HTTP."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from servers import ANSWER, contents
+
+from agentkit import JsonAgent, Paused, Session
+from agentkit.events import Progress
+from agentkit.mcp import MCPServer
+from agentkit.testing import ScriptedModel, call
+
+SCRIPT = str(Path(__file__).parent / "sdk_server.py")
+SETTINGS = {"name": "shop", "trust": "trusted", "effects": {"*": "read"}}
+
+
+def find_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture(params=["stdio", "http"])
+def shop(request):
+    """A function that returns the server, over one of the two transports."""
+    if request.param == "stdio":
+        yield lambda **settings: MCPServer([sys.executable, SCRIPT], **{**SETTINGS, **settings})
+        return
+    port = find_port()
+    process = subprocess.Popen([sys.executable, SCRIPT, str(port)], stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 30
+        while not is_open(port):
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        url = f"http://127.0.0.1:{port}/mcp"
+        yield lambda **settings: MCPServer(url=url, **{**SETTINGS, **settings})
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_tools_are_called_and_changes_are_followed(shop):
+    def wait() -> None:
+        """Waits, because over HTTP the news may arrive after the result."""
+        time.sleep(0.5)
+
+    events: list = []
+    calls = call("add", a=1, b=2), call("work"), call("grow"), call("wait"), call("fresh")
+    result = JsonAgent(shop(), wait, model=ScriptedModel(*calls, ANSWER), listeners=[events.append]).run("q")
+    values = [entry.value["result"] for entry in result.calls[:5] if entry.value]
+    assert values == [3, "worked", "grown", "fresh"]
+    values = [event.value for event in events if isinstance(event, Progress)]
+    assert values == [{"progress": 1, "total": 2, "message": "half"}]
+
+
+def test_a_question_is_answered_by_another_agent_after_the_server_has_ended(shop, tmp_path):
+    agent = JsonAgent(shop(), model=ScriptedModel(call("order", item="tea"), ANSWER))
+    with pytest.raises(Paused) as caught:
+        agent.run("q")
+    path = tmp_path / "session.json"
+    caught.value.session.save(path)
+    session = Session.load(path)
+    again = JsonAgent(shop(), model=ScriptedModel(ANSWER))
+    result = again.run(session=session, answers={session.questions[0].id: {"count": 2}})
+    assert contents(result) == ['{"result":"ordering tea: 2"}']
+
+
+def test_fifty_calls_at_once_get_their_own_answers(shop):
+    calls = [{"name": "add", "arguments": {"a": number, "b": 1}} for number in range(50)]
+    result = asyncio.run(JsonAgent(shop(), model=ScriptedModel({"tool_calls": calls}, ANSWER)).arun("q"))
+    answers = [(json.loads(entry.call.arguments)["a"], entry.value["result"]) for entry in result.calls[:50]]
+    assert sorted(answers) == [(number, number + 1) for number in range(50)]
+
+
+def test_headers_go_with_each_request():
+    server = MCPServer(url="http://127.0.0.1:9/mcp", headers={"Authorization": "Bearer secret-token"})
+    assert server.endpoint.headers["Authorization"] == "Bearer secret-token"
+    assert "secret-token" not in repr(server) + str(vars(server))
+
+
+def test_a_missing_sdk_is_named():
+    code = "import sys; sys.modules['mcp'] = None\ntry:\n    import agentkit.mcp\nexcept ImportError as error: print(error)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == 'agentkit.mcp needs the package mcp: pip install "mcp>=2,<3"\n'
