@@ -16,6 +16,7 @@ from .chat import chat_command
 from .defaults import read_defaults
 from .journals import resume_command, runs_command
 from .many import map_command
+from .mcp import mcp_command
 from .models import models_command
 from .output import FAILED, INTERRUPTED, print_error
 from .replay import replay_command
@@ -27,7 +28,7 @@ from .web import web_command
 
 COMMANDS = (
     run_command, chat_command, map_command, show_command, runs_command, resume_command, replay_command,
-    web_command, models_command, tools_command, schema_command, lint_command, lock_command,
+    web_command, models_command, tools_command, schema_command, lint_command, lock_command, mcp_command,
 )  # fmt: skip
 
 

@@ -30,13 +30,14 @@ _OPENAPI_HELP = "List the tools that an OpenAPI document (JSON or YAML) makes in
 def tools_command(targets: Sequence[str], configs: Sequence[str], as_json: bool, openapi: Path | None) -> None:
     """List the tools: name, parameters, description."""
     if openapi:
-        _print_tools(_load_openapi(openapi), as_json=as_json)
+        print_tools(_load_openapi(openapi), as_json=as_json)
         return
     with open_registry(targets, configs) as registry:
-        _print_tools(registry, as_json=as_json)
+        print_tools(registry, as_json=as_json)
 
 
-def _print_tools(registry: "agentkit.ToolRegistry", *, as_json: bool) -> None:
+def print_tools(registry: "agentkit.ToolRegistry", *, as_json: bool = False) -> None:
+    """Print tools: names, parameters, descriptions, and what they may do."""
     if as_json:
         _print_json(
             [
@@ -96,6 +97,15 @@ def schema_command(
         raise click.UsageError(str(error)) from error
 
 
+def print_findings(findings: Sequence[Any], costs: Mapping[str, int]) -> None:
+    """Print what `lint` found, and what the tools cost in each request."""
+    for finding in findings:
+        place = f"{finding.tool} {finding.path}".strip() or "all tools"
+        print_text(f"{finding.severity} {place}: {finding.message}")
+    listed = ", ".join(f"{name} {cost}" for name, cost in costs.items())
+    print_text(f"tokens per request (characters of the OpenAI JSON / 4): {sum(costs.values())} ({listed})")
+
+
 @click.command("lint", short_help="Check tools for problems.")
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
@@ -112,11 +122,7 @@ def lint_command(targets: Sequence[str], strict: bool, as_json: bool) -> None:
     if as_json:
         _print_json({"findings": [asdict(finding) for finding in findings], "tokens": costs})
     else:
-        for finding in findings:
-            place = f"{finding.tool} {finding.path}".strip() or "all tools"
-            print_text(f"{finding.severity} {place}: {finding.message}")
-        listed = ", ".join(f"{name} {cost}" for name, cost in costs.items())
-        print_text(f"tokens per request (characters of the OpenAI JSON / 4): {sum(costs.values())} ({listed})")
+        print_findings(findings, costs)
     failing = {"error", "warning"} if strict else {"error"}
     sys.exit(any(finding.severity in failing for finding in findings))
 

@@ -12,8 +12,15 @@ from ..core.lazy_names import lazy_names
 if TYPE_CHECKING:
     from .client import MCPServer as MCPServer
     from .resources import Resource as Resource
+    from .server import make_app as make_app
+    from .server import make_server as make_server
+    from .server import serve as serve
 
-_HOMES = {"mcp.client": ["MCPServer"], "mcp.resources": ["Resource"]}
+_HOMES = {
+    "mcp.client": ["MCPServer"],
+    "mcp.resources": ["Resource"],
+    "mcp.server": ["make_app", "make_server", "serve"],
+}
 
 if find_spec("mcp") is None or find_spec("mcp_types") is None:
     raise ImportError('agentkit.mcp needs the package mcp: pip install "mcp>=2,<3"', name="mcp")

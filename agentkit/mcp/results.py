@@ -98,9 +98,10 @@ def _decode(text: str) -> bytes:
 
 def _repeats(text: str, data: Any) -> bool:
     """Return whether a text is the structured content again, as servers add it for older clients."""
-    if isinstance(data, dict) and data.keys() == {"result"} and text == data["result"]:
+    wrapped = data["result"] if isinstance(data, dict) and data.keys() == {"result"} else data
+    if text == wrapped:
         return True
     try:
-        return bool(json.loads(text) == data)
+        return json.loads(text) in (data, wrapped)
     except (ValueError, RecursionError):
         return False

@@ -47,6 +47,7 @@ LAZY = {
     "schemas.safe_validator",
     "jsonschema",
     "markdown_it",
+    "uvicorn",
     "ddgs",
     "requests",
     "urllib3",

@@ -1,0 +1,299 @@
+"""Our server, with the SDK's own client in both eras of the protocol, over memory, HTTP and standard input and output."""
+
+import asyncio
+import sys
+
+import httpx
+import mcp_types as types
+import pytest
+from mcp import Client
+from pydantic import BaseModel
+from servers import leftovers
+
+from agentkit import DefinitionError, Injected, JsonAgent, RunContext, ToolRegistry, ask_question, tool
+from agentkit.mcp import MCPServer, make_app, make_server, serve
+from agentkit.testing import ScriptedModel, answer, call
+
+RED_DOT = (
+    b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx"
+    b"\x9cc\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xc9\xfe\x92\xef\x00\x00\x00\x00IEND\xaeB`\x82"
+)
+deleted: list[str] = []
+
+
+class Point(BaseModel):
+    x: int
+
+
+@tool(effect="read")
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool(effect="danger")
+def delete(path: str) -> str:
+    """Delete a file."""
+    deleted.append(path)
+    return f"deleted {path}"
+
+
+def greet() -> str:
+    """Greet the person."""
+    return f"Hi {ask_question('Your name?')}, {ask_question('How old?', int)}"
+
+
+async def report(run: RunContext, steps: int) -> Point:
+    """Report steps."""
+    for number in range(steps):
+        run.emit(f"step {number}")
+    return Point(x=steps)
+
+
+def draw() -> bytes:
+    """Draw a dot."""
+    return RED_DOT
+
+
+def fail() -> str:
+    """Fail."""
+    raise ValueError("no ink")
+
+
+TOOLS = [add, delete, greet, report, draw, fail]
+
+
+@pytest.fixture(params=["auto", "legacy"])
+def talk(request):
+    """Run what a client does with our server, in one era of the protocol; the person gives the answers in `forms`."""
+
+    def start(work, tools=TOOLS, forms=None, **options):
+        async def respond(_, params):
+            asked.append(params.message)
+            for text, content in (forms or {}).items():
+                if text in params.message:
+                    action = "accept" if content is not None else "decline"
+                    return types.ElicitResult(action=action, content=content)
+            return types.ElicitResult(action="cancel")
+
+        async def use():
+            callback = {"elicitation_callback": respond} if forms is not None else {}
+            async with Client(make_server(tools, **options), mode=request.param, **callback) as client:
+                return await work(client)
+
+        asked: list[str] = []
+        return asyncio.run(use()), asked
+
+    deleted.clear()
+    return start
+
+
+def called(name, **arguments):
+    return lambda client: client.call_tool(name, arguments)
+
+
+def text_of(result) -> str:
+    return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+def test_tools_are_listed_with_schemas_and_hints(talk):
+    listed, _ = talk(lambda client: client.list_tools())
+    tools = {each.name: each for each in listed.tools}
+    assert tools["add"].input_schema["required"] == ["a", "b"]
+    assert tools["add"].output_schema["properties"]["result"]["type"] == "integer"
+    assert tools["report"].output_schema["properties"]["x"]["type"] == "integer"
+    assert "run" not in tools["report"].input_schema["properties"]
+    hints = {name: (each.annotations.read_only_hint, each.annotations.destructive_hint) for name, each in tools.items()}
+    assert hints["add"] == (True, False)
+    assert hints["delete"] == (False, True)
+    assert hints["fail"] == (None, None), "an effect that is not declared is no hint"
+
+
+def test_results_are_text_structured_content_and_images(talk):
+    result, _ = talk(called("add", a="2", b=3))
+    assert (text_of(result), result.structured_content, result.is_error) == ("5", {"result": 5}, False)
+    result, _ = talk(called("report", steps=2))
+    assert result.structured_content == {"x": 2}
+    result, _ = talk(called("draw"))
+    (image,) = [block for block in result.content if block.type == "image"]
+    assert image.mime_type == "image/png"
+
+
+def test_failures_teach_the_model(talk):
+    result, _ = talk(called("add", a="x"))
+    assert result.is_error
+    assert "a: input should be a valid integer" in text_of(result)
+    assert "b: missing" in text_of(result)
+    result, _ = talk(called("fail"))
+    assert (result.is_error, text_of(result)) == (True, "ValueError: no ink")
+    result, _ = talk(called("multiply", a=1))
+    assert result.is_error
+    assert "there is no tool 'multiply'" in text_of(result)
+
+
+def test_a_dangerous_tool_asks_the_person_first(talk):
+    result, asked = talk(called("delete", path="a"), forms={"delete": {"allow": True}})
+    assert text_of(result) == "deleted a"
+    assert asked == ['Allow this call? delete(path="a")']
+    assert deleted == ["a"]
+
+
+@pytest.mark.parametrize("forms", [None, {}, {"delete": None}, {"delete": {"allow": False}}])
+def test_a_dangerous_tool_is_refused_without_a_yes(talk, forms):
+    result, _ = talk(called("delete", path="a"), forms=forms)
+    assert result.is_error
+    assert "was not allowed" in text_of(result)
+    assert deleted == []
+
+
+def test_questions_of_a_tool_are_asked_one_after_the_other(talk):
+    forms = {"Your name?": {"answer": "Ada"}, "How old?": {"answer": 36}}
+    result, asked = talk(called("greet"), forms=forms)
+    assert text_of(result) == "Hi Ada, 36"
+    assert asked == ["Your name?", "How old?"]
+    result, _ = talk(called("greet"), forms={"Your name?": None})
+    assert result.is_error
+    assert "gave no answer to: Your name?" in text_of(result)
+    result, _ = talk(called("greet"))
+    assert result.is_error
+    assert "this client cannot" in text_of(result)
+
+
+def test_what_a_tool_reports_is_progress(talk):
+    seen = []
+
+    async def work(client):
+        async def note(progress, total, message):
+            seen.append((progress, message))
+
+        await client.call_tool("report", {"steps": 3}, progress_callback=note)
+
+    talk(work)
+    assert seen == [(1, "step 0"), (2, "step 1"), (3, "step 2")]
+
+
+def test_a_cancelled_call_is_cancelled(talk):
+    ended = []
+
+    async def wait() -> str:
+        """Wait."""
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+        return "done"
+
+    async def work(client):
+        running = asyncio.create_task(client.call_tool("wait", {}))
+        await asyncio.sleep(0.1)
+        running.cancel()
+        for _ in range(100):
+            if ended:
+                break
+            await asyncio.sleep(0.02)
+
+    talk(work, tools=[wait])
+    assert ended == ["cancelled"]
+
+
+def test_a_call_ends_at_its_timeout(talk):
+    @tool(timeout=0.05)
+    async def wait() -> str:
+        """Wait."""
+        await asyncio.sleep(30)
+        return "done"
+
+    result, _ = talk(called("wait"), tools=[wait])
+    assert result.is_error
+    assert "0.05" in text_of(result)
+
+
+def test_an_agent_is_a_tool_with_a_query(talk):
+    agent = JsonAgent(add, model=ScriptedModel(call("add", a=2, b=3), answer("It is 5.")), description="Calculates.")
+    result, _ = talk(called("ask", query="2 + 3?"), tools=[agent])
+    assert text_of(result) == "It is 5."
+
+
+def test_an_agent_that_waits_for_a_person_is_a_failed_call(talk):
+    agent = JsonAgent(delete, model=ScriptedModel(call("delete", path="a")))
+    result, _ = talk(called("ask", query="Delete a"), tools=[agent], forms={})
+    assert result.is_error
+    assert deleted == []
+
+
+def test_values_come_from_deps(talk):
+    def who(user: Injected[Point]) -> int:
+        """Tell who asks."""
+        return user.x
+
+    result, _ = talk(called("who"), tools=[who], deps=Point(x=7))
+    assert text_of(result) == "7"
+    with pytest.raises(DefinitionError):
+        make_server([who])
+
+
+def test_what_cannot_be_served_is_refused():
+    with pytest.raises(DefinitionError, match="needs tools"):
+        make_server([])
+    with pytest.raises(DefinitionError, match="Give a token"):
+        make_app([add], host="0.0.0.0")
+    with pytest.raises(DefinitionError, match="at least 16 characters, got 3"):
+        serve(ToolRegistry(add), http=True, token="abc")
+
+
+HELLO = {
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}  # fmt: skip
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+def post(headers, host="127.0.0.1", **options) -> int:
+    """Return the status of a first request to our server over HTTP."""
+
+    async def send():
+        app = make_app([add], host=host, **options)
+        inner = app if hasattr(app, "router") else app.__closure__[0].cell_contents
+        async with inner.router.lifespan_context(inner):
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+                return (await client.post("/mcp", json=HELLO, headers={**ACCEPT, **headers})).status_code
+
+    return asyncio.run(send())
+
+
+def test_http_checks_host_origin_and_token():
+    assert post({}) == 200
+    assert post({"Host": "evil.example"}) == 421
+    assert post({"Origin": "http://evil.example"}) == 403
+    assert post({"Origin": "http://localhost:3000"}) == 200
+    token = "t" * 16
+    assert post({}, token=token) == 401
+    assert post({"Authorization": "Bearer nope"}, token=token) == 401
+    assert post({"Authorization": f"Bearer {token}"}, token=token) == 200
+    shared = {"host": "0.0.0.0", "token": token}
+    allowed = {"Authorization": f"Bearer {token}"}
+    assert post({**allowed, "Host": "mine.example:8000"}, **shared) == 421
+    assert post({**allowed, "Host": "mine.example:8000"}, hosts=["mine.example"], **shared) == 200
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from agentkit import tool\n\n\n@tool(effect='read')\ndef add(a: int, b: int) -> int:\n"
+        '    """Add two numbers."""\n    print("noise")\n    return a + b\n\n\n'
+        '@tool(effect=\'danger\')\ndef delete(path: str) -> str:\n    """Delete a file."""\n    return path\n'
+    )
+    return tmp_path
+
+
+def test_our_client_talks_with_our_server_over_standard_input_and_output(folder):
+    command = [sys.executable, "-m", "agentkit.cli", "mcp", "serve", "--tools", str(folder / "mine.py")]
+    script = ScriptedModel(call("add", a=1, b=2), call("delete", path="x"), answer("done"))
+    with MCPServer(command, trust="trusted", effects={"*": "read"}) as server:
+        agent = JsonAgent([server], model=script, on_question=lambda question: {"allow": True})
+        result = agent.run("?")
+    assert [each.value for each in result.calls[:2]] == [{"result": 3}, {"result": "x"}]
+    assert "3\n3" not in result.calls[0].content
+    assert leftovers() == []
