@@ -191,7 +191,7 @@ class JsonAgent(Generic[T]):
         return await afinish_run(*fork_request(self, run_id, step, how))
 
     def replay(self, path: str | os.PathLike[str], **how: Unpack[ReplayOptions]) -> Result[T]:
-        """Repeat a recorded run without model and network; raise `ReplayDiffers` at the first difference."""
+        """Repeat the run in a file, or with `journal=` of an id, without a model; raise `ReplayDiffers` otherwise."""
         return finish_run(self, replay_request(path, how))
 
     async def areplay(self, path: str | os.PathLike[str], **how: Unpack[ReplayOptions]) -> Result[T]:

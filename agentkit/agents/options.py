@@ -113,9 +113,10 @@ class ReplayOptions(TypedDict, total=False):
     """Options of a run that is replayed; recorded decisions about calls are used again.
 
     `execute` runs the tools, and asks for approvals; `any_model` accepts another provider's model; `timed` streams
-    with the recorded delays.
+    with the recorded delays.  With `journal` the run of that id in the journal is replayed, instead of a file.
     """
 
     execute: bool
     any_model: bool
     timed: bool
+    journal: JournalLocation

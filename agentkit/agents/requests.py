@@ -12,7 +12,7 @@ from ..core.errors import DefinitionError, RunError
 from ..core.parts import Query, read_query
 from ..sessions.journal.location import Journal, resolve_journal
 from ..sessions.journal.maintenance import DEFAULT_PATH, fork
-from ..sessions.recordings import Recording, replay_policy
+from ..sessions.recordings import Recording, read_journaled, replay_policy
 from ..sessions.session import Session
 from ..tools.toolset import split_toolsets
 from .interface import AgentT, Runnable
@@ -68,14 +68,17 @@ def fork_request(agent: AgentT, run_id: str, step: int, how: ForkOptions) -> tup
 def replay_request(path: str | os.PathLike[str], how: ReplayOptions) -> RunRequest:
     """Return the request that repeats a recorded run, in a copy of the conversation that it began with."""
     _check_names("replay", how, ReplayOptions.__optional_keys__)
-    recording = Recording.load(path)
+    journal = how.get("journal")
+    recording = Recording.load(path) if journal is None else read_journaled(str(path), Journal.of(journal).path)
     begin = recording.begin
     query = begin.get("query")
     if not query:
         raise RunError(f"{os.fspath(path)!r}: a run without a query of its own cannot be replayed")
     decided = {} if how.get("execute") else recording.decisions  # calls that are executed are decided again
-    replay = replay_policy(recording, **how)
     session, content = Session(begin["history"]), begin.get("content")
+    settings: dict[str, Any] = {name: value for name, value in how.items() if name != "journal"}
+    conversation = session.messages if recording.is_journaled else None
+    replay = replay_policy(recording, conversation=conversation, **settings)
     return RunRequest(query, session, stream=begin["stream"], replay=replay, decided=decided, content=content)
 
 

@@ -9,12 +9,12 @@ import agentkit
 
 from .agents import agent_options, build_agent
 from .output import dump_json, print_answer
-from .targets import EXISTING_FILE
+from .targets import FILE
 from .views import make_view
 
 
 @click.command("replay", short_help="Repeat a recorded run.")
-@click.argument("file", type=EXISTING_FILE)
+@click.argument("file", type=FILE)
 @agent_options
 @click.option("--execute", is_flag=True, help="Run the tools; without it, the recorded results are used.")
 @click.option("--any-model", is_flag=True, help="Replay under the name of another provider's model, too.")
@@ -26,6 +26,7 @@ def replay_command(
 ) -> None:
     """Repeat the run recorded in FILE, without model, key and network; no tool is run.
 
+    With --journal, FILE is the id of a run in that journal.
     The tools' schemas and the description must be those of the recorded run: the first difference ends the replay and
     is printed.  Without --model the recorded model's name is used.
 
@@ -33,9 +34,14 @@ def replay_command(
     """
     if settings["model"] is None:
         settings["model"], any_model = "offline", True
+    journal = settings.pop("journal")
+    if file.exists():
+        journal = None  # that of the environment
+    elif journal is None:
+        raise click.UsageError(f"File {str(file)!r} does not exist. For a run in a journal, add --journal.")
     with make_view(quiet=quiet) as view:
         agent: agentkit.JsonAgent[str] = build_agent(**settings, listeners=[view])
-        result = agent.replay(file, execute=execute, any_model=any_model, timed=timed)
+        result = agent.replay(file, execute=execute, any_model=any_model, timed=timed, journal=journal)
     if as_json:
         click.echo(dump_json(result.as_dict(), indent=2))
     else:

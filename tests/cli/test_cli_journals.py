@@ -125,3 +125,12 @@ def test_a_recorded_run_is_replayed(run, folder):
     other = run("replay", "run.jsonl", "--tools", "mytools.py:greet", "--quiet")
     assert other.exit_code == 1
     assert "request 1 differs: the tools: add" in other.stderr
+
+
+def test_a_journaled_run_is_replayed(run):
+    assert run(*ASKED).stdout == "5\n"
+    (found,) = runs("runs.db")
+    again = run("replay", found.id, "--journal", "runs.db", "--tools", "mytools.py:add", "--quiet")
+    assert (again.exit_code, again.stdout) == (0, "5\n")
+    missing = run("replay", "nothing.jsonl", "--tools", "mytools.py:add")
+    assert (missing.exit_code, "For a run in a journal, add --journal" in missing.output) == (2, True)

@@ -2,7 +2,8 @@
 
 from .differences import ReplayDiffers
 from .file import Recording
+from .journaled import read_journaled
 from .recorder import RunRecorder
 from .replay import replay_policy
 
-__all__ = ["Recording", "ReplayDiffers", "RunRecorder", "replay_policy"]
+__all__ = ["Recording", "ReplayDiffers", "RunRecorder", "read_journaled", "replay_policy"]

@@ -24,16 +24,18 @@ class Exchange:
     line: int
     model: str
     messages: list[dict[str, Any]]
-    tools: Mapping[str, Any]
+    tools: Mapping[str, Any] | None
+    """None where the tools are not known."""
     tool_choice: str
+    """"" where it is not known."""
     outcome: Mapping[str, Any] | None = None
 
 
 @dataclass(eq=False)
 class Recording:
-    """A recorded run, read from its file."""
+    """A recorded run, read from its file, or from a journal; `path` names where it is."""
 
-    path: Path
+    path: Path | str
     begin: Mapping[str, Any]
     exchanges: list[Exchange] = field(default_factory=list)
     results: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -41,6 +43,8 @@ class Recording:
     decisions: dict[str, Any] = field(default_factory=dict)
     """The decisions about calls, by their ids."""
     end: Mapping[str, Any] = field(default_factory=dict)
+    is_journaled: bool = False
+    """Whether `exchanges` have the conversation, not the messages of requests, which policies may have changed."""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Recording":

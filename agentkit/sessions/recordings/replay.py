@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from pydantic_core import to_jsonable_python
 from ...core.errors import ModelError
 from ...core.flow import Effect, Flow, Policy, Sleep, ask, interpret
 from ...core.masking import mask, mask_data
-from ...core.messages import Usage
+from ...core.messages import Message, Usage
 from ...engine.loop import Answer
 from ...engine.model import AskModel, Delta, Reply, Request, TextDelta, ThinkingDelta, ToolCallDelta
 from ...policies.consult import Consult, ConsultPerson
@@ -24,10 +24,16 @@ from .file import Exchange, Recording
 
 
 def replay_policy(
-    recording: Recording, *, execute: bool = False, any_model: bool = False, timed: bool = False
+    recording: Recording,
+    *,
+    execute: bool = False,
+    any_model: bool = False,
+    timed: bool = False,
+    conversation: Sequence[Message] | None = None,
 ) -> Policy:
     """Return the policy that gives a run its recorded replies and results, without waits.
 
+    `conversation` is that of the new run, which is compared in place of its requests if the recording is a journal's.
     `execute` runs the tools, `any_model` accepts another provider's model, `timed` streams with the recorded delays.
     Raises `ReplayDiffers` at the first request, call or answer that differs from the recorded one.
     """
@@ -40,7 +46,7 @@ def replay_policy(
         if isinstance(effect, AskModel):
             number += 1
             exchange = next(exchanges, None)
-            _check(recording, number, exchange, effect, any_model=any_model)
+            _check(recording, number, exchange, effect, any_model=any_model, conversation=conversation)
             assert exchange is not None
             # not the effect itself: its model is another one
             return (yield from ask(AskModel(RecordedModel(exchange, timed=timed), effect.request)))
@@ -118,19 +124,34 @@ class RecordedModel:
         yield 0.0, Reply(dict(outcome["message"]), usage, outcome["finish_reason"], outcome["model"])
 
 
+ONLY_RECORDED = " (a journal has one request of each step; with record= all of them can be replayed)"
 DELTAS: Mapping[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta, "call": ToolCallDelta}
 
 
-def _check(recording: Recording, number: int, exchange: Exchange | None, effect: AskModel, *, any_model: bool) -> None:
+def _check(
+    recording: Recording,
+    number: int,
+    exchange: Exchange | None,
+    effect: AskModel,
+    *,
+    any_model: bool,
+    conversation: Sequence[Message] | None,
+) -> None:
     if exchange is None:
-        raise ReplayDiffers(f"{recording.path}: {number - 1} requests are recorded, and one more is made")
+        hint = "" if conversation is None else ONLY_RECORDED
+        raise ReplayDiffers(f"{recording.path}: {number - 1} requests are recorded, and one more is made{hint}")
     request, where = effect.request, f"{recording.path}:{exchange.line}: request {number} differs"
-    difference = compare_messages(exchange.messages, mask_data(to_jsonable_python([*request.messages], fallback=str)))
-    difference = difference or compare_tools(exchange.tools, mask_data(schemas_of(request.tools)))
-    if not difference and exchange.tool_choice != request.tool_choice:
+    messages = request.messages if conversation is None else conversation
+    if conversation is not None and number > 1:  # a hand-over changes the instruction
+        messages = [exchange.messages[0], *messages[1:]]
+    difference = compare_messages(exchange.messages, mask_data(to_jsonable_python([*messages], fallback=str)))
+    if not difference and exchange.tools is not None:
+        difference = compare_tools(exchange.tools, mask_data(schemas_of(request.tools)))
+    if not difference and exchange.tool_choice not in ("", request.tool_choice):
         difference = compare_values("tool_choice", exchange.tool_choice, request.tool_choice)
     if difference:
-        raise ReplayDiffers(f"{where}: {difference}")
+        hint = "" if conversation is None else ONLY_RECORDED
+        raise ReplayDiffers(f"{where}: {difference}{hint}")
     if not any_model and _provider(exchange.model) != _provider(effect.model.name):
         raise ReplayDiffers(
             f"{where}: recorded model {exchange.model!r}, now {effect.model.name!r}. "

@@ -1,0 +1,129 @@
+"""A journaled run is replayed without model and tools, or the first difference is named."""
+
+import asyncio
+
+import pytest
+
+from agentkit import JsonAgent, Session, ToolError, tool
+from agentkit.core.errors import Paused
+from agentkit.journal import JournalError, runs
+from agentkit.testing import ReplayDiffers, ScriptedModel, answer, call, calls
+
+MADE: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_made():
+    MADE.clear()
+
+
+@tool(effect="write")
+def book(place: str) -> str:
+    """Books a place."""
+    MADE.append(place)
+    if place == "nowhere":
+        raise ToolError("there is no such place")
+    return f"booked {place}"
+
+
+@tool(effect="danger")
+def pay(euros: int) -> str:
+    """Pays."""
+    MADE.append(f"{euros} euros")
+    return f"paid {euros}"
+
+
+def agent_of(path, *replies, tools=(book, pay), **settings) -> JsonAgent:
+    return JsonAgent([*tools], model=ScriptedModel(*replies), journal=path, retries=0, **settings)
+
+
+def replayed(world, agent, run_id, path, **how):
+    if world.name == "sync":
+        return agent.replay(run_id, journal=path, **how)
+    return asyncio.run(agent.areplay(run_id, journal=path, **how))
+
+
+REPLIES = (calls(call("book", place="a"), call("book", place="nowhere")), call("book", place="b"), answer("done"))
+
+
+def test_it_has_the_same_answer_messages_and_usage(world, path):
+    result = world.run(agent_of(path, *REPLIES), "Go")
+    MADE.clear()
+    again = replayed(world, agent_of(None), result.run_id, path)
+    assert (again.answer, again.messages, again.usage, MADE) == ("done", result.messages, result.usage, [])
+    assert again.run_id != result.run_id
+    assert len(runs(path)) == 1, "a replay is not journaled"
+
+
+def test_each_run_of_a_conversation_is_replayed_for_itself(world, path):
+    agent = agent_of(path, call("book", place="a"), answer("one"), call("book", place="b"), answer("two"))
+    first, second = world.run(agent, "Q1"), world.run(agent, "Q2")
+    MADE.clear()
+    for run in (first, second):
+        assert replayed(world, agent_of(None), run.run_id, path).answer == run.answer
+    assert MADE == []
+
+
+def test_a_run_that_was_approved_in_pieces_is_replayed_in_one(world, path):
+    with pytest.raises(Paused) as paused:
+        world.run(agent_of(path, calls(call("book", place="a"), call("pay", euros=4)), answer("done")), "Go")
+    (run,) = runs(path)
+    session = Session.resumed(run.id, path)
+    approvals = {paused.value.calls[0].id: {"euros": 5}}
+    result = world.run(agent_of(path, answer("done")), None, session=session, approvals=approvals)
+    assert MADE == ["a", "5 euros"]
+    MADE.clear()
+    again = replayed(world, agent_of(None), run.id, path)
+    assert (again.answer, MADE) == ("done", [])
+    contents = [message["content"] for message in again.messages if message["role"] == "tool"]
+    assert contents == [message["content"] for message in result.messages if message["role"] == "tool"]
+
+
+def test_calls_of_unknown_outcome_stay_unknown(world, path):
+    def stop(place: str) -> str:
+        """Books a place."""
+        raise KeyboardInterrupt
+
+    stopping = tool(name="book", effect="write")(stop)
+    with pytest.raises(KeyboardInterrupt):
+        world.run(agent_of(path, call("book", place="a"), tools=[stopping, pay]), "Go")
+    (run,) = runs(path)
+    agent = agent_of(path, answer("unsure"))
+    agent.resume(run.id, changed="go on")
+    again = replayed(world, agent_of(None, tools=[stopping, pay]), run.id, path)
+    assert again.answer == "unsure"
+    assert any(str(message["content"]).startswith("OutcomeUnknown") for message in again.messages)
+
+
+@pytest.mark.parametrize("execute", [False, True])
+def test_the_first_difference_is_named(world, path, execute):
+    result = world.run(agent_of(path, *REPLIES), "Go")
+
+    @tool(name="book", effect="write")
+    def other(place: str, when: str = "now") -> str:
+        """Books a place."""
+        return "booked"
+
+    with pytest.raises(ReplayDiffers, match="request 1 differs: the tools: book"):
+        replayed(world, agent_of(None, tools=[other, pay]), result.run_id, path, execute=execute)
+    with pytest.raises(ReplayDiffers, match="request 1 differs: message 0"):
+        replayed(world, agent_of(None, description="You are another."), result.run_id, path, execute=execute)
+
+
+def test_tools_that_are_executed_and_answer_otherwise_are_named(world, path):
+    result = world.run(agent_of(path, *REPLIES), "Go")
+
+    @tool(name="book", effect="write")
+    def other(place: str) -> str:
+        """Books a place."""
+        return "no"
+
+    assert replayed(world, agent_of(None), result.run_id, path, execute=True).answer == "done"
+    with pytest.raises(ReplayDiffers, match=r"request 2 differs: message 3 \(tool\).*recorded 'booked a', now 'no'"):
+        replayed(world, agent_of(None, tools=[other, pay]), result.run_id, path, execute=True)
+
+
+def test_an_unknown_id_is_named(path):
+    agent_of(path, answer("x"))("Go")
+    with pytest.raises(JournalError, match="no run has the id 'nothing'"):
+        agent_of(None).replay("nothing", journal=path)
