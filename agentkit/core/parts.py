@@ -8,6 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
+from pydantic_core import CoreSchema, core_schema
+
 from .errors import DefinitionError
 
 Part: TypeAlias = dict[str, Any]
@@ -80,12 +82,22 @@ class ContentPart:
         """Return the part of a message."""
         raise NotImplementedError
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, __: Any) -> CoreSchema:
+        """Return the schema of an instance, which is its short text in JSON."""
+        text = core_schema.plain_serializer_function_ser_schema(_describe, return_schema=core_schema.str_schema())
+        return core_schema.is_instance_schema(cls, serialization=text)
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {describe_part(self.as_part(), self.name)}>"
 
     @property
     def _data_url(self) -> str:
         return f"data:{self.media_type};base64,{b64encode(self.data).decode()}"
+
+
+def _describe(part: ContentPart) -> str:
+    return describe_part(part.as_part(), part.name)
 
 
 class Image(ContentPart):

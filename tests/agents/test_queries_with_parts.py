@@ -6,6 +6,7 @@ import sqlite3
 
 import pytest
 from files import PDF, PNG, WAV, png
+from pydantic import BaseModel
 
 from agentkit import Audio, DefinitionError, Document, Image, JsonAgent, RunError, Session
 from agentkit.core.errors import ModelError
@@ -86,6 +87,30 @@ def test_a_tool_returns_parts(world):
     content = result.messages[3]["content"]
     assert [part["type"] for part in content] == ["text", "image_url", "file", "input_audio"]
     assert json.loads(content[0]["text"])["picture"] == f"[image/png a.png, {len(PNG)} bytes]"
+
+
+class Page(BaseModel):
+    name: str
+    pages: list[Document]
+
+
+def test_a_model_with_parts_is_sent_with_them(world):
+    def page() -> Page:
+        """Returns a page."""
+        return Page(name="p", pages=[Document.from_bytes(PDF, name="a.pdf")])
+
+    def draw() -> Image:
+        """Draws."""
+        return PICTURE
+
+    agent = agent_of(call("page"), call("draw"), answer("ok"), tools=[page, draw])
+    label = f"[application/pdf a.pdf, {len(PDF)} bytes]"
+    content = world.run(agent, "Draw").messages[3]["content"]
+    assert [part["type"] for part in content] == ["text", "file"]
+    assert json.loads(content[0]["text"]) == {"name": "p", "pages": [label]}
+    assert agent.tools["draw"].output_schema == {"type": "string"}
+    assert agent.tools["page"].output_schema["properties"]["pages"]["items"] == {"type": "string"}
+    assert Page(name="p", pages=[Document.from_bytes(PDF, name="a.pdf")]).model_dump(mode="json")["pages"] == [label]
 
 
 def test_a_saved_session_has_each_part_once(world, tmp_path):

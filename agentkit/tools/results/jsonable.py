@@ -30,6 +30,8 @@ MAX_NESTING = 60
 """Levels of nesting."""
 MAX_ENTRIES = 500_000
 """Entries of all lists and dicts together, which also bounds structures with shared parts."""
+MAX_PROBED = 20
+"""Entries of a collection inside a model that are searched for images."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
 _SEQUENCES = (list, tuple, Set, range, deque, KeysView, ValuesView)
@@ -160,10 +162,22 @@ def _split(value: Any, *, with_images: bool) -> Any:
 
 
 def _split_model(value: BaseModel) -> Any:
+    if _has_part(value, MAX_NESTING):
+        return dict(value)
     try:
         return value.model_dump(mode="json", by_alias=True, warnings=False)
     except Exception:  # binary data, a cycle, or an object without a JSON form
         return dict(value)
+
+
+def _has_part(value: Any, depth: int) -> bool:
+    """Return whether a model has an image, a document or a sound in it; of a list the first entries are looked at."""
+    if isinstance(value, ContentPart):
+        return True
+    if isinstance(value, BaseModel):
+        value = vars(value)
+    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return depth > 0 and any(_has_part(entry, depth - 1) for entry in itertools.islice(entries, MAX_PROBED))
 
 
 def _split_array_or_frame(value: Any) -> Any:
