@@ -90,10 +90,10 @@ class RemoteTools:
         return [tool for _, tool in made.values()]
 
     def make_own(self, name: str, description: str, parameters: JsonSchema, invoke: Invoke) -> JsonTool[..., Any]:
-        """Return a reading tool that the client itself offers."""
+        """Return a reading tool that the client itself offers; its requests go to the server and nowhere else."""
         tool = types.Tool(name=name, description=description, input_schema=parameters)
         effect = self._find_override(name) or "read"
-        return self._build(tool, to_portable_name(f"{self._prefix}{name}"), effect, partial(invoke, name))
+        return self._build(tool, to_portable_name(f"{self._prefix}{name}"), effect, partial(invoke, name), egress=False)
 
     def _make_one(self, tool: types.Tool, name: str) -> JsonTool[..., Any]:
         if self._locked is not None and (changes := self._compare(tool, self._locked[tool.name])):
