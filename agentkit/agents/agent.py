@@ -30,7 +30,6 @@ from ..tools.settings import RepairMode
 from ..tools.toolset import split_toolsets
 from ..views.history import print_lines, render_messages
 from ..views.html import agent_view
-from ..views.log import log_event
 from . import batch, extraction
 from .agent_tool import make_agent_tool
 from .backends import Backends, check_model, list_models
@@ -42,7 +41,7 @@ from .options import ForkOptions, ModelChoice, ReplayOptions, ResumeOptions, Run
 from .pipeline import INSTRUCTION, check_agent, split_tools
 from .requests import check_memory, fork_request, make_request, replay_request, resume_request
 from .runner import afinish_run, astream_run, finish_run, stream_run
-from .settings import Settings, ToolMode
+from .settings import Settings, ToolMode, list_listeners
 
 T = TypeVar("T", default=str)
 
@@ -130,13 +129,13 @@ class JsonAgent(Generic[T]):
         registered, self.toolsets = split_toolsets((functions, more, make_handoff_tools(self.handoffs)))
         self.tools = ToolRegistry(*registered, answer=make_answer_tool(answer), repair=repair)
         self.model, self.deps, self.journal = check_model(model), deps, resolve_journal(journal, journal_errors)
-        self.session, self.listeners, self._text_ends = Session(), (log_event, *listeners), answer is str
+        self.session, self.listeners, self._text_ends = Session(), list_listeners(listeners), answer is str
         self._settings = Settings(
-            limits=limits, tool_mode=tool_mode, policies=tuple(policies), checks=tuple(checks), on_question=on_question,
+            limits=limits, tool_mode=tool_mode, policies=policies, checks=checks, on_question=on_question,
             requests_per_minute=requests_per_minute, telemetry=resolve_telemetry(telemetry), tool_timeout=tool_timeout,
             max_result=max_result, max_concurrency=max_concurrency, approve=approve, untrusted=untrusted,
-            max_steps=max_steps, request_timeout=request_timeout, retries=retries, handoffs=self.handoffs,
-            sequential=sequential)  # fmt: skip
+            max_steps=max_steps, request_timeout=request_timeout, handoffs=self.handoffs,
+            sequential=sequential, retries=retries)  # fmt: skip
         self._backends, self.description = Backends(options, request_timeout, list_models(fallback_models)), description
         check_agent(self, model, JsonAgent.__init__.__kwdefaults__ or ())
 

@@ -15,6 +15,7 @@ from ..models.litellm.importing import begin_import
 from ..models.litellm.model import LiteLLMModel
 from ..models.litellm.parameters import REQUEST_PARAMETERS, RESERVED_PARAMETERS
 from ..models.offline import OfflineModel
+from ..tools.settings import check_timeout
 
 MODEL_VARIABLE = "AGENTKIT_MODEL"
 OFFLINE = "offline"
@@ -59,7 +60,7 @@ _OTHER_TERMS = {
 
 def check_model(model: Any) -> Any:
     """Return `model`, a name, None or an object with the methods of `Model`; raise `DefinitionError` for others."""
-    if model is None or isinstance(model, str):
+    if model is None or (isinstance(model, str) and model):
         return model
     if not hasattr(model, "name") or not any(callable(getattr(model, method, None)) for method in ("ask", "aask")):
         wanted = 'a name ("openai/gpt-4o-mini", "offline") or an object with `name`, `ask` and `aask`, see Model'
@@ -78,6 +79,7 @@ class Backends:
         self, options: dict[str, Any], timeout: float | None = None, fallbacks: Sequence[str | Model] = ()
     ) -> None:
         self.options = MaskedDict(options if timeout is None else {"timeout": timeout, **options})
+        self._given = frozenset(options)
         self.for_run: frozenset[str] = frozenset()
         self._fallbacks = fallbacks
         self._created: dict[str, Model] = {}
@@ -100,16 +102,22 @@ class Backends:
 
         Raises:
             DefinitionError: An option is neither a parameter of an agent nor one that litellm documents; or there are
-                options, and all models are the embedded one, which has no options.
+                options, and no model takes them: the embedded one and objects have none.
         """
-        takes_none = all(resolve_model(model)[0] == OFFLINE for model in (first, *self._fallbacks))
-        for option in self.options.keys() - {"timeout"}:
+        served = [resolve_model(model)[0] for model in (first, *self._fallbacks)]
+        if "timeout" in self._given:
+            check_timeout(self.options["timeout"], "timeout")
+        for option in sorted(self._given):
             wrong = f"JsonAgent() got an unexpected parameter {option!r}."
             if reason := _explain_unknown(option, names):
                 raise DefinitionError(f"{wrong} {reason}")
-            if takes_none:
+            if all(model == OFFLINE for model in served):
                 raise DefinitionError(
                     f'{wrong} The embedded offline model has no options. Name a model: model="provider/name".'
+                )
+            if not any(isinstance(model, str) and model != OFFLINE for model in served):
+                raise DefinitionError(
+                    f"{wrong} A model that is an object has its own options. Give them to the object."
                 )
 
     def choose(self, model: str | Model | None, first: str | Model | None) -> tuple[Model, str]:
@@ -117,7 +125,7 @@ class Backends:
 
         `model` is the model of the run, or None; `first` is that of the agent.
         """
-        named, notice = resolve_model(model, first)
+        named, notice = resolve_model(check_model(model), first)
         is_new = notice not in self._notices
         self._notices.add(notice)
         return self.backend(named, first), notice if is_new else ""

@@ -144,5 +144,5 @@ def _check(queries: Queries, concurrency: int) -> None:
         raise RunError(f"queries: expected a list of texts, got one text. Write agent.map([{queries!r:.40}])")
     if not isinstance(queries, Iterable | AsyncIterable):
         raise RunError(f"queries must be a list of texts, got {type(queries).__name__} {queries!r:.40}")
-    if concurrency < 1:
+    if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
         raise RunError(f"concurrency must be an integer >= 1, got {concurrency!r}")

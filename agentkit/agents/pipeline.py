@@ -38,6 +38,7 @@ from .handoffs import hand_over
 from .interface import Runnable, ToolSelector
 from .options import RunRequest
 from .run_state import Run
+from .settings import check_values
 
 INSTRUCTION = """\
 Work through the task step by step with the tools, several calls at once where they do not depend on each other. \
@@ -46,12 +47,13 @@ When the task is done, or cannot be done, call final_answer; call it only then."
 
 
 def check_agent(agent: Runnable, model: str | Model | None, names: Iterable[str]) -> None:
-    """Check the tools and the options of a new agent, and begin to load the backend of its model.
+    """Check the tools, the texts and the options of a new agent, and begin to load the backend of its model.
 
     Raises:
         DefinitionError: The agent has no tools, `deps` lacks a value that one of them needs, or an option is neither
             one of the keywords `names` nor one of the model.
     """
+    check_values(description=agent.description, memory=agent.memory)
     if len(agent.tools) == 1 and agent._text_ends and agent._select is None and not agent.toolsets:
         raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
     if agent.deps is not None:  # else the runs give theirs

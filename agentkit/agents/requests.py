@@ -1,14 +1,14 @@
 """From the arguments of `run`, `resume`, `fork` and `replay` to the request of a run, and to the agent that runs it."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any
 
 from ..core.context import RunContext
-from ..core.errors import DefinitionError, RunError
+from ..core.errors import RunError
 from ..core.parts import Query, read_query
 from ..sessions.journal.location import Journal, resolve_journal
 from ..sessions.journal.maintenance import DEFAULT_PATH, fork
@@ -17,7 +17,7 @@ from ..sessions.session import Session
 from ..tools.toolset import split_toolsets
 from .interface import AgentT, Runnable
 from .options import ForkOptions, ReplayOptions, ResumeOptions, RunOptions, RunRequest, RunSettings
-from .settings import Settings
+from .settings import Settings, check_functions
 
 _AGENT_OPTIONS = {option.name for option in fields(Settings)} | {"tools", "description", "answer", "fallback_models"}
 
@@ -128,15 +128,9 @@ def override(agent: AgentT, settings: Mapping[str, Any]) -> AgentT:
         return agent
     twin = copy(agent)
     twin.deps = deps
-    twin.listeners = (*agent.listeners, *_check_functions("listeners", options.pop("listeners", ())))
+    twin.listeners = (*agent.listeners, *check_functions("listeners", options.pop("listeners", ())))
     changed = {name: options.pop(name) for name in ("limits", "max_steps") if name in options}
-    policies = (*agent._settings.policies, *_check_functions("policies", options.pop("policies", ())))
+    policies = (*agent._settings.policies, *check_functions("policies", options.pop("policies", ())))
     twin._settings = replace(agent._settings, **changed, policies=policies)
     twin._backends = agent._backends.with_options(options)
     return twin
-
-
-def _check_functions(name: str, functions: Any) -> Iterable[Any]:
-    if callable(functions) or not isinstance(functions, Iterable):
-        raise DefinitionError(f"{name} must be a list of functions, got {functions!r:.80}")
-    return functions

@@ -1,6 +1,6 @@
 """The settings of an agent, and which values they may have."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -12,13 +12,15 @@ from ..policies.consult import Decide
 from ..policies.questions import Respondents
 from ..policies.taint.policy import UntrustedSetting
 from ..tools.settings import check_timeout
+from ..views.log import log_event
 
 ToolMode: TypeAlias = Literal["auto", "text"]
 
 
 def _integer_from(least: int, *, or_none: bool = False) -> tuple[Callable[[Any], bool], str]:
     def holds(value: Any) -> bool:
-        return (isinstance(value, int) and value >= least) or (or_none and value is None)
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        return (is_integer and value >= least) or (or_none and value is None)
 
     return holds, f"an integer >= {least}{' or None' if or_none else ''}"
 
@@ -35,6 +37,9 @@ _VALID_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: value in (None, "ask") or callable(value),
         'a function of the question, "ask" or None',
     ),
+    "sequential": (lambda value: isinstance(value, bool), "True or False"),
+    "memory": (lambda value: isinstance(value, bool), "True or False"),
+    "description": (lambda value: isinstance(value, str), "a text"),
     "tool_mode": (lambda value: value in get_args(ToolMode), '"auto" or "text"'),
     "untrusted": (lambda value: value in get_args(UntrustedSetting), '"values", "context" or "hidden"'),
 }
@@ -65,8 +70,30 @@ class Settings:
     """An instrument, False for none, None if the agent leaves it open."""
 
     def __post_init__(self) -> None:
-        for name, (holds, wanted) in _VALID_VALUES.items():
-            if not holds(value := getattr(self, name)):
-                raise DefinitionError(f"{name} must be {wanted}, got {value!r:.80}")
-        check_timeout(self.request_timeout, "request_timeout")
-        check_timeout(self.tool_timeout, "tool_timeout")
+        check_values(**{name: getattr(self, name) for name in _VALID_VALUES if hasattr(self, name)})
+        for name in ("policies", "checks"):
+            object.__setattr__(self, name, check_functions(name, getattr(self, name)))
+        for name in ("request_timeout", "tool_timeout"):
+            if (seconds := getattr(self, name)) == "agent":
+                raise DefinitionError(f'{name} must be a number of seconds, or None; "agent" is for a tool\'s timeout')
+            check_timeout(seconds, name)
+
+
+def list_listeners(given: Any) -> tuple[Any, ...]:
+    """Return the listeners of an agent: the log, and those given."""
+    return (log_event, *check_functions("listeners", given))
+
+
+def check_values(**values: Any) -> None:
+    """Raise `DefinitionError` for the first value that its setting cannot have."""
+    for name, value in values.items():
+        holds, wanted = _VALID_VALUES[name]
+        if not holds(value):
+            raise DefinitionError(f"{name} must be {wanted}, got {value!r:.80}")
+
+
+def check_functions(name: str, functions: Any) -> tuple[Any, ...]:
+    """Return functions as a tuple; raise `DefinitionError` for anything but a list of functions."""
+    if isinstance(functions, Iterable) and not callable(functions) and all(map(callable, found := tuple(functions))):
+        return found
+    raise DefinitionError(f"{name} must be a list of functions, got {functions!r:.80}")

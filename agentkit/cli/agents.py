@@ -85,6 +85,8 @@ def build_agent(
 
 def load_session(file: Path | None) -> "agentkit.Session":
     """Return the session in `file`, or a new one; raise `click.UsageError` if the file holds something else."""
+    if file is not None and not file.parent.is_dir():
+        raise click.UsageError(f"{file}: the folder {file.parent} does not exist. Create it, or name another file.")
     if file is None or not file.exists():
         return agentkit.Session()
     try:

@@ -53,7 +53,12 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
 @click.option("--html", "page", type=FILE, help="Write the run as a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list, or the run, as JSON.")
 @click.option("--delete", is_flag=True, help="Remove the run.")
-@click.option("--prune", type=float, metavar="DAYS", help="Remove all runs without activity for this number of days.")
+@click.option(
+    "--prune",
+    type=click.FloatRange(0),
+    metavar="DAYS",
+    help="Remove all runs without activity for this number of days.",
+)
 @click.option("--check", is_flag=True, help="Report damage of the file.")
 @click.option("--salvage", type=FILE, help="Copy the sound runs to a new file.")
 def runs_command(
@@ -68,6 +73,7 @@ def runs_command(
     salvage: Path | None,
 ) -> None:
     """List the runs of a journal, the newest first; or show the run RUN_ID."""
+    _check_combination(run_id, page, as_json, delete, prune, check, salvage)
     store, repair = import_module("agentkit.journal"), import_module("agentkit.sessions.journal.repair")
     if check:
         problems = repair.find_problems(journal)
@@ -93,6 +99,18 @@ def runs_command(
             click.echo(dump_json(run.as_dict(), indent=2))
         else:
             print_lines(import_module("agentkit.views.history").render_result(run.as_dict()))
+
+
+def _check_combination(run_id: str | None, *values: Any) -> None:
+    """Raise `click.UsageError` for options that would have no effect beside each other, or without a run."""
+    names = ("--html", "--json", "--delete", "--prune", "--check", "--salvage")
+    given = [name for name, value in zip(names, values, strict=True) if value not in (None, False)]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} exclude each other")
+    if run_id is None and given in (["--html"], ["--delete"]):
+        raise click.UsageError(f"{given[0]} needs the id of a run: agentkit runs RUN_ID {given[0]}")
+    if run_id is not None and given in (["--prune"], ["--check"], ["--salvage"]):
+        raise click.UsageError(f"{given[0]} is about the whole journal: leave the id of the run out")
 
 
 def _print_runs(listed: list[Any], if_empty: str) -> None:

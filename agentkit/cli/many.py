@@ -35,6 +35,8 @@ def map_command(queries: Path, out: Path | None, concurrency: int, retry_failed:
 
     Exit codes: 0 all answered, 1 a query failed, 2 wrong usage, 130 interrupted.
     """
+    if retry_failed and out is None:
+        raise click.UsageError("--retry-failed needs --out, the file with the answers so far")
     lines = dict.fromkeys(filter(None, map(str.strip, _read_text(queries).splitlines())))
     answered = _answered_queries(out, retry_failed) if out is not None and out.exists() else set()
     wanted = [line for line in lines if _key(line) not in answered]

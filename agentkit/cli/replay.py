@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 import agentkit
 
@@ -32,6 +33,8 @@ def replay_command(
 
     Exit codes: 0 the same answer, 1 it differs, 2 wrong usage.
     """
+    if click.get_current_context().get_parameter_source("journal") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--journal: a replayed run is not stored. Leave the option out.")
     if settings["model"] is None:
         settings["model"], any_model = "offline", True
     journal = settings.pop("journal")

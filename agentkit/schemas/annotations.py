@@ -39,6 +39,12 @@ _annotated: "WeakKeyDictionary[type, TypeTexts]" = WeakKeyDictionary()
 _own_texts: "WeakKeyDictionary[type, TypeTexts]" = WeakKeyDictionary()
 
 
+def check_duplicates(what: str, duplicates: Any) -> None:
+    """Raise `DefinitionError` unless `duplicates` is "dedupe" or "error"."""
+    if duplicates not in get_args(Duplicates):
+        raise DefinitionError(f'{what}: duplicates must be "dedupe" or "error", got {duplicates!r:.80}')
+
+
 def annotate(
     type_: type,
     *,
@@ -59,6 +65,7 @@ def annotate(
     Raises:
         DefinitionError: The type has no such field.
     """
+    check_duplicates("annotate", duplicates)
     if not inspect.isclass(type_):
         raise DefinitionError(
             f"annotate: {getattr(type_, '__name__', type_)!s} is not a class. "

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..core.errors import DefinitionError
-from .annotations import Duplicates, FieldText
+from .annotations import Duplicates, FieldText, check_duplicates
 from .docstrings import read_docstring
 from .functions import FunctionSchema
 from .models import ModelSchema, find_arguments_model
 from .naming import name_of_callable, to_snake_case
-from .overloads import Choice, OverloadSchema, choose_signature, signatures_of
-from .signature import docstring_of, name_of, read_signature
+from .overloads import Choice, OverloadSchema, choose_signature, signature_of, signatures_of
+from .signature import docstring_of, name_of
 
 CallableSchema = FunctionSchema | ModelSchema | OverloadSchema
 
@@ -22,6 +22,7 @@ def build_arguments(
     overload: Choice | None = None,
 ) -> CallableSchema:
     """Return the schema of a callable's arguments: of its parameters, its class of arguments, or its overloads."""
+    check_duplicates(name_of(function), duplicates)
     signatures = signatures_of(function)
     if overload is not None:
         return FunctionSchema(
@@ -31,7 +32,7 @@ def build_arguments(
         raise DefinitionError(f"{name_of(function)}: the texts need one of its signatures. Choose it with overload=...")
     if len(signatures) > 1:
         return OverloadSchema(function, signatures)
-    signature = read_signature(function)
+    signature = signature_of(function)
     if not texts and (model := find_arguments_model(signature)) is not None:
         return ModelSchema(model, function)
     return FunctionSchema(function, texts, duplicates=duplicates, signature=signature)

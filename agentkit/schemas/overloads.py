@@ -27,6 +27,22 @@ def signatures_of(function: Callable[..., Any]) -> list[inspect.Signature]:
     return [read_signature(variant) for variant in get_overloads(inner)] if inspect.isfunction(inner) else []
 
 
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the function's own signature.
+
+    A singledispatch function takes its first argument by position.  A method is without `self`, which Python before
+    3.14 lists.
+    """
+    signature = read_signature(function)
+    if _registry_of(function) is None:
+        return signature
+    method, parameters = _dispatching_method(function), [*signature.parameters.values()]
+    if method is not None and len(parameters) == len(inspect.signature(method.func).parameters):
+        del parameters[0]
+    parameters[:1] = [first.replace(kind=inspect.Parameter.POSITIONAL_ONLY) for first in parameters[:1]]
+    return signature.replace(parameters=parameters)
+
+
 def _registry_of(function: Callable[..., Any]) -> Mapping[type, Callable[..., Any]] | None:
     """Return the implementations of a singledispatch function or method by type; None for any other callable."""
     method = _dispatching_method(function)

@@ -31,7 +31,7 @@ class ToolExecutor(ABC, Generic[A]):
         super().__init_subclass__()
         for name, value in settings.items():
             if name not in _KEYWORDS:
-                raise TypeError(explain_unknown_setting(cls.__name__, name))
+                raise TypeError(explain_unknown_setting(cls.__name__, name, _KEYWORDS))
             setattr(cls, name, value)
         for name, value in vars(cls).items():
             close = get_close_matches(name, _KEYWORDS, 1, cutoff=0.85)

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast, get_args
 
 from ..core.context import RunContext, find_injected
 from ..core.errors import DefinitionError, ExceptionInfo
@@ -20,7 +20,7 @@ from .arguments.tool_names import PARALLEL_MESSAGE, is_parallel_wrapper, match_t
 from .definition import check_is_bound
 from .execution.call import BoundCall, ToolResult
 from .json_tool import JsonTool
-from .settings import RepairMode, ToolSettings
+from .settings import RepairMode, ToolSettings, check_choice
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,6 +38,9 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
     """
 
     def __init__(self, *tools: Any, answer: JsonTool[..., Any] | None = None, repair: RepairMode = "safe") -> None:
+        check_choice("repair", repair, get_args(RepairMode))
+        if answer is not None and not isinstance(answer, JsonTool):
+            raise DefinitionError(f"answer must be a JsonTool, got {answer!r:.80}. Pass JsonTool(function).")
         self.repair: RepairMode = repair
         self._tools: dict[str, JsonTool[..., Any]] = {}
         self._schemas: dict[str, list[dict[str, Any]]] = {}
@@ -204,8 +207,10 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
         return cls(make_operation_tools(source, base_url=base_url, auth=auth, include=include, **settings))
 
     def prefixed(self, prefix: str) -> "ToolRegistry":
-        """Return a registry of the same tools with `prefix` before their names."""
-        return ToolRegistry((tool.renamed(prefix + tool.name) for tool in self._tools.values()), repair=self.repair)
+        """Return a registry of the same tools with `prefix` before their names; the answer tool keeps its own."""
+        others = (tool for tool in self._tools.values() if tool is not self.answer)
+        renamed = (tool.renamed(f"{prefix}{tool.name}") for tool in others)
+        return ToolRegistry(renamed, answer=self.answer, repair=self.repair)
 
     def filtered(self, keep: Callable[[JsonTool[..., Any]], bool]) -> "ToolRegistry":
         """Return a registry of the tools for which `keep(tool)` is true; the answer tool always stays."""

@@ -1,7 +1,7 @@
 """Settings of a tool."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
 
@@ -87,6 +87,7 @@ _CHOICES: Final[dict[str, tuple[Any, ...]]] = {
     "isolate": (*get_args(Isolation), None),
     "egress": (True, False, None),
     "describe_returns": (True, False),
+    "sequential": (True, False),
 }
 
 
@@ -104,11 +105,19 @@ def read_declared_settings(function: Any) -> ToolSettings:
     return cast("ToolSettings", found)
 
 
-def explain_unknown_setting(owner: str, name: str) -> str:
-    """Return the error text for a keyword that no tool has."""
-    close = get_close_matches(name, KEYWORDS, 1)
+def explain_unknown_setting(owner: str, name: str, names: Sequence[str] = KEYWORDS) -> str:
+    """Return the error text for a keyword that is not among `names`."""
+    if name in KEYWORDS:
+        return f"{owner}: {name}= is for tools from functions. Put it into the schema or the class of the arguments."
+    close = get_close_matches(name, names, 1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"{owner} has no setting {name!r}.{hint} The settings are: {', '.join(KEYWORDS)}."
+    return f"{owner} has no setting {name!r}.{hint} The settings are: {', '.join(names)}."
+
+
+def check_choice(what: str, value: Any, choices: Sequence[Any]) -> None:
+    """Raise `DefinitionError` unless `value` is one of `choices`."""
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+        raise DefinitionError(f"{what} must be one of {', '.join(map(repr, choices))}, got {value!r:.80}")
 
 
 def complete_settings(tool: str, settings: ToolSettings) -> ToolSettings:
@@ -117,19 +126,18 @@ def complete_settings(tool: str, settings: ToolSettings) -> ToolSettings:
         raise TypeError(explain_unknown_setting(f"the tool {tool!r}", min(unknown)))
     whole: dict[str, Any] = {**DEFAULTS, **settings}
     for name, choices in _CHOICES.items():
-        if (value := whole[name]) not in choices:
-            raise DefinitionError(
-                f"the tool {tool!r}: {name} must be one of {', '.join(map(repr, choices))}, got {value!r}"
-            )
+        check_choice(f"the tool {tool!r}: {name}", whole[name], choices)
     if not _is_trust(whole["trust"]):
         raise DefinitionError(
             f"the tool {tool!r}: trust must be one of {', '.join(map(repr, get_args(Trust)))}, None, or the trusted "
             f"fields as {{'from': 'trusted'}}, got {whole['trust']!r}"
         )
     check_timeout(whole["timeout"], f"the tool {tool!r}: timeout")
-    retries = whole["retries"]
-    if not isinstance(retries, int) or retries < 0:
+    retries, most = whole["retries"], whole["max_result"]
+    if not _is_integer_from(0, retries):
         raise DefinitionError(f"the tool {tool!r}: retries must be an integer >= 0, got {retries!r}")
+    if most is not None and not _is_integer_from(1, most):
+        raise DefinitionError(f"the tool {tool!r}: max_result must be an integer >= 1 or None, got {most!r:.80}")
     if retries and whole["effect"] not in REPEATABLE_EFFECTS:
         raise DefinitionError(
             f"the tool {tool!r}: only a call that may run twice can be retried. Add "
@@ -142,6 +150,10 @@ def _is_trust(trust: Any) -> bool:
     if isinstance(trust, Mapping):
         return bool(trust) and all(isinstance(name, str) and kind == "trusted" for name, kind in trust.items())
     return trust is None or trust in get_args(Trust)
+
+
+def _is_integer_from(least: int, value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def check_timeout(timeout: Any, what: str) -> None:

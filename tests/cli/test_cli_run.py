@@ -150,7 +150,9 @@ def test_a_file_that_is_no_session_is_wrong_usage(run, folder, text):
 
 
 def test_a_session_that_cannot_be_kept_is_told_in_one_line(run, folder):
-    result = run("run", "-q", "Add 2 and 3", "--session", "missing/s.json", "--tools", "mytools.py")
+    (folder / "full").mkdir()
+    (folder / "full" / "s.json").symlink_to("/dev/full/s.json")
+    result = run("run", "-q", "Add 2 and 3", "--session", "full/s.json", "--tools", "mytools.py")
     assert result.exit_code == 1
     assert result.stderr.startswith("agentkit: ")
     assert len(result.stderr.splitlines()) == 1

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from cli_tools import TOOLS
@@ -134,3 +135,26 @@ def test_the_shell_completes_commands_options_and_models(folder):
     assert {"run", "chat", "map", "models"} <= set(completed("agentkit ", 1))
     assert "--jsonl" in completed("agentkit run --js", 2)
     assert completed("agentkit run --model gro", 3) == ["groq/llama-3.1-8b-instant"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("runs --html page.html", "--html needs the id of a run"),
+        ("runs --delete", "--delete needs the id of a run"),
+        ("runs --json --prune 3", "--json and --prune exclude each other"),
+        ("runs --check --salvage sound.db", "--check and --salvage exclude each other"),
+        ("runs abc --check", "--check is about the whole journal"),
+        ("runs abc --salvage sound.db", "--salvage is about the whole journal"),
+        ("runs --prune -1", "-1.0 is not in the range x>=0"),
+        ("map queries.txt --retry-failed", "--retry-failed needs --out"),
+        ("replay queries.txt --journal runs.db", "a replayed run is not stored"),
+        ("run hello --model offline --session missing/ada.json", "the folder missing does not exist"),
+        ("chat --model offline --session missing/ada.json", "the folder missing does not exist"),
+    ],
+)
+def test_an_option_that_would_have_no_effect_is_refused(run, words, message):
+    Path("queries.txt").write_text("What is 2 + 3?\n")
+    done = run(*words.split())
+    assert (done.exit_code, message in done.output) == (2, True), done.output
+    assert not Path("runs.db").exists()

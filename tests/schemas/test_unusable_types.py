@@ -223,6 +223,31 @@ def test_a_dispatching_method_is_shown_without_self():
     assert tool.call_with_raw_arguments('{"value": "a"}') == "text a"
 
 
+class Scanner:
+    @singledispatchmethod
+    def scan(self, value: int) -> str:
+        """Scans a value."""
+        return "other"
+
+
+class ScannerOfTexts:
+    @singledispatchmethod
+    def scan(self, value: int) -> str:
+        """Scans a value."""
+        return "other"
+
+    @scan.register
+    def _(self, value: str) -> str:
+        return f"text {value}"
+
+
+@pytest.mark.parametrize("scanner", [Scanner(), ScannerOfTexts()], ids=["no case", "one case"])
+def test_a_dispatching_method_with_less_than_two_cases_is_shown_without_self(scanner):
+    tool = JsonTool(scanner.scan)
+    assert tool.parameters["properties"] == {"value": {"type": "integer"}}
+    assert tool.call_with_raw_arguments('{"value": 3}') == "other"
+
+
 class Shelf:
     """A shelf of books.
 

@@ -41,6 +41,8 @@ class Journal:
             raise DefinitionError(f'Journal(sync={self.sync!r}): sync must be "normal" or "full"')
         if self.errors not in ("warn", "raise"):
             raise DefinitionError(f'Journal(errors={self.errors!r}): errors must be "warn" or "raise"')
+        if not isinstance(self.path, str | os.PathLike) or not self.path:
+            raise DefinitionError(f"journal must be the path of a file or a URL, got {self.path!r:.80}")
         if isinstance(self.path, str) and "://" in self.path and not is_url(self.path):
             scheme = self.path.partition("://")[0]
             raise DefinitionError(
@@ -61,7 +63,7 @@ JournalLocation: TypeAlias = Place | Journal | None
 def resolve_journal(place: JournalLocation, errors: JournalErrors | None) -> JournalLocation:
     """Return the journal, with `errors` if that is given beside it."""
     if errors is None:
-        return place
+        return None if place is None else Journal.of(place)
     if place is None:
         raise DefinitionError(f'journal_errors={errors!r} needs a journal: give journal="runs.db" too')
     return replace(Journal.of(place), errors=errors)

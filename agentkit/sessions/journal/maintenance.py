@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import Iterator
 
+from ...core.errors import DefinitionError
 from .connections import opened_store
 from .conversation import message_row
 from .encoding import encode_json, reading
@@ -94,6 +95,8 @@ def delete(run_id: str, *, store: Place = DEFAULT_PATH) -> None:
 
 def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:
     """Delete the runs, finished or not, that have written nothing for `days`; return their number."""
+    if not days >= 0:
+        raise DefinitionError(f"prune: days must be a number >= 0, got {days!r}")
     count = 0
     with opened_store(store, must_exist=True) as opened:
         for run in list_runs(opened, idle_since=time.time() - days * SECONDS_PER_DAY):

@@ -857,3 +857,9 @@ def test_writing_takes_little_time(path):
 def test_nothing_waits_in_a_history_that_was_shown_whole(path):
     result = agent_of(path, ADD, final("3")).run("Go")
     assert pending_calls(show(result.run_id, store=path).messages) == []
+
+
+@pytest.mark.parametrize("days", [-1, float("nan")])
+def test_runs_of_the_future_are_not_pruned(tmp_path, days):
+    with pytest.raises(DefinitionError, match="prune: days must be a number >= 0"):
+        prune(days, store=tmp_path / "runs.db")

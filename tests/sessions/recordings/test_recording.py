@@ -75,7 +75,7 @@ def test_a_run_gives_the_same_answer_again_without_doing_anything(world, path, s
 
 
 def test_the_file_is_readable(world, path):
-    world.stream(agent_of(*REPLIES, temperature=0.5), "Go", record=path)
+    world.stream(agent_of(*REPLIES, temperature=0.5, fallback_models="openai/gpt-4o-mini"), "Go", record=path)
     told = lines(path)
     assert [line["kind"] for line in told] == ["recording", *["request", "reply", "result"] * 3, "end"]
     begin, request, reply = told[:3]
@@ -221,7 +221,11 @@ def test_a_conversation_that_went_before_is_in_it(world, path):
 def test_secrets_are_not_in_it(world, path, monkeypatch):
     monkeypatch.setenv("SHOP_API_KEY", "s3cr3t-value-42")
     replies = (call("look", at="s3cr3t-value-42"), final("it is s3cr3t-value-42"))
-    world.run(agent_of(*replies, api_key="k3y-of-the-provider"), "Use s3cr3t-value-42", record=path)
+    world.run(
+        agent_of(*replies, api_key="k3y-of-the-provider", fallback_models="openai/gpt-4o-mini"),
+        "Use s3cr3t-value-42",
+        record=path,
+    )
     assert "s3cr3t" not in path.read_text()
     assert "k3y" not in path.read_text()
     assert replayed(world, agent_of(), path).answer == "it is ***"
