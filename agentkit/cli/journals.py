@@ -52,6 +52,7 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="List only the newest N runs.")
 @click.option("--html", "page", type=FILE, help="Write the run as a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list, or the run, as JSON.")
+@click.option("--export", type=FILE, help="Write the run into a file for agentkit replay.")
 @click.option("--delete", is_flag=True, help="Remove the run.")
 @click.option(
     "--prune",
@@ -67,6 +68,7 @@ def runs_command(
     limit: int | None,
     page: Path | None,
     as_json: bool,
+    export: Path | None,
     delete: bool,
     prune: float | None,
     check: bool,
@@ -89,6 +91,8 @@ def runs_command(
             click.echo(dump_json([{name: getattr(run, name) for name in LISTED_FIELDS} for run in listed], indent=2))
         else:
             _print_runs(listed, "the journal is empty")
+    elif export is not None:
+        store.export(run_id, export, store=journal)
     elif delete:
         store.delete(run_id, store=journal)
     else:

@@ -132,5 +132,7 @@ def test_a_journaled_run_is_replayed(run):
     (found,) = runs("runs.db")
     again = run("replay", found.id, "--journal", "runs.db", "--tools", "mytools.py:add", "--quiet")
     assert (again.exit_code, again.stdout) == (0, "5\n")
+    assert run("runs", found.id, "--export", "run.jsonl").exit_code == 0
+    assert run("replay", "run.jsonl", "--tools", "mytools.py:add", "--quiet").stdout == "5\n"
     missing = run("replay", "nothing.jsonl", "--tools", "mytools.py:add")
     assert (missing.exit_code, "For a run in a journal, add --journal" in missing.output) == (2, True)

@@ -4,6 +4,7 @@ The journal has the last request of each step, so requests of policies (a summar
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,10 +13,11 @@ from ...core.messages import Message, Usage, calls_of, system
 from ..journal.connections import opened_store
 from ..journal.encoding import reading
 from ..journal.location import Place, show_place
+from ..journal.maintenance import DEFAULT_PATH
 from ..journal.reader import end_of_run, read_messages
 from ..journal.run_info import RunInfo, find_run
 from ..journal.store import Store
-from .file import Exchange, Recording
+from .file import Exchange, Recording, write_recording
 
 
 def read_journaled(run_id: str, place: Place) -> Recording:
@@ -102,3 +104,13 @@ def _add_results(recording: Recording, messages: Sequence[Message], steps: Mappi
             recording.results[call.id] = {**line, **(outcome or {"text": texts[call.id]})}
             if outcome:
                 recording.decisions[call.id] = json.loads(changed) if changed else True
+
+
+def export(run_id: str, path: str | os.PathLike[str], *, store: Place = DEFAULT_PATH) -> None:
+    """Write a journaled run into a file that `JsonAgent.replay` reads; secrets are masked.
+
+    Raises:
+        JournalError: No run has the id, or it is damaged.
+        OSError: The file cannot be written.
+    """
+    write_recording(read_journaled(run_id, store), path)

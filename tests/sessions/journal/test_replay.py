@@ -6,7 +6,7 @@ import pytest
 
 from agentkit import JsonAgent, Session, ToolError, tool
 from agentkit.core.errors import Paused
-from agentkit.journal import JournalError, runs
+from agentkit.journal import JournalError, export, runs
 from agentkit.testing import ReplayDiffers, ScriptedModel, answer, call, calls
 
 MADE: list[str] = []
@@ -121,6 +121,32 @@ def test_tools_that_are_executed_and_answer_otherwise_are_named(world, path):
     assert replayed(world, agent_of(None), result.run_id, path, execute=True).answer == "done"
     with pytest.raises(ReplayDiffers, match=r"request 2 differs: message 3 \(tool\).*recorded 'booked a', now 'no'"):
         replayed(world, agent_of(None, tools=[other, pay]), result.run_id, path, execute=True)
+
+
+def test_it_is_exported_into_a_file_that_has_no_secrets(world, path, tmp_path):
+    key = "sk-proj-abcdefghijklmnopqrstuvwxyz012345"
+    replies = (call("book", place=key), call("book", place="b"), answer("done"))
+    result = world.run(agent_of(path, *replies), "Go")
+    file = tmp_path / "run.jsonl"
+    export(result.run_id, file, store=path)
+    assert key not in file.read_text()
+    MADE.clear()
+    agent = agent_of(None)
+    again = agent.replay(file) if world.name == "sync" else asyncio.run(agent.areplay(file))
+    assert (again.answer, again.usage, len(again.messages), MADE) == ("done", result.usage, len(result.messages), [])
+    with pytest.raises(ReplayDiffers, match=r"run\.jsonl:\d+: request 1 differs: message 0"):
+        agent_of(None, description="You are another.").replay(file)
+
+
+def test_many_steps_are_exported_in_linear_size(path, tmp_path):
+    sizes = []
+    for number in (50, 100):
+        replies = [*[call("book", place=f"place {place} {'x' * 200}") for place in range(number)], answer("done")]
+        run = agent_of(path, *replies, max_steps=200).run("Go")
+        file = tmp_path / f"{number}.jsonl"
+        export(run.run_id, file, store=path)
+        sizes.append(file.stat().st_size)
+    assert sizes[1] < 2.2 * sizes[0]
 
 
 def test_an_unknown_id_is_named(path):
