@@ -9,6 +9,7 @@ from agentkit import JsonAgent, JsonTool, Paused, RunContext, Session, ToolRegis
 from agentkit.core.labels import DEVELOPER, TRUSTED, UNKNOWN, USER, Label, join_labels, label_of, with_label
 from agentkit.core.messages import ToolCall, assistant, system, tool_message, user
 from agentkit.journal import runs
+from agentkit.models.litellm.requests import prepare_messages
 from agentkit.policies import Destination
 from agentkit.sessions.journal.steps import outcome_of, restore_result
 from agentkit.testing import ScriptedModel, answer, call, calls
@@ -305,3 +306,17 @@ class TestContext:
 def test_a_result_has_the_label_of_what_its_model_had_read(world):
     assert world.run(agent_with(read_mail, replies=[call("read_mail")]), "Read.").label.is_untrusted
     assert not world.run(agent_with(replies=[]), "Hello.").label.is_untrusted
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "mistral", "groq", "ollama_chat"])
+@pytest.mark.parametrize("has_template", [False, True])
+def test_no_provider_receives_a_label(world, provider, has_template):
+    agent = agent_with(read_mail, replies=[call("read_mail"), answer("Read."), answer("Read.")])
+    agent.say("A note.", label=Label.untrusted("a form"))
+    world.run(agent, "Read the mail.")
+    world.run(agent, "Again.")
+    assert {message["role"] for message in agent.history if "label" in message} == {"user", "assistant", "tool"}
+    sent = prepare_messages(agent.history, provider, has_template=has_template)
+    assert "Read the mail." in str(sent)
+    assert "label" not in str(sent)
+    assert "integrity" not in str(sent)
