@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from ..core.background import run_coroutine
+from ..core.errors import RunStopped
 from ..core.flow import Done, Event
 from ..core.portable import to_portable_name
 from .json_tool import JsonTool
@@ -70,7 +71,10 @@ class OpenToolsets:
     opened: list[Toolset]
 
     def perform(self) -> Generator[Event, None, None]:
-        run_coroutine(self._open())
+        try:
+            run_coroutine(self._open())
+        except asyncio.CancelledError as error:  # an `Exception`, so that the runner can tell why
+            raise RunStopped("the run was stopped while its servers were opened") from error
         yield from ()
 
     async def aperform(self) -> AsyncGenerator[Event | Done[None], None]:
