@@ -49,7 +49,7 @@ def run(world, server: MCPServer, *calls, **settings) -> list[str]:
 @pytest.fixture(autouse=True)
 def _nothing_is_left():
     yield
-    until = time.monotonic() + 5
+    until = time.monotonic() + 20
     while found := [child for child in psutil.Process().children(recursive=True) if "mcp" in " ".join(child.cmdline())]:
         assert time.monotonic() < until, found
         time.sleep(0.05)

@@ -33,7 +33,7 @@ def inside(text: str) -> str:
 
 def leftovers() -> list[str]:
     """Return the threads and processes of servers that are still there after a moment."""
-    until = time.monotonic() + 5
+    until = time.monotonic() + 20
     while found := _find_leftovers():
         if time.monotonic() > until:
             return found
