@@ -299,6 +299,7 @@ function chooseRuns() {
   state.compare = chosen;
   if (chosen.length === 2) {
     state.compare = null;
+    byId("compare").textContent = "Compare";
     location.hash = `#/compare/${chosen.map(encodeURIComponent).join("/")}`;
     loadLists();
   }
