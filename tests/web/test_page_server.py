@@ -150,6 +150,25 @@ def test_looking_at_the_page_leaves_no_conversation_in_the_journal(tmp_path):
         assert [thread["id"] for thread in client.get("/threads").json()] == ["new"]
 
 
+def test_a_stored_run_has_the_calls_of_the_agents_inside_it(tmp_path):
+    store = tmp_path / "runs.db"
+    clerk = JsonAgent(price_of, model=ScriptedModel(call("price_of", item="tea"), answer("3.5")), description="Knows.")
+    with page_of(clerk.as_tool("clerk"), replies=[call("clerk", query="tea?"), answer("3.5")], store=store) as client:
+        live = run(client)
+        stored = client.get(f"/runs/{journal.runs(store)[0].id}").json()["events"]
+    shown = [
+        [
+            (event["type"], event["toolCallId"])
+            for event in events
+            if event["type"] in ("TOOL_CALL_START", "TOOL_CALL_RESULT")
+        ]
+        for events in (live, stored)
+    ]
+    assert shown[0] == shown[1]
+    assert len(shown[0]) == 4
+    assert sorted(kinds(live)) == sorted(kinds(stored))
+
+
 def test_a_paused_run_is_answered_after_a_restart(tmp_path):
     store = tmp_path / "runs.db"
     with page_of(refund, replies=[call("refund", euros=4)], store=store) as client:
