@@ -10,6 +10,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = {
+    "ag_ui.py": [
+        "it waits: refund waits for a decision",
+        "the tool: 4.0 euros went to Ada",
+        "answer: Ada has her money",
+    ],
     "batch.py": [r"Kolkata\? +4,497,000", r"Atlantis\? +NoAnswer", "5 of 6 answered", r"\$0\.0000"],
     "csv_questions.py": ["56, from 2 orders", "20.5, from 2 orders", "46.75, from 3 orders", "287.5, from 7 orders"],
     "files_with_approvals.py": [

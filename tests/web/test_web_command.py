@@ -1,0 +1,75 @@
+"""`agentkit web` serves the agent that the command line names."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import pytest
+from click.testing import CliRunner
+
+from agentkit.cli import main
+
+APP = """
+from agentkit import JsonAgent
+
+def price_of(item: str) -> float:
+    "Look up a price."
+    return 3.5
+
+agent = JsonAgent(price_of, description="A shop.")
+"""
+
+
+def fetch(request):
+    """Return the body of the response as soon as the server accepts connections."""
+    for _ in range(200):
+        try:
+            with urlopen(request, timeout=5) as response:
+                return response.read()
+        except URLError:
+            time.sleep(0.05)
+    raise AssertionError("the server does not answer")
+
+
+@pytest.fixture
+def unused_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def app(tmp_path):
+    path = tmp_path / "shop_app.py"
+    path.write_text(APP)
+    return path
+
+
+def test_it_prints_the_address_serves_the_agent_and_ends_with_an_interrupt(app, tmp_path, unused_port):
+    command = [sys.executable, "-m", "agentkit.cli", "web", f"{app}:agent", "--no-open", "--port", str(unused_port)]
+    server = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    try:
+        line = server.stderr.readline()
+        address, token = re.search(r"(http://127\.0\.0\.1:\d+)/\?token=(\S+)", line).groups()
+        request = Request(f"{address}/info", headers={"authorization": f"Bearer {token}"})
+        assert b"A shop." in fetch(request)
+    finally:
+        server.send_signal(signal.SIGINT)
+        rest = server.communicate(timeout=20)[1]
+    assert "Traceback" not in rest
+    assert not [*tmp_path.glob("*.db")], "without --journal, nothing is written"
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [("{app}", "expected an agent, as module:agent or file.py:agent"), ("{app}:price_of", "expected an agent"), ("{app}:nothing", "has no 'nothing'")],
+    ids=["no name", "a function", "unknown"],
+)  # fmt: skip
+def test_a_target_that_is_no_agent_is_refused(app, target, reason):
+    done = CliRunner().invoke(main, ["web", target.format(app=app), "--no-open"])
+    assert (done.exit_code, reason in done.output) == (2, True), done.output
