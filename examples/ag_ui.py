@@ -1,7 +1,7 @@
 """A client of AG-UI and an agent: the run pauses for a decision, which the client sends with its next request.
 
-It runs without a key and without a network, and needs starlette, uvicorn and httpx:
-`pip install "starlette>=0.45" "uvicorn>=0.30" httpx`.  For a page in the browser: `agentkit web examples/ag_ui.py:agent`.
+It runs without a key and without a network: the model is a script, model="openai/gpt-4o-mini" is a real one.  It needs
+`pip install "starlette>=0.45" "uvicorn>=0.30" httpx`.  A page in the browser: `agentkit web examples/ag_ui.py:agent`.
 """
 
 import json
