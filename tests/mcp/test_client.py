@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from servers import ANSWER, contents, inside, leftovers, scripted
@@ -220,6 +221,34 @@ def test_the_trace_of_the_caller_goes_out_with_a_call():
     finally:
         context.detach(token)
     assert meta["traceparent"] == f"00-{0xABC:032x}-{0xDEF:016x}-01"
+
+
+def test_a_span_of_the_server_is_below_that_of_the_call(world):
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    export = pytest.importorskip("opentelemetry.sdk.trace.export")
+    telemetry = pytest.importorskip("agentkit.telemetry")
+    exporter, provider = memory.InMemorySpanExporter(), sdk.TracerProvider()
+    provider.add_span_processor(export.SimpleSpanProcessor(exporter))
+    result, _ = run(world, scripted("Reports"), call("echo"), telemetry=telemetry.Telemetry(tracer_provider=provider))
+    _, trace_id, span_id, _ = json.loads(contents(result)[0])["traceparent"].split("-")
+    span = next(one for one in exporter.get_finished_spans() if one.name == "execute_tool echo")
+    assert (int(trace_id, 16), int(span_id, 16)) == (span.context.trace_id, span.context.span_id)
+
+
+def test_blocking_code_under_a_running_loop_can_use_a_server():
+    async def cell() -> list[str]:  # as in a notebook
+        with scripted() as server:
+            agent = JsonAgent(server, model=ScriptedModel(call("echo", text="a"), ANSWER))
+            return [*contents(agent.run("q")), server.tools.execute("add", '{"a": 1}').content]
+
+    assert asyncio.run(cell()) == ["a", "2"]
+
+
+def test_threads_share_a_server():
+    with scripted() as server, ThreadPoolExecutor(8) as pool:
+        found = pool.map(lambda number: server.tools.execute("add", f'{{"a": {number}}}').content, range(40))
+        assert list(found) == [str(number + 1) for number in range(40)]
 
 
 def test_a_server_that_cannot_be_opened_ends_the_run_with_the_reason(world):
