@@ -76,12 +76,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, nargs="*", default=[100, 1000])
+    parser.add_argument("--url", help="also a journal in this PostgreSQL database")
     given = parser.parse_args()
     rows: dict[str, Callable[[int, Path], None]] = {
         "no journal": lambda steps, _: ours(steps, None),
         'Journal(sync="normal")': lambda steps, folder: ours(steps, Journal(folder / "runs.db")),
         'Journal(sync="full")': lambda steps, folder: ours(steps, Journal(folder / "runs.db", sync="full")),
     }
+    if given.url:
+        rows["PostgreSQL"] = lambda steps, _: ours(steps, Journal(given.url))
     if find_spec("langgraph") and find_spec("langgraph.checkpoint.sqlite"):
         rows["LangGraph, no saver"] = lambda steps, _: langgraph(steps, None)
         rows["LangGraph, SqliteSaver"] = lambda steps, folder: langgraph(steps, folder / "runs.db")

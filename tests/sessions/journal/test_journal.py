@@ -22,7 +22,8 @@ from agentkit.engine.history import check_history
 from agentkit.engine.model import Reply
 from agentkit.sessions.journal import Journal, JournalError, delete, fork, prune, runs, show
 from agentkit.sessions.journal.connections import opened_store
-from agentkit.sessions.journal.lease import ByteLocks, WholeFileLocks, acquire_lease, is_leased
+from agentkit.sessions.journal.file_locks import ByteLocks, WholeFileLocks
+from agentkit.sessions.journal.lease import acquire_lease, is_leased
 from agentkit.sessions.journal.policy import JournalFailed
 from agentkit.sessions.journal.sqlite import SqliteStore
 from agentkit.testing import ScriptedModel
@@ -452,8 +453,8 @@ class TestLeases:
     @pytest.mark.parametrize("locks", [ByteLocks, WholeFileLocks])
     def test_it_survives_a_copy_of_its_file_inside_the_process(self, file, locks):
         code = (
-            "import sys\nfrom agentkit.sessions.journal import JournalError, lease\n"
-            f"locks = lease.{locks.__name__}()\n"
+            "import sys\nfrom agentkit.sessions.journal import JournalError, file_locks, lease\n"
+            f"locks = file_locks.{locks.__name__}()\n"
             "for key in (7, 8):\n"
             "    try:\n        lease.acquire_lease(sys.argv[1], key, locks=locks)()\n"
             "    except JournalError as error:\n        print(error)"
@@ -472,6 +473,23 @@ class TestLeases:
             release()
         assert re.fullmatch(rf"run x|the conversation is in progress: process {os.getpid()}, since .*\n", other.stdout)
         assert not is_leased(file, 7, locks=kind)
+
+    @pytest.mark.parametrize("locks", [ByteLocks, WholeFileLocks])
+    def test_a_process_that_lists_runs_refuses_no_run(self, file, locks):
+        code = (
+            "import sys\nfrom agentkit.sessions.journal import file_locks, lease\n"
+            f"locks = file_locks.{locks.__name__}()\nlease.acquire_lease(sys.argv[1], 8, locks=locks)\n"
+            "print('ready', flush=True)\n"
+            "while True:\n    lease.is_leased(sys.argv[1], 7, locks=locks)"
+        )
+        with subprocess.Popen([sys.executable, "-c", code, file], stdout=subprocess.PIPE, text=True) as lister:
+            try:
+                assert lister.stdout.readline() == "ready\n"
+                kind = locks()
+                for _ in range(300):
+                    acquire_lease(file, 7, locks=kind)()
+            finally:
+                lister.kill()
 
     @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
     def test_a_lease_by_a_whole_file_ends_with_its_process(self, file):
