@@ -349,7 +349,9 @@ class TestDollars:
 
     def test_a_model_without_a_price_is_refused_before_anything_is_asked(self, world):
         model = ScriptedModel(DONE)
-        with pytest.raises(RunError, match=r'scripted: its price is unknown.*unknown_price="allow"'):
+        with pytest.raises(
+            RunError, match=r'scripted: its price is unknown.*input_cost_per_token=.*unknown_price="allow"'
+        ):
             run(world, model, counter(), limits=Limits(dollars=1))
         assert model.requests == []
 

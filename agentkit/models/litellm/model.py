@@ -265,5 +265,5 @@ class LiteLLMModel:
                 raise ModelError(text, kind="not_found") from error
             check_key(litellm, name, self._options)
             check_address(litellm, self._name, provider, self._options)
-            self._cached_route = Route.of(litellm, name, provider, model, self._options.get("model_info"))
+            self._cached_route = Route.of(litellm, name, provider, model, self._options)
         return self._cached_route

@@ -6,6 +6,9 @@ from typing import Any
 
 LONG_PROMPT_TOKENS = 200_000
 """Above this many input tokens, some models have higher prices."""
+PRICE_OPTIONS = ("input_cost_per_token", "output_cost_per_token")
+"""Options of a model that give its price, in dollars per token."""
+_LENGTHS = ("max_output_tokens", "max_tokens")
 _OUTPUT_KEYS = ("output_cost_per_token", "output_cost_per_reasoning_token")
 _INPUT_KEYS = ("input_cost_per_token", "cache_creation_input_token_cost")
 
@@ -44,10 +47,28 @@ class Prices:
         return default if found is None else float(found)
 
 
-def find_prices(table: Mapping[str, Any], provider: str, model: str) -> Prices | None:
-    """Return the prices of a model, listed with or without the provider's prefix; None if unlisted."""
+def find_prices(
+    table: Mapping[str, Any], provider: str, model: str, given: Mapping[str, Any] | None = None
+) -> Prices | None:
+    """Return the prices of a model: those given, else those of its row in the table; None without both.
+
+    Args:
+        table: litellm's table, which lists a model with or without the provider's prefix.
+        provider: litellm's name of the provider.
+        model: The provider's name of the model.
+        given: The caller's options, of which `PRICE_OPTIONS` and `model_info` count; prices in dollars per token.
+    """
+    given = given or {}
+    own = {**(given.get("model_info") or {}), **{key: given[key] for key in PRICE_OPTIONS if key in given}}
+    listed = _find_row(table, provider, model)
+    if all(own.get(key) is not None for key in PRICE_OPTIONS):
+        return Prices({**{key: listed[key] for key in _LENGTHS if key in listed}, **own})
+    return Prices(listed) if listed else None
+
+
+def _find_row(table: Mapping[str, Any], provider: str, model: str) -> Mapping[str, Any]:
     for key in (f"{provider}/{model}", model):
         row: dict[str, Any] = table.get(key, {})
         if "input_cost_per_token" in row and str(row.get("litellm_provider", "")).startswith(provider):
-            return Prices(row)
-    return None
+            return row
+    return {}

@@ -42,11 +42,12 @@ class Route:
     flags: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def of(cls, litellm: Any, name: str, provider: str, model: str, declared: Any = None) -> "Route":
-        """Return the route of a model; `declared` is the caller's `model_info`."""
+    def of(cls, litellm: Any, name: str, provider: str, model: str, options: Mapping[str, Any]) -> "Route":
+        """Return the route of a model; the caller's `options` may give its prices and its `model_info`."""
         known = remove_prefix(model)
-        prices = find_prices(litellm.model_cost, provider, known)
-        return cls(name, provider, model, prices, find_flags(litellm.model_cost, provider, known, declared))
+        prices = find_prices(litellm.model_cost, provider, known, options)
+        flags = find_flags(litellm.model_cost, provider, known, options.get("model_info"))
+        return cls(name, provider, model, prices, flags)
 
     def build_reply(
         self, message: Message, finish_reason: str | None, usage: Any, model: str | None, native: str | None = None

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from wire_providers import KEY, MODELS, Play, Provider
 
+from agentkit import JsonAgent, Limits, RunError
 from agentkit.core.messages import Message, ToolCall, assistant, system, tool_message, user
 from agentkit.engine.history.size import TokenBounds, bound_tokens
 from agentkit.engine.model import Request
@@ -141,3 +142,42 @@ def test_the_newer_name_of_the_option_is_kept(play: Play) -> None:
         play(Provider("openai").at(server, max_completion_tokens=100), [user("hi")], max_tokens=50)
         body = server.requests[0].body
     assert (body.get("max_completion_tokens"), body.get("max_tokens")) == (50, None)
+
+
+def price_of(item: str) -> float:
+    """Look up the price of an item."""
+    return 3.5
+
+
+GIVEN = {"input_cost_per_token": 0.001, "output_cost_per_token": 0.002}
+
+
+@pytest.mark.parametrize("options", [GIVEN, {"model_info": GIVEN}], ids=["options", "model_info"])
+def test_a_price_that_is_given_counts_for_a_model_that_is_not_listed(options: dict[str, Any]) -> None:
+    reply = {"content": "done", "usage": {"input_tokens": 100, "output_tokens": 10}}
+    with ModelServer(reply) as server:
+        base = server.api_base("openai")
+        limits = Limits(dollars=5)
+        agent = JsonAgent(
+            price_of, model="openai/not-listed", api_base=base, api_key=KEY, max_tokens=50, limits=limits, **options
+        )
+        result = agent.run("Hello")
+        (sent,) = server.requests
+    assert result.cost == pytest.approx(0.12)
+    assert "cost_per_token" not in json.dumps(sent.body)
+    assert (
+        LiteLLMModel("openai/not-listed", api_key=KEY, max_tokens=50, **options).worst_case(wish(user("Hello")))
+        > 50 * 0.002
+    )
+
+
+def test_one_of_two_prices_is_not_enough() -> None:
+    with ModelServer("done") as server:
+        base = server.api_base("openai")
+        agent = JsonAgent(
+            price_of, model="openai/half-listed", api_base=base, api_key=KEY, limits=Limits(dollars=1),
+            input_cost_per_token=0.001, max_tokens=50,
+        )  # fmt: skip
+        with pytest.raises(RunError, match=r"JsonAgent\(\.\.\., input_cost_per_token=\.\.\., output_cost_per_token="):
+            agent.run("Hello")
+        assert not server.requests
