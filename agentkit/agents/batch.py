@@ -10,7 +10,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from ..core.background import iterate_blocking, run_coroutine, run_in_thread
+from ..core.background import check_event_loop, iterate_blocking, run_coroutine, run_in_thread
 from ..core.errors import RunError
 from ..core.parts import Query, read_query
 from ..engine.result import Result, RunFinished
@@ -53,6 +53,7 @@ async def iterate_outcomes(
 ) -> AsyncGenerator[tuple[int, Outcome[Any]], None]:
     """Yield outcomes as they arrive, with their queries' indices; closing ends all runs and waits for them."""
     _check(queries, concurrency)
+    check_event_loop("agent.map, queries")
     waiting = _iterate(queries)
     upcoming: asyncio.Task[Query | None] | None = None
     runs: dict[asyncio.Task[Result[Any] | BaseException], int] = {}

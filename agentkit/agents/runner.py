@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..core.background import run_in_thread, start_thread
+from ..core.background import check_event_loop, run_in_thread, start_thread
 from ..core.errors import RunError, RunStopped
 from ..core.flow import Done, Emit, Event, Flow, Policy, adrive, apply_policies, ask, drive
 from ..core.labels import USER, with_label
@@ -48,6 +48,7 @@ def stream_run(agent: Runnable, request: RunRequest) -> Generator[Event, None, N
 
 async def astream_run(agent: Runnable, request: RunRequest) -> AsyncGenerator[Event, None]:
     """Run an agent on the running event loop; yield the events, `RunFinished` last."""
+    check_event_loop("agent.run, query")
     await request.session.wait_until_free()
     with nest(agent, request) as (request, report):
         async with _abegin_run(agent, request) as (run, flow), aclosing_toolsets(run.toolsets):

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakKeyDictionary
 
+from .errors import RunError
 from .threads import POLL_SECONDS, Work, on_cancel
 
 T = TypeVar("T")
@@ -29,6 +30,17 @@ CANCEL_GRACE_SECONDS = 0.1
 """How long the background loop may take to process a cancellation before it counts as blocked and is replaced."""
 _RESOLVED_TYPES = frozenset({str, int, float, bool, dict, list, tuple, type(None)})
 """Types of most results, which `resolve` returns at once."""
+
+
+def check_event_loop(blocking: str) -> None:
+    """Raise `RunError` unless an asyncio event loop runs in this thread; `blocking` is the method to call instead."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError as error:
+        raise RunError(
+            "no asyncio event loop is running here, and the async methods need one. Under trio, call the blocking "
+            f"method in a thread: await trio.to_thread.run_sync({blocking})"
+        ) from error
 
 
 def start_thread(function: Callable[[], object]) -> Work:
