@@ -220,6 +220,7 @@ with MCPServer(url=sys.argv[-1], trust="trusted", effects={"*": "read"}) as serv
 """
 
 
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("scenario", ["initialize", "tools_call", "sse-retry", "elicitation-sep1034-client-defaults"])
 def test_the_conformance_suite_of_clients(scenario, tmp_path):
     suite = NPM / "conformance" / "dist" / "index.js"
@@ -228,8 +229,8 @@ def test_the_conformance_suite_of_clients(scenario, tmp_path):
     client = tmp_path / "client.py"
     client.write_text(CLIENT if scenario != "initialize" else CLIENT.partition("    calls")[0] + "    pass\n")
     done = subprocess.run(
-        ["node", str(suite), "client", "--command", f"{sys.executable} {client}", "--scenario", scenario],
-        capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path,
+        ["node", str(suite), "client", "--command", f"{sys.executable} {client}", "--scenario", scenario, "--timeout", "90000"],
+        capture_output=True, text=True, timeout=110, check=False, cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
