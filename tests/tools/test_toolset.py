@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit import DefinitionError, JsonAgent, JsonTool, ModelError, ToolRegistry
+from agentkit import DefinitionError, JsonAgent, JsonTool, ModelError, Paused, ToolRegistry
 from agentkit.testing import ScriptedModel, call
 from agentkit.tools.toolset import Toolset
 
@@ -119,3 +119,25 @@ def test_a_registry_holds_no_source():
 
 def test_the_representation_names_the_source():
     assert repr(JsonAgent(look, Counting(), model="offline")) == "JsonAgent(look, far__*; model='offline')"
+
+
+def test_a_branch_of_a_run_may_have_another_source(tmp_path):
+    first, second = Counting(make("remote")), Counting(make("other"))
+    model = ScriptedModel(call("remote"), ANSWER, call("other"), ANSWER)
+    agent = JsonAgent(first, model=model, journal=str(tmp_path / "runs.db"))
+    result = agent.run("q")
+    branch = agent.fork(result.run_id, 1, tools=[second])
+    assert [entry.call.name for entry in branch.calls][-2:] == ["other", "final_answer"]
+    assert (first.opened, first.closed, second.opened, second.closed) == (1, 1, 1, 1)
+
+
+def test_a_run_of_the_journal_resumes_with_the_tools_of_its_source(tmp_path):
+    source = Counting(JsonTool(lambda: "paid", name="pay", description="Pays.", effect="danger"))
+    agent = JsonAgent(source, model=ScriptedModel(call("pay"), ANSWER), journal=str(tmp_path / "runs.db"))
+    with pytest.raises(Paused) as caught:
+        agent.run("q")
+    run_id = caught.value.session.journaled.run
+    again = JsonAgent(source, model=ScriptedModel(ANSWER), journal=str(tmp_path / "runs.db"))
+    result = again.resume(run_id, approvals={caught.value.calls[0].id: True})
+    assert "paid" in [entry.content for entry in result.calls]
+    assert source.opened == source.closed == 2
