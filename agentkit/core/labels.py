@@ -134,4 +134,4 @@ class CallOrigin:
     @property
     def label(self) -> Label:
         """The label of the result."""
-        return self.own.join(self.inputs)
+        return self.own if self.inputs is self.own else self.own.join(self.inputs)

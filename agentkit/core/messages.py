@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .labels import Label
+from .labels import TRUSTED, Label
 
 Message: TypeAlias = dict[str, Any]
 """One message: `role` (system, user, assistant or tool), `content` and the keys of its role; JSON values only.
@@ -82,7 +82,7 @@ def tool_message(call: ToolCall, content: str, parts: Sequence[Message] = (), *,
     shown = [{"type": "text", "text": content}, *parts] if parts else content
     message: Message = {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": shown}
     if label is not None:
-        message["label"] = label.as_dict()
+        message["label"] = {"integrity": "trusted"} if label is TRUSTED else label.as_dict()
     return message
 
 

@@ -126,7 +126,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
             lost = bound.arguments == "{}" and not is_strict_object(raw)
             return BoundCall.impossible(call, bound.ready, tool, repairs, raw if lost else "")
         origin = CallOrigin() if context is None else context.origin
-        if tool.is_untrusted:
+        if tool.trust is not None and tool.is_untrusted:
             origin.add(Label.untrusted(tool.name))
         is_answer = tool is self.answer
         return BoundCall(call, bound.ready, tool, is_answer=is_answer, repairs=repairs, context=context, origin=origin)

@@ -14,7 +14,9 @@ from ...core.roles import Content, Destination
 from ...tools.arguments.repair import truncate
 from ...tools.json_tool import JsonTool
 from ...tools.roles import Roles
-from .values import ADDRESS, MAX_VALUE_CHARS, Texts, Value, iterate_values, unescape_spaces
+from .values import ADDRESS, MAX_VALUE_CHARS, Texts, Value, iterate_values
+
+_TRUSTED_DATA = TRUSTED.as_dict()
 
 
 @dataclass
@@ -38,6 +40,8 @@ class Origins:
     _trusted: Texts = field(default_factory=Texts)
     _repeating: Texts = field(default_factory=Texts)
     """The texts of trusted results that may repeat untrusted values."""
+    _names: tuple[int, dict[str, str]] = 0, {}
+    """The tools of the calls in so many messages, by call id."""
 
     def doubt(self, arguments: str, tool: JsonTool[..., Any]) -> str:
         """Return why a call needs approval; "" if nothing untrusted was read, or all its arguments are trusted.
@@ -90,14 +94,23 @@ class Origins:
     @property
     def label(self) -> Label:
         """The joined label of this conversation's messages."""
-        if len(self.history) < self._read:
+        length = len(self.history)
+        if length < self._read:
             self._read, self._label, self._untrusted = 0, DEVELOPER, {}
             self._trusted, self._repeating = Texts(), Texts()
-        if len(self.history) > self._read:
+        if length > self._read:
             for message in self.history[self._read :]:
-                self._take(message)
-            self._read = len(self.history)
+                if message.get("label") == _TRUSTED_DATA:
+                    self._trusted.add_result(message)
+                elif "label" in message or message["role"] != "assistant":
+                    self._take(message)
+            self._read = length
         return self._label
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing untrusted, and nothing with limited readers, was read here or around this run."""
+        return self.label is DEVELOPER and self.outer is None
 
     def label_inputs(self, arguments: str, tool: JsonTool[..., Any] | None) -> Label:
         """Return the label of a call's arguments; without a tool the call cannot run, and its result may quote it."""
@@ -126,11 +139,10 @@ class Origins:
 
     def _take(self, message: Message) -> None:
         """Read one message; the model's own are nothing that it could refer to."""
-        if message["role"] == "assistant":
-            if "label" in message:
-                self._label = self._label.join(label_of(message))
-            return
         label = label_of(message)
+        if message["role"] == "assistant":
+            self._label = self._label.join(label)
+            return
         if message["role"] == "user" and self.outer is not None and "label" not in message:
             label = self.outer.origin.inputs
         if label.is_untrusted:
@@ -140,15 +152,19 @@ class Origins:
             text.add(text_of(message), remove_delimiters)
             for value in label.vouched:
                 self._trusted.add(str(value))
+        elif message["role"] == "tool":
+            (self._repeating if label.sources else self._trusted).add_result(message)
         else:
-            texts = self._repeating if label.sources else self._trusted
-            texts.add(text_of(message), unescape_spaces if message["role"] == "tool" else str)
+            (self._repeating if label.sources else self._trusted).add(text_of(message))
         if label.is_untrusted or label.readers is not None:
             self._label = self._label.join(label)
 
     def _name_source(self, message: Message) -> str:
         """Return the tool of an unlabelled result: the call with its id decides, not the name in the message."""
-        names = tool_names(self.history)
+        length, names = self._names
+        if length != len(self.history):
+            names = tool_names(self.history)
+            self._names = len(self.history), names
         return names.get(message.get("tool_call_id", "")) or message.get("name") or UNKNOWN_SOURCE
 
     def _trace(self, where: str, value: Value, *, is_destination: bool) -> UntrustedValue:

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 
 from ...core.delimiters import delimit, new_delimiter_id
 from ...core.flow import Effect, Flow, Policy, ask, interpret
-from ...core.labels import CallOrigin
+from ...core.labels import DEVELOPER, CallOrigin
 from ...core.messages import Message
 from ...engine.model import AskModel, Reply
 from ...tools.execution.call import BoundCall
@@ -88,15 +88,14 @@ class _Guard:
 
     def check_call(self, bound: BoundCall) -> BoundCall:
         """Return the call; its untrusted result will be delimited, and doubtful arguments need approval."""
-        tool, arguments = bound.tool, bound.call.arguments
-        if tool is None or bound.problem is not None:
-            bound.origin.inputs = bound.origin.inputs.join(self.origins.label_inputs(arguments, None))
+        tool = bound.tool if bound.problem is None else None
+        if not self.origins.is_untouched and not bound.is_answer:
+            inputs = self.origins.label_inputs(bound.call.arguments, tool)
+            bound.origin.inputs = bound.origin.inputs.join(inputs)
+            if tool is not None and self.origins.sources() and is_consequential(tool):
+                bound = self._check_consequential(bound, tool)
+        if tool is None or bound.is_answer:
             return bound
-        if bound.is_answer:
-            return bound
-        bound.origin.inputs = bound.origin.inputs.join(self.origins.label_inputs(arguments, tool))
-        if self.origins.sources() and is_consequential(tool):
-            bound = self._check_consequential(bound, tool)
         enclosing, run = EnclosingCall(self.origins, bound.origin, self.is_strict), bound.run
 
         def run_inside() -> Any:
@@ -121,7 +120,7 @@ class _Guard:
     def label_reply(self, reply: Reply) -> Reply:
         """Return a reply with the label of what the model had read, unless that is all trusted."""
         label = self.origins.label
-        if not label.is_untrusted and label.readers is None:
+        if label is DEVELOPER:
             return reply
         return replace(reply, message={**reply.message, "label": replace(label, vouched=()).as_dict()})
 

@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from ...core.messages import Message, text_of
+
 Value: TypeAlias = str | int | float
 PASSAGE_CHARS = 40
 """Characters of an untrusted text that a reason shows before and after a value."""
@@ -25,11 +27,16 @@ class Texts:
 
     def __init__(self) -> None:
         self._new: list[tuple[str, Callable[[str], str]]] = []
+        self._results: list[Message] = []
         self._normalized: list[str] = []
 
     def add(self, text: str, prepare: Callable[[str], str] = str) -> None:
         """Add a text; `prepare` is applied to it first."""
         self._new.append((text, prepare))
+
+    def add_result(self, message: Message) -> None:
+        """Add the text of a tool message, in which JSON may have escaped line breaks."""
+        self._results.append(message)
 
     def contain(self, value: Value) -> bool:
         """Return whether one of the texts contains a value as a whole."""
@@ -43,14 +50,10 @@ class Texts:
 
     def read(self) -> Sequence[str]:
         """Return the normalized texts."""
-        new, self._new = self._new, []
+        new, results, self._new, self._results = self._new, self._results, [], []
         self._normalized += [normalize(prepare(text)) for text, prepare in new]
+        self._normalized += [normalize(_ESCAPED_SPACE.sub(" ", text_of(message))) for message in results]
         return self._normalized
-
-
-def unescape_spaces(text: str) -> str:
-    """Return the text with line breaks and tabs that JSON has escaped as blanks."""
-    return _ESCAPED_SPACE.sub(" ", text)
 
 
 def iterate_values(arguments: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:

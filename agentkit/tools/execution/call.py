@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -243,7 +243,7 @@ class BoundCall:
     def _label(self, value: Any) -> Label:
         """Return the label of a result, with the values of its trusted fields."""
         label, trust = self.origin.label, self.tool.trust if self.tool is not None else None
-        return replace(label, vouched=find_values(value, trust)) if isinstance(trust, Mapping) else label
+        return label if trust is None or isinstance(trust, str) else replace(label, vouched=find_values(value, trust))
 
     def _is_retried(self, failures: int, error: BaseException) -> bool:
         """Return whether the call runs again after `failures` failures, and emit an event if so."""
