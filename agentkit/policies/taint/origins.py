@@ -41,7 +41,7 @@ class Origins:
     _repeating: Texts = field(default_factory=Texts)
     """The texts of trusted results that may repeat untrusted values."""
     _names: tuple[int, dict[str, str]] = 0, {}
-    """The tools of the calls in so many messages, by call id."""
+    """A number of messages, and the tools of the calls in them, by call id."""
 
     def doubt(self, arguments: str, tool: JsonTool[..., Any]) -> str:
         """Return why a call needs approval; "" if nothing untrusted was read, or all its arguments are trusted.
