@@ -89,5 +89,6 @@ _HOMES = {
     "tools.decorator": ["tool"],
     "tools.json_tool": ["JsonTool"],
 }
-register_doors({"telemetry": "agentkit.telemetry:Telemetry"})  # what a keyword of a lower room may open
+# what a keyword of a lower room may open
+register_doors({"telemetry": "agentkit.telemetry:Telemetry", "workers": "agentkit.dbos:Workers"})
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

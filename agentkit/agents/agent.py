@@ -33,7 +33,7 @@ from ..views.html import agent_view
 from . import batch, extraction
 from .agent_tool import make_agent_tool
 from .backends import Backends, check_model, list_models
-from .batch import Outcome, Queries
+from .batch import MapOptions, Outcome, Queries
 from .handoffs import check_handoffs, make_handoff_tools
 from .instruments import Telemetry, resolve_telemetry
 from .interface import ToolSelector
@@ -197,17 +197,17 @@ class JsonAgent(Generic[T]):
         """Do `replay` on the running event loop."""
         return await afinish_run(self, replay_request(path, how))
 
-    def map(self, queries: Iterable[Query], *, concurrency: int = 8, progress: bool | None = None) -> list[Outcome[T]]:
-        """Answer many queries, `concurrency` at a time, each in a session of its own, on the background event loop.
+    def map(self, queries: Iterable[Query], **how: Unpack[MapOptions]) -> list[Outcome[T]]:
+        """Answer many queries, each in a session of its own, on the background event loop or on `workers`.
 
         Return the results in order; for a failed query, its exception.  An iterator is read in a worker thread, only as
-        fast as queries are answered.  `progress` shows a bar; by default on a terminal and in a notebook.
+        fast as queries are answered.  See `MapOptions` for `concurrency` (8 at a time), `progress` and `workers`.
         """
-        return batch.collect_blocking(self, queries, concurrency, progress)
+        return batch.collect_blocking(self, queries, **how)
 
-    async def amap(self, queries: Queries, *, concurrency: int = 8, progress: bool | None = None) -> list[Outcome[T]]:
+    async def amap(self, queries: Queries, **how: Unpack[MapOptions]) -> list[Outcome[T]]:
         """Do `map` on the running event loop."""
-        return await batch.collect_outcomes(self, queries, concurrency, progress)
+        return await batch.collect_outcomes(self, queries, **how)
 
     def imap(self, queries: Iterable[Query], *, concurrency: int = 8) -> Generator[tuple[int, Outcome[T]], None, None]:
         """Do `map` one by one: yield the index of each query with its outcome, as soon as it is there."""

@@ -5,12 +5,13 @@ cancelled task or a loop that is left cancels all runs.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable, Iterator, Sized
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Iterator, Sized
 from contextlib import aclosing
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 
 from ..core.background import check_event_loop, iterate_blocking, run_coroutine, run_in_thread
+from ..core.doors import open_door
 from ..core.errors import RunError
 from ..core.parts import Query, read_query
 from ..engine.result import Result, RunFinished
@@ -32,15 +33,47 @@ Outcome: TypeAlias = Result[T] | Exception
 """The result of one query, or the exception that its run raised (a `RunError` has history and usage)."""
 
 
+class BatchWorkers(Protocol):
+    """Workers in other processes that answer queries; `agentkit.dbos.Workers` are some."""
+
+    async def collect(
+        self, agent: Any, queries: Iterable[Query], progress: Callable[[Outcome[Any]], None]
+    ) -> list[Outcome[Any]]:
+        """Return the outcomes of all queries in their order, and call `progress` with each."""
+        ...
+
+
+class MapOptions(TypedDict, total=False):
+    """Options of `JsonAgent.map`.
+
+    `concurrency` is the number of queries at a time (default: 8).  `progress` shows a bar; by default on a terminal and
+    in a notebook.  `workers` is the database of `agentkit worker` processes that have this agent as "agent", or
+    `agentkit.dbos.Workers(url, agent="name")`.  The batch is then spread over them, with their own concurrency.
+    """
+
+    concurrency: int
+    progress: bool | None
+    workers: str | BatchWorkers | None
+
+
 async def collect_outcomes(
-    agent: Runnable, queries: Queries, concurrency: int = 8, progress: bool | None = None
+    agent: Runnable,
+    queries: Queries,
+    concurrency: int = 8,
+    progress: bool | None = None,
+    workers: str | BatchWorkers | None = None,
 ) -> list[Outcome[Any]]:
-    """Return the outcomes of all queries in their order; see `JsonAgent.map` for the arguments."""
+    """Return the outcomes of all queries in their order; see `MapOptions` for the arguments."""
     outcomes: dict[int, Outcome[Any]] = {}
     with (
         explain_interrupt(INTERRUPTED),
         ProgressBar(len(queries) if isinstance(queries, Sized) else None, progress) as bar,
     ):
+        if workers is not None:
+            _check(queries, concurrency)
+            found: BatchWorkers = open_door("workers")(workers) if isinstance(workers, str) else workers
+            listed = [query async for query in _iterate(queries)]
+            return await found.collect(agent, listed, lambda one: bar.advance(failed=isinstance(one, Exception)))
         async with aclosing(iterate_outcomes(agent, queries, concurrency)) as arriving:
             async for place, outcome in arriving:
                 outcomes[place] = outcome
@@ -86,12 +119,10 @@ async def iterate_outcomes(
         await waiting.aclose()
 
 
-def collect_blocking(
-    agent: Runnable, queries: Iterable[Query], concurrency: int, progress: bool | None
-) -> list[Outcome[Any]]:
+def collect_blocking(agent: Runnable, queries: Iterable[Query], **how: Unpack[MapOptions]) -> list[Outcome[Any]]:
     """Do `collect_outcomes` from blocking code."""
     with explain_interrupt(INTERRUPTED):
-        return run_coroutine(collect_outcomes(agent, _read_in_thread(queries), concurrency, progress))
+        return run_coroutine(collect_outcomes(agent, _read_in_thread(queries), **how))
 
 
 def iterate_outcomes_blocking(

@@ -25,10 +25,12 @@ from .show import show_command
 from .tools import lint_command, lock_command, schema_command, tools_command
 from .trust import PYPROJECT
 from .web import web_command
+from .workers import submit_command, worker_command
 
 COMMANDS = (
     run_command, chat_command, map_command, show_command, runs_command, resume_command, replay_command,
-    web_command, models_command, tools_command, schema_command, lint_command, lock_command, mcp_command,
+    web_command, worker_command, submit_command, models_command, tools_command, schema_command, lint_command,
+    lock_command, mcp_command,
 )  # fmt: skip
 
 

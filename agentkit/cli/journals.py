@@ -13,6 +13,7 @@ from ..core.ask_person import escape_unprintable
 from ..core.masking import mask
 from .agents import agent_options, build_agent
 from .output import dump_json, print_answer, print_lines, print_note
+from .queued_runs import format_age, manage_runs, queue_options
 from .targets import FILE, JOURNAL_HELP, JOURNAL_PLACE
 from .views import follow, make_view
 
@@ -52,6 +53,7 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="List only the newest N runs.")
 @click.option("--html", "page", type=FILE, help="Write the run as a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list, or the run, as JSON.")
+@queue_options
 @click.option("--export", type=FILE, help="Write the run into a file for agentkit replay.")
 @click.option("--delete", is_flag=True, help="Remove the run.")
 @click.option(
@@ -73,9 +75,16 @@ def runs_command(
     prune: float | None,
     check: bool,
     salvage: Path | None,
+    **queued: Any,
 ) -> None:
-    """List the runs of a journal, the newest first; or show the run RUN_ID."""
+    """List the runs of a journal, the newest first; or show the run RUN_ID.
+
+    In a database that workers use, the list has the submitted runs with their states, costs and workers.
+    """
     _check_combination(run_id, page, as_json, delete, prune, check, salvage)
+    is_about_journal = any(value not in (None, False) for value in (page, export, delete, prune, check, salvage))
+    if not is_about_journal and manage_runs(journal, run_id, limit, as_json=as_json, **queued):
+        return
     store, repair = import_module("agentkit.journal"), import_module("agentkit.sessions.journal.repair")
     if check:
         problems = repair.find_problems(journal)
@@ -122,13 +131,6 @@ def _print_runs(listed: list[Any], if_empty: str) -> None:
         query = escape_unprintable(" ".join(mask(run.query).split()), 60)
         last = escape_unprintable(mask(run.error or run.last), 100)
         state = f"{escape_unprintable(run.id)}  {escape_unprintable(run.state):<11}"
-        click.echo(f"{state}  {_format_age(run.age):>4}  {query}\n    {last}")
+        click.echo(f"{state}  {format_age(run.age):>4}  {query}\n    {last}")
     if not listed:
         print_note(if_empty)
-
-
-def _format_age(seconds: float) -> str:
-    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.0f}{unit}"
-    return f"{max(0.0, seconds):.0f}s"

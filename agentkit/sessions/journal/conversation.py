@@ -59,6 +59,8 @@ class JournaledConversation:
     origin: str = ""
     """"run/call" of the enclosing run, if it is the conversation of an agent inside a tool."""
     run: str = ""
+    next_run: str = ""
+    """The id that the next run gets; "" for a random one."""
     on_uncertain: Uncertain = None
     changed: Changed = "refuse"
     written: list[Message] = field(default_factory=list, repr=False)
@@ -84,6 +86,11 @@ class JournaledConversation:
     def command_to_resume(self) -> str:
         """Return the command that continues the unfinished run; "" if the conversation has none."""
         return f"agentkit resume {self.run} --journal {show_place(self.journal.path)}" if self.run else ""
+
+    def begin_run(self) -> str:
+        """Return the id of a new run, which is now the unfinished one."""
+        self.run, self.next_run = self.next_run or secrets.token_hex(6), ""
+        return self.run
 
     def detach(self) -> None:
         """Become a new conversation; the old one stays in the journal."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from .file_locks import LOCKS, SLOT_BYTES, LeaseLocks
-from .location import JournalError
+from .location import ConversationBusy, JournalError
 
 ATTEMPTS, SECONDS_BETWEEN_ATTEMPTS = 4, 0.005
 _guard = threading.Lock()
@@ -34,7 +34,7 @@ def acquire_lease(
             reason = f"{error.strerror}. The folder must exist and be writable."
             raise JournalError(f"the journal {os.fspath(journal)!r} cannot be opened: {reason}") from error
         if not is_free:
-            raise JournalError(describe_lease(what, *_read_holder(locks, path, key)))
+            raise ConversationBusy(describe_lease(what, *_read_holder(locks, path, key)))
         _held.add((path, key))
         record = f"{key} {os.getpid()} {time.strftime('%Y-%m-%d %H:%M:%S')}".encode()
         with suppress(OSError):  # the holder is only named in messages

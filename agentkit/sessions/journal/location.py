@@ -18,6 +18,10 @@ class JournalError(RunError):
     """A journal cannot be written or read, or lacks the wanted run; the message names the remedy."""
 
 
+class ConversationBusy(JournalError):
+    """Another run has the conversation, or has continued it since it was opened: wait, and open it again."""
+
+
 class LeaseLost(JournalError):
     """Another process has continued the conversation of this run; the run ends and writes nothing more."""
 

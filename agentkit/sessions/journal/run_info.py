@@ -108,7 +108,8 @@ def _describe_last(steps: Sequence[tuple[Any, ...]]) -> str:
 
 def find_run(store: Store, run: str) -> RunInfo:
     """Return the run whose id is or begins with `run`; raise `JournalError` unless there is exactly one."""
-    rows = store.read(f"{SELECT_RUNS} WHERE id LIKE ? LIMIT 2", run.replace("%", "").replace("_", "") + "%")
+    start = run.replace("%", "").replace("_", "") + "%"
+    rows = store.read(f"{SELECT_RUNS} WHERE id = ?", run) or store.read(f"{SELECT_RUNS} WHERE id LIKE ? LIMIT 2", start)
     exact = [row for row in rows if row[0] == run]
     if len(exact or rows) != 1 or not run:
         which = "several runs have ids that begin with" if rows else "no run has the id"

@@ -1,7 +1,6 @@
 """Write one run into its journal: each step before it is made, and its outcome afterwards."""
 
 import json
-import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from ...tools.execution.turn import NOT_STARTED
 from .connections import close_store, open_store
 from .conversation import JournaledConversation
 from .encoding import digest, encode_json
-from .location import JournalError, LeaseLost
+from .location import ConversationBusy, JournalError, LeaseLost
 from .setup import Setup
 from .steps import BegunCall, StepRows, inner_runs, outcome_of, time_and_calls, usage_of
 from .store import Lease, Statement, Store
@@ -115,10 +114,11 @@ class JournalWriter:
             self._detach()
         elif found != conversation.rows:
             name = f" {conversation.name!r}" if conversation.name else ""
-            raise JournalError(f"the conversation{name} was continued elsewhere since it was opened. Open it again.")
+            message = f"the conversation{name} was continued elsewhere since it was opened. Open it again."
+            raise ConversationBusy(message)
 
     def _begin(self, query: str, model: str) -> None:
-        self.run = self.conversation.run = secrets.token_hex(6)
+        self.run = self.conversation.begin_run()
         key, body = self.conversation.key, encode_json([self.setup.instruction, self.setup.tools])
         identity = f"{digest('', body):016x}"
         self._first, origin = max(1, len(self.messages) - bool(query)), self.conversation.origin or None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..lease import describe_lease
-from ..location import JournalError, LeaseLost, Place, Sync
+from ..location import ConversationBusy, JournalError, LeaseLost, Place, Sync
 from ..store import Lease, Statement
 from ..tables import APPLICATION
 from .connection import PostgresConnection
@@ -110,7 +110,7 @@ class PostgresStore:
             if key in self._held or not self._connection.attempt(lambda: self._try_lock(key)):
                 found = self.read("SELECT holder, since FROM leases WHERE conversation = ?", key)
                 names = ("this process", found[0][1]) if key in self._held and found else (found or [()])[0]
-                raise JournalError(describe_lease(what, *names))
+                raise ConversationBusy(describe_lease(what, *names))
             held = AdvisoryLease(key, secrets.randbits(60), self._free)
             sql = (
                 "INSERT INTO leases VALUES (?, ?, ?, ?) ON CONFLICT (conversation) "

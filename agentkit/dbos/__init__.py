@@ -1,0 +1,30 @@
+"""Workers: runs of agents from a queue in a database, on any number of processes and machines.
+
+DBOS has the queue; the journal in the same database has the steps of each run, so that another worker continues a run
+whose worker died.  Needs the packages `dbos` and, for PostgreSQL, `psycopg`.  `import agentkit` loads neither.
+"""
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from ..core.errors import missing_package
+from ..core.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from .batch import Workers as Workers
+    from .client import Client as Client
+    from .handle import RunHandle as RunHandle
+    from .status import RunStatus as RunStatus
+    from .worker import Worker as Worker
+
+_HOMES = {
+    "dbos.batch": ["Workers"],
+    "dbos.client": ["Client"],
+    "dbos.handle": ["RunHandle"],
+    "dbos.status": ["RunStatus"],
+    "dbos.worker": ["Worker"],
+}
+if find_spec("dbos") is None:
+    raise missing_package("agentkit.dbos", "dbos>=3,<4")
+
+__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,184 @@
+"""Submit runs to workers and follow them; a client needs no code of the agents."""
+
+import secrets
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import partial
+from importlib import import_module
+from types import TracebackType
+from typing import Any
+
+from ..core.background import run_in_thread
+from ..core.errors import RunError
+from .database import APPLICATION, SCHEDULED, WORKFLOW, Database, queue_of, read_events
+from .handle import RunHandle
+from .status import RunStatus, read_status, run_of
+from .work import CONTINUED, DEFAULT_ATTEMPTS, DEFAULT_PRIORITY, NO_KEY, Work
+
+MAX_IDS = 500
+"""Runs whose states one query reads."""
+
+
+class Client:
+    """Submits runs to the workers of a database.
+
+    Args:
+        url: The database: `postgresql://...`, or `sqlite:///runs.db` on one machine.
+
+    Raises:
+        DefinitionError: It is no such URL, or a package is not installed.
+        JournalError: The database cannot be opened.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._database = Database.open(url)
+        library = import_module("dbos")
+        self._dbos = library.DBOSClient(
+            system_database_url=self._database.queue, serializer=library.DBOSPortableJSONSerializer(),
+            application_name=APPLICATION)  # fmt: skip
+        self._is_taken = library.error.is_workflow_id_in_use_error
+
+    def submit(
+        self, agent: str, query: str, *, session: str = "", priority: int = DEFAULT_PRIORITY, key: str = "",
+        id: str = "", attempts: int = DEFAULT_ATTEMPTS, delay: float = 0.0,
+    ) -> RunHandle:  # fmt: skip
+        """Put a run into the queue of an agent.
+
+        Args:
+            agent: The name under which the workers have the agent.
+            query: The question.
+            session: The name of a conversation that the run continues; its runs wait for each other.
+            priority: Runs with a lower number begin first, among those of a key; from 1.
+            key: Whose run it is: keys take turns, and have limits of their own.
+            id: The id of the run.  A second run with the id is not begun: the handle is that of the first.
+            attempts: How often a worker may begin with it before it is "dead".
+            delay: Seconds before it may begin.
+
+        Raises:
+            RunError: An argument is not valid.
+        """
+        work = Work(agent, id or secrets.token_hex(6), query, session, attempts)
+        options = {**_options(work, priority, key), "workflow_id": work.run}
+        self._dbos.enqueue({**options, **({"delay_seconds": delay} if delay else {})}, work.encode())
+        return RunHandle(self, work.run)
+
+    async def asubmit(self, agent: str, query: str, **how: Any) -> RunHandle:
+        """Do `submit` on the running event loop."""
+        return await run_in_thread(partial(self.submit, agent, query, **how))
+
+    def run(self, id: str) -> RunHandle:
+        """Return the handle of a run that was submitted before."""
+        return RunHandle(self, id)
+
+    def runs(self, *, limit: int | None = 100, state: str = "") -> list[RunStatus]:
+        """Return the states of runs, the newest first.
+
+        Args:
+            limit: The number of workflows that are looked at; None for all.
+            state: Return only runs in this state, see `RunStatus`.
+        """
+        newest = self._dbos.list_workflows(
+            name=WORKFLOW, sort_desc=True, limit=limit, load_input=False, load_output=False
+        )
+        listed = self.states(dict.fromkeys(run_of(found.workflow_id) for found in newest))
+        return [status for status in listed if state in ("", status.state)]
+
+    def states(self, ids: Iterable[str]) -> list[RunStatus]:
+        """Return the states of these runs in their order; one that is not known is missing."""
+        wanted, found = [*ids], defaultdict[str, list[Any]](list)
+        for start in range(0, len(wanted), MAX_IDS):
+            some = wanted[start : start + MAX_IDS]
+            continued = [f"{run}{CONTINUED}" for run in some]
+            for one in self._dbos.list_workflows(workflow_ids=some):
+                found[one.workflow_id].append(one)
+            for one in self._dbos.list_workflows(workflow_id_prefix=continued):
+                found[run_of(one.workflow_id)].append(one)
+        return [read_status(found[run]) for run in wanted if run in found]
+
+    def schedule(
+        self, name: str, cron: str, agent: str, query: str, *, session: str = "", priority: int = DEFAULT_PRIORITY,
+        key: str = "", attempts: int = DEFAULT_ATTEMPTS, timezone: str = "UTC",
+    ) -> None:  # fmt: skip
+        """Submit a run again and again, at the times of a cron expression; replace the schedule `name`.
+
+        Args:
+            name: The name of the schedule.
+            cron: Five fields, or six with the seconds first: "0 8 * * 1-5" at eight on working days.
+            agent: The name under which the workers have the agent.
+            query: The question.
+            session: As for `submit`.
+            priority: As for `submit`.
+            key: As for `submit`.
+            attempts: As for `submit`.
+            timezone: The time zone of the expression ("Europe/Berlin").
+
+        Raises:
+            RunError: The expression or the time zone is not valid.
+        """
+        work = Work(agent, "scheduled", query, session, attempts)
+        context = {"work": work.encode(), "options": _options(work, priority, key)}
+        try:
+            self._dbos.apply_schedules([
+                {"schedule_name": name, "workflow_name": SCHEDULED, "schedule": cron, "context": context,
+                 "cron_timezone": timezone}])  # fmt: skip
+        except import_module("dbos").error.DBOSException as error:
+            raise RunError(f"schedule {name!r}: {error}. Five fields of cron: '0 8 * * 1-5'") from error
+
+    def unschedule(self, name: str) -> None:
+        """Remove a schedule; runs that it has submitted stay."""
+        self._dbos.delete_schedule(name)
+
+    def schedules(self) -> dict[str, str]:
+        """Return the cron expressions of all schedules by name."""
+        return {found["schedule_name"]: found["schedule"] for found in self._dbos.list_schedules()}
+
+    def continue_run(self, run: str, number: int, work: Work, priority: int, key: str) -> bool:
+        """Put a continuation of a run into the queue; return False if there is one with that number."""
+        options = {**_options(work, priority, key), "workflow_id": f"{run}{CONTINUED}{number}"}
+        try:
+            self._dbos.enqueue({**options, "workflow_id_reuse_policy": "reject"}, work.encode())
+        except Exception as error:
+            if self._is_taken(error):
+                return False
+            raise
+        return True
+
+    def workflows(self, run: str) -> Sequence[Any]:
+        """Return the workflows of a run; raise `RunError` if there is none."""
+        found = [
+            *self._dbos.list_workflows(workflow_ids=[run]),
+            *self._dbos.list_workflows(workflow_id_prefix=f"{run}{CONTINUED}"),
+        ]
+        if not found:
+            raise RunError(f"run {run}: no such run was submitted")
+        return found
+
+    def cancel(self, workflow: str) -> None:
+        """Cancel a workflow."""
+        self._dbos.cancel_workflow(workflow)
+
+    def read_events(self, run: str, after: int) -> Sequence[tuple[int, str]]:
+        """Return the batches of events of a run with higher numbers than `after`."""
+        return read_events(self._database.store, run, after)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._dbos.destroy()
+        self._database.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _options(work: Work, priority: int, key: str) -> dict[str, Any]:
+    if not 1 <= priority < 1 << 31:
+        raise RunError(f"priority must be an integer from 1 to 2147483647, got {priority!r}")
+    return {
+        "workflow_name": WORKFLOW, "queue_name": queue_of(work.agent), "app_version": APPLICATION,
+        "priority": priority, "queue_partition_key": key or NO_KEY,
+    }  # fmt: skip

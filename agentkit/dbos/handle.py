@@ -1,0 +1,177 @@
+"""A submitted run: its state, its result, its events, and what a person decides about it."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Generator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+from ..core.background import run_in_thread
+from ..core.errors import RunError
+from ..core.messages import ToolCall
+from ..core.questions import Question
+from ..policies.decisions import Decision
+from .status import ENDED, RunStatus, answer_of, continuation_number, read_status, work_of
+from .work import Work
+
+EVENT_SECONDS, STATUS_SECONDS = 0.1, 0.3
+"""Seconds between two looks for new events, and for the state."""
+
+
+class Queue(Protocol):
+    """What a handle needs of a client."""
+
+    def workflows(self, run: str) -> Any: ...
+    def continue_run(self, run: str, number: int, work: Work, priority: int, key: str) -> bool: ...
+    def cancel(self, workflow: str) -> None: ...
+    def read_events(self, run: str, after: int) -> Any: ...
+
+
+@dataclass(frozen=True)
+class RunHandle:
+    """A run that was submitted.  Other processes get it with `client.run(id)`."""
+
+    queue: Queue
+    id: str
+
+    @property
+    def status(self) -> RunStatus:
+        """The state of the run; raises `RunError` if no such run was submitted."""
+        return read_status(self.queue.workflows(self.id))
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the answer and return it as JSON data; `agent.resume(handle.id, journal=url)` has the whole result.
+
+        Args:
+            timeout: Seconds to wait; None for no limit.
+
+        Raises:
+            Paused: The run waits for a person: `approve` or `answer`, then wait again.
+            RunStopped: It was cancelled.
+            RunError: It failed, or its attempts are used up.
+            TimeoutError: The time is over; the run continues.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while (status := self.status).state in ("queued", "running"):
+            _check_time(self.id, end)
+            time.sleep(STATUS_SECONDS)
+        return answer_of(status)
+
+    async def aresult(self, timeout: float | None = None) -> Any:
+        """Do `result` on the running event loop."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while (status := await self.astatus()).state in ("queued", "running"):
+            _check_time(self.id, end)
+            await asyncio.sleep(STATUS_SECONDS)
+        return answer_of(status)
+
+    async def astatus(self) -> RunStatus:
+        """Return `status` on the running event loop."""
+        return await run_in_thread(lambda: self.status)
+
+    def events(self) -> Generator[dict[str, Any], None, None]:
+        """Yield the events as JSON objects, see `agentkit run --jsonl`, up to the end of the run or its next pause.
+
+        A worker writes them ten times a second; they are kept for a day.
+        """
+        reader = _EventReader(self)
+        while not reader.is_over:
+            yield from reader.read()
+            if not reader.is_over:
+                time.sleep(EVENT_SECONDS)
+
+    async def aevents(self) -> AsyncGenerator[dict[str, Any], None]:
+        """Do `events` on the running event loop."""
+        reader = _EventReader(self)
+        while not reader.is_over:
+            for event in await run_in_thread(reader.read):
+                yield event
+            if not reader.is_over:
+                await asyncio.sleep(EVENT_SECONDS)
+
+    def stop(self) -> None:
+        """Cancel the run: at once if it is queued, within about a second if a worker has it."""
+        last = max(self.queue.workflows(self.id), key=continuation_number)
+        self.queue.cancel(last.workflow_id)
+
+    async def astop(self) -> None:
+        """Do `stop` on the running event loop."""
+        await run_in_thread(self.stop)
+
+    def approve(self, *calls: ToolCall | str, decision: Decision = True) -> None:
+        """Continue a paused run with a decision about calls, or about all that wait.
+
+        Args:
+            calls: The calls or their ids; without one, all that wait.
+            decision: True; False or a reason to refuse; or other arguments.
+        """
+        wanted = [call if isinstance(call, str) else call.id for call in calls]
+        self.proceed(approvals=dict.fromkeys(wanted or [call.id for call in self.status.calls], decision))
+
+    def answer(self, question: Question | str, value: Any) -> None:
+        """Continue a paused run with the answer to a question, or to its id."""
+        self.proceed(answers={question if isinstance(question, str) else question.id: value})
+
+    def proceed(
+        self, *, approvals: Mapping[str, Decision] | None = None, answers: Mapping[str, Any] | None = None
+    ) -> None:
+        """Continue a paused run with several decisions and answers, by the ids of calls and questions.
+
+        Raises:
+            RunError: The run is not paused, or an id is not among those that wait.
+        """
+        status = self.status
+        if status.state != "paused":
+            raise RunError(f"run {self.id} is {status.state}: only a paused run takes decisions and answers")
+        given = {*(approvals or {}), *(answers or {})}
+        waiting = {*(call.id for call in status.calls), *(question.id for question in status.questions)}
+        if not given or given - waiting:
+            listed = ", ".join(sorted(waiting)) or "none"
+            raise RunError(
+                f"run {self.id}: nothing waits with the id {', '.join(sorted(given - waiting))!r}. Waiting: {listed}"
+            )
+        self._continue(approvals or {}, answers or {})
+
+    async def aproceed(self, **given: Any) -> None:
+        """Do `proceed` on the running event loop."""
+        await run_in_thread(partial(self.proceed, **given))
+
+    def retry(self) -> None:
+        """Put a run that failed, was stopped or is dead into the queue again; completed steps are not repeated."""
+        if (state := self.status.state) not in ENDED or state == "finished":
+            raise RunError(f"run {self.id} is {state}: only a failed, stopped or dead run is retried")
+        self._continue({}, {})
+
+    def _continue(self, approvals: Mapping[str, Any], answers: Mapping[str, Any]) -> None:
+        last = max(self.queue.workflows(self.id), key=continuation_number)
+        work = replace(work_of(last), approvals=approvals, answers=answers)
+        number = continuation_number(last) + 1
+        if not self.queue.continue_run(self.id, number, work, last.priority, last.queue_partition_key):
+            raise RunError(f"run {self.id} was continued by another program at the same time")
+
+
+class _EventReader:
+    """Reads the events of a run up to its end."""
+
+    def __init__(self, handle: RunHandle) -> None:
+        self._handle, self._number, self._checked = handle, 0, 0.0
+        self.is_over = False
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return the new events."""
+        is_ended = False
+        if time.monotonic() - self._checked > STATUS_SECONDS:
+            is_ended = self._handle.status.state not in ("queued", "running")
+            self._checked = time.monotonic()
+        batches = self._handle.queue.read_events(self._handle.id, self._number)  # after the state: these are the last
+        if batches:
+            self._number = batches[-1][0]
+        self.is_over = is_ended
+        return [event for _, body in batches for event in json.loads(body)]
+
+
+def _check_time(run: str, end: float | None) -> None:
+    if end is not None and time.monotonic() > end:
+        raise TimeoutError(f"run {run} has no result yet; it continues")
