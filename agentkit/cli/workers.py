@@ -17,7 +17,7 @@ DB = click.option("--db", required=True, envvar="AGENTKIT_DB", show_envvar=True,
 
 
 class RateType(click.ParamType[tuple[int, float]]):
-    """So many runs in so many seconds: 100/60."""
+    """A number of runs in a number of seconds: 100/60."""
 
     name = "N/SECONDS"
 

@@ -13,7 +13,7 @@ from ..core.errors import RunError
 from .database import APPLICATION, SCHEDULED, WORKFLOW, Database, queue_of, read_events
 from .handle import RunHandle
 from .status import RunStatus, read_status, run_of
-from .work import CONTINUED, DEFAULT_ATTEMPTS, DEFAULT_PRIORITY, NO_KEY, Work
+from .work import CONTINUED, DEFAULT_ATTEMPTS, DEFAULT_PRIORITY, NO_KEY, QueuedRun
 
 MAX_IDS = 500
 """Runs whose states one query reads."""
@@ -57,7 +57,7 @@ class Client:
         Raises:
             RunError: An argument is not valid.
         """
-        work = Work(agent, id or secrets.token_hex(6), query, session, attempts)
+        work = QueuedRun(agent, id or secrets.token_hex(6), query, session, attempts)
         options = {**_options(work, priority, key), "workflow_id": work.run}
         self._dbos.enqueue({**options, **({"delay_seconds": delay} if delay else {})}, work.encode())
         return RunHandle(self, work.run)
@@ -115,7 +115,7 @@ class Client:
         Raises:
             RunError: The expression or the time zone is not valid.
         """
-        work = Work(agent, "scheduled", query, session, attempts)
+        work = QueuedRun(agent, "scheduled", query, session, attempts)
         context = {"work": work.encode(), "options": _options(work, priority, key)}
         try:
             self._dbos.apply_schedules([
@@ -132,7 +132,7 @@ class Client:
         """Return the cron expressions of all schedules by name."""
         return {found["schedule_name"]: found["schedule"] for found in self._dbos.list_schedules()}
 
-    def continue_run(self, run: str, number: int, work: Work, priority: int, key: str) -> bool:
+    def continue_run(self, run: str, number: int, work: QueuedRun, priority: int, key: str) -> bool:
         """Put a continuation of a run into the queue; return False if there is one with that number."""
         options = {**_options(work, priority, key), "workflow_id": f"{run}{CONTINUED}{number}"}
         try:
@@ -144,7 +144,7 @@ class Client:
         return True
 
     def workflows(self, run: str) -> Sequence[Any]:
-        """Return the workflows of a run; raise `RunError` if there is none."""
+        """Return the workflows of a run; raise `RunError` for a run that was not submitted."""
         found = [
             *self._dbos.list_workflows(workflow_ids=[run]),
             *self._dbos.list_workflows(workflow_id_prefix=f"{run}{CONTINUED}"),
@@ -175,7 +175,7 @@ class Client:
         self.close()
 
 
-def _options(work: Work, priority: int, key: str) -> dict[str, Any]:
+def _options(work: QueuedRun, priority: int, key: str) -> dict[str, Any]:
     if not 1 <= priority < 1 << 31:
         raise RunError(f"priority must be an integer from 1 to 2147483647, got {priority!r}")
     return {

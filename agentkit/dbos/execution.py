@@ -20,7 +20,7 @@ from ..sessions.journal.setup import Setup
 from ..sessions.session import Session
 from .database import Database, is_unreachable
 from .event_log import EventLog
-from .work import Work, error_outcome, result_outcome
+from .work import QueuedRun, error_outcome, result_outcome
 
 MIN_WAIT, MAX_WAIT = 0.1, 5.0
 """Seconds before a run is tried again."""
@@ -41,7 +41,7 @@ class Execution:
         if (session := self.active.get(workflow)) is not None:
             session.stop("cancelled")
 
-    async def execute(self, workflow: str, work: Work) -> dict[str, Any]:
+    async def execute(self, workflow: str, work: QueuedRun) -> dict[str, Any]:
         """Return the outcome of a piece of work."""
         self.active[workflow] = None
         try:
@@ -51,7 +51,7 @@ class Execution:
             self._stopped.discard(workflow)
         return {**outcome, "worker": self.worker}
 
-    async def _attempt(self, workflow: str, work: Work) -> dict[str, Any]:
+    async def _attempt(self, workflow: str, work: QueuedRun) -> dict[str, Any]:
         """Run until there is an outcome: waits for the conversation and for the database are not attempts."""
         agent, reason, wait = self._agents[work.agent], "its worker died", MIN_WAIT
         is_counted = False
@@ -83,7 +83,7 @@ class Execution:
         sql = "SELECT worker FROM run_attempts WHERE workflow = ? ORDER BY begun"
         return [worker for (worker,) in self._database.store.read(sql, workflow)]
 
-    async def _run(self, workflow: str, agent: JsonAgent[Any], work: Work, *, is_repeated: bool) -> dict[str, Any]:
+    async def _run(self, workflow: str, agent: JsonAgent[Any], work: QueuedRun, *, is_repeated: bool) -> dict[str, Any]:
         session, changes = await run_in_thread(lambda: self._open(agent, work))
         is_new = session.journaled is not None and bool(session.journaled.next_run)
         query = work.query if is_new else None
@@ -100,7 +100,7 @@ class Execution:
         return {**outcome, **{name: found for name, found in named.items() if found}}
 
     async def _answer(
-        self, agent: JsonAgent[Any], work: Work, session: Session, query: str | None, *, is_repeated: bool
+        self, agent: JsonAgent[Any], work: QueuedRun, session: Session, query: str | None, *, is_repeated: bool
     ) -> Result[Any]:
         """Run the agent; give the decisions again that a worker that died had not used."""
         events = await run_in_thread(lambda: self._events.open(work.run))
@@ -123,7 +123,7 @@ class Execution:
         finally:
             await asyncio.shield(run_in_thread(lambda: self._events.close(events)))
 
-    def _open(self, agent: JsonAgent[Any], work: Work) -> tuple[Session, list[str]]:
+    def _open(self, agent: JsonAgent[Any], work: QueuedRun) -> tuple[Session, list[str]]:
         """Return the conversation of the work, and how the agent differs from the one that began the run."""
         journal, store = self._database.journal, self._database.store
         sql = "SELECT setups.body FROM runs LEFT JOIN setups ON setups.id = runs.setup WHERE runs.id = ?"

@@ -14,7 +14,7 @@ from ..core.messages import ToolCall
 from ..core.questions import Question
 from ..policies.decisions import Decision
 from .status import ENDED, RunStatus, answer_of, continuation_number, read_status, work_of
-from .work import Work
+from .work import QueuedRun
 
 EVENT_SECONDS, STATUS_SECONDS = 0.1, 0.3
 """Seconds between two looks for new events, and for the state."""
@@ -24,7 +24,7 @@ class Queue(Protocol):
     """What a handle needs of a client."""
 
     def workflows(self, run: str) -> Any: ...
-    def continue_run(self, run: str, number: int, work: Work, priority: int, key: str) -> bool: ...
+    def continue_run(self, run: str, number: int, work: QueuedRun, priority: int, key: str) -> bool: ...
     def cancel(self, workflow: str) -> None: ...
     def read_events(self, run: str, after: int) -> Any: ...
 

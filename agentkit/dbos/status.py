@@ -9,7 +9,7 @@ from typing import Any
 from ..core.errors import Paused, RunError, RunStopped
 from ..core.messages import ToolCall, Usage
 from ..core.questions import Question
-from .work import CONTINUED, NO_KEY, Work
+from .work import CONTINUED, NO_KEY, QueuedRun
 
 ENDED = ("finished", "failed", "stopped", "dead")
 """The states in which a run stays until it is retried."""
@@ -33,7 +33,7 @@ class RunStatus:
         error: Why there is no answer.
         calls: The calls that wait for a decision.
         questions: The questions that wait for an answer.
-        in_doubt: Calls that a worker had begun when it died: nobody knows whether they had an effect.
+        in_doubt: Calls that a worker had begun when it died: it is not known whether they had an effect.
         changes: How the agent differs from the one that began the run, if another version continued it.
         worker: The worker that has the run, or had it last.
         key: The key of fairness.
@@ -85,9 +85,9 @@ def read_status(found: Sequence[Any]) -> RunStatus:
         last.completed_at / 1000 if last.completed_at else None)  # fmt: skip
 
 
-def work_of(found: Any) -> Work:
+def work_of(found: Any) -> QueuedRun:
     """Return the work of a workflow."""
-    return Work.decode(found.input["args"][0])
+    return QueuedRun.decode(found.input["args"][0])
 
 
 def run_of(workflow: str) -> str:
@@ -101,7 +101,7 @@ def continuation_number(found: Any) -> int:
 
 
 def answer_of(status: RunStatus) -> Any:
-    """Return the answer of a run that has an outcome; raise `RunError` if that is none.
+    """Return the answer of a run that has an outcome; raise `RunError` for any other outcome.
 
     Raises:
         Paused: The run waits for a person.

@@ -21,7 +21,7 @@ NO_KEY = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class QueuedRun:
     """A run to begin or to continue.
 
     Attributes:
@@ -59,7 +59,7 @@ class Work:
             raise RunError(f"run {self.run}: decisions and answers must be JSON data: {error}") from error
 
     @classmethod
-    def decode(cls, text: str) -> "Work":
+    def decode(cls, text: str) -> "QueuedRun":
         """Return the work that `encode` described."""
         return cls(**json.loads(text))
 

@@ -18,10 +18,10 @@ from .database import APPLICATION, SCHEDULED, WORKFLOW, Database, lock_key, queu
 from .event_log import WRITE_SECONDS, EventLog
 from .execution import Execution
 from .watch import BEAT_SECONDS, Watch, repeat
-from .work import Work, encode_outcome
+from .work import QueuedRun, encode_outcome
 
 Rate: TypeAlias = tuple[int, float]
-"""So many runs may begin in so many seconds."""
+"""The number of runs that may begin in a number of seconds."""
 POLL_SECONDS = 0.2
 """Seconds between two looks into a queue."""
 LOST = 75
@@ -109,12 +109,12 @@ class Worker:
 
         @dbos.workflow(name=WORKFLOW, max_recovery_attempts=None)  # type: ignore[untyped-decorator]
         async def run(text: str) -> str:
-            return encode_outcome(await execution.execute(dbos.workflow_id, Work.decode(text)))
+            return encode_outcome(await execution.execute(dbos.workflow_id, QueuedRun.decode(text)))
 
         @dbos.workflow(name=SCHEDULED)  # type: ignore[untyped-decorator]
         def begin_scheduled(_: Any, context: dict[str, Any]) -> None:
             run_id = re.sub(r"[^\w.:-]", "-", str(dbos.workflow_id).removeprefix("sched-"))
-            work = Work.decode(context["work"])
+            work = QueuedRun.decode(context["work"])
             options = {**context["options"], "workflow_id": run_id}
             dbos.enqueue_workflow_with_options(options, replace(work, run=run_id).encode())
 

@@ -1,0 +1,78 @@
+"""Workers in processes of their own, on a real PostgreSQL."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+APP = Path(__file__).with_name("worker_app.py")
+ROOT = Path(__file__).parents[2]
+
+
+class WorkerProcess:
+    """`agentkit worker` in a process."""
+
+    def __init__(self, url: str, folder: Path, *options: str, agent: str = "agent") -> None:
+        self.log = folder / f"worker-{time.monotonic_ns()}.log"
+        python_path = os.pathsep.join([str(ROOT), str(ROOT / "tools")])
+        environment = {**os.environ, "EFFECTS": str(folder / "effects"), "PYTHONPATH": python_path}
+        command = [sys.executable, "-m", "agentkit.cli", "worker", f"agent={APP}:{agent}", "--db", url, *options]
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(command, env=environment, stderr=log, stdout=log, cwd=folder)
+
+    def wait_ready(self) -> "WorkerProcess":
+        end = time.monotonic() + 40
+        while "executes" not in self.log.read_text():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < end, self.log.read_text()
+            time.sleep(0.05)
+        return self
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        self.process.wait(10)
+
+
+@pytest.fixture
+def start(tmp_path: Path, url: str) -> Iterator[Callable[..., WorkerProcess]]:
+    """A function that starts a worker; all end with the test."""
+    started: list[WorkerProcess] = []
+
+    def begin(*options: str, agent: str = "agent") -> WorkerProcess:
+        started.append(WorkerProcess(url, tmp_path, *options, agent=agent))
+        return started[-1]
+
+    yield begin
+    for worker in started:
+        worker.kill()
+
+
+@pytest.fixture
+def effects(tmp_path: Path) -> Callable[[], list[str]]:
+    """A function that returns the effects so far."""
+
+    def read() -> list[str]:
+        file = tmp_path / "effects"
+        return file.read_text().split() if file.exists() else []
+
+    return read
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of an empty database."""
+    server = request.getfixturevalue("postgres_server")
+    with server.database() as found:
+        yield found
+        server.execute("DROP SCHEMA IF EXISTS dbos CASCADE", found.rpartition("/")[2])
