@@ -33,12 +33,14 @@ def replay_command(
 
     Exit codes: 0 the same answer, 1 it differs, 2 wrong usage.
     """
-    if click.get_current_context().get_parameter_source("journal") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--journal: a replayed run is not stored. Leave the option out.")
     if settings["model"] is None:
         settings["model"], any_model = "offline", True
     journal = settings.pop("journal")
     if file.exists():
+        if click.get_current_context().get_parameter_source("journal") is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"--journal: {str(file)!r} is a file, and a replayed run is not stored."
+            )
         journal = None  # that of the environment
     elif journal is None:
         raise click.UsageError(f"File {str(file)!r} does not exist. For a run in a journal, add --journal.")
