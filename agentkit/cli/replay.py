@@ -38,9 +38,7 @@ def replay_command(
     journal = settings.pop("journal")
     if file.exists():
         if click.get_current_context().get_parameter_source("journal") is ParameterSource.COMMANDLINE:
-            raise click.UsageError(
-                f"--journal: {str(file)!r} is a file, and a replayed run is not stored."
-            )
+            raise click.UsageError(f"--journal: {str(file)!r} is a file, and a replayed run is not stored.")
         journal = None  # that of the environment
     elif journal is None:
         raise click.UsageError(f"File {str(file)!r} does not exist. For a run in a journal, add --journal.")
