@@ -62,6 +62,19 @@ def test_the_client_of_ag_ui_drives_an_agent():
 
 
 @pytest.mark.integration
+def test_long_and_hostile_texts_are_rendered_in_linear_time():
+    require()
+    page = HERE.parents[1] / "agentkit" / "web" / "page" / "markdown.js"
+    done = subprocess.run(
+        ["node", HERE / "markdown.mjs", page], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    ratios = json.loads(done.stdout)
+    assert len(ratios) > 12
+    assert not {name: ratio for name, ratio in ratios.items() if ratio > 12}
+
+
+@pytest.mark.integration
 @pytest.mark.timeout(150)
 def test_a_browser_drives_the_page(tmp_path):
     require("playwright-core", "axe-core")

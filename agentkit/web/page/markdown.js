@@ -122,7 +122,9 @@ function build(block, depth) {
     const rows = lines.slice(2).map((line) => make("tr", {}, ...cells(line).map((cell) => make("td", {}, ...inline(cell)))));
     return make("div", { class: "table", tabindex: "0" }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
   }
-  return make("p", {}, ...lines.flatMap((line, number) => [...(number ? [make("br")] : []), ...inline(line)]));
+  const paragraph = make("p");
+  lines.forEach((line, number) => paragraph.append(...(number ? [make("br")] : []), ...inline(line)));
+  return paragraph;
 }
 
 // Give the headings levels without gaps below the page's own h1, for readers that walk from heading to heading.
