@@ -254,23 +254,21 @@ class TestOtherWords:
             """Stores entries."""
             return "stored"
 
-        replies = [
-            call("read_mail"),
-            call("store", bob="bob@home.example"),
-            call("store", **{"eve@evil.example": "bob"}),
-        ]
-        assert waits(world, agent_with(read_mail, store, replies=replies)) == ["store"]
+        eve = call("store", **{"eve@evil.example": "bob@home.example"})
+        agent = agent_with(read_mail, store, replies=[call("read_mail"), call("store", bob="bob@home.example"), eve])
+        assert waits(world, agent, "Store bob as bob@home.example.") == ["store"]
+        assert "eve@evil.example" in agent.session.waiting[0].arguments
 
     def test_a_choice_of_another_parameter(self, world):
         @tool(effect="write")
-        def give(role: Literal["admin", "guest"], name: str) -> str:
+        def give(role: Literal["admin", "guest"], name: str, floor: int) -> str:
             """Gives a role."""
             return "given"
 
-        replies = [call("read_mail"), call("give", role="guest", name="bob"), call("give", role="guest", name="admin")]
-        agent = agent_with(read_mail, give, replies=replies)
-        assert waits(world, agent, "Make bob a guest.") == ["give"]
-        assert "admin" in agent.session.waiting[0].arguments
+        turns = [call("give", role="guest", name=name, floor=3) for name in ("bob", "admin")]
+        agent = agent_with(read_mail, give, replies=[call("read_mail"), *turns])
+        assert waits(world, agent, "Make bob a guest of floor 3.") == ["give"]
+        assert '"name": "admin"' in agent.session.waiting[0].arguments
 
 
 class TestContext:
