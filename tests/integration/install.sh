@@ -22,6 +22,15 @@ else
     echo "missing: npm (Debian package npm)"
 fi
 
+# Chat templates of many models, which the source of llama-cpp-python brings along; nothing of it is built.
+if [ ! -d "$cache/templates" ]; then
+    mkdir -p "$cache/source" && "${PYTHON:-python3}" -m pip download --quiet --no-deps --no-binary :all: --dest "$cache/source" llama-cpp-python==0.3.36 &&
+        mkdir -p "$cache/templates" &&
+        tar xzf "$cache"/source/llama_cpp_python-*.tar.gz -C "$cache/templates" --strip-components=5 --wildcards --no-anchored 'models/templates/*.jinja' ||
+        { rm -rf "$cache/templates"; echo "missing: the source of the package llama-cpp-python, for its chat templates"; }
+    rm -rf "$cache/source"
+fi
+
 # Python programs that must not share the environment of the tests: one environment for each file requirements-NAME.txt.
 for file in requirements-*.txt; do
     [ -e "$file" ] || continue
