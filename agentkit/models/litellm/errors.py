@@ -59,6 +59,8 @@ _KIND_BY_STATUS: dict[int, ModelErrorKind] = {
     429: "rate_limit",
     504: "timeout",
 }
+_CUT_STREAM = re.compile("Stream ended before a finish_reason was received")
+"""The message of litellm since 1.109 for a stream without an end."""
 _TRANSIENT_STATUS = {408, 409, 425, 429}
 
 
@@ -125,7 +127,7 @@ def _classify(links: list[BaseException], begun: bool) -> tuple[ModelErrorKind, 
         return "refused", False
     if names & _TIMEOUT_CLASSES:
         return "timeout", True
-    if names & _TRANSPORT_CLASSES:
+    if names & _TRANSPORT_CLASSES or _CUT_STREAM.search(headlines):
         return "connection", True
     if "JSONDecodeError" in names or _UNREADABLE_REPLY.search(text):
         return "server", True

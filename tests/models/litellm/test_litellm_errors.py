@@ -278,3 +278,15 @@ def test_an_error_that_was_being_handled_already_is_no_cause(play: Play) -> None
             assert sys.exception() is not None
             error = failure(play, Provider("openai").at(server))
     assert (error.kind, error.transient) == ("authentication", False)
+
+
+def test_a_stream_without_an_end_is_a_fault_of_the_connection_in_the_words_of_newer_versions() -> None:
+    class APIConnectionError(Exception):
+        status_code = 500
+
+    class MidStreamFallbackError(Exception):
+        status_code = 500
+        original_exception = APIConnectionError("OpenAIException - Stream ended before a finish_reason was received")
+
+    told = convert_error(MidStreamFallbackError("x"), model="m", begun=True)
+    assert (told.kind, told.transient) == ("connection", True)
