@@ -15,6 +15,7 @@ from ..agents.agent import JsonAgent
 from ..core.context import RunContext
 from ..core.errors import DefinitionError
 from ..core.versions import find_versions
+from ..schemas.raw import RawSchema
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from ..tools.roles import sends_outside
@@ -91,8 +92,9 @@ def make_registry(tools: Any) -> ToolRegistry:
 
 
 def to_protocol(tool: JsonTool[..., Any]) -> types.Tool:
-    """Return a tool as the server lists it, with its effect as hints."""
-    return types.Tool.model_validate(tool.schema("mcp")).model_copy(update={"annotations": _annotate(tool)})
+    """Return a tool as the server lists it, with its effect as hints; a schema written by hand keeps references."""
+    written = tool.schema("mcp", references="keep" if isinstance(tool.arguments, RawSchema) else "inline")
+    return types.Tool.model_validate(written).model_copy(update={"annotations": _annotate(tool)})
 
 
 def _annotate(tool: JsonTool[..., Any]) -> types.ToolAnnotations:

@@ -2,6 +2,8 @@
 
 import asyncio
 import sys
+import threading
+import time
 
 import httpx
 import mcp_types as types
@@ -10,8 +12,10 @@ from mcp import Client
 from pydantic import BaseModel
 from servers import leftovers
 
-from agentkit import DefinitionError, Injected, JsonAgent, RunContext, ToolRegistry, ask_question, tool
+from agentkit import DefinitionError, Injected, JsonAgent, JsonTool, RunContext, ToolRegistry, ask_question, tool
+from agentkit.core.threads import count_abandoned
 from agentkit.mcp import MCPServer, make_app, make_server, serve
+from agentkit.mcp.server import to_protocol
 from agentkit.testing import ScriptedModel, answer, call
 
 RED_DOT = (
@@ -276,6 +280,49 @@ def test_http_checks_host_origin_and_token():
     allowed = {"Authorization": f"Bearer {token}"}
     assert post({**allowed, "Host": "mine.example:8000"}, **shared) == 421
     assert post({**allowed, "Host": "mine.example:8000"}, hosts=["mine.example"], **shared) == 200
+
+
+def test_fifty_calls_at_once_are_answered_each_with_its_own_result(talk):
+    started: set[int] = set()
+
+    def wait_in_a_thread(number: int) -> int:
+        """Wait in a thread."""
+        started.add(threading.get_ident())
+        time.sleep(0.02)
+        return number
+
+    async def wait(number: int, run: RunContext) -> int:
+        """Wait on the loop, and report it."""
+        run.emit(number)
+        await asyncio.sleep(0.02)
+        return number
+
+    async def work(client):
+        before = asyncio.all_tasks()
+        names = ["wait", "wait_in_a_thread"] * 25
+        results = await asyncio.gather(*(client.call_tool(name, {"number": n}) for n, name in enumerate(names)))
+        assert [result.structured_content["result"] for result in results] == [*range(50)]
+        assert len(started) > 1
+        await asyncio.sleep(0.1)
+        assert asyncio.all_tasks() == before
+
+    threads = {*threading.enumerate()}
+    talk(work, tools=[wait, wait_in_a_thread])
+    new = {*threading.enumerate()} - threads
+    assert {thread.name for thread in new} <= {"agentkit-worker"}, "free workers end after a few seconds"
+    assert count_abandoned() == 0
+
+
+def test_a_schema_written_by_hand_is_listed_with_its_references():
+    parameters = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {"to": {"$ref": "#/$defs/address"}},
+        "$defs": {"address": {"type": "object", "properties": {"city": {"type": "string"}}}},
+        "additionalProperties": False,
+    }
+    send = JsonTool.from_schema(name="send", description="Send.", parameters=parameters, call=dict)
+    assert to_protocol(send).input_schema == parameters
 
 
 @pytest.fixture

@@ -1,0 +1,83 @@
+"""The conformance suite of the protocol against our server, over HTTP."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SUITE = HERE.parents[1] / ".cache/integration/node_modules/@modelcontextprotocol/conformance/dist/index.js"
+NOT_OFFERED = {
+    "logging-set-level": "the server sends no log: what a tool prints goes to standard error",
+    "tools-call-with-logging": "the server sends no log",
+    "completion-complete": "there are no prompts and templates whose arguments could be completed",
+    "tools-call-audio": "results of tools are text, images and structured content",
+    "tools-call-embedded-resource": "results of tools are text, images and structured content",
+    "tools-call-mixed-content": "the scenario wants an embedded resource beside text and image",
+    "tools-call-sampling": "tools ask no model of the client: an agent that is served has its own",
+    "server-sse-polling": "a stream that broke is not resumed: the server keeps no events",
+    "resources-list": "the server has no resources",
+    "resources-read-text": "the server has no resources",
+    "resources-read-binary": "the server has no resources",
+    "resources-templates-read": "the server has no resources",
+    "resources-subscribe": "the server has no resources",
+    "resources-unsubscribe": "the server has no resources",
+    "prompts-list": "the server has no prompts",
+    "prompts-get-simple": "the server has no prompts",
+    "prompts-get-with-args": "the server has no prompts",
+    "prompts-get-embedded-resource": "the server has no prompts",
+    "prompts-get-with-image": "the server has no prompts",
+}
+OFFERED = {
+    "server-initialize", "ping", "tools-list", "tools-call-simple-text", "tools-call-image", "tools-call-error",
+    "tools-call-with-progress", "tools-call-elicitation", "elicitation-sep1034-defaults", "elicitation-sep1330-enums",
+    "json-schema-2020-12", "server-sse-multiple-streams", "dns-rebinding-protection",
+}  # fmt: skip
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def url():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    process = subprocess.Popen([sys.executable, str(HERE / "conformance_server.py"), str(port)], env=environment)
+    try:
+        until = time.monotonic() + 60
+        while not _is_open(port):
+            assert process.poll() is None, "the server ended"
+            assert time.monotonic() < until, "the server does not answer"
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.skipif(
+    not SUITE.exists(),
+    reason="the npm package @modelcontextprotocol/conformance is missing: tests/integration/install.sh",
+)
+def test_the_conformance_suite_of_servers_passes(url, tmp_path):
+    expected = tmp_path / "not_offered.yml"
+    expected.write_text("server:\n" + "".join(f"  - {name}  # {reason}\n" for name, reason in NOT_OFFERED.items()))
+    command = ["node", str(SUITE), "server", "--url", url, "--suite", "all", "--expected-failures", str(expected)]
+    done = subprocess.run(
+        [*command, "--output-dir", str(tmp_path)],
+        capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    summary = done.stdout.partition("=== SUMMARY ===")[2]
+    assert done.returncode == 0, summary + done.stderr  # also not 0 if a scenario passes that is expected to fail
+    assert set(re.findall(r"^✓ ([\w-]+): ", summary, re.MULTILINE)) == OFFERED
