@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict
 
+from ..core.approval_question import PersonAnswer
 from ..core.flow import Listener, Policy
 from ..core.labels import Label
 from ..core.messages import ToolCall
@@ -16,7 +17,9 @@ from ..sessions.journal.conversation import Changed, StoredAnswer, Uncertain
 from ..sessions.journal.location import JournalErrors, JournalLocation
 from ..sessions.session import Session
 
-Approved: TypeAlias = Mapping[str, Decision] | Mapping[ToolCall, Decision] | Mapping[str, StoredDecision] | None
+Approved: TypeAlias = (
+    Mapping[str, Decision] | Mapping[ToolCall, Decision] | Mapping[str, StoredDecision | PersonAnswer] | None
+)
 """Decisions by calls or by their ids."""
 ModelChoice: TypeAlias = str | Model | None
 

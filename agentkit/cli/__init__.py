@@ -12,6 +12,7 @@ import click
 
 import agentkit
 
+from .acp import acp_command
 from .chat import chat_command
 from .defaults import read_defaults
 from .journals import resume_command, runs_command
@@ -29,8 +30,8 @@ from .workers import submit_command, worker_command
 
 COMMANDS = (
     run_command, chat_command, map_command, show_command, runs_command, resume_command, replay_command,
-    web_command, worker_command, submit_command, models_command, tools_command, schema_command, lint_command,
-    lock_command, mcp_command,
+    web_command, acp_command, worker_command, submit_command, models_command, tools_command, schema_command,
+    lint_command, lock_command, mcp_command,
 )  # fmt: skip
 
 

@@ -67,6 +67,14 @@ def load_targets(targets: Sequence[str]) -> list[Any]:
     return [entry for target in targets or BUNDLED for entry in _load_target(target)]
 
 
+def load_agent(target: str) -> "agentkit.JsonAgent[Any]":
+    """Return the agent that `module:agent` or `file.py:agent` names."""
+    found = load_targets([target])
+    if ":" not in target or len(found) != 1 or not isinstance(found[0], agentkit.JsonAgent):
+        raise click.UsageError(f"{target}: expected an agent, as module:agent or file.py:agent")
+    return found[0]
+
+
 def _load_target(target: str) -> list[Any]:
     """Return one function (or a list of them) of a module or file, or all tools that it defines."""
     place, _, name = target.rpartition(":") if ":" in target else (target, "", "")

@@ -7,11 +7,9 @@ from typing import Any
 
 import click
 
-import agentkit
-
 from .agents import agent_options, build_agent
 from .output import print_note
-from .targets import load_targets
+from .targets import load_agent
 
 
 @click.command("web", short_help="A page to talk with an agent and to read its runs.")
@@ -32,7 +30,7 @@ def web_command(
     TARGET is an agent: module:agent or file.py:agent.  Without it, the agent is made of the options.  With --journal,
     conversations are kept, and a run that was interrupted with the server can continue.
     """
-    agent = _load_agent(target) if target else build_agent(targets=targets, journal=journal, **settings)
+    agent = load_agent(target) if target else build_agent(targets=targets, journal=journal, **settings)
 
     def announce(address: str) -> None:
         print_note(f"open {address}")
@@ -40,11 +38,3 @@ def web_command(
             webbrowser.open(address)
 
     import_module("agentkit.web").serve(agent, port=port, journal=journal, token=token, announce=announce)
-
-
-def _load_agent(target: str) -> "agentkit.JsonAgent[Any]":
-    """Return the agent that `module:agent` or `file.py:agent` names."""
-    found = load_targets([target])
-    if ":" not in target or len(found) != 1 or not isinstance(found[0], agentkit.JsonAgent):
-        raise click.UsageError(f"{target}: expected an agent, as module:agent or file.py:agent")
-    return found[0]

@@ -18,15 +18,15 @@ def read_value(question: Question, ask: Callable[[str], str], problem: str = "")
     lead = f"\n{question.text}" + (f"\n{problem}" if problem else "")
     properties = question.schema.get("properties")
     if question.schema.get("type") != "object" or not properties or not all(map(_is_simple, properties.values())):
-        return _read_entry(question.schema, ask(f"{lead}\n{_describe(question.schema)}: "))
+        return read_entry(question.schema, ask(f"{lead}\n{describe_schema(question.schema)}: "))
     values, required = {}, question.schema.get("required", ())
     for name, schema in properties.items():
         note = schema.get("description") or schema.get("title") or ""
         optional = "" if name in required else " (may be left empty)"
-        entry = ask(f"{lead}\n{name}{f' - {note}' if note else ''}, {_describe(schema)}{optional}: ")
+        entry = ask(f"{lead}\n{name}{f' - {note}' if note else ''}, {describe_schema(schema)}{optional}: ")
         lead = ""
         if entry or name in required:
-            values[name] = _read_entry(schema, entry)
+            values[name] = read_entry(schema, entry)
     return values
 
 
@@ -34,7 +34,8 @@ def _is_simple(schema: Any) -> bool:
     return isinstance(schema, Mapping) and (schema.get("type") in SIMPLE_TYPES or "enum" in schema)
 
 
-def _describe(schema: Mapping[str, Any]) -> str:
+def describe_schema(schema: Mapping[str, Any]) -> str:
+    """Return in a few words what an answer must be."""
     if isinstance(choices := schema.get("enum"), list):
         return f"one of {', '.join(str(choice) for choice in choices)}"
     kind = schema.get("type")
@@ -43,7 +44,7 @@ def _describe(schema: Mapping[str, Any]) -> str:
     return {"boolean": "y or n", "number": "a number", "integer": "a whole number"}.get(str(kind), "JSON")
 
 
-def _read_entry(schema: Mapping[str, Any], entry: str) -> Any:
+def read_entry(schema: Mapping[str, Any], entry: str) -> Any:
     """Return what the person entered as the value that the schema describes; a text where it is nothing else."""
     if isinstance(choices := schema.get("enum"), list):
         return next((choice for choice in choices if str(choice) == entry), entry)

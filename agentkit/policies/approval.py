@@ -21,18 +21,22 @@ from ..core.messages import ToolCall
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from .consult import ConsultPerson, Decide, consult
-from .decisions import Approvals, Decision, digest_call
+from .decisions import Approvals, Decision, digest_call, find_allowable
 
 NOT_ALLOWED = "this call was not allowed."
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAsked(WarningEvent):
-    """A call waits for a decision, because of `reason`; `untrusted` are its values that no trusted text contains."""
+    """A call waits for a decision, because of `reason`; `untrusted` are its values that no trusted text contains.
+
+    `allowable` are those that a person can allow from now on, with `PersonAnswer(True, "values")` as the decision.
+    """
 
     call: ToolCall
     reason: str
     untrusted: tuple[UntrustedValue, ...] = ()
+    allowable: tuple[UntrustedValue, ...] = ()
 
     @property
     def waits_for(self) -> str:
@@ -120,7 +124,7 @@ class _ApprovalPolicy:
             return bound
         decision = self.approvals.take(bound)
         if reason and decision is None:
-            yield from ask(Emit(ApprovalAsked(bound.call, reason, bound.untrusted)))
+            yield from ask(Emit(ApprovalAsked(bound.call, reason, bound.untrusted, (*find_allowable(bound),))))
         if decision is None and function is not None:
             decision = yield from consult(function, bound.call)
         if not reason and decision is None:
@@ -150,9 +154,7 @@ class _ApprovalPolicy:
 
     def _describe(self, bound: BoundCall) -> PendingCall:
         problem = self.problems.get(bound.call.id, "")
-        # what a person allows from now on is no dangerous call: those are asked about one by one
-        untrusted = () if bound.tool is not None and bound.tool.effect == "danger" else bound.untrusted
-        return PendingCall(bound.call, _find_reason(bound), untrusted, problem)
+        return PendingCall(bound.call, _find_reason(bound), (*find_allowable(bound),), problem)
 
     def _carry_out(self, bound: BoundCall, decision: Decision) -> Flow[BoundCall | None]:
         """Apply a decision, store it and emit it; return None if its new arguments are invalid."""

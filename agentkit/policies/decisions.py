@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ..core.approval_question import Scope, UntrustedValue
+from ..core.approval_question import PersonAnswer, Scope, UntrustedValue
 from ..core.errors import RunError
 from ..core.messages import ToolCall
 from ..tools.execution.call import BoundCall
@@ -31,10 +31,11 @@ def digest_call(call: ToolCall) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredDecision:
-    """A decision, and the digest of the call that it was made about; None in a replay, which runs no tool."""
+    """A decision, the digest of the call that it was made about (None in a replay), and what else it holds for."""
 
     decision: Decision
     digest: str | None
+    scope: Scope = "call"
 
     def fits(self, call: ToolCall) -> bool:
         """Return whether the decision is about this call; for one with new arguments, the name alone counts."""
@@ -43,6 +44,11 @@ class StoredDecision:
         if isinstance(self.decision, dict):
             return self.digest.partition(":")[2] == call.name
         return self.digest == digest_call(call)
+
+
+def find_allowable(bound: BoundCall) -> Sequence[UntrustedValue]:
+    """Return the values of a call that can be allowed from now on; none of a dangerous tool."""
+    return () if bound.tool is not None and bound.tool.effect == "danger" else bound.untrusted
 
 
 @dataclass(eq=False)
@@ -122,13 +128,14 @@ class Approvals:
             if isinstance(decision, StoredDecision):
                 accepted[identity] = decision
                 continue
-            if not isinstance(decision, bool | str | dict):
+            answer = decision if isinstance(decision, PersonAnswer) else PersonAnswer(decision)
+            if not isinstance(answer.decision, bool | str | dict):
                 raise RunError(
                     f"approvals[{identity!r}] must be True, False, a reason (str) or other arguments (dict), "
                     f"got {type(decision).__name__}"
                 )
             digest = digest_call(key) if isinstance(key, ToolCall) else self.find_digest(identity)
-            accepted[identity] = StoredDecision(decision, digest or digest_call(known[identity]))
+            accepted[identity] = StoredDecision(answer.decision, digest or digest_call(known[identity]), answer.scope)
         self.decisions.update(accepted)
 
     def find_digest(self, identity: str) -> str | None:
@@ -157,6 +164,7 @@ class Approvals:
         """Remove and return the decision about a call; None without one, or if it was made about another call."""
         stored = self.decisions.pop(bound.call.id, None)
         if stored is not None and stored.fits(bound.call):
+            self.grants.add(bound.call.name, find_allowable(bound), stored.scope)
             return stored.decision
         is_repeated = bound.tool is not None and bound.tool.effect in REPEATABLE_EFFECTS
         return None if is_repeated else self.begun.pop(bound.call.id, None)

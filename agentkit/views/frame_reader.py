@@ -27,7 +27,7 @@ from .frames import (
     RunOpened,
     ThoughtPiece,
 )
-from .pending_inputs import list_pending
+from .pending_inputs import AskedFor, list_pending
 from .streamed_text import MaskedStream
 
 
@@ -37,10 +37,10 @@ class FrameReader:
     Args:
         agent: The path of the call that the run is in; "" for the run itself.
         name: The name of the tool that the run is in.
-        reasons: Filled with why calls wait for a decision, by their paths.
+        asked: Filled with why calls wait for a decision, by their paths.
     """
 
-    def __init__(self, agent: str = "", name: str = "", reasons: dict[str, str] | None = None) -> None:
+    def __init__(self, agent: str = "", name: str = "", asked: dict[str, AskedFor] | None = None) -> None:
         self._agent, self._name = agent, name
         self._inner: dict[str, FrameReader] = {}
         self._number = 0
@@ -48,7 +48,7 @@ class FrameReader:
         self._answer, self._thoughts = MaskedStream(), MaskedStream()
         self._shown: list[str] = []
         self._final: str | None = None
-        self._reasons = {} if reasons is None else reasons
+        self._asked = {} if asked is None else asked
 
     def read(self, event: Event) -> Iterator[Frame]:
         """Yield the frames of an event, in their order."""
@@ -99,7 +99,7 @@ class FrameReader:
     def _read_inner(self, event: SubRun) -> Iterator[Frame]:
         path = self._path(event.call.id if event.call else event.name)
         if isinstance(event.event, RunStarted) or path not in self._inner:
-            self._inner[path] = FrameReader(path, event.name, self._reasons)
+            self._inner[path] = FrameReader(path, event.name, self._asked)
         yield from self._inner[path].read(event.event)
 
     def _read_other(self, event: Event) -> Iterator[Frame]:
@@ -108,7 +108,8 @@ class FrameReader:
             yield from self._withdraw()
         reason, call = getattr(event, "reason", ""), getattr(event, "call", None)
         if event.waits_for and reason and call is not None:
-            self._reasons[self._path(call.id)] = mask(str(reason))
+            values = [f"{entry.where} = {entry.value}" for entry in getattr(event, "allowable", ())]
+            self._asked[self._path(call.id)] = AskedFor(mask(str(reason)), mask(", ".join(values)))
         yield from self._notice(event)
 
     def _notice(self, event: Event) -> Iterator[Frame]:
@@ -143,7 +144,8 @@ class FrameReader:
         if bound.is_answer:
             return
         written = bound.as_written
-        yield CallOpened(self._agent, self._path(written.id), written.name, mask(written.arguments))
+        effect = (bound.tool.effect if bound.tool is not None else None) or ""
+        yield CallOpened(self._agent, self._path(written.id), written.name, mask(written.arguments), effect)
         yield from self._notice(event)
 
     def _close_run(self, event: RunEnded) -> Iterator[Frame]:
@@ -156,6 +158,6 @@ class FrameReader:
         error = "" if event.error is None else mask(str(event.error))
         kind = "" if event.error is None else type(event.error).__name__
         pause = event.error if isinstance(event.error, Paused) else None
-        pending = list_pending(pause.calls, pause.questions, self._reasons) if pause else ()
+        pending = list_pending(pause.calls, pause.questions, self._asked) if pause else ()
         usage = event.usage.as_dict()
         yield RunClosed(self._agent, event.outcome, final or "", error, kind, usage, event.seconds, pending)

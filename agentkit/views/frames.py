@@ -72,12 +72,13 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class CallOpened:
-    """A tool call began; `arguments` is the JSON text."""
+    """A tool call began; `arguments` is the JSON text, `effect` that of its tool, "" if it has none."""
 
     agent: str
     id: str
     name: str
     arguments: str
+    effect: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +111,17 @@ class RunNotice:
 
 @dataclass(frozen=True, slots=True)
 class PendingInput:
-    """What a paused run waits for: a decision about a call, or an answer to a question with a JSON Schema."""
+    """What a paused run waits for: a decision about a call, or an answer to a question with a JSON Schema.
+
+    `values` describes the values of the call that the person can allow from now on, "" without any.
+    """
 
     id: str
     text: str
     call: str
     tool: str = ""
     arguments: str = ""
+    values: str = ""
     schema: dict[str, Any] | None = None
 
 

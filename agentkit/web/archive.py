@@ -7,11 +7,8 @@ from ..core.masking import mask, mask_data
 from ..sessions.journal import JournaledRun, RunInfo, runs, show
 from ..sessions.journal.connections import opened_store
 from ..sessions.journal.location import Place
-from ..sessions.journal.maintenance import name_conversations
-from ..sessions.session import Session
+from ..sessions.stored_conversation import find_conversation, frames_of_journaled_run, list_conversations
 from ..views.frames import PendingInput
-from ..views.pending_inputs import list_pending
-from ..views.stored_frames import frames_of_stored_run
 from .encode import AguiEncoder
 from .thread import Thread
 
@@ -32,13 +29,8 @@ def list_runs(store: Place) -> list[Json]:
 
 def list_threads(store: Place) -> list[Json]:
     """Return the named conversations of a journal, each with its first query, the newest first."""
-    names = name_conversations(store)
-    found: dict[str, Json] = {}
-    for run in sorted(runs(store), key=lambda run: run.begun):
-        if name := names.get(run.conversation):
-            old = found.get(name, {"id": name, "title": mask(run.query)})
-            found[name] = {**old, "at": run.seen, "state": run.state}
-    return sorted(found.values(), key=lambda thread: thread["at"], reverse=True)
+    found = list_conversations(store)
+    return [{"id": info.name, "title": info.title, "at": info.seen, "state": info.state} for info in found]
 
 
 def describe_run(run: RunInfo) -> Json:
@@ -76,18 +68,12 @@ def open_conversation(thread: str, store: Place) -> Thread:
 
     One whose name is new is written with its first run, so that opening the page leaves no trace.
     """
-    if thread not in name_conversations(store).values():
+    if (stored := find_conversation(thread, store)) is None:
         return Thread(thread)
-    session = Session.open(thread, store)
-    conversation = Thread(thread, session)
-    key = session.journaled.key if session.journaled is not None else None
-    own = sorted((run for run in runs(store) if run.conversation == key), key=lambda run: run.begun)
-    for run in own:
-        is_last = run is own[-1]
-        pending = list_pending(session.waiting, session.questions, {}) if is_last and run.state == "paused" else ()
-        conversation.extend([*_events(show(run.id, store=store), thread, run.id, pending)])
-    if own and own[-1].state == "interrupted":
-        conversation.interrupted = own[-1].id
+    conversation = Thread(thread, stored.session)
+    for run in stored.runs:
+        conversation.extend([*_events(run, thread, run.run.id, stored.list_pending_of(run))])
+    conversation.interrupted = stored.interrupted
     return conversation
 
 
@@ -98,8 +84,5 @@ def _events(run: JournaledRun, thread: str, identity: str, pending: Sequence[Pen
         query["content"] = mask_data(run.messages[first]["content"])
     given = {"threadId": thread, "runId": identity, "messages": [query] if info.query else []}
     encoder = AguiEncoder(thread, identity, given)
-    frames = frames_of_stored_run(
-        run.as_dict(), run_id=info.id, query=info.query, state=info.state, first=first, pending=pending
-    )
-    for seconds, frame in frames:
+    for seconds, frame in frames_of_journaled_run(run, pending):
         yield from encoder.encode(frame, info.begun + seconds)

@@ -1,0 +1,9 @@
+"""Agents in editors: `serve` drives an agent over ACP, the Agent Client Protocol, on standard input and output.
+
+Needs the package `agent-client-protocol` (official SDK), which is imported on use.
+"""
+
+from ..core.lazy_names import lazy_names
+
+_HOMES = {"acp.agent": ["EditorAgent"], "acp.server": ["serve"]}
+__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

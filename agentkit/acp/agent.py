@@ -1,0 +1,137 @@
+"""An agent as an editor drives it: the methods of ACP."""
+
+import asyncio
+import os
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from ..agents.agent import JsonAgent
+from ..core.errors import AgentkitError
+from ..core.masking import mask
+from ..core.versions import find_versions
+from ..sessions.journal.connections import opened_store
+from ..sessions.journal.location import Place
+from ..sessions.session import Session
+from ..sessions.stored_conversation import (
+    StoredConversation,
+    find_conversation,
+    frames_of_journaled_run,
+    list_conversations,
+)
+from .api import RequestError, acp, schema
+from .editor_session import CONTINUE, EditorSession
+from .prompt import query_of
+from .updates import UpdateEncoder
+
+NOT_FOUND = -32002
+UNFINISHED = f"The last run of this conversation has no end. Send {CONTINUE} to continue it."
+
+
+class EditorAgent:
+    """The agent side of one connection.
+
+    Args:
+        agent: The agent.
+        journal: The journal that keeps the sessions; without one they end with the process.
+    """
+
+    def __init__(self, agent: JsonAgent[Any], journal: Place | None = None) -> None:
+        self._agent, self._journal = agent, journal
+        self._open: dict[str, EditorSession] = {}
+        self._client: Any = None
+        self._has_forms = False
+        if journal is not None:
+            with opened_store(journal):  # creates it
+                pass
+
+    def on_connect(self, conn: Any) -> None:
+        """Store the connection, through which the editor is asked and informed."""
+        self._client = conn
+
+    async def initialize(self, protocol_version: int, client_capabilities: Any = None, **_: Any) -> Any:  # noqa: ARG002
+        """Return what the agent can do."""
+        forms = client_capabilities.elicitation if client_capabilities is not None else None
+        self._has_forms = forms is not None and forms.form is not None
+        is_stored = self._journal is not None
+        listing = schema.SessionCapabilities(list=schema.SessionListCapabilities()) if is_stored else None
+        return schema.InitializeResponse(
+            protocol_version=acp.PROTOCOL_VERSION,
+            agent_capabilities=schema.AgentCapabilities(
+                load_session=is_stored,
+                prompt_capabilities=schema.PromptCapabilities(image=True, audio=True, embedded_context=True),
+                session_capabilities=listing or schema.SessionCapabilities(),
+            ),
+            agent_info=schema.Implementation(name="agentkit", version=find_versions().get("agentkit", "0")),
+            auth_methods=[],
+        )
+
+    async def new_session(self, cwd: str, **_: Any) -> Any:  # noqa: ARG002
+        """Begin a conversation."""
+        identity = uuid4().hex
+        session = Session() if self._journal is None else await asyncio.to_thread(Session.open, identity, self._journal)
+        self._open[identity] = EditorSession(identity, session)
+        return schema.NewSessionResponse(session_id=identity)
+
+    async def load_session(self, cwd: str, session_id: str, **_: Any) -> Any:  # noqa: ARG002
+        """Open a conversation of the journal, and show what happened in it."""
+        if self._journal is None:
+            raise RequestError(NOT_FOUND, "sessions are not kept: start agentkit acp with --journal FILE")
+        try:
+            stored = await asyncio.to_thread(find_conversation, session_id, self._journal)
+        except AgentkitError as error:
+            raise RequestError(NOT_FOUND, mask(str(error))) from error
+        if stored is None:
+            raise RequestError(NOT_FOUND, f"the journal has no session {session_id!r:.80}")
+        self._open[session_id] = EditorSession(session_id, stored.session, stored.interrupted)
+        await self._show(session_id, stored)
+        return schema.LoadSessionResponse()
+
+    async def list_sessions(self, cwd: str | None = None, **_: Any) -> Any:
+        """Return the conversations of the journal, the newest first."""
+        found = [] if self._journal is None else await asyncio.to_thread(list_conversations, self._journal)
+        sessions = [
+            schema.SessionInfo(
+                session_id=info.name, cwd=cwd or os.getcwd(), title=info.title[:200],
+                updated_at=datetime.fromtimestamp(info.seen, UTC).isoformat(),
+            )
+            for info in found
+        ]  # fmt: skip
+        return schema.ListSessionsResponse(sessions=sessions)
+
+    async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> Any:
+        """Answer a prompt."""
+        conversation, query = self._find(session_id), query_of(prompt)
+        if query == CONTINUE and conversation.interrupted and self._journal is not None:
+            interrupted, conversation.interrupted = conversation.interrupted, ""
+            try:
+                conversation.session = await asyncio.to_thread(Session.resumed, interrupted, self._journal)
+            except AgentkitError as error:
+                raise RequestError(NOT_FOUND, mask(str(error))) from error
+        return await conversation.prompt(self._agent, self._client, query, has_forms=self._has_forms)
+
+    async def cancel(self, session_id: str, **_: Any) -> None:
+        """Stop the turn of a conversation."""
+        if session_id in self._open:
+            self._open[session_id].cancel()
+
+    def _find(self, identity: str) -> EditorSession:
+        if identity not in self._open:
+            raise RequestError(NOT_FOUND, f"no session {identity!r:.80} is open: send session/new or session/load")
+        return self._open[identity]
+
+    async def _show(self, identity: str, stored: StoredConversation) -> None:
+        encoder = UpdateEncoder()
+        for run in stored.runs:
+            updates = [acp.update_user_message_text(mask(run.run.query))] if run.run.query else []
+            for _, frame in frames_of_journaled_run(run):
+                updates += encoder.encode(frame)
+            for update in updates:
+                await self._client.session_update(identity, update)
+        if stored.runs and stored.runs[-1].run.state in ("interrupted", "paused"):
+            await self._client.session_update(identity, acp.update_agent_message_text(UNFINISHED))
+            known = [schema.AvailableCommand(name=CONTINUE[1:], description="Continue the run that has no end")]
+            commands = schema.AvailableCommandsUpdate(
+                session_update="available_commands_update", available_commands=known
+            )
+            await self._client.session_update(identity, commands)

@@ -1,0 +1,100 @@
+"""From frames to the updates that an editor shows."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..views.frames import (
+    AnswerPiece,
+    AnswerWithdrawn,
+    CallClosed,
+    CallOpened,
+    CallProgress,
+    Frame,
+    PendingInput,
+    Remark,
+    RunClosed,
+    RunNotice,
+    RunOpened,
+    ThoughtPiece,
+)
+from .api import acp, schema
+
+Update = Any
+KINDS: Mapping[str, schema.ToolKind] = {"read": "read", "idempotent": "edit", "write": "edit", "danger": "execute"}
+"""For each effect of a tool: the kind that an editor chooses an icon by; "other" for a tool without one."""
+MAX_TITLE_CHARS = 100
+WITHDRAWN = "\n\n(The answer above is void: it starts again.)\n\n"
+
+
+class UpdateEncoder:
+    """Turns the frames of one turn into updates; keep one for all runs of a turn.
+
+    Attributes:
+        closed: The end of the last run, once it has ended.
+    """
+
+    def __init__(self) -> None:
+        self.closed: RunClosed | None = None
+        self._names: dict[str, str] = {}
+        self._known: set[str] = set()
+
+    def encode(self, frame: Frame) -> Iterator[Update]:
+        """Yield the updates of a frame."""
+        match frame:
+            case RunOpened():
+                self._names[frame.agent] = frame.name
+            case AnswerPiece():
+                yield acp.update_agent_message_text(frame.text)
+            case AnswerWithdrawn():
+                yield acp.update_agent_message_text(WITHDRAWN)
+            case Remark(agent=""):
+                yield acp.update_agent_message_text(f"{frame.text}\n\n")
+            case ThoughtPiece():
+                yield acp.update_agent_thought_text(frame.text)
+            case Remark() | RunNotice(is_warning=True):
+                yield acp.update_agent_thought_text(f"{frame.text}\n\n")
+            case CallOpened():
+                yield self._open_call(frame)
+            case CallProgress():
+                yield acp.update_tool_call(frame.id, status="in_progress", content=_texts(frame.text))
+            case CallClosed():
+                status: schema.ToolCallStatus = "failed" if frame.is_error else "completed"
+                shown = _texts(frame.content)
+                yield acp.update_tool_call(frame.id, status=status, content=shown, raw_output=frame.content)
+            case RunClosed(agent=""):
+                self.closed = frame
+
+    def announce(self, pending: PendingInput) -> Iterator[Update]:
+        """Yield the update that shows a call which waits for a decision, unless it is shown."""
+        if pending.id not in self._known:
+            self._known.add(pending.id)
+            shown = {"status": "pending", "raw_input": _read_arguments(pending.arguments)}
+            yield acp.start_tool_call(pending.id, self.title_of(pending), kind="execute", **shown)
+
+    def title_of(self, call: PendingInput) -> str:
+        """Return the line that an editor shows for a call that waits."""
+        return self._title(call.id.rpartition("/")[0], call.tool, call.arguments)
+
+    def _open_call(self, frame: CallOpened) -> Update:
+        kind, arguments = KINDS.get(frame.effect, "other"), _read_arguments(frame.arguments)
+        title = self._title(frame.agent, frame.name, frame.arguments)
+        start = acp.update_tool_call if frame.id in self._known else acp.start_tool_call
+        self._known.add(frame.id)
+        return start(frame.id, title=title, kind=kind, status="in_progress", raw_input=arguments)
+
+    def _title(self, agent: str, name: str, arguments: str) -> str:
+        outer = self._names.get(agent, "")
+        line = f"{outer}: {name} {arguments}" if outer else f"{name} {arguments}"
+        return line if len(line) <= MAX_TITLE_CHARS else f"{line[:MAX_TITLE_CHARS]}..."
+
+
+def _texts(text: str) -> list[Any]:
+    return [acp.tool_content(acp.text_block(text))]
+
+
+def _read_arguments(arguments: str) -> Any:
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
