@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-litellm integration docs notebooks bench lint types pytest format clean kills
+.PHONY: demo test test-litellm integration docs notebooks bench lint types pytest format clean kills workers
 
 demo: .venv/demo.stamp
 	$(BIN)/python examples/quickstart.py
@@ -51,6 +51,9 @@ pytest: .venv/dev.stamp
 
 integration: .venv/integration.stamp
 	$(BIN)/python -m pytest -n auto -m integration -rs
+
+workers: .venv/dev.stamp
+	AGENTKIT_WORKER_RUNS=200 AGENTKIT_WORKER_STEPS=20 $(BIN)/python -m pytest -rs -s -m integration tests/dbos -k killed_workers
 
 kills: .venv/dev.stamp
 	AGENTKIT_KILL_SECONDS=$(or $(SECONDS),900) $(BIN)/python -m pytest -rs -m integration tests/reliability/test_kills.py tests/sessions/journal/test_killed.py

@@ -95,7 +95,8 @@ class Execution:
             if isinstance(error, JournalError) or (isinstance(error, ModelError) and error.transient):
                 raise
             outcome = error_outcome(error)
-        in_doubt = [] if is_new else await run_in_thread(lambda: self._list_in_doubt(work.run))
+        is_simple = is_new and outcome["state"] == "finished"
+        in_doubt = [] if is_simple else await run_in_thread(lambda: self._list_in_doubt(work.run))
         named = {"changes": changes, "in_doubt": in_doubt}
         return {**outcome, **{name: found for name, found in named.items() if found}}
 
@@ -137,10 +138,6 @@ class Execution:
         return session, []
 
     def _list_in_doubt(self, run: str) -> list[str]:
-        """Return the calls whose outcome is unknown, because a worker died in them."""
-        sql = "SELECT name, call, outcome FROM steps WHERE run = ? AND call != '' AND outcome LIKE '%OutcomeUnknown%'"
-        return [
-            f"{name} ({call})"
-            for name, call, outcome in self._database.store.read(sql, run)
-            if (json.loads(outcome).get("error") or [""])[0] == "OutcomeUnknown"
-        ]
+        """Return the calls that began and have no outcome, because a worker died in them or the run was stopped."""
+        sql = "SELECT name, call FROM steps WHERE run = ? AND call != '' AND ended IS NULL ORDER BY step"
+        return [f"{name} ({call})" for name, call in self._database.store.read(sql, run)]

@@ -15,9 +15,9 @@ from agentkit import Paused, RunError, RunStopped
 from agentkit.dbos import Client, Workers
 from agentkit.journal import runs, show
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 RUNS, STEPS = int(os.environ.get("AGENTKIT_WORKER_RUNS", "24")), int(os.environ.get("AGENTKIT_WORKER_STEPS", "8"))
 """`make workers` sets 200 and 20."""
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180 if RUNS < 100 else 1800)]
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_killed_workers_repeat_nothing_and_lose_nothing(client, start, effects):
         killed += 1
         workers[place] = start("--concurrency", "6").wait_ready()
     for handle in handles:
-        handle.result(timeout=120)
+        handle.result(timeout=900)
     in_doubt = check_effects(effects(), [handle.status for handle in handles], STEPS)
     print(f"{RUNS} runs of {STEPS} steps, {killed} workers killed, {in_doubt} calls in doubt")
     assert killed
