@@ -1,0 +1,90 @@
+"""What a client refuses, and a queue on one machine without a server."""
+
+import json
+
+import pytest
+
+from agentkit import DefinitionError, JsonAgent, RunError
+from agentkit.dbos import Client, Worker
+from agentkit.dbos.work import QueuedRun, error_outcome
+from agentkit.testing import ScriptedModel, answer
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path / 'runs.db'}"
+
+
+@pytest.fixture
+def client(url):
+    with Client(url) as opened:
+        yield opened
+
+
+def test_an_address_that_is_no_database_is_refused():
+    with pytest.raises(DefinitionError, match=r"workers: 'runs.db' is not the URL of their database. Give postgresql"):
+        Client("runs.db")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"query": " "}, "query must be a text that is not empty"),
+        ({"query": 5}, "query must be a text that is not empty, got 5"),
+        ({"id": "a b"}, "id: 'a b' is not the id of a run"),
+        ({"attempts": 0}, "attempts must be an integer >= 1, got 0"),
+        ({"priority": 0}, "priority must be an integer from 1"),
+    ],
+)
+def test_wrong_arguments_of_a_submission_are_named(client, given, message):
+    with pytest.raises(RunError, match=message):
+        client.submit("agent", **{"query": "Hello", **given})
+
+
+def test_a_run_waits_in_the_queue_and_can_be_cancelled_there(client):
+    handle = client.submit("agent", "Hello", key="ada", id="run_1")
+    status = handle.status
+    assert (status.state, status.agent, status.query, status.key) == ("queued", "agent", "Hello", "ada")
+    with pytest.raises(TimeoutError, match="run run_1 has no result yet"):
+        handle.result(timeout=0)
+    with pytest.raises(RunError, match="run run_1 is queued: only a paused run takes decisions"):
+        handle.approve()
+    with pytest.raises(RunError, match="run run_1 is queued: only a failed, stopped or dead run is retried"):
+        handle.retry()
+    handle.stop()
+    assert handle.status.state == "stopped"
+    assert [one.id for one in client.runs(state="stopped")] == ["run_1"]
+    handle.retry()
+    assert handle.status.state == "queued"
+    with pytest.raises(RunError, match="run nothing: no such run was submitted"):
+        client.run("nothing").status  # noqa: B018
+
+
+def test_the_queue_holds_json_and_no_pickle(client, url):
+    import sqlite3
+
+    client.submit("agent", "Grüße", session="s")
+    with sqlite3.connect(url.removeprefix("sqlite:///") + "-queue") as file:
+        ((text, kind),) = file.execute(
+            "SELECT i.inputs, s.serialization FROM workflow_status s JOIN workflow_input i USING (workflow_uuid)"
+        ).fetchall()
+    file.close()
+    assert QueuedRun.decode(json.loads(text)["positionalArgs"][0]).query == "Grüße"
+    assert kind == "portable_json"
+
+
+def test_decisions_that_are_not_json_are_refused():
+    with pytest.raises(RunError, match="decisions and answers must be JSON data"):
+        QueuedRun("agent", "r", "q", answers={"a": object()}).encode()
+
+
+def test_a_worker_checks_its_agents_and_limits():
+    with pytest.raises(DefinitionError, match="'agent' must be a JsonAgent, got int"):
+        Worker({"agent": 5}, "sqlite:///runs.db")
+    agent = JsonAgent(len, model=ScriptedModel(answer("x")))
+    with pytest.raises(DefinitionError, match="concurrency >= 1"):
+        Worker({"agent": agent}, "sqlite:///runs.db", concurrency=0)
+
+
+def test_an_outcome_masks_secrets():
+    assert "sk-" not in json.dumps(error_outcome(RunError("key sk-abcdefghijklmnopqrstuvwxyz0123456789 refused")))
