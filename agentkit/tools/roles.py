@@ -21,11 +21,11 @@ _DESTINATION = """
 """
 DESTINATION_WORDS = frozenset(_DESTINATION.split())
 """Words of parameter names for recipients, addresses, paths and accounts."""
+ADDRESS_WORDS = frozenset(["uri", "uris", "url", "urls", "webhook", "website"])
+"""Words of parameter names for web addresses: a tool with such a parameter can send to any server."""
 _CONTENT = "body caption comment content description message note notes subject summary text title"
 CONTENT_WORDS = frozenset(_CONTENT.split())
 """Parameter names for content."""
-ADDRESS_WORDS = frozenset(["uri", "uris", "url", "urls", "webhook", "website"])
-"""Words of parameter names for web addresses: a tool with such a parameter can send to any server."""
 DESTINATION_FORMATS = frozenset(
     ["uri", "uri-reference", "email", "idn-email", "hostname", "path", "file-path", "directory-path", "phone", "ipv4"]
 )
@@ -46,8 +46,8 @@ class Roles:
         """Return the role of a place in a tool's arguments, such as `mail.to[0]`.
 
         A marker holds for all that is inside of its parameter.  Without one the type decides, then the name: a web or
-        mail address, a path and a name such as `recipient_id` are destinations, names such as `body` are content.  All
-        other parameters of a tool that only reads are content, too: nothing but its destination decides who gets them.
+        mail address, a path and a name such as `recipient_id` are destinations.  All other parameters of a tool with a
+        destination, and of one that only reads, are content; of other tools those named as such, and the rest is plain.
         """
         path = _INDEX.sub("", where.removeprefix("a name in "))
         if id(tool) not in self._declared:
@@ -58,11 +58,17 @@ class Roles:
             if outer in declared:
                 return declared[outer]
             outer = outer.rpartition(".")[0]
-        schema = tool.parameters.get("properties", {}).get(path, {})
-        if not DESTINATION_FORMATS.isdisjoint(_formats(schema)) or names_destination(path):
+        properties = tool.parameters.get("properties", {})
+        if _is_destination(path, properties.get(path, {})):
             return Destination()
-        is_content = tool.effect == "read" or path.rpartition(".")[2].lower() in CONTENT_WORDS
-        return Content() if is_content else Plain()
+        is_named = path.rpartition(".")[2].lower() in CONTENT_WORDS
+        return Content() if is_named or tool.effect == "read" or self._has_destination(tool, declared) else Plain()
+
+    def _has_destination(self, tool: JsonTool[..., Any], declared: Mapping[str, Role]) -> bool:
+        properties = tool.parameters.get("properties", {})
+        return any(isinstance(role, Destination) for role in declared.values()) or any(
+            name not in declared and _is_destination(name, schema) for name, schema in properties.items()
+        )
 
 
 def sends_outside(tool: JsonTool[..., Any]) -> bool:
@@ -84,6 +90,10 @@ def list_roles(tool: JsonTool[..., Any]) -> dict[str, str]:
     """Return the roles of a tool's parameters, by their names: "destination", "content" or "plain"."""
     roles = Roles()
     return {name: type(roles.find(tool, name)).__name__.lower() for name in tool.parameters.get("properties", {})}
+
+
+def _is_destination(path: str, schema: Mapping[str, Any]) -> bool:
+    return not DESTINATION_FORMATS.isdisjoint(_formats(schema)) or names_destination(path)
 
 
 def names_destination(path: str) -> bool:

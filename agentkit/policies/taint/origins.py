@@ -14,7 +14,7 @@ from ...core.roles import Content, Destination
 from ...tools.arguments.repair import truncate
 from ...tools.json_tool import JsonTool
 from ...tools.roles import Roles
-from .values import ADDRESS, MAX_VALUE_CHARS, Texts, Value, iterate_values
+from .values import ADDRESS, MAX_VALUE_CHARS, Texts, Value, iterate_values, spell
 
 _TRUSTED_DATA = TRUSTED.as_dict()
 
@@ -42,6 +42,8 @@ class Origins:
     """The texts of trusted results that may repeat untrusted values."""
     _names: tuple[int, dict[str, str]] = 0, {}
     """A number of messages, and the tools of the calls in them, by call id."""
+    _vouched: set[str] = field(default_factory=set)
+    """The values of trusted fields of untrusted results; a part of one is not trusted."""
 
     def doubt(self, arguments: str, tool: JsonTool[..., Any]) -> str:
         """Return why a call needs approval; "" if nothing untrusted was read, or all its arguments are trusted.
@@ -61,8 +63,9 @@ class Origins:
     def find_untrusted(self, arguments: str, tool: JsonTool[..., Any]) -> tuple[UntrustedValue, ...]:
         """Return the values of a call that need a decision, with their origins; none if nothing untrusted was read.
 
-        Those are values that are not trusted.  Content may be untrusted in a call with a trusted destination, or in a
-        read without any, except for the addresses in it.
+        A destination and a plain value need one unless they are trusted.  Content may be untrusted in a call with a
+        trusted destination and in a read without any, except for the addresses in it.  In another call without a
+        destination it needs one if it stands in an untrusted text, or if no value of the call is trusted.
         """
         if not self.sources():
             return ()
@@ -72,13 +75,17 @@ class Origins:
         ]
         places = [known for _, _, known, role in values if isinstance(role, Destination)]
         is_directed = any(places) or (tool.effect == "read" and not places)  # what a read asks is fixed by its tool
+        is_local = not places and any(known for _, _, known, _ in values)
         found: list[UntrustedValue] = []
         for where, value, known, role in values:
+            if known:
+                continue
+            traced = self._trace(where, value, is_destination=isinstance(role, Destination))
             if isinstance(role, Content) and is_directed:
-                addresses = dict.fromkeys(ADDRESS.findall(str(value))) if not known else ()
+                addresses = dict.fromkeys(ADDRESS.findall(str(value)))
                 found += (self._trace(where, one, is_destination=True) for one in addresses if not self.knows(one))
-            elif not known:
-                found.append(self._trace(where, value, is_destination=isinstance(role, Destination)))
+            elif not isinstance(role, Content) or not is_local or traced.origin:
+                found.append(traced)
         return tuple(found)
 
     def introduce(self) -> str:
@@ -97,7 +104,7 @@ class Origins:
         length = len(self.history)
         if length < self._read:
             self._read, self._label, self._untrusted = 0, DEVELOPER, {}
-            self._trusted, self._repeating = Texts(), Texts()
+            self._trusted, self._repeating, self._vouched = Texts(), Texts(), set()
         if length > self._read:
             for message in self.history[self._read :]:
                 if message.get("label") == _TRUSTED_DATA:
@@ -125,6 +132,8 @@ class Origins:
         """Return whether a value is trusted."""
         if self._trusted.contain(value) or (self.outer is not None and self.outer.origins.knows(value)):
             return True
+        if not self._vouched.isdisjoint(spell(value)):
+            return True
         return self._repeating.contain(value) and not any(texts.contain(value) for texts in self._iterate_untrusted())
 
     def is_repeated(self, value: Value) -> bool:
@@ -150,8 +159,7 @@ class Origins:
                 label = Label.untrusted(self._name_source(message))
             text = self._untrusted.setdefault(label.sources[0], Texts())
             text.add(text_of(message), remove_delimiters)
-            for value in label.vouched:
-                self._trusted.add(str(value))
+            self._vouched.update(spelling for value in label.vouched for spelling in spell(value))
         elif message["role"] == "tool":
             (self._repeating if label.sources else self._trusted).add_result(message)
         else:

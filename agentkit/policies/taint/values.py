@@ -22,6 +22,12 @@ _BEFORE, _AFTER = re.compile(r"[\w/\\@.+%&~*-]"), re.compile(r"[\w/\\@+&=#~*-]|[
 _ESCAPED_SPACE = re.compile(r"(?<!\\)\\[nrt]")
 
 
+_DATE = re.compile(r"(\d{4}-(\d\d)-(\d\d))(?:[ t]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:z|[+-]\d\d:?\d\d)?)?")
+"""A date of ISO 8601, with or without a time, in normalized text."""
+_MONTHS = "january february march april may june july august september october november december"
+MONTHS = tuple(_MONTHS.split())
+
+
 class Texts:
     """Texts that are normalized when a value is first searched in them."""
 
@@ -135,10 +141,24 @@ def spell(value: Value) -> set[str]:
     """Return the normalized forms in which a text may contain a value."""
     if isinstance(value, str):
         plain = normalize(value)
-        return {plain, json.dumps(plain, ensure_ascii=False)[1:-1]}
+        return {plain, json.dumps(plain, ensure_ascii=False)[1:-1], *_spell_date(plain)}
     if isinstance(value, float) and not value.is_integer():
         return {str(value), f"{value:,}", *([f"{value:.2f}", f"{value:,.2f}"] if round(value, 2) == value else [])}
     return {form + decimals for form in (f"{int(value)}", f"{int(value):,}") for decimals in ("", ".0", ".00")}
+
+
+def _spell_date(text: str) -> Iterator[str]:
+    """Yield other notations of an ISO date: its day alone, and with the month's name, as people write it."""
+    if not (match := _DATE.fullmatch(text)):
+        return
+    date, month, day = match[1], int(match[2]), int(match[3])
+    if not 1 <= month <= 12:
+        return
+    yield date
+    ordinal = f"{day}{'th' if 10 <= day % 100 <= 20 else {1: 'st', 2: 'nd', 3: 'rd'}.get(day % 10, 'th')}"
+    for name in (MONTHS[month - 1], MONTHS[month - 1][:3]):
+        for number in (f"{day}", ordinal):
+            yield from (f"{name} {number}", f"{number} {name}", f"{number} of {name}")
 
 
 def normalize(text: str) -> str:

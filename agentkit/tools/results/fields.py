@@ -11,9 +11,12 @@ MAX_VALUE_CHARS = 1_000
 
 
 def find_values(value: Any, paths: Iterable[str]) -> tuple[str | int | float, ...]:
-    """Return the texts and numbers in the fields at these paths, such as `sender.email`; lists are transparent."""
+    """Return the texts and numbers in the fields at these paths, such as `sender.email`; lists are transparent.
+
+    The path "" is the result itself, or each entry of a list.
+    """
     data = to_json_data(value)
-    found = (entry for path in paths for entry in _walk(data, path.split(".")))
+    found = (entry for path in paths for entry in _walk(data, path.split(".") if path else []))
     return tuple(dict.fromkeys(entry for entry, _ in zip(found, range(MAX_VALUES), strict=False)))
 
 
