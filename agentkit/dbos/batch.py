@@ -12,7 +12,6 @@ from ..agents.agent import JsonAgent
 from ..core.background import run_in_thread
 from ..engine.result import Result
 from .client import Client
-from .database import Database
 from .status import RunStatus, answer_of
 from .work import DEFAULT_PRIORITY
 
@@ -57,7 +56,7 @@ class Workers:
             while waiting := [run for run in ids if run not in outcomes]:
                 for status in await run_in_thread(partial(client.states, waiting)):
                     if status.state not in ("queued", "running"):
-                        outcomes[status.id] = await self._outcome(agent, status)
+                        outcomes[status.id] = await _outcome(client, agent, status)
                         progress(outcomes[status.id])
                 await asyncio.sleep(SECONDS)
         except asyncio.CancelledError:
@@ -67,12 +66,12 @@ class Workers:
             raise
         return [outcomes[run] for run in ids]
 
-    async def _outcome(self, agent: JsonAgent[Any], status: RunStatus) -> Result[Any] | Exception:
-        try:
-            answer_of(status)
-            reader = copy(agent)
-            reader.memory = False  # the agent's own conversation stays as it is
-            journal = Database.open(self.url).journal
-            return await reader.aresume(status.id, journal=journal, changed="go on")
-        except Exception as error:
-            return error
+
+async def _outcome(client: Client, agent: JsonAgent[Any], status: RunStatus) -> Result[Any] | Exception:
+    try:
+        answer_of(status)
+        reader = copy(agent)
+        reader.memory = False  # the agent's own conversation stays as it is
+        return await reader.aresume(status.id, journal=client.journal, changed="go on")
+    except Exception as error:
+        return error

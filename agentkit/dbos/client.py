@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.background import run_in_thread
 from ..core.errors import RunError
+from ..sessions.journal.location import Journal
 from .database import APPLICATION, SCHEDULED, WORKFLOW, Database, queue_of, read_events
 from .handle import RunHandle
 from .status import RunStatus, read_status, run_of
@@ -131,6 +132,11 @@ class Client:
     def schedules(self) -> dict[str, str]:
         """Return the cron expressions of all schedules by name."""
         return {found["schedule_name"]: found["schedule"] for found in self._dbos.list_schedules()}
+
+    @property
+    def journal(self) -> Journal:
+        """The journal with the steps of the runs, for `agent.resume` and `agentkit.journal`."""
+        return self._database.journal
 
     def continue_run(self, run: str, number: int, work: QueuedRun, priority: int, key: str) -> bool:
         """Put a continuation of a run into the queue; return False if there is one with that number."""

@@ -55,6 +55,8 @@ class Worker:
                 raise DefinitionError(f"Worker: {name!r} must be a JsonAgent, got {type(agent).__name__}")
         if not agents or concurrency < 1:
             raise DefinitionError(f"Worker: expected agents and concurrency >= 1, got {len(agents)} and {concurrency}")
+        if per_key is not None and total is not None and per_key > total:
+            raise DefinitionError(f"Worker: per_key must be at most total, got {per_key} and {total}")
         self.name = f"{socket.gethostname()[:30]}-{os.getpid()}-{secrets.token_hex(3)}"
         self._agents, self._url = dict(agents), url
         self._limits: dict[str, Any] = {

@@ -1,10 +1,14 @@
 """What a client refuses, and a queue on one machine without a server."""
 
 import json
+import subprocess
+import sys
 
 import pytest
+from click.testing import CliRunner
 
 from agentkit import DefinitionError, JsonAgent, RunError
+from agentkit.cli import main
 from agentkit.dbos import Client, Worker
 from agentkit.dbos.work import QueuedRun, error_outcome
 from agentkit.testing import ScriptedModel, answer
@@ -84,6 +88,44 @@ def test_a_worker_checks_its_agents_and_limits():
     agent = JsonAgent(len, model=ScriptedModel(answer("x")))
     with pytest.raises(DefinitionError, match="concurrency >= 1"):
         Worker({"agent": agent}, "sqlite:///runs.db", concurrency=0)
+
+
+def test_limits_that_contradict_each_other_are_refused():
+    agent = JsonAgent(len, model=ScriptedModel(answer("x")))
+    with pytest.raises(DefinitionError, match="per_key must be at most total, got 3 and 2"):
+        Worker({"agent": agent}, "sqlite:///runs.db", per_key=3, total=2)
+
+
+def test_without_the_package_the_error_names_it():
+    code = "import sys; sys.modules['dbos'] = None; import agentkit.dbos"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert 'the package dbos is not installed. Install it: pip install "dbos>=3,<4"' in done.stderr
+
+
+def test_the_commands_submit_list_cancel_and_retry(url):
+    runner = CliRunner()
+
+    def run(*words: str) -> str:
+        done = runner.invoke(main, words)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    assert run("submit", "Hello", "there", "--db", url, "--id", "one", "--key", "ada") == "one\n"
+    assert run("runs", "--db", url).startswith("one  queued ")
+    run("runs", "one", "--cancel", "--db", url)
+    (listed,) = json.loads(run("runs", "--db", url, "--state", "stopped", "--json"))
+    assert (listed["id"], listed["query"], listed["key"]) == ("one", "Hello there", "ada")
+    run("runs", "one", "--retry", "--db", url)
+    assert run("runs", "--db", url, "--state", "stopped") == "no run was submitted\n"
+    run("submit", "Report", "--db", url, "--cron", "0 8 * * *", "--id", "daily")
+    with Client(url) as client:
+        assert client.schedules() == {"daily": "0 8 * * *"}
+
+
+def test_options_of_a_queue_need_one(tmp_path):
+    done = CliRunner().invoke(main, ["runs", "--state", "dead", "--journal", str(tmp_path / "runs.db")])
+    assert done.exit_code == 2
+    assert "no workers use this journal" in done.output
 
 
 def test_an_outcome_masks_secrets():

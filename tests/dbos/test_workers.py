@@ -61,22 +61,6 @@ def test_killed_workers_repeat_nothing_and_lose_nothing(client, start, effects):
     assert killed
 
 
-def test_the_runs_of_a_killed_worker_continue_elsewhere_within_seconds(client, start, effects):
-    workers = [start(), start()]
-    for worker in workers:
-        worker.wait_ready()
-    handle = client.submit("agent", "effect 4 0.5 x")
-    wait_until(lambda: len(effects()) == 1)
-    (first,) = (worker for worker in workers if f"-{worker.process.pid}-" in handle.status.worker)
-    (second,) = (worker for worker in workers if worker is not first)
-    first.kill()
-    began = time.monotonic()
-    wait_until(lambda: f"-{second.process.pid}-" in handle.status.worker)
-    assert time.monotonic() - began < 8
-    assert handle.result(timeout=30) == "done x"
-    check_effects(effects(), [handle.status], 4)
-
-
 def test_a_database_that_restarts_in_the_middle_loses_nothing(client, start, effects, postgres_server):
     start().wait_ready()
     handles = [client.submit("agent", f"effect 6 0.2 d{number}") for number in range(4)]
@@ -108,15 +92,45 @@ def test_a_frozen_worker_writes_nothing_when_it_wakes(client, start, effects, ur
     assert len(handle.status.in_doubt) <= 1
 
 
-def test_another_version_continues_a_run_and_is_named(client, start, effects):
-    old = start().wait_ready()
-    handle = client.submit("agent", "effect 4 0.6 v")
+def test_the_other_version_continues_within_seconds_and_is_named(client, start, effects):
+    workers = [start(), start(agent="changed")]
+    for worker in workers:
+        worker.wait_ready()
+    handle = client.submit("agent", "effect 4 0.5 v")
     wait_until(lambda: len(effects()) == 1)
-    old.kill()
-    start(agent="changed")
+    (first,) = (worker for worker in workers if f"-{worker.process.pid}-" in handle.status.worker)
+    (second,) = (worker for worker in workers if worker is not first)
+    first.kill()
+    began = time.monotonic()
+    wait_until(lambda: f"-{second.process.pid}-" in handle.status.worker)
+    assert time.monotonic() - began < 8
     assert handle.result(timeout=60) == "done v"
     assert any("instruction" in change for change in handle.status.changes)
     check_effects(effects(), [handle.status], 4)
+
+
+def test_a_worker_that_is_told_to_end_finishes_its_runs(client, start, effects):
+    worker = start("--concurrency", "1").wait_ready()
+    handle, queued = (client.submit("agent", f"effect 3 0.4 {label}") for label in ("t", "u"))
+    wait_until(lambda: len(effects()) == 1)
+    worker.signal(signal.SIGTERM)
+    assert worker.process.wait(30) == 0
+    assert (handle.result(timeout=0), queued.status.state) == ("done t", "queued")
+    assert handle.status.in_doubt == ()
+
+
+def test_limits_of_keys_hold(client, start):
+    start("--per-key", "1", "--rate", "5/2").wait_ready()
+    handles = [client.submit("agent", f"effect 2 0.3 {key}{number}", key=key) for key in "ab" for number in range(3)]
+    most, seen = Counter(), set()
+    while len(seen) < len(handles):
+        states = client.states(handle.id for handle in handles)
+        running = Counter(status.key for status in states if status.state == "running")
+        most |= running
+        seen = {status.id for status in states if status.state == "finished"}
+        time.sleep(0.05)
+    assert most == {"a": 1, "b": 1}
+    assert max(status.ended for status in states) - min(status.submitted for status in states) > 2
 
 
 def test_a_run_that_kills_its_workers_is_dead_with_the_reason(client, start):
