@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-litellm integration docs notebooks bench lint types pytest format clean kills workers
+.PHONY: demo test test-litellm integration docs pictures notebooks bench lint types pytest format clean kills workers
 
 demo: .venv/demo.stamp
 	$(BIN)/python examples/quickstart.py
@@ -28,6 +28,9 @@ for page in Path("site").rglob("*.html"):
     page.write_text(page.read_text().replace("https://unpkg.com/iframe-worker/shim", f"{up}assets/worker-on-disk.js"))
 endef
 export USE_OWN_SCRIPT
+
+pictures: .venv/integration.stamp  # the screenshots of the documentation, with Chromium
+	$(BIN)/python tests/integration/pictures.py
 
 notebooks: .venv/dev.stamp
 	$(BIN)/python notebooks/refresh.py
