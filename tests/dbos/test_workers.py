@@ -74,11 +74,13 @@ def test_a_database_that_restarts_in_the_middle_loses_nothing(client, start, eff
 
 
 def test_a_frozen_worker_writes_nothing_when_it_wakes(client, start, effects, url):
-    frozen = start().wait_ready()
+    workers = [start(), start()]
+    for worker in workers:
+        worker.wait_ready()
     handle = client.submit("agent", "effect 4 0.5 z")
     wait_until(lambda: len(effects()) == 1)
+    (frozen,) = (worker for worker in workers if f"-{worker.process.pid}-" in handle.status.worker)
     frozen.signal(signal.SIGSTOP)
-    start().wait_ready()
     assert handle.result(timeout=60) == "done z"
     before = show(handle.id, store=url).messages
     frozen.signal(signal.SIGCONT)
@@ -134,14 +136,14 @@ def test_limits_of_keys_hold(client, start):
 
 
 def test_a_run_that_kills_its_workers_is_dead_with_the_reason(client, start):
+    workers = [start(), start(), start()]
+    for worker in workers:
+        worker.wait_ready()
     handle = client.submit("agent", "die 1 0 k", attempts=2)
-    for _ in range(2):
-        worker = start().wait_ready()
-        worker.process.wait(30)
-    start().wait_ready()
     with pytest.raises(RunError, match="2 attempts failed: its worker died"):
         handle.result(timeout=40)
     assert handle.status.state == "dead"
+    assert sum(worker.process.poll() is not None for worker in workers) == 2
     assert [status.id for status in client.runs(state="dead")] == [handle.id]
 
 

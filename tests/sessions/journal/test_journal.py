@@ -22,6 +22,7 @@ from agentkit.engine.history import check_history
 from agentkit.engine.model import Reply
 from agentkit.sessions.journal import Journal, JournalError, delete, fork, prune, runs, show
 from agentkit.sessions.journal.connections import opened_store
+from agentkit.sessions.journal.conversation import JournaledConversation
 from agentkit.sessions.journal.file_locks import ByteLocks, WholeFileLocks
 from agentkit.sessions.journal.lease import acquire_lease, is_leased
 from agentkit.sessions.journal.policy import JournalFailed
@@ -881,3 +882,11 @@ def test_nothing_waits_in_a_history_that_was_shown_whole(path):
 def test_runs_of_the_future_are_not_pruned(tmp_path, days):
     with pytest.raises(DefinitionError, match="prune: days must be a number >= 0"):
         prune(days, store=tmp_path / "runs.db")
+
+
+def test_a_run_with_a_chosen_id_is_found_by_it(path):
+    for identity in ("order_17", "order_170"):
+        session = Session()
+        session.journaled = JournaledConversation(Journal(path), next_run=identity)
+        JsonAgent(len, model=ScriptedModel(final("done")), journal=path).run("Hello", session=session)
+    assert [show(identity, store=path).run.id for identity in ("order_17", "order_170")] == ["order_17", "order_170"]
