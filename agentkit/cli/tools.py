@@ -13,7 +13,6 @@ import click
 import agentkit
 
 from ..tools.arguments.repair import format_value
-from ..tools.roles import is_consequential, list_roles, sends_outside
 from .output import print_text
 from .servers import MCP, load_servers, open_registry
 from .targets import EXISTING_FILE, FILE, TOOLS, load_registry, load_targets
@@ -38,6 +37,7 @@ def tools_command(targets: Sequence[str], configs: Sequence[str], as_json: bool,
 
 def print_tools(registry: "agentkit.ToolRegistry", *, as_json: bool = False) -> None:
     """Print tools: names, parameters, descriptions, and what they may do."""
+    roles: Any = import_module("agentkit.tools.roles")
     if as_json:
         _print_json(
             [
@@ -47,8 +47,8 @@ def print_tools(registry: "agentkit.ToolRegistry", *, as_json: bool = False) -> 
                     "parameters": tool.parameters,
                     "effect": tool.effect,
                     "trust": tool.trust,
-                    "egress": sends_outside(tool),
-                    "roles": list_roles(tool),
+                    "egress": roles.sends_outside(tool),
+                    "roles": roles.list_roles(tool),
                 }
                 for tool in registry.values()
             ]
@@ -183,9 +183,12 @@ def _describe_safety(tool: "agentkit.JsonTool[..., Any]") -> str:
     notes = ["returns untrusted text"] if tool.is_untrusted else []
     if isinstance(tool.trust, Mapping):
         notes = [f"returns untrusted text, but for {', '.join(tool.trust)}"]
-    if is_consequential(tool):
-        notes.append(" and ".join(filter(None, [tool.effect, "sends data outside" if sends_outside(tool) else ""])))
-        notes += [f"{name}: {role}" for name, role in list_roles(tool).items()]
+    roles: Any = import_module("agentkit.tools.roles")
+    if roles.is_consequential(tool):
+        notes.append(
+            " and ".join(filter(None, [tool.effect, "sends data outside" if roles.sends_outside(tool) else ""]))
+        )
+        notes += [f"{name}: {role}" for name, role in roles.list_roles(tool).items()]
     return "; ".join(notes)
 
 

@@ -135,6 +135,8 @@ ELSEWHERE = {
     "agents.backends": "options, which the program writes",
     "cli.defaults": "command line",
     "cli.escape_key": "keys that a person presses",
+    "dbos.work": "ids of runs, of at most 100 characters",
+    "dbos.worker": "ids of runs",
     "mcp.config": "names in the program's own configuration",
     "core.parts": "addresses and types of parts, which the program writes",
     "core.approval_question": "what a person enters at a question",
