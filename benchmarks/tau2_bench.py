@@ -1,0 +1,177 @@
+"""The calls that solve the tasks of tau2-bench, played through an agent: is the end state the benchmark's own?
+
+tau2-bench (https://github.com/sierra-research/tau2-bench) is not on PyPI, where `tau2` is something else.  It needs Python
+3.12 or 3.13, and a checkout with its data:
+
+    git clone https://github.com/sierra-research/tau2-bench
+    python3.12 -m venv tau2 && tau2/bin/pip install -e . ./tau2-bench
+    tau2/bin/python benchmarks/tau2_bench.py tau2-bench [mock airline retail telecom]
+
+No model takes part: a script sends the calls of the assistant that each task lists, and the user's own calls are made
+on the user's tools between them.  The hashes of the databases must equal those of the same calls made directly.  The other
+passes send the calls with mistakes of models: in the values, in the syntax, in the name, or cut off and then sent again.
+The calls that the history tells to have run must be those of the task.
+"""
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from copy import deepcopy
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from agentkit import JsonAgent, JsonTool
+from agentkit.testing import ScriptedModel, answer
+
+DOMAINS = ("mock", "airline", "retail", "telecom")
+Sent = tuple[str, str]
+
+
+def write_exactly(name: str, arguments: dict[str, Any]) -> list[Sent]:
+    """Return the call as it should be."""
+    return [(name, json.dumps(arguments))]
+
+
+def write_values_as_text(name: str, arguments: dict[str, Any]) -> list[Sent]:
+    """Return the call with numbers, truth values, lists and objects as texts."""
+    return [(name, json.dumps({key: v if isinstance(v, str) else json.dumps(v) for key, v in arguments.items()}))]
+
+
+def write_python(name: str, arguments: dict[str, Any]) -> list[Sent]:
+    """Return the call with the arguments as a literal of Python, in a block of code."""
+    return [(name, f"```json\n{arguments!r}\n```")]
+
+
+def write_other_names(name: str, arguments: dict[str, Any]) -> list[Sent]:
+    """Return the call with a name in capitals and a namespace."""
+    return [(f"functions.{name.upper()}", json.dumps(arguments))]
+
+
+def write_cut_off(name: str, arguments: dict[str, Any]) -> list[Sent]:
+    """Return the call without its last brace, which is refused, and once more as it should be."""
+    return [(name, json.dumps(arguments)[:-1]), (name, json.dumps(arguments))]
+
+
+PASSES: dict[str, Callable[[str, dict[str, Any]], list[Sent]]] = {
+    "as listed": write_exactly,
+    "values as text": write_values_as_text,
+    "Python in a block": write_python,
+    "wrong names": write_other_names,
+    "cut off, sent again": write_cut_off,
+}
+
+
+class Domain:
+    """The tasks of a domain, and new environments in their initial state."""
+
+    def __init__(self, name: str) -> None:
+        module = import_module(f"tau2.domains.{name}.environment")
+        self.make, self.tasks = module.get_environment, module.get_tasks()
+        database = self.make().tools.db
+        self.load, self.text = type(database).model_validate_json, database.model_dump_json()
+
+    def open(self, task: Any) -> Any:
+        """Return an environment in which the task begins."""
+        environment = self.make(db=self.load(self.text))
+        state = task.initial_state
+        environment.set_state(
+            state and state.initialization_data,
+            state and state.initialization_actions,
+            (state and state.message_history) or [],
+        )
+        return environment
+
+
+def hash_state(environment: Any) -> tuple[Any, Any]:
+    """Return the hashes of the assistant's database and of the user's."""
+    return environment.get_db_hash(), environment.get_user_db_hash()
+
+
+def make_directly(environment: Any, action: Any) -> None:
+    """Make a call of the assistant or the user, as the benchmark does: what it raises is a result."""
+    with suppress(Exception):
+        environment.make_tool_call(action.name, requestor=action.requestor, **deepcopy(action.arguments))
+    environment.sync_tools()
+
+
+def play(environment: Any, actions: list[Any], write: Callable[[str, dict[str, Any]], list[Sent]]) -> tuple[bool, bool]:
+    """Play the calls through an agent.
+
+    Returns:
+        Whether the calls that ran, in the history, are those of the task: read by the tools' types, and word for word.
+    """
+    tools = {name: JsonTool(method) for name, method in environment.tools.tools.items()}
+
+    def send() -> Iterator[Any]:
+        for action in actions:
+            if action.requestor == "user":
+                make_directly(environment, action)
+                continue
+            for name, text in write(action.name, action.arguments):
+                yield {"tool_calls": [{"name": name, "arguments": text}]}
+                environment.sync_tools()
+        yield answer("Done.")
+
+    replies = send()
+    model = ScriptedModel([lambda _: next(replies)] * (2 * len(actions) + 1))
+    result = JsonAgent([*tools.values()], model=model, max_steps=2 * len(actions) + 2).run("Solve the task.")
+    refused = {entry.call.id for entry in result.calls if entry.error and entry.error.name == "ValidationError"}
+    called = [
+        (call["function"]["name"], json.loads(call["function"]["arguments"]))
+        for message in result.messages
+        for call in message.get("tool_calls") or ()
+        if call["id"] not in refused and call["function"]["name"] != "final_answer"
+    ]
+    wanted = [(action.name, action.arguments) for action in actions if action.requestor == "assistant"]
+
+    def read(calls: list[tuple[str, dict[str, Any]]]) -> list[Any]:
+        return [(name, to_jsonable_python(tools[name].arguments.bind(given).keywords)) for name, given in calls]
+
+    try:
+        return read(called) == read(wanted), called == wanted
+    except (ValueError, KeyError):
+        return called == wanted, called == wanted
+
+
+def measure(name: str) -> None:
+    """Print the figures of a domain."""
+    domain = Domain(name)
+    found: dict[str, Counter[str]] = {title: Counter() for title in PASSES}
+    calls = changed = 0
+    for task in domain.tasks:
+        actions = (task.evaluation_criteria and task.evaluation_criteria.actions) or []
+        calls += sum(action.requestor == "assistant" for action in actions)
+        direct = domain.open(task)
+        before = hash_state(direct)
+        for action in actions:
+            make_directly(direct, action)
+        wanted = hash_state(direct)
+        changed += wanted != before
+        for title, write in PASSES.items():
+            environment = domain.open(task)
+            is_read, is_equal = play(environment, actions, write)
+            is_same = hash_state(environment) == wanted
+            found[title].update({"state": is_same, "read": is_read, "equal": is_equal})
+            if not (is_same and is_read):
+                print(f"  {name} {task.id}, {title}: state {is_same}, history {is_read}", file=sys.stderr)
+    print(f"{name}: {len(domain.tasks)} tasks, {calls} calls of the assistant, {changed} end in another state")
+    for title, count in found.items():
+        print(f"    {title}: same end state {count['state']}, same calls in the history {count['read']} "
+              f"({count['equal']} word for word)", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("TAU2_DATA_DIR", str(Path(sys.argv[1]).resolve() / "data"))
+    sys.path.insert(0, str(Path(sys.argv[1]) / "src"))
+    from loguru import logger
+
+    logger.remove()
+    for chosen in sys.argv[2:] or DOMAINS:
+        measure(chosen)
