@@ -260,3 +260,9 @@ def test_a_run_error_shows_where_it_was_raised(world):
 def test_no_test_imports_from_a_conftest():
     pattern = re.compile(r"^\s*(?:from|import) conftest\b", re.MULTILINE)
     assert not [path for path in (ROOT / "tests").rglob("*.py") if pattern.search(path.read_text())]
+
+
+def test_each_test_file_has_a_name_of_its_own():
+    """Pytest imports test files by their names alone; two of one name cannot be collected in one run."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))

@@ -4,6 +4,7 @@ import datetime
 
 import pytest
 
+from agentkit import JsonAgent, tool
 from agentkit.models.offline import plan
 
 WEDNESDAY = datetime.date(2024, 5, 15)
@@ -126,3 +127,17 @@ QUERIES = [
 def test_a_plain_query_becomes_its_call(query, name, arguments, is_alone):
     offered = [tool for tool in OFFERED if tool["function"]["name"] == name or not is_alone]
     assert plan(query, offered, WEDNESDAY) == [(name, arguments)]
+
+
+@pytest.mark.parametrize("query", ["Restart checkout on node-3", "Restart on node-3 the checkout"])
+def test_an_identifier_that_begins_with_a_parameters_name_goes_to_that_parameter(query):
+    @tool(effect="write")
+    def restart(service: str, node: str) -> str:
+        """Restart a service on a node."""
+        return f"{service} on {node}"
+
+    result = JsonAgent(restart, model="offline").run(query)
+    made = [each.value for each in result.calls if each.call.name == "restart"]
+    assert made in ([], ["checkout on node-3"]), "never the other way round"
+    if query == "Restart checkout on node-3":
+        assert made

@@ -130,6 +130,7 @@ def score_values(param: Param, values: Sequence[TextSpan], query: Query) -> Iter
                 param.fits[value.kind],
                 sum(value.context.get(c, 0) * weight for c, weight in param.cues.items()),
             )
+            cue += 0.8 * _names_itself(value.text, param)
             cue -= 0.1 * (value.kind in ("name", "phrase") and "<lead>" not in value.context)
             yield Fit(param, value, argument, score + cue, cue + (score >= 1.3 and value.kind != "rest"))
     mentioned = {word.value for word in query.words}
@@ -144,6 +145,12 @@ def score_values(param: Param, values: Sequence[TextSpan], query: Query) -> Iter
                 denied = PATTERNS["negation"].search(query.text, max(0, place.start - 25), place.start)
                 score += min(0.5, sum(place.context.get(word, 0) * weight for word, weight in param.cues.items()) / 2)
                 yield Fit(param, place, False if argument is True and denied else argument, score, 1.0)
+
+
+def _names_itself(text: str, param: Param) -> bool:
+    """Return whether an identifier begins with a word of the parameter's name, as `node-3` does for `node`."""
+    first, *rest = re.split(r"[-_./:@]", text)
+    return bool(rest) and not set(to_concepts(first)).isdisjoint(to_concepts(str(param.path[-1])))
 
 
 def _convert_value(param: Param, value: TextSpan) -> Any:
