@@ -5,5 +5,5 @@ The room needs starlette and uvicorn, which are imported on use.
 
 from ..core.lazy_names import lazy_names
 
-_HOMES = {"web.app": ["web_app"], "web.agui": ["agui"], "web.server": ["serve"]}
+_HOMES = {"web.app": ["web_app"], "web.agui_app": ["agui"], "web.server": ["serve"]}
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

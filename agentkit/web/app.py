@@ -9,7 +9,7 @@ from ..agents.agent import JsonAgent
 from ..core.errors import AgentkitError
 from ..core.masking import mask
 from ..sessions.journal.location import Place
-from .agui import start_run
+from .agui_app import start_run
 from .api import JSONResponse, Request, Response, Route, Starlette
 from .archive import list_runs, read_request, read_run
 from .guard import AsgiApp, Guard
