@@ -12,7 +12,7 @@ PATCHERS = {"setattr", "setitem", "delattr", "delitem", "patch", "object"}
 ALLOWED = {
     "policies/test_taint.py": "counts how often texts are read and normalized, which has no effect that shows",
     "reliability/play.py": "the waits of an agent as users build it are those of its policies; each takes a fraction",
-    "sessions/journal/test_journal.py": "a file that can only be read",
+    "sessions/journal/test_journal.py": "a file that can only be read; a run that ends between two reads",
     "stores.py": "writes of journals that fail or in which a process dies; the wait for a lock that no user shortens",
 }
 """The files that may replace names of this project, each with the reason."""

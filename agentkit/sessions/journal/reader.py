@@ -94,17 +94,25 @@ def open_run(journal: Journal, run: str) -> tuple[JournaledConversation, dict[st
         if wanted.state == "finished":
             with store.snapshot():
                 return _finished(store, journal, wanted)
-        if wanted.state == "superseded":
-            raise JournalError(
-                f"run {wanted.id} cannot be resumed: its conversation continued with another run. Branch it: "
-                f"agent.fork({wanted.id!r}, step)"
-            )
+        _refuse_superseded(wanted)
         lease = store.lease(wanted.conversation, f"run {wanted.id}")
         try:
             with store.snapshot():
-                return _unfinished(store, journal, wanted)
+                now = find_run(store, run)  # another process may have ended it before the lease was free
+                if now.state == "finished":
+                    return _finished(store, journal, now)
+                _refuse_superseded(now)
+                return _unfinished(store, journal, now)
         finally:
             lease.release()
+
+
+def _refuse_superseded(run: RunInfo) -> None:
+    if run.state == "superseded":
+        raise JournalError(
+            f"run {run.id} cannot be resumed: its conversation continued with another run. Branch it: "
+            f"agent.fork({run.id!r}, step)"
+        )
 
 
 def _finished(

@@ -20,7 +20,7 @@ from agentkit.core.errors import ModelError, Paused
 from agentkit.core.messages import ToolCall, assistant, pending_calls
 from agentkit.engine.history import check_history
 from agentkit.engine.model import Reply
-from agentkit.sessions.journal import Journal, JournalError, delete, fork, prune, runs, show
+from agentkit.sessions.journal import Journal, JournalError, delete, fork, prune, reader, runs, show
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.conversation import JournaledConversation
 from agentkit.sessions.journal.file_locks import ByteLocks, WholeFileLocks
@@ -890,3 +890,21 @@ def test_a_run_with_a_chosen_id_is_found_by_it(path):
         session.journaled = JournaledConversation(Journal(path), next_run=identity)
         JsonAgent(len, model=ScriptedModel(final("done")), journal=path).run("Hello", session=session)
     assert [show(identity, store=path).run.id for identity in ("order_17", "order_170")] == ["order_17", "order_170"]
+
+
+def test_a_run_that_another_process_ends_while_it_is_opened_gives_its_answer(world, path, monkeypatch):
+    identity = stopped(world, path, call("add", a=1, b=2))
+    taken = reader.find_run
+    found = []
+
+    def find_and_let_another_finish(store, run):
+        before = taken(store, run)
+        found.append(before.state)
+        if len(found) == 1:
+            assert agent_of(path, final("three")).resume(identity).answer == "three"
+        return before
+
+    monkeypatch.setattr(reader, "find_run", find_and_let_another_finish)
+    assert resumed(world, agent_of(path), identity).answer == "three"
+    assert found[0] == "interrupted"
+    assert "finished" in found
