@@ -44,4 +44,14 @@ def leftovers() -> list[str]:
 def _find_leftovers() -> list[str]:
     threads = [thread.name for thread in threading.enumerate() if "mcp" in thread.name or "waitpid" in thread.name]
     children = psutil.Process(os.getpid()).children(recursive=True)
-    return threads + [" ".join(child.cmdline()) for child in children if "scripted_server" in " ".join(child.cmdline())]
+    return threads + [line for line in map(_describe, children) if "scripted_server" in line]
+
+
+def _describe(process: psutil.Process) -> str:
+    """Return the command of a process; one that ends in this moment counts until it is gone."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.ZombieProcess:
+        return "scripted_server that has ended and is not waited for yet"
+    except psutil.NoSuchProcess:
+        return ""
