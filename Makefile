@@ -12,7 +12,10 @@ test: lint types pytest
 test-litellm:  # the wire tests with another litellm: make test-litellm VERSION=1.84.0
 	@test -n "$(VERSION)" || { echo "usage: make test-litellm VERSION=1.84.0"; exit 2; }
 	$(PYTHON) -m venv .cache/litellm-$(VERSION)
-	.cache/litellm-$(VERSION)/bin/pip install --quiet -e ".[dev]" "litellm==$(VERSION)"
+	.cache/litellm-$(VERSION)/bin/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	.cache/litellm-$(VERSION)/bin/pip install --quiet "litellm==$(VERSION)" || \
+		.cache/litellm-$(VERSION)/bin/pip install --quiet --no-deps "litellm==$(VERSION)"  # an index without what it requires
+	.cache/litellm-$(VERSION)/bin/pip check || true
 	.cache/litellm-$(VERSION)/bin/python -m pytest -n auto tests/models/litellm tests/reliability
 
 docs: .venv/docs.stamp

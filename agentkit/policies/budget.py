@@ -112,6 +112,11 @@ class Budget:
         """Return the limit on tokens that is reached, if one is."""
         return next((most for budget in self.all if (most := budget.limits.tokens) and budget.tokens >= most), None)
 
+    @property
+    def has_spent_dollars(self) -> bool:
+        """Whether a limit in dollars is reached by what was paid, without what is set aside."""
+        return any((most := budget.limits.dollars) is not None and budget.dollars >= most for budget in self.all)
+
     def take_call(self) -> int | None:
         """Count one tool call and return None; if it would exceed a limit, return that limit without counting."""
         with _lock:
@@ -166,7 +171,7 @@ class PriceUnknown(WarningEvent):
 
     @property
     def notice(self) -> str:
-        return f"the price of {self.model} is unknown: its dollars are not counted"
+        return f"the price of {self.model} is unknown: only the costs that its replies report are counted"
 
 
 def make_price_error(model: Model) -> RunError:

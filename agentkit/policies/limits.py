@@ -127,6 +127,8 @@ class LimitPolicy:
             raise self._exceeded("max_steps", self.steps)
         if tokens := self.budget.find_token_limit():
             raise self._exceeded("tokens", tokens)
+        if self.budget.has_spent_dollars:
+            raise self._exceeded("dollars")
         if self.refused:
             raise self._exceeded("tool_calls", self.refused)
 

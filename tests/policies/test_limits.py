@@ -361,6 +361,11 @@ class TestDollars:
         assert [event.model for event in ran.events if isinstance(event, PriceUnknown)] == ["scripted"]
         assert ran.answer == "done"
 
+    def test_the_costs_that_its_replies_report_count(self, world):
+        model = ScriptedModel(*[priced(call("count"), cost=0.4)] * 3, DONE)
+        ran = run(world, model, counter(), limits=Limits(dollars=1, unknown_price="allow"))
+        assert (ran.stopped, ran.answer) == ("dollars", "done"), "the final request comes on top"
+
     def test_without_a_limit_in_dollars_nobody_asks_for_prices(self, world):
         class Bare(ScriptedModel):
             def worst_case(self, request):
