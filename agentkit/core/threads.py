@@ -13,9 +13,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 CancelCallback: TypeAlias = Callable[[], object]
+T = TypeVar("T")
 
 POLL_SECONDS = 1.0
 """The longest uninterrupted wait: an interrupt that arrives as a wait begins is handled only when the wait ends."""
@@ -79,6 +80,36 @@ class Work:
             with _lock:
                 self._is_over = True
                 _abandoned.discard(self)
+
+
+def run_within(seconds: float, function: Callable[[], T]) -> T:
+    """Run a function that cannot be interrupted, and return or raise its outcome.
+
+    Args:
+        seconds: The time limit.  At its end the thread of the function is abandoned.
+        function: A callable without arguments; it runs in a copy of the caller's context.
+
+    Raises:
+        TimeoutError: The function did not finish in time.
+    """
+    outcome: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            outcome.put((function(), None))
+        except BaseException as error:
+            outcome.put((None, error))
+
+    work = Work(run)
+    try:
+        value, error = outcome.get(timeout=seconds)
+    except Empty:
+        work.cancel()
+        raise TimeoutError from None
+    if error is not None:
+        raise error
+    done: T = value
+    return done
 
 
 @contextmanager

@@ -152,7 +152,7 @@ ELSEWHERE = {
     "tools.arguments.schema_places": "patterns of schemas",
     "tools.lint.whole_tools": "paths in schemas",
     "tools.openapi.document": "single character classes in names of a document",
-    "agentkit_tools.addresses": "addresses, which are short",
+    "tools.http.addresses": "addresses, which are short",
     "agentkit_tools.web": "heads of at most some kB",
 }
 """The modules with expressions that read nothing of others, or only short texts, with the reason."""

@@ -12,8 +12,8 @@ from snippets import blocks
 ROOT = Path(__file__).parents[2]
 PUBLIC = {
     "agentkit", "agentkit.events", "agentkit.policies", "agentkit.models", "agentkit.testing", "agentkit.testing.server",
-    "agentkit.acp", "agentkit.dbos", "agentkit.journal", "agentkit.mcp", "agentkit.secrets", "agentkit.telemetry",
-    "agentkit.web",
+    "agentkit.acp", "agentkit.dbos", "agentkit.http", "agentkit.journal", "agentkit.mcp", "agentkit.secrets",
+    "agentkit.telemetry", "agentkit.web",
 }  # fmt: skip
 KEYWORDS = {"agentkit.tools.settings.ToolSettings"}
 """Types that document the keyword arguments of a public name, and are not imported by users."""

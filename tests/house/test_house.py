@@ -38,8 +38,10 @@ FLOORS = [
 DOORS = set(FLOORS[-2])
 """Optional integrations: each has a third-party library of its own, an extra, and is imported lazily."""
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
-FACE = {"__init__", "events", "journal", "secrets", "pytest_plugin"}
+FACE = {"__init__", "events", "http", "journal", "secrets", "pytest_plugin"}
 """The modules beside the rooms: they hand names on, and no room imports them."""
+NAMES_BUNDLED_TOOLS = {"cli/targets.py"}
+"""The files that may name `agentkit_tools`, which imports agentkit; the command line has its tools as a default."""
 LAZY = {
     "litellm",
     "jsonref",
@@ -92,6 +94,42 @@ def test_a_module_imports_only_from_below(path):
             continue
         assert imported in FLOOR_OF, f"{path.name} imports {whole}: a room imports from rooms, not from the public face"
         assert FLOOR_OF[imported] < FLOOR_OF[room], f"{path.name} imports {whole}, which does not lie below {room}"
+
+
+def bundled_tools_in(source: str) -> list[str]:
+    """Return the imports and the strings of a source that lead to `agentkit_tools`."""
+    places = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            places.append(node.module or "")
+        elif isinstance(node, ast.Import):
+            places += [alias.name for alias in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            places.append(node.value)
+    return [place for place in places if re.match(r"agentkit_tools(?![^.:])", place)]
+
+
+def test_only_the_command_line_names_the_bundled_tools():
+    """They import agentkit, so an import of them from agentkit is a circle."""
+    found = {
+        path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if bundled_tools_in(path.read_text())
+    }
+    assert found == NAMES_BUNDLED_TOOLS
+
+
+@for_each(
+    "source",
+    [
+        "import agentkit_tools",
+        "import os, agentkit_tools.web",
+        "def f():\n    from agentkit_tools import settings",
+        "from agentkit_tools.exchange import send_request",
+        "import_module('agentkit_tools.web')",
+        "find('agentkit_tools:ALL_TOOLS')",
+    ],
+)
+def test_an_import_of_the_bundled_tools_is_recognised(source):
+    assert bundled_tools_in(source)
 
 
 def test_the_package_holds_the_public_face_and_the_rooms_alone():

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from agentkit import DefinitionError, JsonAgent, JsonTool, ToolRegistry
 from agentkit.cli import main
 from agentkit.core.delimiters import remove_delimiters
+from agentkit.http import settings
 from agentkit.testing import ScriptedModel, answer, call
 
 PETSTORE = {  # after "petstore-expanded" of the OpenAPI initiative
@@ -400,6 +401,12 @@ def test_a_document_cannot_send_requests_into_the_own_network():
     assert seen == []
 
 
+@pytest.fixture
+def limits():
+    yield settings
+    settings(seconds=None, idle_seconds=None)
+
+
 @pytest.mark.parametrize("value", ["..", ".", ""])
 def test_a_path_argument_cannot_leave_its_segment(value):
     with server(echo) as (url, seen):
@@ -431,6 +438,29 @@ def test_a_redirect_on_the_same_address_is_followed_for_get():
 
     with server(respond) as (url, _):
         assert ToolRegistry.from_openapi(PETSTORE, base_url=url)["findPets"].call({}) == {"ok": "/v2/new"}
+
+
+def test_one_time_limit_covers_all_redirects(limits):
+    def respond(request):
+        time.sleep(0.2)
+        return 302, {"Location": "/v2/again"}, b""
+
+    limits(seconds=0.5)
+    with server(respond) as (url, seen):
+        content = ToolRegistry.from_openapi(PETSTORE, base_url=url).execute("findPets").content
+    assert "127.0.0.1 took longer than 0.5 seconds" in content
+    assert len(seen) <= 3
+
+
+def test_a_server_that_sends_nothing_is_reported_with_the_time_that_it_had(limits):
+    def respond(request):
+        time.sleep(1)
+        return echo(request)
+
+    limits(idle_seconds=0.2)
+    with server(respond) as (url, _):
+        content = ToolRegistry.from_openapi(PETSTORE, base_url=url).execute("findPets").content
+    assert "127.0.0.1 sent nothing for 0.2 seconds" in content
 
 
 def test_invalid_arguments_send_nothing():

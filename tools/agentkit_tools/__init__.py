@@ -1,16 +1,17 @@
 """Tools for any agent: plain typed functions, written as a user writes them.
 
 `get_weather` needs `requests` and `search_text` needs `ddgs` (`pip install ddgs requests`); both are imported at the
-first call.  `ask_user` is not in `ALL_TOOLS`: name it where a person can answer.
+first call.  `ask_user` is not in `ALL_TOOLS`: with it, a model could pause a run where no person waits.
 """
 
 from collections.abc import Callable
 from typing import Any
 
+from agentkit.http import FetchSettings, settings
+
 from .ask_user import ask_user
 from .calculator import calculate
 from .clock import current_time, days_between, shift_date
-from .fetch_settings import FetchSettings, settings
 from .weather import get_weather
 from .web import fetch_page, search_text
 

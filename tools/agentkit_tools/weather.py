@@ -12,9 +12,9 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from agentkit import ToolError
+from agentkit.http import run_within
 
 from .declarations import declare
-from .time_limit import run_within
 
 MAX_REPLY_BYTES = 200_000
 """A reply has usually some 10,000 bytes."""

@@ -8,13 +8,10 @@ from functools import partial
 from typing import Any
 
 from agentkit import ToolError
+from agentkit.http import Download, download, run_within, settings, truncate
 
-from .addresses import truncate
 from .declarations import declare
-from .download import Download, download
-from .fetch_settings import settings
 from .readable import extract_text
-from .time_limit import run_within
 
 MAX_ENGINE_SECONDS = 5
 """Time for one search engine; ddgs asks further engines if there are too few results."""

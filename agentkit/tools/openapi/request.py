@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, TypeAlias
-from urllib.parse import quote, urlencode, urljoin, urlsplit
-
-from agentkit_tools.exchange import Answer, send_request
-from agentkit_tools.fetch_settings import settings as read_fetch_settings
+from urllib.parse import quote, urlencode
 
 from ...core.errors import ToolError
+from ..http.addresses import parse_url
+from ..http.exchange import MAX_REDIRECTS, Deadline, Response, send_request
+from ..http.fetch_settings import settings as read_fetch_settings
 
 Auth: TypeAlias = "str | tuple[str, str] | Mapping[str, str] | Callable[[], Mapping[str, str]] | None"
 """A token, user name and password, headers, or a function that returns headers for each request."""
@@ -21,7 +21,6 @@ Credentials: TypeAlias = Callable[[], tuple[Mapping[str, str], Mapping[str, str]
 
 MAX_ERROR_CHARS = 1_000
 """Characters of an error's body that the model reads."""
-MAX_REDIRECTS = 5
 _SAFE = "-._~"
 
 
@@ -59,17 +58,18 @@ class Endpoint:
     def __call__(self, **given: Any) -> Any:
         headers, query = self.credentials()
         url, sent, body = self._build(given, query)
-        origin = urlsplit(url)
-        port = origin.port or {"http": 80, "https": 443}.get(origin.scheme, 0)
+        target = origin = parse_url(url)
         limits = read_fetch_settings()
         if self.is_trusted:
-            limits = replace(limits, hosts=limits.hosts | {f"{origin.hostname}:{port}"})
+            limits = replace(limits, hosts=limits.hosts | {f"{origin.host}:{origin.port}"})
+        deadline = Deadline(limits)
         for _ in range(MAX_REDIRECTS + 1):
-            answer = send_request(self.method, url, {**sent, **headers}, body, limits=limits)
+            answer = send_request(target, deadline, self.method, {**sent, **headers}, body)
             if not (300 <= answer.status < 400 and answer.location):
                 return _read(answer)
-            url = urljoin(url, answer.location)
-            if self.method not in ("GET", "HEAD") or urlsplit(url)[:2] != origin[:2]:
+            target = target.join(answer.location)
+            same = (target.scheme, target.authority) == (origin.scheme, origin.authority)
+            if self.method not in ("GET", "HEAD") or not same:
                 raise ToolError(f"{self.method} {self.path} is redirected to another address, which is not followed.")
         raise ToolError(f"{self.method} {self.path} leads through more than {MAX_REDIRECTS} redirects.")
 
@@ -132,7 +132,7 @@ def make_credentials(auth: Auth, scheme: Mapping[str, Any]) -> Credentials:
     return lambda: (headers, query)
 
 
-def _read(answer: Answer) -> Any:
+def _read(answer: Response) -> Any:
     """Return the body as data, text or bytes; raise `ToolError` for an error status."""
     is_text = answer.media_type.startswith("text/") or "json" in answer.media_type or "xml" in answer.media_type
     text = answer.body.decode(answer.charset or "utf-8", "replace") if is_text or answer.status >= 400 else ""

@@ -1,4 +1,4 @@
-"""The addresses that `fetch_page` may connect to: the public internet, and the hosts that the operator allows.
+"""The addresses that a request may go to: the public internet, and the hosts that the operator allows.
 
 A URL from a model could reach the network of the program: localhost, the intranet, the metadata service of the cloud.
 Therefore a name is resolved once and *every* one of its addresses is checked. The connection is made to the checked
@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
-from agentkit import ToolError
-
+from ...core.errors import ToolError
+from ...core.threads import run_within
 from .fetch_settings import VARIABLES
-from .time_limit import run_within
 
 MAX_URL_CHARS = 8_000
 """The length that RFC 9110 (section 4.1) recommends every server and client to support."""
@@ -61,9 +60,16 @@ class Target:
     def url(self) -> str:
         return f"{self.scheme}://{self.authority}{self.path}"
 
+    def join(self, location: str) -> "Target":
+        """Return the target of a `Location` header, which is relative, and often raw UTF-8 contrary to RFC 9110."""
+        try:
+            return parse_url(urljoin(self.url, location.encode("latin-1").decode("utf-8", "replace")))
+        except ValueError:
+            raise ToolError(f"{truncate(self.url)} redirects to an invalid URL.") from None
+
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class CheckedAddress:
     """A checked address in the form of the socket module."""
 
     family: socket.AddressFamily
@@ -103,7 +109,7 @@ def truncate(text: str, max_chars: int = 200) -> str:
     return text if len(text) <= max_chars else f"{text[:max_chars]}..."
 
 
-def find_endpoints(target: Target, timeout: float, hosts: Container[str] = ()) -> list[Endpoint]:
+def find_addresses(target: Target, timeout: float, hosts: Container[str] = ()) -> list[CheckedAddress]:
     """Resolve a target and check every one of its addresses.
 
     Args:
@@ -137,7 +143,7 @@ def is_public(address: str) -> bool:
     return not any(ip.version == network.version and ip in network for network in _NOT_PUBLIC)
 
 
-def _look_up(target: Target, timeout: float) -> list[Endpoint]:
+def _look_up(target: Target, timeout: float) -> list[CheckedAddress]:
     """Call `getaddrinfo` in a thread, because a lookup that hangs cannot be interrupted otherwise."""
     look_up = partial(socket.getaddrinfo, target.host, target.port, type=socket.SOCK_STREAM)
     try:
@@ -146,4 +152,4 @@ def _look_up(target: Target, timeout: float) -> list[Endpoint]:
         raise
     except (OSError, UnicodeError) as error:  # UnicodeError: a label that is empty or too long
         raise ToolError(f"The host {truncate(target.host)} could not be found.") from error
-    return [Endpoint(family, address) for family, _, _, _, address in found]
+    return [CheckedAddress(family, address) for family, _, _, _, address in found]

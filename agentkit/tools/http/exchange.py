@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from typing import Any, cast
 
-from agentkit import ToolError
-
-from .addresses import Target, find_endpoints, parse_url, truncate
+from ...core.errors import ToolError
+from .addresses import Target, find_addresses, truncate
 from .fetch_settings import FetchSettings
 
 MAX_CONNECT_SECONDS = 5.0
 """Time for one of a host's several addresses."""
+MAX_REDIRECTS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """The answer to one request.
 
     Attributes:
@@ -91,32 +91,31 @@ class _TimedSocket(io.RawIOBase):
 
 
 def send_request(
-    method: str, url: str, headers: Mapping[str, str], body: bytes = b"", *, limits: FetchSettings | None = None
-) -> Answer:
-    """Send one request with any method, and return the answer, also one with an error or a redirect.
+    target: Target, deadline: Deadline, method: str, headers: Mapping[str, str], body: bytes = b""
+) -> Response:
+    """Send one request, and return the answer, also one with an error or a redirect.
 
     Args:
+        target: The URL, see `parse_url`.
+        deadline: The time that is left; it has the other limits too.
         method: In upper case.
-        url: An http or https URL.
         headers: Added to `Host`, `User-Agent`, `Accept-Encoding`, `Connection` and `Content-Length`.
         body: The body; no body if empty, except for the methods that require one.
-        limits: Time, size and allowed hosts; the defaults if None.
 
     Raises:
-        ToolError: The URL is not allowed or cannot be reached, or the answer is too slow.
+        ToolError: The address is not allowed or cannot be reached, or the answer is too slow.
     """
-    limits = limits or FetchSettings()
-    deadline, target = Deadline(limits), parse_url(url)
     try:
-        return exchange(target, deadline, method, headers, body)
+        return _exchange(target, deadline, method, headers, body)
     except TimeoutError:
-        raise ToolError(f"{target.host} took longer than {limits.seconds:g} seconds.") from None
+        if deadline.is_over:
+            raise ToolError(f"{target.host} took longer than {deadline.limits.seconds:g} seconds.") from None
+        raise ToolError(f"{target.host} sent nothing for {deadline.limits.idle_seconds:g} seconds.") from None
     except (OSError, HTTPException, zlib.error) as error:
-        raise ToolError(f"{target.host} could not be read: {describe_error(error)}.") from error
+        raise ToolError(f"{target.host} could not be read: {_describe_error(error)}.") from error
 
 
-def exchange(target: Target, deadline: Deadline, method: str, headers: Mapping[str, str], body: bytes = b"") -> Answer:
-    """Make one request of any method, and return the answer."""
+def _exchange(target: Target, deadline: Deadline, method: str, headers: Mapping[str, str], body: bytes) -> Response:
     with closing(_connect(target, deadline)) as connection:
         connection.settimeout(deadline.wait_seconds())
         connection.sendall(_build_request(target, method, headers, body))
@@ -127,24 +126,24 @@ def exchange(target: Target, deadline: Deadline, method: str, headers: Mapping[s
             content, is_cut = (b"", False) if is_redirect else _read_body(response, deadline.limits)
             media_type, charset = response.headers.get_content_type(), response.headers.get_content_charset()
             media_type = media_type if "Content-Type" in response.headers else ""
-            return Answer(response.status, media_type, charset, content, is_cut, location)
+            return Response(response.status, media_type, charset, content, is_cut, location)
 
 
 def _connect(target: Target, deadline: Deadline) -> socket.socket:
     """Connect to the first checked address that accepts."""
     failure: OSError = OSError("the host has no address")
-    for endpoint in find_endpoints(target, deadline.wait_seconds(), deadline.limits.hosts):
-        connection = socket.socket(endpoint.family, socket.SOCK_STREAM)
+    for found in find_addresses(target, deadline.wait_seconds(), deadline.limits.hosts):
+        connection = socket.socket(found.family, socket.SOCK_STREAM)
         connection.settimeout(deadline.wait_seconds(MAX_CONNECT_SECONDS))
         try:
-            connection.connect(endpoint.address)
+            connection.connect(found.address)
         except OSError as error:
             connection.close()
             failure = error
             continue
         return _encrypt(connection, target.host, deadline) if target.scheme == "https" else connection
     deadline.wait_seconds()
-    raise ConnectionError(describe_error(failure)) from failure
+    raise ConnectionError(_describe_error(failure)) from failure
 
 
 def _encrypt(connection: socket.socket, host: str, deadline: Deadline) -> socket.socket:
@@ -197,7 +196,7 @@ def _read_body(response: HTTPResponse, limits: FetchSettings) -> tuple[bytes, bo
     return bytes(body[:max_bytes]), max(len(body), received) > max_bytes
 
 
-def describe_error(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """Return the reason of a failure without class names, object addresses or text that the server chose."""
     match error:
         case ssl.SSLCertVerificationError():

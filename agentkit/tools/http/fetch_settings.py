@@ -1,4 +1,4 @@
-"""The limits of `fetch_page`: set in the program, in the environment, or left at their defaults."""
+"""The limits of a download: set in the program, in the environment, or left at their defaults."""
 
 import math
 import os
@@ -47,7 +47,7 @@ _in_process: dict[str, Any] = {}
 
 
 def settings(**changes: Unpack[Changes]) -> FetchSettings:
-    """Change the limits of `fetch_page` for this process, and return the limits in force.
+    """Change the limits of `fetch_page` and other downloads for this process, and return the limits in force.
 
     A value that is set here has precedence over its environment variable (`AGENTKIT_FETCH_SECONDS`,
     `AGENTKIT_FETCH_IDLE_SECONDS`, `AGENTKIT_FETCH_MAX_BYTES`, `AGENTKIT_FETCH_ALLOW`), which has precedence over the

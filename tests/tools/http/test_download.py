@@ -9,8 +9,8 @@ from contextlib import suppress
 import pytest
 
 from agentkit import ToolError
-from agentkit_tools import FetchSettings, settings
-from agentkit_tools.download import download as fetch
+from agentkit.http import FetchSettings, settings
+from agentkit.tools.http.download import download as fetch
 
 PUBLIC = "93.184.216.34"
 
