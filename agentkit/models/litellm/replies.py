@@ -67,19 +67,25 @@ class Route:
         return Reply(message, self.read_usage(usage), finish_reason, name)
 
     def read_usage(self, reported: Any) -> Usage:
-        """Return the tokens and the cost of one request; `reported` is litellm's usage object, or None (groq)."""
+        """Return the tokens and the cost of one request; `reported` is litellm's usage object, or None (groq).
+
+        A cost that the reply reports (OpenRouter; in streams, a LiteLLM proxy) counts before the price table.
+        """
         if reported is None:
             return Usage(requests=1, cost=None)
         tokens_in, tokens_out = reported.prompt_tokens or 0, reported.completion_tokens or 0
         cached = _read_detail(reported, "prompt_tokens_details", "cached_tokens")
         written = getattr(reported, "cache_creation_input_tokens", None) or 0
+        cost = getattr(reported, "cost", None)
+        if not isinstance(cost, int | float):
+            cost = None if self.prices is None else self.prices.cost(tokens_in, tokens_out, cached, written)
         return Usage(
             requests=1,
             input_tokens=tokens_in,
             output_tokens=tokens_out,
             cached_tokens=cached,
             reasoning_tokens=_read_detail(reported, "completion_tokens_details", "reasoning_tokens"),
-            cost=None if self.prices is None else self.prices.cost(tokens_in, tokens_out, cached, written),
+            cost=cost,
         )
 
 
@@ -97,7 +103,7 @@ def read_reply(response: Any, route: Route, body: object = None) -> Reply:
 
 
 def _find_proxy_cost(response: Any) -> float | None:
-    """Return the dollars in the header of a LiteLLM proxy; None without one. Streams have no such header."""
+    """Return the dollars in the header of a LiteLLM proxy; None without one. In streams they are in the usage."""
     hidden = getattr(response, "_hidden_params", None) or {}
     headers = {**(hidden.get("headers") or {}), **(hidden.get("additional_headers") or {})}
     for name in (_COST_HEADER, f"llm_provider-{_COST_HEADER}"):

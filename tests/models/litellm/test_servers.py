@@ -1,6 +1,7 @@
 """What real servers do beside the providers: refuse connections or images, sit behind a proxy, lack a scheme."""
 
 import socket
+from typing import Any
 
 import pytest
 from wire_providers import Play, Provider
@@ -87,11 +88,41 @@ def test_the_cost_that_a_litellm_proxy_reports_counts(play: Play) -> None:
     assert reply.usage.cost == 0.0125
 
 
-WHOLE = {
+WHOLE: dict[str, Any] = {
     "id": "1", "object": "chat.completion", "created": 1, "model": "some-alias",
     "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
 }  # fmt: skip
+
+
+STREAM = """\
+data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1795331511,"model":"shop-alias","service_tier":"default","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}
+
+data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1795331511,"model":"shop-alias","service_tier":"default","choices":[{"index":0,"delta":{"content":"hello"}}]}
+
+data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1795331511,"model":"shop-alias","service_tier":"default","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}
+
+data: {"id":"chatcmpl-1","created":1795331511,"model":"shop-alias","object":"chat.completion.chunk","choices":[{"index":0,"delta":{}}],"usage":{"completion_tokens":100,"prompt_tokens":1000,"total_tokens":1100,"completion_tokens_details":{"reasoning_tokens":0,"text_tokens":100},"cost":0.00021},"service_tier":"default"}
+
+data: [DONE]
+
+"""
+"""What the proxy of litellm 1.105.3 sent for a stream with `include_usage`."""
+
+
+@pytest.mark.parametrize("name", ["openai/shop-alias", "openrouter/shop/alias", "hosted_vllm/shop-alias"])
+def test_the_cost_in_the_usage_of_a_stream_counts(name: str, play: Play) -> None:
+    with ModelServer({"body": STREAM, "headers": {"Content-Type": "text/event-stream"}}, strict=False) as server:
+        _, reply = play(LiteLLMModel(name, api_base=server.api_base("openai"), api_key="k"), HI, stream=True)
+    assert (reply.message["content"], reply.usage.cost) == ("hello", 0.00021)
+
+
+@pytest.mark.parametrize("name", ["openai/shop-alias", "openrouter/shop/alias"])
+def test_the_cost_in_the_usage_of_a_whole_reply_counts(name: str, play: Play) -> None:
+    body = {**WHOLE, "usage": {**WHOLE["usage"], "cost": 0.5, "cost_details": {"upstream_inference_cost": None}}}
+    with ModelServer({"body": body}, strict=False) as server:
+        _, reply = play(LiteLLMModel(name, api_base=server.api_base("openai"), api_key="k"), HI)
+    assert reply.usage.cost == 0.5
 
 
 def test_the_wait_that_a_litellm_proxy_passes_on_is_respected(play: Play, stream: bool) -> None:

@@ -1,0 +1,120 @@
+"""A real LiteLLM proxy between an agent and a provider: what it reports of costs and waits reaches the run."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agentkit import JsonAgent, Limits, ModelError
+from agentkit.engine.result import Result, RunFinished
+from agentkit.testing import ModelServer, answer, call
+
+PROXY = Path(__file__).parents[2] / ".cache" / "integration" / "litellm" / "bin" / "litellm"
+KEY = "sk-" + "ab12" * 16
+START_SECONDS = 90
+QUIET = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION", "HF_HUB_OFFLINE": "1"}
+CONFIG = """
+model_list:
+  - model_name: shop-alias
+    litellm_params: {{model: openai/gpt-4o-mini, api_base: "{api_base}", api_key: not-a-key}}
+litellm_settings: {{num_retries: 0}}
+router_settings: {{disable_cooldowns: true}}
+"""
+TOKENS = {"usage": {"input_tokens": 1_000_000, "output_tokens": 0}}
+DOLLARS = 0.15
+"""The price of so many tokens of gpt-4o-mini, which the proxy knows and the agent does not."""
+CALL = {**call("price_of", item="tea"), **TOKENS}
+DONE = {**answer("3.50"), **TOKENS}
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.timeout(START_SECONDS + 60),
+    pytest.mark.skipif(
+        not PROXY.exists(), reason="the package litellm[proxy] is missing: tests/integration/install.sh"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[ModelServer]:
+    with ModelServer(strict=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def proxy(provider: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a proxy whose only model is played by `provider`."""
+    folder = tmp_path_factory.mktemp("proxy")
+    (folder / "config.yaml").write_text(CONFIG.format(api_base=provider.api_base("openai")))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [str(PROXY), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
+    environment = {**os.environ, **QUIET, "LITELLM_MASTER_KEY": KEY}
+    url, end = f"http://127.0.0.1:{port}", time.monotonic() + START_SECONDS
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        while not is_ready(url):
+            if process.poll() is not None or time.monotonic() > end:
+                pytest.fail(f"the proxy did not start: {(folder / 'log').read_text()[-2000:]}")
+            time.sleep(0.2)
+        yield f"{url}/v1"
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def is_ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health/liveliness", timeout=2).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def price_of(item: str) -> float:
+    """Look up the price of an item."""
+    return 3.5
+
+
+def ask(agent: JsonAgent[str], world: str) -> Result[Any]:
+    async def stream() -> list[Any]:
+        return [event async for event in agent.astream("What does tea cost?")]
+
+    if world == "sync":
+        return agent.run("What does tea cost?")
+    if world == "async":
+        return asyncio.run(agent.arun("What does tea cost?"))
+    events = [*agent.stream("What does tea cost?")] if world == "sync-streamed" else asyncio.run(stream())
+    (finished,) = [event for event in events if isinstance(event, RunFinished)]
+    return finished.result
+
+
+@pytest.mark.parametrize("world", ["sync", "async", "sync-streamed", "async-streamed"])
+def test_the_costs_that_the_proxy_reports_count_and_limit_the_run(
+    world: str, provider: ModelServer, proxy: str
+) -> None:
+    provider.play([CALL] * 3, DONE)
+    limits = Limits(dollars=2.5 * DOLLARS, unknown_price="allow")
+    agent = JsonAgent(price_of, model="openai/shop-alias", api_base=proxy, api_key=KEY, limits=limits)
+    result = ask(agent, world)
+    assert (result.stopped, result.answer) == ("dollars", "3.50")
+    assert result.cost == pytest.approx(4 * DOLLARS)
+
+
+@pytest.mark.parametrize("world", ["sync", "async", "sync-streamed", "async-streamed"])
+def test_the_wait_that_the_provider_demands_is_known_behind_the_proxy(
+    world: str, provider: ModelServer, proxy: str
+) -> None:
+    provider.play({"status": 429, "headers": {"retry-after": "7"}})
+    agent = JsonAgent(price_of, model="openai/shop-alias", api_base=proxy, api_key=KEY, retries=0)
+    with pytest.raises(ModelError) as caught:
+        ask(agent, world)
+    assert (caught.value.kind, caught.value.retry_after) == ("rate_limit", 7)
