@@ -6,7 +6,7 @@ from time import monotonic
 from typing import Any
 
 from agentkit import ToolRegistry
-from agentkit.core.flow import Event, Flow, apply_policies, drive
+from agentkit.core.flow import Event, Flow, apply_policies
 from agentkit.core.messages import Message, ToolCall, assistant, user
 from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import ModelAsked, Reply, Request
@@ -55,26 +55,6 @@ def run(world, model, *tools, history=None, **settings) -> Ran:
     answer, events = world.drive(flow_of(model, *tools, history=history, **settings))
     landed = [event.reason for event in events if isinstance(event, FinalRequest)]
     return Ran(answer.value, landed[0] if landed else answer.stopped, history, events)
-
-
-def answer_of(flow: Flow[Any]) -> Any:
-    """The answer of a flow, blocking; for runs inside of tools."""
-    driver = drive(flow)
-    while True:
-        try:
-            next(driver)
-        except StopIteration as stop:
-            return stop.value.value
-
-
-def call(name: str, **arguments) -> dict[str, Any]:
-    """A scripted reply that makes one call."""
-    return {"tool_calls": [{"name": name, "arguments": arguments}]}
-
-
-def final(text: str) -> dict[str, Any]:
-    """A scripted reply that gives the answer."""
-    return call("final_answer", text=text)
 
 
 def cut(content: str | None = None, *calls: ToolCall) -> Reply:

@@ -1,7 +1,13 @@
-"""A person at a terminal is asked by a plain script: only what is entered after the question counts."""
+"""A person is asked: what the question shows, and that only what is entered after it counts."""
+
+import json
+import threading
 
 import pytest
 from terminal import Terminal
+
+from agentkit import ToolCall
+from agentkit.core.ask_person import Person, describe_call
 
 SCRIPT = """
 from agentkit import JsonAgent, tool
@@ -31,3 +37,36 @@ def test_input_from_before_the_question_is_no_decision(tmp_path, entered, is_all
     finally:
         shown.close()
     assert ("deleting a.txt" in shown.text) is is_allowed
+
+
+def test_the_prompt_obeys_no_control_characters():
+    text = describe_call(ToolCall("1", "del\x1b[31mete", json.dumps({"pa\nth\x9b": "a\x1b[2K\r\u202etxt\x85", "n": 3})))
+    assert all(mark.isprintable() or mark == "\n" for mark in text)
+    assert len(text.splitlines()) == 3
+    assert "\\u202e" in text
+
+
+def test_a_long_argument_is_shown_in_part_and_said_to_be():
+    text = describe_call(ToolCall("1", "f", json.dumps({"a": "x" * 50_000 + "; rm -r /", "b": "end"})))
+    assert len(text) < 11_000
+    assert "characters left out" in text
+    assert 'x; rm -r /"' in text, "the end of a long argument can matter most"
+    assert '"end"' in text
+
+
+def test_one_person_is_asked_one_thing_at_a_time():
+    at_once, most = [], []
+
+    def read(prompt: str) -> str:
+        at_once.append(1)
+        most.append(len(at_once))
+        threading.Event().wait(0.01)
+        at_once.pop()
+        return "y"
+
+    threads = [threading.Thread(target=Person(read), args=(ToolCall("1", "f"),)) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 5

@@ -1,46 +1,29 @@
-"""Calls that wait for a person's word."""
+"""Calls that wait for a decision: of a function, of the person, or one that was made before."""
 
 import asyncio
-import builtins
 import json
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 
 import pytest
+from files_at_risk import DONE, delete, look
+from one_policy import drive_here
+from stacked_runs import run
 
-from agentkit import DefinitionError, JsonAgent, JsonTool, Paused, RunContext, RunError, Session, ToolCall, tool
-from agentkit.core.ask_person import Person, describe_call
-from agentkit.core.flow import Effect, Flow, apply_policies, around, ask
-from agentkit.core.messages import text_of
-from agentkit.engine.loop import NOT_BEGUN
+from agentkit import DefinitionError, JsonAgent, Paused, RunContext, RunError, ToolCall, tool
+from agentkit.core.ask_person import Person
+from agentkit.core.flow import Done, Flow, adrive, ask
 from agentkit.policies.approval import ApprovalAsked, ApprovalGiven, approve
 from agentkit.policies.decisions import Approvals
-from agentkit.testing import ScriptedModel
-from agentkit.tools.execution.call_tools import CallTools, ToolStarted
+from agentkit.testing import ScriptedModel, answer, call
+from agentkit.tools.execution.call import BoundCall, ToolResult
+from agentkit.tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
 from agentkit.tools.registry import ToolRegistry
-
-DONE: list[str] = []
 
 
 @pytest.fixture(autouse=True)
 def _nothing_done():
     DONE.clear()
-
-
-@tool(effect="danger")
-def delete(path: str, force: bool = False) -> str:
-    """Deletes a file."""
-    DONE.append(path)
-    return f"deleted {path}{' by force' if force else ''}"
-
-
-@tool(effect="read")
-def look(path: str) -> str:
-    """Looks at a file."""
-    DONE.append(f"look {path}")
-    return "a file"
 
 
 @tool
@@ -50,24 +33,33 @@ def pay(amount: int, run: RunContext) -> str:
     return f"paid {amount} for call {run.call.id}"
 
 
-def call(name: str, **arguments):
-    return {"name": name, "arguments": arguments}
+TOOLS = ToolRegistry(delete, look, pay)
 
 
-def calls(*entries, **extra):
-    return {"tool_calls": [*entries], **extra}
+def bind(name: str, identity: str = "1", **arguments) -> BoundCall:
+    called = ToolCall(identity, name, json.dumps(arguments))
+    return TOOLS.bind(called, RunContext(None, call=called))
 
 
-DELETE = calls(call("delete", path="a.txt"))
-FINAL = calls(call("final_answer", text="done"))
+DELETE = bind("delete", path="a.txt")
+TURN = (bind("look", "1", path="l"), bind("delete", "2", path="a"), bind("delete", "3", path="b"))
 
 
-def agent(*script: object, **settings) -> JsonAgent:
-    return JsonAgent(delete, look, pay, model=ScriptedModel(*script), **settings)
+def turn(*calls: BoundCall, **policy) -> Flow[list[ToolResult]]:
+    """One turn under the policy alone."""
+    return approve(**policy)(ask(CallTools(calls)))
 
 
-def contents(result) -> list[str]:
-    return [message["content"] for message in result.messages if message["role"] == "tool"]
+def pause(world, *calls: BoundCall, **policy) -> Paused:
+    with pytest.raises(Paused) as caught:
+        world.drive(turn(*calls, **policy))
+    assert DONE == [], "a turn runs as a whole"
+    return caught.value
+
+
+def contents(world, *calls: BoundCall, **policy) -> list[str]:
+    results, _ = world.drive(turn(*calls, **policy))
+    return [result.content for result in results]
 
 
 class TestDecidingByAFunction:
@@ -82,7 +74,7 @@ class TestDecidingByAFunction:
         ],
     )
     @pytest.mark.parametrize("is_async", [False, True])
-    def test_what_it_says_is_what_happens(self, world, decision, content, done, is_async):
+    def test_what_it_returns_is_what_happens(self, world, decision, content, done, is_async):
         seen = []
 
         def decide(call: ToolCall):
@@ -93,17 +85,15 @@ class TestDecidingByAFunction:
             await asyncio.sleep(0)
             return decide(call)
 
-        result = world.run(agent(DELETE, FINAL, approve=adecide if is_async else decide), "delete it")
-        assert result.answer == "done"
-        assert content in contents(result)[0]
+        assert content in contents(world, DELETE, decide=adecide if is_async else decide)[0]
         assert done == DONE
-        assert [(one.name, json.loads(one.arguments)) for one in seen] == [("delete", {"path": "a.txt"})]
+        assert seen == [DELETE.call]
 
-    def test_the_model_is_told_of_other_arguments(self, world):
-        result = world.run(agent(DELETE, FINAL, approve=lambda call: {"path": "b.txt"}), "delete it")
-        assert contents(result)[0] == '[A person changed the arguments to {"path": "b.txt"}]\ndeleted b.txt'
-        assert result.calls[0].call.arguments == '{"path": "b.txt"}'
-        assert json.loads(result.messages[2]["tool_calls"][0]["function"]["arguments"]) == {"path": "a.txt"}
+    def test_the_model_reads_of_other_arguments(self, world):
+        (result,), _ = world.drive(turn(DELETE, decide=lambda call: {"path": "b.txt"}))
+        assert result.content == '[A person changed the arguments to {"path": "b.txt"}]\ndeleted b.txt'
+        assert result.call.arguments == '{"path": "b.txt"}'
+        assert json.loads(DELETE.call.arguments) == {"path": "a.txt"}
 
     def test_a_function_sees_all_calls_but_the_answer_and_those_that_cannot_be_made(self, world):
         seen = []
@@ -112,24 +102,21 @@ class TestDecidingByAFunction:
             seen.append(call.name)
             return None if call.name == "look" else call.name == "delete"
 
-        turn = calls(call("look", path="a"), call("delete", path="a"), call("pay", amount=1), call("pay"), call("nope"))
-        result = world.run(agent(turn, FINAL, approve=decide), "go")
+        bound = [bind("look", "1", path="a"), bind("delete", "2", path="a"), bind("pay", "3", amount=1)]
+        bound += [bind("pay", "4"), bind("nope", "5"), replace(bind("look", "6", path="b"), is_answer=True)]
+        told = contents(world, *bound, decide=decide)
         assert seen == ["look", "delete", "pay"]
-        told = contents(result)
         assert told[:3] == ["a file", "deleted a", "Denied: this call was not allowed."]
         assert "ValidationError" in told[3]
         assert "no tool" in told[4]
 
     def test_changed_arguments_keep_what_the_model_does_not_see(self, world):
-        turn = calls({**call("pay", amount=1000), "id": "p"})
-        result = world.run(agent(turn, FINAL, approve=lambda call: {"amount": 5}), "pay")
-        assert contents(result)[0].endswith("paid 5 for call p")
+        paid = contents(world, bind("pay", "p", amount=1000), decide=lambda call: {"amount": 5})
+        assert paid[0].endswith("paid 5 for call p")
 
     def test_none_leaves_a_dangerous_call_waiting_and_allows_any_other(self, world):
-        with pytest.raises(Paused) as caught:
-            world.run(agent(calls(call("look", path="a"), call("delete", path="a"))), "go")
-        assert [one.name for one in caught.value.calls] == ["delete"]
-        assert DONE == []
+        error = pause(world, bind("look", "2", path="a"), DELETE, decide=lambda call: None)
+        assert [one.name for one in error.calls] == ["delete"]
 
     @pytest.mark.parametrize("how", ["returned", "made", "raised"])
     def test_any_call_can_be_made_to_wait(self, world, how):
@@ -140,194 +127,118 @@ class TestDecidingByAFunction:
                 raise Paused("not now")
             return Paused if how == "returned" else Paused("not now")
 
-        with pytest.raises(Paused) as caught:
-            world.run(agent(calls(call("look", path="a"), call("pay", amount=1)), approve=decide), "go")
-        assert [one.name for one in caught.value.calls] == ["pay"]
-        assert DONE == []
+        error = pause(world, bind("look", path="a"), bind("pay", "2", amount=1), decide=decide)
+        assert [one.name for one in error.calls] == ["pay"]
 
     @pytest.mark.parametrize("said", [1, ["yes"], object()])
     def test_anything_else_is_the_developers_mistake(self, world, said):
         with pytest.raises(DefinitionError, match=r"approve= must return True, False, a reason .*got"):
-            world.run(agent(DELETE, approve=lambda call: said), "go")
+            world.drive(turn(DELETE, decide=lambda call: said))
         assert DONE == []
 
-    def test_what_it_raises_ends_the_run(self, world):
+    def test_what_it_raises_is_raised_and_nothing_runs(self, world):
         def decide(call: ToolCall):
             raise LookupError("no such rule")
 
-        settled = agent(DELETE, FINAL, approve=decide)
         with pytest.raises(LookupError, match="no such rule"):
-            world.run(settled, "go")
+            world.drive(turn(DELETE, decide=decide))
         assert DONE == []
-        assert world.run(settled, "again").answer == "done"
 
     def test_a_function_that_blocks_does_not_block_the_event_loop(self):
         go_on = threading.Event()
 
-        def decide(call: ToolCall) -> bool:
-            return go_on.wait(10)
+        async def run_turn() -> object:
+            return [event async for event in adrive(turn(DELETE, decide=lambda call: go_on.wait(10)))][-1]
 
         async def main():
-            run = asyncio.create_task(agent(DELETE, FINAL, approve=decide).arun("go"))
+            running = asyncio.create_task(run_turn())
             await asyncio.sleep(0.05)
             go_on.set()
-            return await run
+            return await running
 
-        assert asyncio.run(main()).answer == "done"
-        assert DONE == ["a.txt"]
+        done = asyncio.run(main())
+        assert isinstance(done, Done)
+        assert [result.content for result in done.value] == ["deleted a.txt"]
 
     def test_events_tell_what_was_asked_and_decided(self, world):
-        turn = calls(call("look", path="a"), {**call("delete", path="a"), "id": "d"})
-        events = world.stream(agent(turn, FINAL, approve=lambda call: "no" if call.name == "delete" else True), "go")
-        told = [event for event in events if isinstance(event, ApprovalAsked | ApprovalGiven)]
+        calls = bind("look", "l", path="a"), bind("delete", "d", path="a")
+        _, events = world.drive(turn(*calls, decide=lambda call: "no" if call.name == "delete" else True))
         wanted = ToolCall("d", "delete", '{"path": "a"}')
-        assert told == [ApprovalAsked(wanted, "its tool is declared as dangerous"), ApprovalGiven(wanted, "no")]
-        assert events.index(told[-1]) < next(
-            place for place, event in enumerate(events) if isinstance(event, ToolStarted)
-        )
-
-    def test_a_read_that_is_refused_does_not_begin_while_the_reply_streams(self, world):
-        refusing = agent(calls(call("look", path="secret")), FINAL, approve=lambda call: False)
-        assert world.stream(refusing, "go")[-1].result.answer == "done"
-        assert DONE == []
+        told = [ApprovalAsked(wanted, "its tool is declared as dangerous"), ApprovalGiven(wanted, "no")]
+        assert events[:2] == told
+        assert any(isinstance(event, ToolStarted) for event in events[2:])
+        _, events = world.drive(turn(DELETE, decide=lambda call: True))
+        assert [type(event) for event in events] == [ApprovalAsked, ApprovalGiven, ToolStarted, ToolFinished]
 
     def test_a_call_that_says_why_it_needs_approval_waits(self, world):
-        def doubtful(effect: Effect) -> Flow:
-            if isinstance(effect, CallTools):
-                marked = tuple(replace(bound, needs_approval="it came from a web page") for bound in effect.calls)
-                effect = replace(effect, calls=marked)
-            return (yield from ask(effect))
-
-        settled = agent(calls(call("look", path="a")), policies=[around(doubtful)])
-        with pytest.raises(Paused):
-            world.run(settled, "go")
-        assert DONE == []
+        pause(world, replace(bind("look", path="a"), needs_approval="it came from a web page"))
 
 
-class TestPausing:
-    def paused(self, world, settled, query="go", **settings) -> Paused:
-        with pytest.raises(Paused) as caught:
-            world.run(settled, query, **settings)
-        return caught.value
+class TestDecisionsThatWereMadeBefore:
+    """A turn that paused comes again, with the decisions that are stored meanwhile."""
 
-    def turn(self):
-        return calls(
-            {**call("look", path="l"), "id": "1"},
-            {**call("delete", path="a"), "id": "2"},
-            {**call("delete", path="b"), "id": "3"},
-        )
+    def accept(self, world, given, calls=TURN, **policy) -> Approvals:
+        """Let the turn pause, and store these decisions."""
+        approvals = Approvals()
+        pause(world, *calls, approvals=approvals, **policy)
+        approvals.accept(given, [bound.call for bound in calls])
+        return approvals
 
-    def test_nothing_is_run_and_all_calls_stay_open(self, world):
-        settled = agent(self.turn())
-        error = self.paused(world, settled)
-        assert DONE == []
-        assert [one.id for one in error.calls] == ["2", "3"]
-        assert error.session is settled.session
-        assert error.usage.requests == 1
-        assert error.history == settled.history
-        assert error.history[-1]["role"] == "assistant"
+    def test_the_error_names_the_calls_and_how_to_continue(self, world):
+        approvals = Approvals()
+        error = pause(world, *TURN, approvals=approvals)
+        assert [one.id for one in error.calls] == ["2", "3"] == list(approvals.waiting)
         assert "agent.run(session=error.session, approvals={'2': True})" in str(error)
         assert "delete(" in str(error)
 
-    def test_another_process_decides_and_goes_on(self, world, tmp_path):
-        self.paused(world, agent(self.turn())).session.save(tmp_path / "s.json")
-        session = Session.load(tmp_path / "s.json")
-        assert [(one.id, one.name) for one in session.waiting] == [("2", "delete"), ("3", "delete")]
-        model = ScriptedModel(FINAL)
-        result = world.run(
-            JsonAgent(delete, look, pay, model=model),
-            None,
-            session=session,
-            approvals={"2": True, "3": "keep it"},
-        )
-        assert result.answer == "done"
+    def test_each_call_is_treated_as_decided(self, world):
+        approvals = self.accept(world, {"2": True, "3": "keep it"})
+        assert contents(world, *TURN, approvals=approvals) == ["a file", "deleted a", "Denied: keep it"]
         assert DONE == ["look l", "a"]
-        asked = model.requests[0].messages
-        assert [message["content"] for message in asked[3:]] == ["a file", "deleted a", "Denied: keep it"]
-        assert [message["role"] for message in asked].count("user") == 1
-        assert session.waiting == []
-        assert session.approvals.decisions == {}
+        assert (approvals.decisions, approvals.waiting) == ({}, {})
 
     def test_what_is_not_decided_waits_on_and_what_is_decided_is_kept(self, world):
-        settled = agent(self.turn(), FINAL)
-        session = self.paused(world, settled).session
-        error = self.paused(world, settled, None, approvals={"2": {"path": "c"}})
-        assert [one.id for one in error.calls] == ["3"]
-        assert DONE == []
-        assert world.run(settled, None, session=session, approvals={"3": False}).answer == "done"
+        approvals = self.accept(world, {"2": {"path": "c"}})
+        assert [one.id for one in pause(world, *TURN, approvals=approvals).calls] == ["3"]
+        approvals.accept({"3": False}, [TURN[2].call])
+        contents(world, *TURN, approvals=approvals)
         assert DONE == ["look l", "c"]
 
-    def test_a_file_brings_no_decisions(self, world):
-        pausing = agent(self.turn(), FINAL)
-        self.paused(world, pausing)
-        session = self.paused(world, pausing, None, approvals={"2": True}).session
-        saved = json.loads(json.dumps(session.as_dict()))
-        saved["decisions"] = {"2": True, "3": True}  # as a stranger may write them
-        saved["nested"] = {}
-        loaded = Session.from_dict(saved)
-        error = self.paused(world, pausing, None, session=loaded, approvals={"3": False})
-        assert [one.id for one in error.calls] == ["2"]
-        assert DONE == []
-
-    @pytest.mark.parametrize("decide", [lambda error: {"2": True}, lambda error: {error.calls[0]: True}])
-    def test_a_decision_holds_for_the_call_that_waited(self, world, decide):
-        pausing = agent(calls(call("delete", path="a")), FINAL)
-        error = self.paused(world, pausing)
-        approvals = {key if key != "2" else error.calls[0].id: value for key, value in decide(error).items()}
-        message = error.session.messages[-1]
-        message["tool_calls"][0]["function"]["arguments"] = '{"path": "/"}'
-        again = self.paused(world, pausing, None, session=error.session, approvals=approvals)
-        assert [one.arguments for one in again.calls] == ['{"path": "/"}']
-        assert DONE == []
-        world.run(pausing, None, session=error.session, approvals={again.calls[0]: True})
+    def test_a_decision_holds_for_the_call_that_waited(self, world):
+        approvals = self.accept(world, {"1": True}, [DELETE])
+        other = bind("delete", path="/")
+        assert pause(world, other, approvals=approvals).calls == (other.call,)
+        approvals.accept({other.call: True}, [other.call])
+        contents(world, other, approvals=approvals)
         assert DONE == ["/"]
 
     def test_the_layout_of_the_arguments_does_not_matter(self, world):
-        pausing = agent(calls(call("delete", path="a")), FINAL)
-        error = self.paused(world, pausing)
-        error.session.messages[-1]["tool_calls"][0]["function"]["arguments"] = '{ "path":"a" }'
-        world.run(pausing, None, session=error.session, approvals={error.calls[0].id: True})
-        assert DONE == ["a"]
+        approvals = self.accept(world, {"1": True}, [DELETE])
+        contents(world, TOOLS.bind(ToolCall("1", "delete", '{ "path":"a.txt" }')), approvals=approvals)
+        assert DONE == ["a.txt"]
 
     def test_new_arguments_hold_for_the_same_tool_only(self, world):
-        pausing = agent(calls(call("delete", path="a")), FINAL)
-        error = self.paused(world, pausing)
-        error.session.messages[-1]["tool_calls"][0]["function"]["name"] = "wipe"
-        wiping = JsonAgent(delete, JsonTool(delete, name="wipe", effect="danger"), model=pausing.model)
-        with pytest.raises(Paused):
-            world.run(wiping, None, session=error.session, approvals={error.calls[0].id: {"path": "b"}})
-        assert DONE == []
+        approvals = self.accept(world, {"1": {"path": "b"}}, [DELETE])
+        pause(world, replace(DELETE, call=replace(DELETE.call, name="wipe")), approvals=approvals)
 
-    def test_without_any_decision_it_just_waits_on(self, world):
-        settled = agent(self.turn(), FINAL)
-        self.paused(world, settled)
-        assert len(self.paused(world, settled, None).calls) == 2
+    def test_new_arguments_hold_whatever_the_model_wrote(self, world):
+        approvals = self.accept(world, {"1": {"path": "b"}}, [DELETE])
+        contents(world, bind("delete", path="/"), approvals=approvals)
+        assert DONE == ["b"]
 
     def test_a_call_of_that_id_must_wait(self, world):
-        settled = agent(self.turn(), FINAL)
-        self.paused(world, settled)
         with pytest.raises(RunError, match=r"no pending call has the id 'two'\. Pending: '1', '2', '3'"):
-            world.run(settled, None, approvals={"two": True})
-        assert world.run(settled, None, approvals={"2": True, "3": True}).answer == "done"
+            self.accept(world, {"two": True})
 
     def test_arguments_that_are_not_valid_leave_it_waiting_and_say_why(self, world):
-        settled = agent(self.turn(), FINAL)
-        self.paused(world, settled)
-        error = self.paused(world, settled, None, approvals={"2": {"file": "c"}, "3": True})
+        approvals = self.accept(world, {"2": {"file": "c"}, "3": True})
+        error = pause(world, *TURN, approvals=approvals)
         assert "The arguments given for '2' are not valid" in str(error)
         assert "path" in str(error)
         assert [one.id for one in error.calls] == ["2"]
-        assert DONE == []
-        assert world.run(settled, None, approvals={"2": {"path": "c"}}).answer == "done"
+        approvals.accept({"2": {"path": "c"}}, [TURN[1].call])
+        contents(world, *TURN, approvals=approvals)
         assert DONE == ["look l", "c", "b"]
-
-    def test_a_new_query_leaves_the_call_unmade(self, world):
-        settled = agent(self.turn(), FINAL)
-        self.paused(world, settled)
-        result = world.run(settled, "never mind")
-        assert result.answer == "done"
-        assert [text.startswith("Not run") for text in contents(result)[:3]] == [True, True, True]
-        assert DONE == []
 
     def test_a_decider_who_was_asked_is_not_asked_again(self, world):
         asked = []
@@ -336,63 +247,53 @@ class TestPausing:
             asked.append(call.name)
             return True if call.name == "look" else None
 
-        settled = agent(self.turn(), FINAL, approve=decide)
-        self.paused(world, settled)
-        assert world.run(settled, None, approvals={"2": True, "3": True}).answer == "done"
+        approvals = self.accept(world, {"2": True, "3": True}, decide=decide)
+        contents(world, *TURN, approvals=approvals, decide=decide)
         assert asked == ["look", "delete", "delete"]
 
     def test_what_cannot_be_shown_does_no_harm_in_the_message(self, world):
-        error = self.paused(world, agent(calls(call("delete", path="\x1b[2J\u202e" + "x" * 5000))))
+        error = pause(world, bind("delete", path="\x1b[2J\u202e" + "x" * 5000))
         assert "\x1b" not in str(error)
         assert "\u202e" not in str(error)
         assert len(str(error)) < 1000
 
-    def test_a_killed_process_can_be_followed_by_another(self, tmp_path):
-        path = tmp_path / "s.json"
-        code = (
-            "import os, sys\nfrom agentkit import JsonAgent, Paused, Session, tool\n"
-            "from agentkit.testing import ScriptedModel\n"
-            "@tool(effect='danger')\ndef delete(path: str) -> str:\n    'Deletes.'\n    print('DELETED', path)\n    return 'ok'\n"
-            "call = {'tool_calls': [{'name': 'delete', 'arguments': {'path': 'a'}, 'id': 'd'}]}\n"
-            "final = {'tool_calls': [{'name': 'final_answer', 'arguments': {'text': 'done'}}]}\n"
-            "if sys.argv[1] == 'first':\n"
-            "    try:\n        JsonAgent(delete, model=ScriptedModel(call))('go')\n"
-            f"    except Paused as error:\n        error.session.save({str(path)!r})\n"
-            "    os._exit(9)\n"
-            f"session = Session.load({str(path)!r})\n"
-            "print(JsonAgent(delete, model=ScriptedModel(final)).run(session=session, approvals={'d': True}).answer)\n"
-        )
-        said = [
-            subprocess.run([sys.executable, "-c", code, which], capture_output=True, text=True, check=False)
-            for which in ("first", "second")
-        ]
-        assert [one.returncode for one in said] == [9, 0], said[-1].stderr
-        assert [one.stdout for one in said] == ["", "DELETED a\ndone\n"]
+    def test_the_message_masks_the_arguments_that_it_shows(self, world, monkeypatch):
+        monkeypatch.setenv("APP_PASSWORD", "correct horse battery staple")
+        error = pause(world, bind("delete", path="correct horse battery staple"))
+        assert "delete(" in str(error)
+        assert "***" in str(error)
+        assert "horse" not in str(error)
+        assert "horse" in error.calls[0].arguments, "the call itself is data"
+
+
+class Entries:
+    """What a person enters, before they leave (None: for a while), and what they were shown."""
+
+    def __init__(self, *entries: str | None) -> None:
+        self.rest, self.prompts = iter(entries), []
+
+    def __call__(self, prompt: str = "") -> str:
+        self.prompts.append(prompt)
+        if (entry := next(self.rest, None)) is None:
+            raise EOFError
+        return entry
 
 
 class TestAskingThePerson:
-    def answers(self, monkeypatch, *said: str) -> list[str]:
-        shown: list[str] = []
-        rest = iter(said)
+    FOUR = (TURN[1], TURN[0], TURN[2], bind("delete", "4", path="c"))
 
-        def read(prompt: str = "") -> str:
-            shown.append(prompt)
-            try:
-                return next(rest)
-            except StopIteration:
-                raise EOFError from None
-
-        monkeypatch.setattr(builtins, "input", read)
-        return shown
-
-    def test_arguments_that_were_put_right_are_not_complained_about(self, world, monkeypatch):
-        shown = self.answers(monkeypatch, "1 {}", "y", '{"path": "b"}')
-        both = calls(call("delete", path="a"), call("delete", path="c"))
-        assert world.run(agent(both, FINAL, approve="ask"), "go").answer == "done"
+    def test_arguments_that_were_corrected_are_not_complained_about(self, world):
+        person = Entries("1 {}", "y", '{"path": "b"}')
+        contents(world, bind("delete", "1", path="a"), bind("delete", "2", path="c"), decide=Person(person))
         assert DONE == ["b", "c"]
-        assert ["path: missing" in text for text in shown] == [False, False, True]
+        assert ["path: missing" in text for text in person.prompts] == [False, False, True]
 
-    TURN = calls(call("delete", path="a"), call("look", path="l"), call("delete", path="b"), call("delete", path="c"))
+    def test_the_error_complains_about_calls_that_still_wait_only(self, world):
+        person = Entries("1 {}", None, '1 {"path": "b"}', None)
+        error = pause(world, TURN[1], TURN[2], decide=Person(person))
+        assert ["path: missing" in text for text in person.prompts] == [False, False, True, False, False]
+        assert [one.id for one in error.calls] == ["3"]
+        assert "not valid" not in str(error)
 
     @pytest.mark.parametrize(
         ("entries", "done", "questions"),
@@ -407,21 +308,18 @@ class TestAskingThePerson:
             (["4 y", "{}", "x", "y"], ["a", "look l", "b", "c"], [3, 3, 3, 3]),
         ],
     )
-    def test_one_question_for_all_calls_of_a_turn(self, world, monkeypatch, entries, done, questions):
-        shown = self.answers(monkeypatch, *entries)
-        assert world.run(agent(self.TURN, FINAL, approve="ask"), "go").answer == "done"
+    def test_one_question_for_all_calls_of_a_turn(self, world, entries, done, questions):
+        person = Entries(*entries)
+        contents(world, *self.FOUR, decide=Person(person))
         assert done == DONE
-        assert [text.count("wants to call delete") for text in shown] == questions
-        assert "1. The agent wants to call delete" in shown[0]
-        assert "It waits: its tool is declared as dangerous" in shown[0]
-        assert " v " not in shown[0]
+        assert [text.count("wants to call delete") for text in person.prompts] == questions
+        assert "1. The agent wants to call delete" in person.prompts[0]
+        assert "It waits: its tool is declared as dangerous" in person.prompts[0]
+        assert " v " not in person.prompts[0]
 
-    def test_who_leaves_in_the_middle_leaves_the_rest_waiting(self, world, monkeypatch):
-        self.answers(monkeypatch, "1 y")
-        with pytest.raises(Paused) as caught:
-            world.run(agent(self.TURN, approve="ask"), "go")
-        assert [json.loads(one.arguments)["path"] for one in caught.value.calls] == ["b", "c"]
-        assert DONE == []
+    def test_who_leaves_in_the_middle_leaves_the_rest_waiting(self, world):
+        error = pause(world, *self.FOUR, decide=Person(Entries("1 y")))
+        assert [json.loads(one.arguments)["path"] for one in error.calls] == ["b", "c"]
 
     @pytest.mark.parametrize(
         ("said", "content"),
@@ -436,165 +334,74 @@ class TestAskingThePerson:
             (['{"file": "b.txt"}', '{"path": "c.txt"}'], "deleted c.txt"),
         ],
     )
-    def test_what_the_person_writes(self, world, monkeypatch, said, content):
-        shown = self.answers(monkeypatch, *said)
-        result = world.run(agent(DELETE, FINAL, approve="ask"), "go")
-        assert content in contents(result)[0]
-        assert len(shown) == len(said)
-        assert "wants to call delete" in shown[0]
-        assert 'path: "a.txt"' in shown[0]
+    def test_what_the_person_writes(self, world, said, content):
+        person = Entries(*said)
+        assert content in contents(world, DELETE, decide=Person(person))[0]
+        assert len(person.prompts) == len(said)
+        assert "wants to call delete" in person.prompts[0]
+        assert 'path: "a.txt"' in person.prompts[0]
         if "file" in said[0]:
-            assert "file" in shown[1].partition("Allow it?")[0].partition("a.txt")[2]
+            assert "file" in person.prompts[1].partition("Allow it?")[0].partition("a.txt")[2]
 
-    def test_only_about_calls_that_need_it(self, world, monkeypatch):
-        shown = self.answers(monkeypatch, "y")
-        turn = calls(call("look", path="a"), call("pay", amount=1), call("delete", path="a"))
-        assert world.run(agent(turn, FINAL, approve="ask"), "go").answer == "done"
-        assert len(shown) == 1
+    def test_only_about_calls_that_need_it(self, world):
+        person = Entries("y")
+        calls = bind("look", "1", path="a"), bind("pay", "2", amount=1), bind("delete", "3", path="a")
+        assert len(contents(world, *calls, decide=Person(person))) == 3
+        assert len(person.prompts) == 1
 
     @pytest.mark.parametrize("error", [EOFError, OSError, RuntimeError("input(): lost sys.stdin"), NotImplementedError])
-    def test_when_nobody_can_be_asked_the_run_is_paused(self, world, monkeypatch, error):
+    def test_when_nobody_can_be_asked_the_call_waits(self, world, error):
         def read(prompt: str = "") -> str:
             raise error
 
-        monkeypatch.setattr(builtins, "input", read)
-        with pytest.raises(Paused):
-            world.run(agent(DELETE, approve="ask"), "go")
+        pause(world, DELETE, decide=Person(read))
 
-    def test_an_interrupt_at_the_prompt_ends_the_run(self, monkeypatch):
+    def test_an_interrupt_at_the_prompt_is_raised(self):
         def read(prompt: str = "") -> str:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(builtins, "input", read)
-        turn = calls(call("look", path="a"), call("delete", path="a"))
-        asking = agent(turn, FINAL, approve="ask")
         with pytest.raises(KeyboardInterrupt):
-            asking("go")
+            drive_here(turn(bind("look", "2", path="a"), DELETE, decide=Person(read)))
         assert DONE == []
-        assert [text_of(message) for message in asking.history if message["role"] == "tool"] == [NOT_BEGUN] * 2
-        assert asking("again") == "done"
-
-    def test_a_cancelled_question_leaves_calls_that_never_ran(self):
-        async def decide(call):
-            asyncio.current_task().cancel()
-            await asyncio.sleep(60)
-
-        asking = agent(DELETE, FINAL, approve=decide)
-        with pytest.raises(asyncio.CancelledError):
-            asyncio.run(asking.arun("go"))
-        assert [text_of(message) for message in asking.history if message["role"] == "tool"] == [NOT_BEGUN]
-
-    def test_the_prompt_obeys_no_control_characters(self):
-        text = describe_call(
-            ToolCall("1", "del\x1b[31mete", json.dumps({"pa\nth\x9b": "a\x1b[2K\r\u202etxt\x85", "n": 3}))
-        )
-        assert all(mark.isprintable() or mark == "\n" for mark in text)
-        assert len(text.splitlines()) == 3
-        assert "\\u202e" in text
-
-    def test_a_long_argument_is_shown_in_part_and_said_to_be(self):
-        text = describe_call(ToolCall("1", "f", json.dumps({"a": "x" * 50_000 + "; rm -r /", "b": "end"})))
-        assert len(text) < 11_000
-        assert "characters left out" in text
-        assert 'x; rm -r /"' in text, "the end of a long argument can matter most"
-        assert '"end"' in text
-
-    def test_the_way_of_asking_can_be_another(self, world):
-        result = world.run(agent(DELETE, FINAL, approve=Person(lambda prompt: "never")), "go")
-        assert contents(result)[0] == "Denied: never"
-
-    def test_one_person_is_asked_one_thing_at_a_time(self):
-        at_once, most = [], []
-
-        def read(prompt: str) -> str:
-            at_once.append(1)
-            most.append(len(at_once))
-            threading.Event().wait(0.01)
-            at_once.pop()
-            return "y"
-
-        threads = [threading.Thread(target=Person(read), args=(ToolCall("1", "f"),)) for _ in range(5)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert most == [1] * 5
 
 
 class TestRunsInsideOfTools:
     @pytest.mark.parametrize("kind", ["plain", "async"])
-    def test_inherit_who_decides(self, world, kind):
-        inner = agent(DELETE, FINAL)
+    @pytest.mark.parametrize("own", [None, lambda call: True])
+    def test_inherit_who_decides_or_have_somebody_of_their_own(self, world, kind, own):
         asked = []
 
         def decide(call: ToolCall):
             asked.append(call.name)
             return "no" if call.name == "delete" else None
 
-        def ask_inner() -> str:
-            """Asks another agent."""
-            return inner("delete it", session=Session())
+        def run_inner() -> str:
+            """Runs another flow."""
+            return drive_here(turn(DELETE, decide=own))[0].content
 
-        async def ask_inner_too() -> str:
-            """Asks another agent."""
-            return (await inner.arun("delete it", session=Session())).answer
+        async def run_inner_too() -> str:
+            """Runs another flow, inside a coroutine."""
+            return run_inner()
 
-        function = ask_inner if kind == "plain" else ask_inner_too
-        model = ScriptedModel(calls(call(function.__name__)), FINAL)
-        assert world.run(JsonAgent(function, model=model, approve=decide), "go").answer == "done"
-        assert asked == [function.__name__, "delete"]
-        assert DONE == []
-
-    def test_may_have_somebody_of_their_own(self, world):
-        inner = agent(DELETE, FINAL, approve=lambda call: True)
-
-        def ask_inner() -> str:
-            """Asks another agent."""
-            return inner("delete it", session=Session())
-
-        model = ScriptedModel(calls(call("ask_inner")), FINAL)
-        outer = JsonAgent(ask_inner, model=model, approve=lambda call: None if call.name == "ask_inner" else False)
-        assert world.run(outer, "go").answer == "done"
-        assert DONE == ["a.txt"]
+        function = run_inner if kind == "plain" else run_inner_too
+        bound = ToolRegistry(function).bind(ToolCall("1", function.__name__))
+        assert contents(world, bound, decide=decide) == ["deleted a.txt" if own else "Denied: no"]
+        assert asked == [function.__name__] + ["delete"] * (not own)
+        assert ["a.txt"] * bool(own) == DONE
 
 
-def test_the_policy_alone(world):
-    """Without an agent: a flow that makes one call, under the policy."""
-    registry = ToolRegistry(delete)
-
-    def flow() -> Flow:
-        return (yield from ask(CallTools((registry.bind(ToolCall("1", "delete", '{"path": "x"}')),))))
-
-    (result,), events = world.drive(apply_policies(flow(), (approve(lambda call: True),)))
-    assert result.content == "deleted x"
-    assert [type(event).__name__ for event in events] == [
-        "ApprovalAsked",
-        "ApprovalGiven",
-        "ToolStarted",
-        "ToolFinished",
-    ]
-    with pytest.raises(Paused):
-        world.drive(apply_policies(flow(), (approve(),)))
-    given = Approvals()
-    given.store(ToolCall("1", "delete", '{"path": "x"}'), "no")
-    (result,), _ = world.drive(apply_policies(flow(), (approve(None, given),)))
-    assert result.content == "Denied: no"
+def test_under_the_other_policies_a_refused_call_is_answered_and_the_run_continues(world):
+    model = ScriptedModel(call("delete", path="a.txt"), answer("done"))
+    ran = run(world, model, delete, inner=(approve(lambda call: "not that one"),))
+    assert ran.answer == "done"
+    assert ran.history[2]["content"] == "Denied: not that one"
+    assert DONE == []
 
 
-def test_the_error_of_a_pause_masks_the_arguments_that_it_shows(world, monkeypatch):
-    monkeypatch.setenv("APP_PASSWORD", "correct horse battery staple")
-
-    @tool(effect="danger")
-    def log_in(password: str) -> str:
-        """Logs in."""
-        return password
-
-    model = ScriptedModel(
-        {"tool_calls": [{"name": "log_in", "arguments": {"password": "correct horse battery staple"}}]}
-    )
-    with pytest.raises(Paused) as caught:
-        world.run(JsonAgent(log_in, model=model), "Go")
-    assert "log_in(" in str(caught.value)
-    assert "***" in str(caught.value)
-    assert "horse" not in str(caught.value)
-    assert "horse" in caught.value.calls[0].arguments, "the call itself is data"
+def test_an_agent_that_asks_runs_what_the_person_allows(world, monkeypatch):
+    person = Entries("y")
+    monkeypatch.setattr("builtins.input", person)
+    model = ScriptedModel(call("delete", path="a.txt"), answer("done"))
+    assert world.run(JsonAgent(delete, model=model, approve="ask"), "go").answer == "done"
+    assert DONE == ["a.txt"]
+    assert len(person.prompts) == 1

@@ -1,15 +1,13 @@
 """Replies that are none, and the last request of a run."""
 
 import json
-from dataclasses import dataclass
 
 import pytest
-from stacked_runs import Endless, call, cut, final, flow_of, run
+from stacked_runs import Endless, cut, run
 
 from agentkit import LimitExceeded, ModelError, NoAnswer
-from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, user
-from agentkit.engine.model import AskModel, Reply, TextDelta
-from agentkit.policies.final_request import FINAL_PROMPT, NOT_RUN, FinalRequest
+from agentkit.core.messages import ToolCall, assistant, calls_of, user
+from agentkit.engine.model import Reply, TextDelta
 from agentkit.policies.incomplete_replies import (
     CONTINUE_PROMPT,
     EMPTY_PROMPT,
@@ -19,10 +17,9 @@ from agentkit.policies.incomplete_replies import (
     SHORTER_PROMPT,
     ReplyDropped,
 )
-from agentkit.testing import ScriptedModel
-from agentkit.tools.execution.call_tools import CallTools
+from agentkit.testing import ScriptedModel, answer, call
 
-DONE = final("done")
+DONE = answer("done")
 
 
 def look() -> str:
@@ -169,79 +166,6 @@ class TestRefusals:
     def test_other_reasons_do_not_matter_where_there_are_calls(self, world, reason):
         first = Reply(assistant(None, [ToolCall("c", "look")]), finish_reason=reason)
         assert run(world, ScriptedModel(first, DONE), look).answer == "done"
-
-
-@dataclass
-class Report:
-    title: str
-    words: int
-
-
-class TestLanding:
-    def test_only_the_answer_is_on_offer_and_forced(self, world, stream):
-        model = ScriptedModel(call("look"), DONE)
-        ran = run(world, model, look, max_steps=1, stream=stream)
-        assert (ran.answer, ran.stopped) == ("done", "max_steps")
-        last = model.requests[-1]
-        assert (list(last.tools), last.tool_choice, last.stream) == (["final_answer"], "final_answer", stream)
-        assert last.messages[-1] == user(FINAL_PROMPT)
-        assert FINAL_PROMPT not in json.dumps(ran.history)
-        assert sum(isinstance(event, FinalRequest) for event in ran.events) == 1
-
-    def test_a_plain_text_is_the_answer_where_a_text_is_wanted(self, world):
-        ran = run(world, ScriptedModel(call("look"), "It is done."), look, max_steps=1)
-        assert (ran.answer, ran.stopped) == ("It is done.", "max_steps")
-        assert [one.name for one in calls_of(ran.history[-2])] == ["final_answer"]
-        assert pending_calls(ran.history) == []
-
-    def test_a_text_that_is_a_valid_typed_answer_is_one(self, world):
-        ran = run(world, ScriptedModel(call("look"), '{"title": "T", "words": 2}'), look, max_steps=1, answer=Report)
-        assert ran.answer == Report("T", 2)
-
-    @pytest.mark.parametrize(
-        ("reply", "partial"),
-        [
-            ("It is done.", "It is done."),
-            (call("final_answer", title="T"), '{"title": "T"}'),
-            ({"content": "Let me see.", **call("look")}, "Let me see."),
-            ("", "Before."),
-            (cut("It is"), "It is"),
-            (ModelError("down", kind="server", transient=True), "Before."),
-        ],
-    )  # fmt: skip
-    def test_without_a_valid_answer_the_error_carries_what_was_said_last(self, world, reply, partial):
-        history = [user("go")]
-        model = ScriptedModel({"content": "Before.", **call("look")}, reply)
-        with pytest.raises(LimitExceeded, match="no final answer after 1 step, nor in one last request") as caught:
-            run(world, model, look, max_steps=1, answer=Report, history=history)
-        assert caught.value.partial == partial
-        assert caught.value.reason == "max_steps"
-        assert pending_calls(history) == []
-        assert len(model.requests) == 2
-        assert caught.value.__cause__ is reply or not isinstance(reply, ModelError)
-
-    def test_other_tools_are_not_run_any_more(self, world):
-        ran_tools = []
-
-        def look() -> str:
-            """Looks."""
-            ran_tools.append(1)
-            return str(len(ran_tools))
-
-        last = {"tool_calls": [*call("look")["tool_calls"], *DONE["tool_calls"]]}
-        ran = run(world, ScriptedModel(call("look"), last), look, max_steps=1)
-        assert (ran.answer, len(ran_tools)) == ("done", 1)
-        assert [message["content"] for message in ran.history[-2:]] == [NOT_RUN, "The answer was given."]
-
-    def test_an_interrupt_in_the_last_request_is_no_failed_landing(self):
-        flow = flow_of(ScriptedModel(), look, max_steps=1)
-        next(flow)
-        calling = flow.send(Reply(assistant(None, [ToolCall("c", "look")])))
-        assert isinstance(calling, CallTools)
-        flow.send([bound.invoke() for bound in calling.calls])
-        assert isinstance(flow.send(None), AskModel)
-        with pytest.raises(ZeroDivisionError):
-            flow.throw(ZeroDivisionError())
 
 
 class TestTextsWithoutCalls:

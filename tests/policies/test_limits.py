@@ -13,10 +13,11 @@ import pytest
 from clock import Clock
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stacked_runs import Endless, answer_of, call, final, flow_of, run
+from one_policy import Turns, drive_here
+from stacked_runs import Endless, run
 
-from agentkit import DefinitionError, LimitExceeded, ModelError, RunError
-from agentkit.core.flow import Emit, Sleep, apply_policies, around, ask
+from agentkit import DefinitionError, JsonAgent, LimitExceeded, ModelError, RunError
+from agentkit.core.flow import Emit, Sleep, around, ask
 from agentkit.core.messages import ToolCall, Usage, assistant, user
 from agentkit.engine.model import AskModel, Reply, Request
 from agentkit.policies.budget import (
@@ -30,10 +31,10 @@ from agentkit.policies.budget import (
 from agentkit.policies.final_request import FinalRequest
 from agentkit.policies.limits import BUDGETS, limit
 from agentkit.policies.rate_limit import GateRegistry, Throttled, throttle
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.tools.registry import ToolRegistry
 
-DONE = final("done")
+DONE = answer("done")
 
 
 def counter():
@@ -53,6 +54,13 @@ def priced(entry, tokens=0, cost=0.0) -> Reply:
     return Reply(assistant(None, calls), Usage(1, tokens, 0, cost=cost))
 
 
+def finish(world, model, *tools, limits=None, max_steps=50, wanted="done", **settings) -> Turns:
+    """Turns under limits, which end with an answer; it may be that of the final request."""
+    turns = Turns(model, *tools)
+    assert turns.drive(world, turns.finish(), limit(limits, max_steps, **settings)) == wanted
+    return turns
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -66,46 +74,43 @@ def test_a_senseless_limit_is_refused_by_name(name, value):
         Limits(**{name: value})
 
 
+def ask_again(effect: AskModel):
+    """Repeat a request until it has a reply, as a retry does, nearer to the loop than the limit."""
+    while True:
+        try:
+            return (yield from ask(effect))
+        except ModelError:
+            continue
+
+
 class TestSteps:
     @pytest.mark.parametrize(
         "given", [{"max_steps": 3}, {"limits": Limits(steps=3)}, {"limits": Limits(steps=3), "max_steps": 1}]
     )
     def test_they_are_counted_and_the_answer_is_asked_for(self, world, given):
         model = Endless(call("count"), last=DONE)
-        ran = run(world, model, counter(), **given)
-        assert (ran.answer, ran.stopped, model.asked) == ("done", "max_steps", 4)
+        assert (finish(world, model, counter(), **given).stopped, model.asked) == ("max_steps", 4)
 
-    def test_a_request_that_failed_and_was_made_again_counts_once(self):
-        class Again:
-            """What a retry does, nearer to the loop than the limit."""
+    def test_without_an_answer_the_error_names_them(self, world):
+        turns = Turns(Endless(call("count")), counter())
+        with pytest.raises(LimitExceeded, match="no final answer after 3 steps, nor in one last request") as caught:
+            turns.drive(world, turns.take(), limit(max_steps=3))
+        assert caught.value.reason == "max_steps"
 
-            def __call__(self, flow):
-                effect = next(flow)
-                while True:
-                    try:
-                        outcome = yield effect
-                    except ModelError:
-                        outcome = yield effect
-                    try:
-                        effect = flow.send(outcome)
-                    except StopIteration as stop:
-                        return stop.value
-
+    def test_a_request_that_failed_and_was_made_again_counts_once(self, world):
         busy = ModelError("busy", transient=True)
-        model = ScriptedModel(busy, call("count"), busy, DONE)
-        loop = flow_of(model, counter(), max_steps=99)
-        assert answer_of(limit(max_steps=2)(Again()(loop))) == "done"
+        turns = Turns(ScriptedModel(busy, call("count"), busy, DONE), counter())
+        assert turns.drive(world, turns.take(), around(ask_again, AskModel), limit(max_steps=2)) == "done"
 
 
 class TestTokens:
     def test_in_and_out_are_counted(self, world):
         model = ScriptedModel(*[priced(call("count"), 400) for _ in range(3)], DONE)
-        ran = run(world, model, counter(), limits=Limits(tokens=1000))
-        assert (ran.answer, ran.stopped) == ("done", "tokens")
+        assert finish(world, model, counter(), limits=Limits(tokens=1000)).stopped == "tokens"
 
     def test_below_the_limit_nothing_happens(self, world):
         model = ScriptedModel(priced(call("count"), 400), priced(call("count"), 599), DONE)
-        assert run(world, model, counter(), limits=Limits(tokens=1000)).stopped == "answer"
+        assert finish(world, model, counter(), limits=Limits(tokens=1000)).stopped == "answer"
 
 
 class TestToolCalls:
@@ -117,19 +122,18 @@ class TestToolCalls:
             ran_tools.append(number)
             return number
 
-        two = {"tool_calls": [{"name": "work", "arguments": {"number": number}} for number in (1, 2)]}
-        ran = run(world, ScriptedModel(call("work", number=0), two, DONE), work, limits=Limits(tool_calls=2))
-        assert (ran.answer, ran.stopped, ran_tools) == ("done", "tool_calls", [0, 1])
-        told = [message["content"] for message in ran.history if message["role"] == "tool"]
-        assert told[:3] == ["0", "1", "Not run: the run's limit of 2 tool calls is reached."]
+        two = calls(call("work", number=1), call("work", number=2))
+        turns = finish(world, ScriptedModel(call("work", number=0), two, DONE), work, limits=Limits(tool_calls=2))
+        assert (turns.stopped, ran_tools) == ("tool_calls", [0, 1])
+        assert turns.contents[:3] == ["0", "1", "Not run: the run's limit of 2 tool calls is reached."]
 
     def test_a_run_that_just_reaches_it_goes_on(self, world):
-        ran = run(world, ScriptedModel(call("count"), "Hm.", DONE), counter(), limits=Limits(tool_calls=1))
-        assert ran.stopped == "answer"
+        turns = finish(world, ScriptedModel(call("count"), "Hm.", DONE), counter(), limits=Limits(tool_calls=1))
+        assert turns.stopped == "answer"
 
     def test_mistakes_and_the_answer_are_no_calls(self, world):
         model = ScriptedModel(call("fly"), call("count", x=1), call("count"), DONE)
-        assert run(world, model, counter(), limits=Limits(tool_calls=1)).stopped == "answer"
+        assert finish(world, model, counter(), limits=Limits(tool_calls=1)).stopped == "answer"
 
 
 class TestSeconds:
@@ -142,13 +146,14 @@ class TestSeconds:
             """Works."""
             clock.ahead += 85
 
-        ran = run(world, ScriptedModel(call("work"), DONE), work, limits=Limits(seconds=100), clock=clock.monotonic)
-        assert (ran.answer, ran.stopped) == ("done", "seconds")
-        assert 0 < ran.requests[1].timeout <= 100 * FINAL_REQUEST_SHARE - 5
+        model = ScriptedModel(call("work"), DONE)
+        turns = finish(world, model, work, limits=Limits(seconds=100), clock=clock.monotonic)
+        assert turns.stopped == "seconds"
+        assert 0 < turns.requests[1].timeout <= 100 * FINAL_REQUEST_SHARE - 5
 
     def test_each_request_has_the_time_that_is_left(self, world):
-        ran = run(world, ScriptedModel(call("count"), DONE), counter(), limits=Limits(seconds=100))
-        assert 70 < ran.requests[1].timeout < ran.requests[0].timeout <= 100 * (1 - FINAL_REQUEST_SHARE)
+        requests = finish(world, ScriptedModel(call("count"), DONE), counter(), limits=Limits(seconds=100)).requests
+        assert 70 < requests[1].timeout < requests[0].timeout <= 100 * (1 - FINAL_REQUEST_SHARE)
 
     def test_a_shorter_timeout_stays(self):
         request = Request([user("?")], ToolRegistry(counter()), timeout=3.0)
@@ -163,8 +168,8 @@ class TestSeconds:
                     raise ModelError("no answer in time", kind="timeout", transient=True)
                 yield from super().ask(request)
 
-        ran = run(world, Slow(DONE), counter(), limits=Limits(seconds=100), clock=clock.monotonic)
-        assert ran.stopped == "seconds"
+        turns = finish(world, Slow(DONE), counter(), limits=Limits(seconds=100), clock=clock.monotonic)
+        assert turns.stopped == "seconds"
 
     def test_a_tool_is_waited_for_as_long_as_there_is_time(self, world, clock):
         hung = threading.Event()
@@ -178,8 +183,8 @@ class TestSeconds:
             hung.wait(20)
 
         begun = time.monotonic()
-        ran = run(world, ScriptedModel(late, DONE), hang, limits=Limits(seconds=100), clock=clock.monotonic)
-        assert (ran.answer, ran.stopped) == ("done", "seconds")
+        turns = finish(world, ScriptedModel(late, DONE), hang, limits=Limits(seconds=100), clock=clock.monotonic)
+        assert turns.stopped == "seconds"
         assert time.monotonic() - begun < 15
         hung.set()
 
@@ -195,7 +200,7 @@ class TestSeconds:
         gates = GateRegistry()
         gate = gates.open("scripted", 1)
         holder, model = gate.enter(), ScriptedModel(DONE)
-        flow = flow_of(model, counter(), limits=None)  # the gate stands within the limit
+        turns = Turns(model, counter())
 
         def handle(effect):
             told = effect.event if isinstance(effect, Emit) else None
@@ -205,15 +210,13 @@ class TestSeconds:
                 gate.leave(holder)
             return (yield from ask(effect))
 
-        waiting = apply_policies(
-            flow, (throttle(gates=gates), limit(Limits(seconds=100), clock=clock.monotonic), around(handle))
-        )
+        policies = throttle(gates=gates), limit(Limits(seconds=100), clock=clock.monotonic), around(handle)
         if leaves:
-            assert world.drive(waiting)[0].value == "done"
+            assert turns.drive(world, turns.finish(), *policies) == "done"
             assert model.requests[0].tool_choice == "final_answer"
         else:
             with pytest.raises(LimitExceeded) as caught:
-                world.drive(waiting)
+                turns.drive(world, turns.finish(), *policies)
             assert (caught.value.reason, model.requests) == ("seconds", [])
             gate.leave(holder)
         assert gate.enter().done(), "nobody stands in line any longer"
@@ -227,7 +230,7 @@ class TestSeconds:
 
         begun = time.monotonic()
         with pytest.raises(LimitExceeded, match="the last of its seconds") as caught:
-            run(world, Slow(), counter(), limits=Limits(seconds=0.2))
+            finish(world, Slow(), counter(), limits=Limits(seconds=0.2))
         assert caught.value.reason == "seconds"
         assert time.monotonic() - begun < 15
 
@@ -303,15 +306,14 @@ class TestDollars:
 
     def test_the_last_request_is_paid_from_what_was_kept(self, world):
         shop = Shop(0, "count")
-        ran = run(world, shop, counter(), limits=Limits(dollars=1.0))
-        assert (ran.answer, ran.stopped) == ("done", "dollars")
+        assert finish(world, shop, counter(), limits=Limits(dollars=1.0)).stopped == "dollars"
         assert shop.asked > 2
         assert shop.spent <= 1.0
 
     def test_where_there_is_too_little_from_the_start_nothing_is_spent(self, world):
         shop = Shop()
         with pytest.raises(LimitExceeded, match="the last of its dollars") as caught:
-            run(world, shop, counter(), limits=Limits(dollars=0.001))
+            finish(world, shop, counter(), limits=Limits(dollars=0.001))
         assert (caught.value.reason, shop.spent) == ("dollars", 0.0)
 
     def test_what_a_failed_request_set_aside_comes_back(self, world):
@@ -322,20 +324,8 @@ class TestDollars:
                     raise ModelError("down")
                 yield from super().ask(request)
 
-        def retrying(flow):
-            effect = next(flow)
-            while True:
-                try:
-                    outcome = yield effect
-                except ModelError:
-                    continue
-                try:
-                    effect = flow.send(outcome)
-                except StopIteration as stop:
-                    return stop.value
-
-        loop = flow_of(Failing(), counter())
-        assert answer_of(limit(Limits(dollars=0.6))(retrying(loop))) == "done"
+        turns = Turns(Failing(), counter())
+        assert turns.drive(world, turns.take(), around(ask_again, AskModel), limit(Limits(dollars=0.6))) == "done"
 
     def test_a_reply_that_does_not_say_its_cost_costs_what_was_set_aside(self, world):
         class Silent(Shop):
@@ -344,7 +334,7 @@ class TestDollars:
                     yield replace(reply, usage=replace(reply.usage, cost=None))
 
         shop = Silent(3, "count", thrift=1.0)
-        assert run(world, shop, counter(), limits=Limits(dollars=2.0)).stopped == "dollars"
+        assert finish(world, shop, counter(), limits=Limits(dollars=2.0)).stopped == "dollars"
         assert shop.spent < 1.9
 
     def test_a_model_without_a_price_is_refused_before_anything_is_asked(self, world):
@@ -352,14 +342,13 @@ class TestDollars:
         with pytest.raises(
             RunError, match=r'scripted: its price is unknown.*input_cost_per_token=.*unknown_price="allow"'
         ):
-            run(world, model, counter(), limits=Limits(dollars=1))
+            finish(world, model, counter(), limits=Limits(dollars=1))
         assert model.requests == []
 
     def test_it_may_be_allowed_and_is_told_once(self, world):
         model = ScriptedModel(priced(call("count"), cost=0.4), priced(call("count"), cost=0.4), DONE)
-        ran = run(world, model, counter(), limits=Limits(dollars=1, unknown_price="allow"))
-        assert [event.model for event in ran.events if isinstance(event, PriceUnknown)] == ["scripted"]
-        assert ran.answer == "done"
+        turns = finish(world, model, counter(), limits=Limits(dollars=1, unknown_price="allow"))
+        assert [event.model for event in turns.events if isinstance(event, PriceUnknown)] == ["scripted"]
 
     def test_the_costs_that_its_replies_report_count(self, world):
         model = ScriptedModel(*[priced(call("count"), cost=0.4)] * 3, DONE)
@@ -371,35 +360,38 @@ class TestDollars:
             def worst_case(self, request):
                 raise AssertionError
 
-        assert run(world, Bare(DONE), counter(), limits=Limits(tokens=9)).answer == "done"
+        finish(world, Bare(DONE), counter(), limits=Limits(tokens=9))
 
 
 class TestRunsInsideOfTools:
-    """An agent that is a tool draws from the budget of the run that calls it."""
+    """A run inside of a tool draws from the budget of the run that calls the tool."""
 
     def outer(self, world, inner_model, outer_model, limits, inner_limits=None):
+        def inner() -> str:
+            return drive_here(limit(inner_limits)(Turns(inner_model, counter()).finish()))
+
         def ask_other() -> str:
             """Asks another agent."""
-            return answer_of(flow_of(inner_model, counter(), limits=inner_limits))
+            return inner()
 
         async def ask_other_too() -> str:
             """Asks another agent, inside a coroutine."""
-            return answer_of(flow_of(inner_model, counter(), limits=inner_limits))
+            return inner()
 
-        return run(world, outer_model, ask_other, ask_other_too, limits=limits)
+        return finish(world, outer_model, ask_other, ask_other_too, limits=limits)
 
     @pytest.mark.parametrize("tool", ["ask_other", "ask_other_too"])
     def test_tokens(self, world, tool):
-        inner = ScriptedModel(priced(call("count"), 600), priced(call("count"), 600), final("inner"))
-        ran = self.outer(world, inner, ScriptedModel(call(tool), DONE), Limits(tokens=1000))
-        assert ran.stopped == "tokens"
-        assert ran.history[2]["content"] == "inner", "the inner run landed when the outer budget was empty"
+        inner = ScriptedModel(priced(call("count"), 600), priced(call("count"), 600), answer("inner"))
+        turns = self.outer(world, inner, ScriptedModel(call(tool), DONE), Limits(tokens=1000))
+        assert turns.stopped == "tokens"
+        assert turns.contents[0] == "inner", "the inner run ended when the outer budget was empty"
         inner.assert_done()
 
     def test_tool_calls(self, world):
-        inner = Endless(call("count"), last=final("inner"))
-        ran = self.outer(world, inner, Endless(call("ask_other"), last=DONE), Limits(tool_calls=3))
-        assert (ran.answer, ran.stopped, ran.history[2]["content"]) == ("done", "tool_calls", "inner")
+        inner = Endless(call("count"), last=answer("inner"))
+        turns = self.outer(world, inner, Endless(call("ask_other"), last=DONE), Limits(tool_calls=3))
+        assert (turns.stopped, turns.contents[0]) == ("tool_calls", "inner")
         assert inner.asked == 4
 
     def test_seconds(self, world):
@@ -410,26 +402,24 @@ class TestRunsInsideOfTools:
         assert 6 < asked[0] <= 10 * (1 - FINAL_REQUEST_SHARE) ** 2
 
     def test_steps_are_each_runs_own(self, world):
-        inner = ScriptedModel(*[call("count")] * 5, final("inner"))
-        ran = self.outer(world, inner, ScriptedModel(call("ask_other"), DONE), Limits(steps=2))
-        assert ran.stopped == "answer"
+        inner = ScriptedModel(*[call("count")] * 5, answer("inner"))
+        assert self.outer(world, inner, ScriptedModel(call("ask_other"), DONE), Limits(steps=2)).stopped == "answer"
+        inner.assert_done()
 
     def test_its_own_limits_are_kept_too_and_end_only_itself(self, world):
-        inner = Endless(call("count"), last=final("inner"))
-        ran = self.outer(
-            world, inner, ScriptedModel(call("ask_other"), DONE), Limits(tool_calls=9), Limits(tool_calls=2)
-        )
-        assert (ran.stopped, ran.history[2]["content"]) == ("answer", "inner")
+        inner = Endless(call("count"), last=answer("inner"))
+        outer = ScriptedModel(call("ask_other"), DONE)
+        turns = self.outer(world, inner, outer, Limits(tool_calls=9), Limits(tool_calls=2))
+        assert (turns.stopped, turns.contents[0]) == ("answer", "inner")
 
-    def test_a_run_that_comes_after_has_a_purse_of_its_own(self, world):
+    def test_a_run_that_comes_after_has_a_budget_of_its_own(self, world):
         for _ in range(2):
             model = ScriptedModel(call("count"), DONE)
-            assert run(world, model, counter(), limits=Limits(tool_calls=1)).stopped == "answer"
+            assert finish(world, model, counter(), limits=Limits(tool_calls=1)).stopped == "answer"
 
     def test_what_the_outer_run_kept_for_its_last_request_is_not_spent_inside(self, world):
         inner, outer = Shop(1, "count"), Shop(2, "ask_other")
-        ran = self.outer(world, inner, outer, Limits(dollars=2.0))
-        assert (ran.answer, ran.stopped) == ("done", "dollars")
+        assert self.outer(world, inner, outer, Limits(dollars=2.0)).stopped == "dollars"
         assert inner.asked > 0
         assert inner.spent + outer.spent <= 2.0
 
@@ -451,12 +441,12 @@ def test_what_is_spent_is_never_more_than_the_limit(seed, dollars, thrift, depth
     def level_of(level: int, limits: Limits | None):
         def below() -> str:
             """Asks the agent below."""
-            return answer_of(level_of(level + 1, own and Limits(dollars=own)))
+            return drive_here(level_of(level + 1, own and Limits(dollars=own)))
 
-        return flow_of(shops[level], counter(), below, limits=limits, max_steps=6)
+        return limit(limits, 6)(Turns(shops[level], counter(), below).finish())
 
     with suppress(LimitExceeded):
-        assert answer_of(level_of(0, Limits(dollars=dollars))) == "done"
+        assert drive_here(level_of(0, Limits(dollars=dollars))) == "done"
     assert sum(shop.spent for shop in shops) <= dollars + 1e-9
 
 
@@ -465,10 +455,23 @@ def test_a_run_that_is_left_in_a_request_gives_back_what_it_set_aside():
 
     def leave():
         BUDGETS.set((outer,))
-        flow = flow_of(Shop(), counter())
+        flow = limit()(Turns(Shop(), counter()).take())
         next(flow)
         assert outer.held > 0
         flow.close()
 
     copy_context().run(leave)
     assert (outer.held, outer.dollars) == (0, 0)
+
+
+def test_under_the_other_policies_a_limit_brings_the_final_request(world):
+    model = Endless(call("count"), last=DONE)
+    ran = run(world, model, counter(), limits=Limits(tool_calls=2))
+    assert (ran.answer, ran.stopped, model.asked) == ("done", "tool_calls", 4)
+    assert list(ran.requests[-1].tools) == ["final_answer"]
+
+
+def test_an_agent_answers_at_its_limits(world):
+    model = Endless(priced(call("count"), 400), last=DONE)
+    result = world.run(JsonAgent(counter(), model=model, limits=Limits(tokens=1000)), "go")
+    assert (result.answer, result.stopped, model.asked) == ("done", "tokens", 4)

@@ -1,19 +1,25 @@
-"""A run that does not get on is told so, loses the tools in question, and lands."""
+"""A run that makes no progress is warned, loses the tools in question, and ends."""
 
 import itertools
-import re
 
 import pytest
-from stacked_runs import Endless, call, final, run
+from one_policy import Turns
+from stacked_runs import Endless, run
 
-from agentkit import LimitExceeded, ModelError, NoAnswer, ToolError
-from agentkit.core.messages import ToolCall, assistant, pending_calls, text_of, user
-from agentkit.policies.final_request import FinalRequest
-from agentkit.policies.loop_detection import COMPARED_TURNS, END_AFTER_TURNS, NOTE_AFTER_TURNS, WITHDRAW_AFTER_TURNS
-from agentkit.testing import ScriptedModel
+from agentkit import JsonAgent, LimitExceeded, NoAnswer, ToolError
+from agentkit.core.messages import pending_calls, user
+from agentkit.policies.loop_detection import (
+    COMPARED_TURNS,
+    END_AFTER_TURNS,
+    NOTE_AFTER_TURNS,
+    WITHDRAW_AFTER_TURNS,
+    detect_loops,
+)
+from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.tools.execution.call_tools import ToolFinished
 
-DONE = final("so far")
+DONE = answer("so far")
+TALK = "endless neither calls"
 
 
 def look(place: str = "here") -> str:
@@ -32,11 +38,16 @@ def fail(place: str = "") -> str:
 
 
 def both(*names: str):
-    return {"tool_calls": [{"name": name, "arguments": {}} for name in names]}
+    return calls(*map(call, names))
 
 
-def contents(ran):
-    return [text_of(message) for message in ran.history if message["role"] == "tool"]
+def stuck(world, model, *tools, error=LimitExceeded, match="the run is stuck", **settings) -> Turns:
+    """Turns that the policy ends."""
+    turns = Turns(model, *tools, **settings)
+    with pytest.raises(error, match=match) as caught:
+        turns.drive(world, turns.take(), detect_loops())
+    assert caught.value.reason == "stuck"
+    return turns
 
 
 ENDLESS = {
@@ -56,97 +67,25 @@ ENDLESS = {
 }  # fmt: skip
 
 
-class TestCauses:
-    """The error that ends a run names the failure that led to it."""
-
-    def message(self, world, *replies, tools=(look, fail), **settings):
-        with pytest.raises((LimitExceeded, NoAnswer)) as caught:
-            run(world, Endless(*replies), *tools, **settings)
-        return str(caught.value)
-
-    def test_a_tool_that_always_fails(self, world):
-        assert self.message(world, call("fail")).endswith("Last error: fail: LookupError: out of order")
-
-    def test_arguments_that_are_never_valid(self, world):
-        assert re.search(
-            r"Last error: look: ValidationError: place: input should be", self.message(world, call("look", place=[1]))
-        )
-
-    def test_an_answer_that_is_never_valid(self, world):
-        message = self.message(world, call("final_answer", answer="x"), answer=int, max_steps=2)
-        assert re.match("no final answer after 2 steps.* Last error: final_answer: ValidationError: answer: ", message)
-
-    def test_texts_after_a_failure(self, world):
-        model = Endless("Hm.")
-        history = [user("go"), assistant(calls=[ToolCall("c1", "fail", "{}")])]
-        with pytest.raises(NoAnswer, match="Last error: fail: LookupError: out of order"):
-            run(world, model, fail, history=history, answer=int)
-
-    def test_a_text_that_is_no_valid_answer(self, world):
-        assert self.message(world, "Hm.", answer=int).endswith("final_answer: the reply is a text without the answer")
-        wrong = self.message(world, '{"answer": "x"}', answer=int)
-        assert re.search("Last error: final_answer: ValidationError: answer: ", wrong)
-
-    def test_a_final_request_that_fails(self, world):
-        def down(request):
-            raise ModelError("the server is down", kind="server")
-
-        with pytest.raises(LimitExceeded, match="Last error: the final request: the server is down"):
-            run(world, ScriptedModel(call("look"), down), look, max_steps=1)
-
-    def test_what_a_later_turn_does_well_is_forgotten(self, world):
-        replies = (call("fail"), call("look", place="a"), call("look", place="b"))
-        assert "Last error" not in self.message(world, *replies, max_steps=3, answer=int).partition("final_answer")[0]
-
-    def test_the_event_of_the_final_request_names_it_too(self, world):
-        ran = run(world, Endless(call("fail"), last=DONE), fail)
-        event = next(event for event in ran.events if isinstance(event, FinalRequest))
-        assert event.notice.endswith("asking for the final answer; last error: fail: LookupError: out of order")
-
-    def test_it_is_short_and_masked(self, world):
-        def leak() -> str:
-            """Leaks."""
-            raise LookupError("sk-" + "a1B2" * 12 + "\n" + "long " * 200)
-
-        message = self.message(world, call("leak"), tools=(leak,))
-        assert "a1B2" not in message
-        assert len(message) < 500
-        assert "\n" not in message
-
-
 class TestEndlessModels:
     @pytest.mark.parametrize("replies", ENDLESS.values(), ids=ENDLESS)
-    def test_they_land_with_an_answer_in_a_handful_of_requests(self, world, replies):
-        model = Endless(*replies, last=DONE)
-        ran = run(world, model, look, feel, fail)
-        assert (ran.answer, ran.stopped) == ("so far", "stuck")
-        assert model.asked <= END_AFTER_TURNS + 4
-        assert list(ran.requests[-1].tools) == ["final_answer"]
+    def test_they_end_typed_in_a_handful_of_requests(self, world, replies):
+        turns = stuck(world, Endless(*replies), look, feel, fail)
+        assert len(turns.requests) < END_AFTER_TURNS + 4
 
-    @pytest.mark.parametrize("replies", ENDLESS.values(), ids=ENDLESS)
-    def test_without_an_answer_they_end_typed_and_the_history_is_valid(self, world, replies):
-        history = [user("go")]
-        model = Endless(*replies)
-        with pytest.raises(LimitExceeded, match="stuck") as caught:
-            run(world, model, look, feel, fail, history=history)
-        assert caught.value.reason == "stuck"
-        assert model.asked <= END_AFTER_TURNS + 4
-        assert pending_calls(history) == []
-
-    def test_text_instead_of_calls_lands_when_a_text_is_no_answer(self, world):
-        ran = run(world, Endless("It is 7.", last=call("final_answer", answer=7)), look, answer=int)
-        assert (ran.answer, ran.stopped) == (7, "stuck")
-        assert len(ran.requests) == END_AFTER_TURNS + 1
-
-    def test_text_for_ever_is_no_answer_and_what_was_said_is_kept(self, world):
-        with pytest.raises(NoAnswer, match="endless neither calls") as caught:
-            run(world, Endless("It is 7."), look, answer=int)
-        assert caught.value.partial == "It is 7."
+    def test_text_instead_of_calls_when_a_text_is_no_answer(self, world):
+        turns = stuck(world, Endless("It is 7."), look, answer=int, error=NoAnswer, match=TALK)
+        assert len(turns.requests) == END_AFTER_TURNS
 
     def test_text_and_useless_calls_by_turns(self, world):
-        model = Endless("Hm.", call("look"), last=call("final_answer", answer=7))
-        assert run(world, model, look, answer=int).stopped == "stuck"
-        assert model.asked <= END_AFTER_TURNS + 3
+        model = Endless("Hm.", call("look"))
+        turns = stuck(world, model, look, answer=int, error=NoAnswer, match=TALK)
+        assert len(turns.requests) < END_AFTER_TURNS + 3
+
+    def test_the_final_request_is_not_ended_again(self, world):
+        turns = Turns(Endless(call("look"), last=DONE), look)
+        assert turns.drive(world, turns.finish(), detect_loops()) == "so far"
+        assert turns.stopped == "stuck"
 
     def test_broken_arguments_never_run_the_tool(self, world):
         ran = []
@@ -156,25 +95,24 @@ class TestEndlessModels:
             ran.append(number)
             return number
 
-        with pytest.raises(LimitExceeded):
-            run(world, Endless({"tool_calls": [{"name": "count", "arguments": "{number: "}]}), count)
+        stuck(world, Endless({"tool_calls": [{"name": "count", "arguments": "{number: "}]}), count)
         assert ran == []
 
 
-class TestWhatTheModelIsTold:
-    def test_nothing_then_a_note_then_the_tool_is_withdrawn_then_landing(self, world):
-        ran = run(world, Endless(call("look"), last=DONE), look, feel)
-        told = contents(ran)
+class TestWhatTheModelReads:
+    def test_nothing_then_a_note_then_the_tool_is_withdrawn_then_the_end(self, world):
+        turns = stuck(world, Endless(call("look")), look, feel)
+        told = turns.contents
         assert told[:NOTE_AFTER_TURNS] == ["nothing here"] * NOTE_AFTER_TURNS
         assert told[NOTE_AFTER_TURNS].startswith(f"nothing here\n[Turn {NOTE_AFTER_TURNS} in a row that only repeats")
         assert "Withdrawn for the rest of this run: look." in told[WITHDRAW_AFTER_TURNS]
         assert told[WITHDRAW_AFTER_TURNS + 1].startswith("Not run: look is withdrawn")
-        assert set(ran.requests[WITHDRAW_AFTER_TURNS].tools) == {"final_answer", "look", "feel"}
-        assert set(ran.requests[WITHDRAW_AFTER_TURNS + 1].tools) == {"final_answer", "feel"}
+        assert set(turns.requests[WITHDRAW_AFTER_TURNS].tools) == {"final_answer", "look", "feel"}
+        assert set(turns.requests[WITHDRAW_AFTER_TURNS + 1].tools) == {"final_answer", "feel"}
 
     def test_values_and_events_stay_as_they_are(self, world):
-        ran = run(world, Endless(call("look"), last=DONE), look)
-        results = [event.result for event in ran.events if isinstance(event, ToolFinished)]
+        turns = stuck(world, Endless(call("look")), look)
+        results = [event.result for event in turns.events if isinstance(event, ToolFinished)]
         assert {result.value for result in results[:WITHDRAW_AFTER_TURNS]} == {"nothing here"}
         assert {result.content for result in results[:WITHDRAW_AFTER_TURNS]} == {"nothing here"}
 
@@ -187,21 +125,22 @@ class TestWhatTheModelIsTold:
             return "same"
 
         script = [*[call("once")] * (WITHDRAW_AFTER_TURNS + 1), call("look"), call("once"), DONE]
-        assert run(world, ScriptedModel(script), once, look).answer == "so far"
+        turns = Turns(ScriptedModel(script), once, look)
+        assert turns.drive(world, turns.take(), detect_loops()) == "so far"
         assert len(ran) == WITHDRAW_AFTER_TURNS + 1
 
     def test_the_answer_is_never_withdrawn(self, world):
         bad = call("final_answer", tixt="x")
-        ran = run(world, ScriptedModel([bad] * (END_AFTER_TURNS - 1) + [DONE]), look)
-        assert (ran.answer, ran.stopped) == ("so far", "answer")
-        assert "Withdrawn" not in "".join(contents(ran))
+        turns = Turns(ScriptedModel([bad] * (END_AFTER_TURNS - 1) + [DONE]), look)
+        assert turns.drive(world, turns.take(), detect_loops()) == "so far"
+        assert "Withdrawn" not in "".join(turns.contents)
 
 
 class TestWhatIsNotStuck:
     def check(self, world, script, *tools):
-        ran = run(world, ScriptedModel([*script, DONE]), *tools)
-        assert (ran.answer, ran.stopped) == ("so far", "answer")
-        assert "in a row" not in "".join(contents(ran))
+        turns = Turns(ScriptedModel([*script, DONE]), *tools)
+        assert turns.drive(world, turns.take(), detect_loops()) == "so far"
+        assert "in a row" not in "".join(turns.contents)
 
     def test_polling_while_the_result_changes(self, world):
         numbers = itertools.count()
@@ -263,4 +202,20 @@ class TestWhatIsNotStuck:
             call("look"),
             DONE,
         ]
-        assert run(world, ScriptedModel(script), look).stopped == "answer"
+        turns = Turns(ScriptedModel(script), look)
+        assert turns.drive(world, turns.take(), detect_loops()) == "so far"
+
+
+def test_under_the_other_policies_the_final_request_follows_and_the_history_is_valid(world):
+    model, history = Endless(call("look")), [user("go")]
+    with pytest.raises(LimitExceeded, match="stuck"):
+        run(world, model, look, feel, history=history)
+    assert model.asked <= END_AFTER_TURNS + 4
+    assert pending_calls(history) == []
+
+
+def test_an_agent_gives_what_it_has_when_it_is_stuck(world):
+    model = Endless(call("look"), last=DONE)
+    result = world.run(JsonAgent(look, feel, model=model), "go")
+    assert (result.answer, result.stopped) == ("so far", "stuck")
+    assert model.asked == END_AFTER_TURNS + 2

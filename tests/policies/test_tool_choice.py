@@ -1,7 +1,6 @@
 """Models that refuse to be forced to call a tool."""
 
 import pytest
-from stacked_runs import call, final
 
 from agentkit import JsonAgent, ModelError, ToolRegistry
 from agentkit.core.flow import ask
@@ -9,7 +8,7 @@ from agentkit.core.messages import user
 from agentkit.engine.model import AskModel, Request
 from agentkit.policies.retries import Retrying
 from agentkit.policies.tool_choice import retry_unforced
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.final_answer import make_answer_tool
 
 TOOLS = ToolRegistry(answer=make_answer_tool())
@@ -58,7 +57,7 @@ def test_it_is_asked_again_once(world):
     assert (caught.value, len(model.requests)) == (again, 2)
 
 
-@pytest.mark.parametrize("last", [final("done"), "done"], ids=["call", "text"])
+@pytest.mark.parametrize("last", [answer("done"), "done"], ids=["call", "text"])
 def test_a_run_lands_on_a_model_that_cannot_be_forced(world, last):
     def count() -> int:
         """Counts."""

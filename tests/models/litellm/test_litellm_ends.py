@@ -3,10 +3,9 @@
 import asyncio
 
 import pytest
-from stacked_runs import answer_of, flow_of
+from stacked_runs import flow_of
 
 from agentkit import JsonAgent, ModelError
-from agentkit.core.flow import Done, adrive
 from agentkit.core.messages import pending_calls, user
 from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.testing import ModelServer
@@ -29,8 +28,8 @@ def streamed(request):
     return request.param
 
 
-@pytest.fixture(params=["sync", "async"])
-def ended(request, wire, streamed, keys):
+@pytest.fixture
+def ended(world, wire, streamed, keys):
     """Run on a server that plays these replies, in either world: the answer and the history."""
 
     def play(*replies, **settings):
@@ -42,17 +41,11 @@ def ended(request, wire, streamed, keys):
             ran.append(number)
             return f"worked {number}"
 
-        async def arun(flow):
-            async for event in adrive(flow):
-                if isinstance(event, Done):
-                    return event.value.value
-            return None
-
         with ModelServer(*replies) as server:
             model = LiteLLMModel(NAMES[wire], api_base=server.api_base(wire), timeout=10)
             flow = flow_of(model, work, history=history, stream=streamed, **settings)
             try:
-                answer = answer_of(flow) if request.param == "sync" else asyncio.run(arun(flow))
+                answer = world.drive(flow)[0].value
             finally:
                 assert server.violations == []
                 assert pending_calls(history) == []

@@ -1,0 +1,214 @@
+"""A run that waits for a decision: nothing ran, and the session continues here or in another process."""
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+from files_at_risk import DONE, delete, look
+
+from agentkit import JsonAgent, Paused, RunError, Session, ToolCall
+from agentkit.core.ask_person import Person
+from agentkit.core.messages import text_of
+from agentkit.engine.loop import NOT_BEGUN
+from agentkit.testing import ScriptedModel, answer, call, calls
+
+
+@pytest.fixture(autouse=True)
+def _nothing_done():
+    DONE.clear()
+
+
+DELETE = call("delete", path="a.txt")
+FINAL = answer("done")
+
+
+def agent(*script: object, **settings) -> JsonAgent:
+    return JsonAgent(delete, look, model=ScriptedModel(*script), **settings)
+
+
+def tool_texts(messages) -> list[str]:
+    return [text_of(message) for message in messages if message["role"] == "tool"]
+
+
+class TestPausing:
+    def paused(self, world, settled, query="go", **settings) -> Paused:
+        with pytest.raises(Paused) as caught:
+            world.run(settled, query, **settings)
+        return caught.value
+
+    def turn(self):
+        entries = calls(call("look", path="l"), call("delete", path="a"), call("delete", path="b"))["tool_calls"]
+        return {"tool_calls": [{**entry, "id": str(number)} for number, entry in enumerate(entries, 1)]}
+
+    def test_nothing_is_run_and_all_calls_stay_open(self, world):
+        settled = agent(self.turn())
+        error = self.paused(world, settled)
+        assert DONE == []
+        assert [one.id for one in error.calls] == ["2", "3"]
+        assert error.session is settled.session
+        assert error.usage.requests == 1
+        assert error.history == settled.history
+        assert error.history[-1]["role"] == "assistant"
+        assert "agent.run(session=error.session, approvals={'2': True})" in str(error)
+        assert "delete(" in str(error)
+
+    def test_another_process_decides_and_goes_on(self, world, tmp_path):
+        self.paused(world, agent(self.turn())).session.save(tmp_path / "s.json")
+        session = Session.load(tmp_path / "s.json")
+        assert [(one.id, one.name) for one in session.waiting] == [("2", "delete"), ("3", "delete")]
+        model = ScriptedModel(FINAL)
+        result = world.run(
+            JsonAgent(delete, look, model=model),
+            None,
+            session=session,
+            approvals={"2": True, "3": "keep it"},
+        )
+        assert result.answer == "done"
+        assert DONE == ["look l", "a"]
+        asked = model.requests[0].messages
+        assert [message["content"] for message in asked[3:]] == ["a file", "deleted a", "Denied: keep it"]
+        assert [message["role"] for message in asked].count("user") == 1
+        assert session.waiting == []
+        assert session.approvals.decisions == {}
+
+    def test_what_is_not_decided_waits_on_and_what_is_decided_is_kept(self, world):
+        settled = agent(self.turn(), FINAL)
+        session = self.paused(world, settled).session
+        error = self.paused(world, settled, None, approvals={"2": {"path": "c"}})
+        assert [one.id for one in error.calls] == ["3"]
+        assert DONE == []
+        assert world.run(settled, None, session=session, approvals={"3": False}).answer == "done"
+        assert DONE == ["look l", "c"]
+
+    def test_a_file_brings_no_decisions(self, world):
+        pausing = agent(self.turn(), FINAL)
+        self.paused(world, pausing)
+        session = self.paused(world, pausing, None, approvals={"2": True}).session
+        saved = json.loads(json.dumps(session.as_dict()))
+        saved["decisions"] = {"2": True, "3": True}  # as a stranger may write them
+        saved["nested"] = {}
+        loaded = Session.from_dict(saved)
+        error = self.paused(world, pausing, None, session=loaded, approvals={"3": False})
+        assert [one.id for one in error.calls] == ["2"]
+        assert DONE == []
+
+    @pytest.mark.parametrize("decide", [lambda error: {"2": True}, lambda error: {error.calls[0]: True}])
+    def test_a_decision_holds_for_the_call_that_waited(self, world, decide):
+        pausing = agent(call("delete", path="a"), FINAL)
+        error = self.paused(world, pausing)
+        approvals = {key if key != "2" else error.calls[0].id: value for key, value in decide(error).items()}
+        message = error.session.messages[-1]
+        message["tool_calls"][0]["function"]["arguments"] = '{"path": "/"}'
+        again = self.paused(world, pausing, None, session=error.session, approvals=approvals)
+        assert [one.arguments for one in again.calls] == ['{"path": "/"}']
+        assert DONE == []
+        world.run(pausing, None, session=error.session, approvals={again.calls[0]: True})
+        assert DONE == ["/"]
+
+    def test_without_any_decision_it_just_waits_on(self, world):
+        settled = agent(self.turn(), FINAL)
+        self.paused(world, settled)
+        assert len(self.paused(world, settled, None).calls) == 2
+
+    def test_a_call_of_that_id_must_wait(self, world):
+        settled = agent(self.turn(), FINAL)
+        self.paused(world, settled)
+        with pytest.raises(RunError, match=r"no pending call has the id 'two'\. Pending: '1', '2', '3'"):
+            world.run(settled, None, approvals={"two": True})
+        assert world.run(settled, None, approvals={"2": True, "3": True}).answer == "done"
+
+    def test_a_new_query_leaves_the_call_unmade(self, world):
+        settled = agent(self.turn(), FINAL)
+        self.paused(world, settled)
+        result = world.run(settled, "never mind")
+        assert result.answer == "done"
+        assert [text.startswith("Not run") for text in tool_texts(result.messages)[:3]] == [True, True, True]
+        assert DONE == []
+
+    def test_a_killed_process_can_be_followed_by_another(self, tmp_path):
+        path = tmp_path / "s.json"
+        code = (
+            "import os, sys\nfrom agentkit import JsonAgent, Paused, Session, tool\n"
+            "from agentkit.testing import ScriptedModel\n"
+            "@tool(effect='danger')\ndef delete(path: str) -> str:\n    'Deletes.'\n    print('DELETED', path)\n    return 'ok'\n"
+            "call = {'tool_calls': [{'name': 'delete', 'arguments': {'path': 'a'}, 'id': 'd'}]}\n"
+            "final = {'tool_calls': [{'name': 'final_answer', 'arguments': {'text': 'done'}}]}\n"
+            "if sys.argv[1] == 'first':\n"
+            "    try:\n        JsonAgent(delete, model=ScriptedModel(call))('go')\n"
+            f"    except Paused as error:\n        error.session.save({str(path)!r})\n"
+            "    os._exit(9)\n"
+            f"session = Session.load({str(path)!r})\n"
+            "print(JsonAgent(delete, model=ScriptedModel(final)).run(session=session, approvals={'d': True}).answer)\n"
+        )
+        said = [
+            subprocess.run([sys.executable, "-c", code, which], capture_output=True, text=True, check=False)
+            for which in ("first", "second")
+        ]
+        assert [one.returncode for one in said] == [9, 0], said[-1].stderr
+        assert [one.stdout for one in said] == ["", "DELETED a\ndone\n"]
+
+
+def test_what_a_decider_raises_ends_the_run_and_the_session_continues(world):
+    def decide(call: ToolCall):
+        raise LookupError("no such rule")
+
+    settled = agent(DELETE, FINAL, approve=decide)
+    with pytest.raises(LookupError, match="no such rule"):
+        world.run(settled, "go")
+    assert DONE == []
+    assert world.run(settled, "again").answer == "done"
+
+
+def test_a_read_that_is_refused_does_not_begin_while_the_reply_streams(world):
+    refusing = agent(call("look", path="secret"), FINAL, approve=lambda call: False)
+    assert world.stream(refusing, "go")[-1].result.answer == "done"
+    assert DONE == []
+
+
+def test_an_interrupt_at_the_prompt_ends_the_run():
+    def read(prompt: str = "") -> str:
+        raise KeyboardInterrupt
+
+    turn = calls(call("look", path="a"), call("delete", path="a"))
+    asking = agent(turn, FINAL, approve=Person(read))
+    with pytest.raises(KeyboardInterrupt):
+        asking("go")
+    assert DONE == []
+    assert tool_texts(asking.history) == [NOT_BEGUN] * 2
+    assert asking("again") == "done"
+
+
+def test_a_cancelled_question_leaves_calls_that_never_ran():
+    async def decide(call):
+        asyncio.current_task().cancel()
+        await asyncio.sleep(60)
+
+    asking = agent(DELETE, FINAL, approve=decide)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(asking.arun("go"))
+    assert tool_texts(asking.history) == [NOT_BEGUN]
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_agents_inside_of_tools_inherit_who_decides(world, kind):
+    inner, asked = agent(DELETE, FINAL), []
+
+    def decide(call: ToolCall):
+        asked.append(call.name)
+        return "no" if call.name == "delete" else None
+
+    def ask_inner() -> str:
+        """Asks another agent."""
+        return inner("delete it", session=Session())
+
+    async def ask_inner_too() -> str:
+        """Asks another agent."""
+        return (await inner.arun("delete it", session=Session())).answer
+
+    function = ask_inner if kind == "plain" else ask_inner_too
+    model = ScriptedModel(call(function.__name__), FINAL)
+    assert world.run(JsonAgent(function, model=model, approve=decide), "go").answer == "done"
+    assert asked == [function.__name__, "delete"]
+    assert DONE == []

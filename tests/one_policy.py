@@ -1,0 +1,88 @@
+"""Turns without the agent loop, to drive a policy alone in either world."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from agentkit import LimitExceeded, NoAnswer, RunContext, ToolRegistry
+from agentkit.core.flow import Emit, Event, Flow, Policy, apply_policies, ask, drive
+from agentkit.core.messages import Message, calls_of, user
+from agentkit.engine.model import AskModel, Model, ModelAsked, Reply, Request
+from agentkit.policies.final_request import FinalRequest
+from agentkit.tools.execution.call import ToolResult
+from agentkit.tools.execution.call_tools import CallTools
+from agentkit.tools.final_answer import make_answer_tool
+
+
+class Turns:
+    """Requests to a model, each followed by the calls of its reply, until a call gives the answer.
+
+    Attributes:
+        messages: What the requests hold: each reply and each result is appended as it came.
+        results: The results, as the policy returns them.
+        events: What the driver yielded.
+        stopped: "answer", or why `finish` made the final request.
+    """
+
+    def __init__(self, model: Model, *tools: Callable[..., Any], answer: Any = str, stream: bool = False) -> None:
+        self.model = model
+        self.messages: list[Message] = [user("go")]
+        self.request = Request(self.messages, ToolRegistry(*tools, answer=make_answer_tool(answer)), stream=stream)
+        self.results: list[ToolResult] = []
+        self.events: list[Event] = []
+        self.stopped = ""
+
+    def take(self) -> Flow[Any]:
+        """Take turns until the answer; an error that the policy raises in place of a request ends them."""
+        while True:
+            answers = yield from self._turn(self.request)
+            if answers:
+                return answers[0]
+
+    def finish(self) -> Flow[Any]:
+        """Take turns; if the policy ends them, make the final request, and return the answer that it brings."""
+        try:
+            answer = yield from self.take()
+        except (LimitExceeded, NoAnswer) as error:
+            self.stopped = error.reason
+        else:
+            self.stopped = "answer"
+            return answer
+        yield from ask(Emit(FinalRequest(self.stopped)))
+        answers = yield from self._turn(replace(self.request, tool_choice="final_answer"))
+        return answers[0] if answers else None
+
+    def _turn(self, request: Request) -> Flow[list[Any]]:
+        reply: Reply = yield from ask(AskModel(self.model, request))
+        self.messages.append(reply.message)
+        bound = [request.tools.bind(call, RunContext(None, call=call)) for call in calls_of(reply.message)]
+        if not bound:
+            return []
+        results = yield from ask(CallTools(tuple(bound)))
+        self.results += results
+        self.messages += [result.message for result in results]
+        return [result.value for result in results if result.is_answer]
+
+    def drive(self, world, flow: Flow[Any], *policies: Policy) -> Any:
+        """Drive one of the two flows under the policies in one of the two worlds, and return the answer."""
+        return world.drive(apply_policies(flow, policies), self.events)[0]
+
+    @property
+    def requests(self) -> list[Request]:
+        """The requests that came through the policies."""
+        return [event.request for event in self.events if isinstance(event, ModelAsked)]
+
+    @property
+    def contents(self) -> list[str]:
+        """What the model reads of the results."""
+        return [result.content for result in self.results]
+
+
+def drive_here(flow: Flow[Any]) -> Any:
+    """Drive a flow inside of a tool, blocking, and return its value."""
+    driver = drive(flow)
+    while True:
+        try:
+            next(driver)
+        except StopIteration as stop:
+            return stop.value
