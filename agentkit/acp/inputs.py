@@ -1,16 +1,16 @@
 """What a paused run waits for, asked in the editor: permissions, and forms for the questions of tools."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..core.approval_question import PersonAnswer
-from ..core.question_form import SIMPLE_TYPES, describe_schema
+from ..core.question_form import SIMPLE_TYPES, describe_schema, read_form, to_form
 from ..views.frames import PendingInput
 from .api import acp, schema
 from .updates import UpdateEncoder
 
 ALLOW, ALLOW_VALUES, REJECT = "allow", "allow_values", "reject"
 MAX_OPTION_CHARS = 80
-ANSWER_KEY = "answer"
 
 
 async def ask_permission(
@@ -37,7 +37,7 @@ async def ask_permission(
     return PersonAnswer(chosen in (ALLOW, ALLOW_VALUES), "values" if chosen == ALLOW_VALUES else "call")
 
 
-async def ask_form(client: Any, session: str, pending: PendingInput, form: dict[str, Any]) -> tuple[Any, ...]:
+async def ask_form(client: Any, session: str, pending: PendingInput, form: Mapping[str, Any]) -> tuple[Any, ...]:
     """Ask a question in a form; return the answer in a tuple, an empty one if the person gave none."""
     mode = schema.ElicitationFormSessionMode(
         session_id=session, requested_schema=schema.ElicitationSchema.model_validate(form)
@@ -46,18 +46,13 @@ async def ask_form(client: Any, session: str, pending: PendingInput, form: dict[
     content = getattr(response, "content", None)
     if response.action != "accept" or content is None:
         return ()
-    return (content,) if form is pending.schema else (content.get(ANSWER_KEY),)
+    return (read_form(pending.schema or {}, content),)
 
 
-def form_of(pending: PendingInput) -> dict[str, Any] | None:
+def form_of(pending: PendingInput) -> Mapping[str, Any] | None:
     """Return the schema of the form for a question; None if a form cannot ask for such a value."""
-    wanted = pending.schema or {}
-    properties = wanted.get("properties")
-    if wanted.get("type") == "object" and properties:
-        return wanted if all(map(_is_simple, properties.values())) else None
-    if not _is_simple(wanted):
-        return None
-    return {"type": "object", "properties": {ANSWER_KEY: wanted}, "required": [ANSWER_KEY]}
+    form = to_form(pending.schema or {})
+    return form if all(map(_is_simple, form["properties"].values())) else None
 
 
 def _is_simple(wanted: Any) -> bool:

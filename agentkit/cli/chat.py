@@ -18,7 +18,7 @@ from .attachments import join_query, read_attachments
 from .escape_key import EscapeKey
 from .models import missing_variables, setup_hint
 from .output import print_answer, print_error, print_note, print_text
-from .reading import TEXT_DELIMITER, read_line, set_up_editing
+from .reading import TEXT_DELIMITER, LineReader
 from .servers import keep_open
 from .views import follow, make_view
 
@@ -46,16 +46,16 @@ def chat_command(file: Path | None, **settings: Any) -> None:
     Lines on standard input are questions, too.  Exit codes: 0, and 2 for wrong usage.
     """
     talk = Chat(file, **settings)
-    set_up_editing(talk.commands)
+    reader = LineReader(talk.commands)
     with keep_open(talk.agent.toolsets):
-        _talk(talk)
+        _talk(talk, reader)
 
 
-def _talk(talk: "Chat") -> None:
+def _talk(talk: "Chat", reader: LineReader) -> None:
     """Read questions and commands until the person leaves."""
     if sys.stdin.isatty():
         talk.introduce()
-    while (text := read_line(talk.keyboard.take_typed())) is not None:
+    while (text := reader.read(talk.keyboard.take_typed())) is not None:
         try:
             talk.handle(text)
         except LeaveChat:

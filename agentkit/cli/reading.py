@@ -20,46 +20,58 @@ HISTORY_FILE = Path("~/.agentkit_history")
 TEXT_DELIMITER = '"""'
 """Begins and ends a text of several lines."""
 
-_editors: list[Any] = [None]
-"""The editor in use is the last one; None stands for `input`."""
 
+class LineReader:
+    """Reads texts of one or several lines, with a history of earlier chats and completion of `commands`.
 
-def read_line(typed: str = "") -> str | None:
-    """Return the person's next text, of one or several lines; None at the end of the input.
-
-    `typed` was typed before the prompt.
+    That is what a terminal has with prompt_toolkit (extra `cli`); without it, Python's readline edits a line.
     """
-    parts: list[str] = []
-    is_text = False
-    while True:
-        try:
-            part = _read_part(_prompt(is_first=not parts and not is_text), typed)
-            typed = ""
-        except EOFError:
-            return "\n".join(parts) if parts else None
-        except KeyboardInterrupt:  # the unfinished text is dropped
-            print_note("\nCtrl-D or /quit leaves" if not parts and not is_text else "")
-            parts, is_text, typed = [], False, ""
-            continue
-        if not is_text and not parts and part.lstrip().startswith(TEXT_DELIMITER):
-            part, is_text = part.lstrip().removeprefix(TEXT_DELIMITER), True
-        if is_text:
-            parts.append(part.rstrip().removesuffix(TEXT_DELIMITER))
-            if part.rstrip().endswith(TEXT_DELIMITER):
-                return "\n".join(parts)
-        elif part.endswith("\\"):
-            parts.append(part[:-1])
+
+    def __init__(self, commands: Iterable[str]) -> None:
+        self._editor: Any = None
+        if not sys.stdin.isatty():
+            return
+        if find_spec("prompt_toolkit") and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+            self._editor = _make_editor(sorted(commands))
         else:
-            return "\n".join([*parts, part])
+            with suppress(ImportError):
+                import_module("readline").parse_and_bind("set enable-bracketed-paste on")  # pasted lines are one text
 
+    def read(self, typed: str = "") -> str | None:
+        """Return the person's next text; None at the end of the input.
 
-def _read_part(prompt: str, typed: str) -> str:
-    """Return the next input.  What was entered before and is not one line is put into the prompt, to be confirmed."""
-    pending = typed + _take_pending_lines()
-    if pending.find("\n") == len(pending) - 1 >= 0 or (pending and _editors[-1] is None):
-        click.echo(f"{prompt}{pending}", nl=False)
-        return pending.removesuffix("\n")
-    return input(prompt) if _editors[-1] is None else str(_editors[-1].prompt(prompt, default=pending))
+        `typed` was typed before the prompt.
+        """
+        parts: list[str] = []
+        is_text = False
+        while True:
+            try:
+                part = self._read_part(_prompt(is_first=not parts and not is_text), typed)
+                typed = ""
+            except EOFError:
+                return "\n".join(parts) if parts else None
+            except KeyboardInterrupt:  # the unfinished text is dropped
+                print_note("\nCtrl-D or /quit leaves" if not parts and not is_text else "")
+                parts, is_text, typed = [], False, ""
+                continue
+            if not is_text and not parts and part.lstrip().startswith(TEXT_DELIMITER):
+                part, is_text = part.lstrip().removeprefix(TEXT_DELIMITER), True
+            if is_text:
+                parts.append(part.rstrip().removesuffix(TEXT_DELIMITER))
+                if part.rstrip().endswith(TEXT_DELIMITER):
+                    return "\n".join(parts)
+            elif part.endswith("\\"):
+                parts.append(part[:-1])
+            else:
+                return "\n".join([*parts, part])
+
+    def _read_part(self, prompt: str, typed: str) -> str:
+        """Return the next input; what was entered before and is not one line goes into the prompt, to be confirmed."""
+        pending = typed + _take_pending_lines()
+        if pending.find("\n") == len(pending) - 1 >= 0 or (pending and self._editor is None):
+            click.echo(f"{prompt}{pending}", nl=False)
+            return pending.removesuffix("\n")
+        return input(prompt) if self._editor is None else str(self._editor.prompt(prompt, default=pending))
 
 
 def _take_pending_lines() -> str:
@@ -78,20 +90,6 @@ def _prompt(*, is_first: bool) -> str:
     if not sys.stdin.isatty():
         return ""
     return "> " if is_first else "... "
-
-
-def set_up_editing(commands: Iterable[str]) -> None:
-    """Switch on editing of several lines, the history of earlier chats, and completion of `commands`.
-
-    That is what a terminal has with prompt_toolkit (extra `cli`); without it, Python's readline edits a line.
-    """
-    if not sys.stdin.isatty():
-        return
-    if find_spec("prompt_toolkit") and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-        _editors.append(_make_editor(sorted(commands)))
-    else:
-        with suppress(ImportError):
-            import_module("readline").parse_and_bind("set enable-bracketed-paste on")  # pasted lines are one text
 
 
 def _make_editor(commands: Sequence[str]) -> Any:

@@ -1,4 +1,4 @@
-"""A question of a tool as text, and the reading of what a person enters as the value that its schema wants."""
+"""A question of a tool as text or as a form, and the value that its schema wants of what a person enters."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -8,6 +8,25 @@ from .questions import Question
 
 WORDS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 SIMPLE_TYPES = ("string", "number", "integer", "boolean")
+ANSWER_KEY = "answer"
+"""The field of a form for an answer that is not an object."""
+
+
+def is_form(schema: Mapping[str, Any]) -> bool:
+    """Return whether an answer is an object with properties, so that each is a field of a form."""
+    return schema.get("type") == "object" and bool(schema.get("properties"))
+
+
+def to_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of a form for an answer; one that is not an object becomes its only field."""
+    if is_form(schema):
+        return schema
+    return {"type": "object", "properties": {ANSWER_KEY: schema}, "required": [ANSWER_KEY]}
+
+
+def read_form(schema: Mapping[str, Any], content: Mapping[str, Any]) -> Any:
+    """Return the answer, for which `schema` was asked, that the fields of its form hold."""
+    return content if is_form(schema) else content.get(ANSWER_KEY)
 
 
 def read_value(question: Question, ask: Callable[[str], str], problem: str = "") -> Any:
@@ -16,8 +35,8 @@ def read_value(question: Question, ask: Callable[[str], str], problem: str = "")
     An object of simple properties is asked for property by property.
     """
     lead = f"\n{question.text}" + (f"\n{problem}" if problem else "")
-    properties = question.schema.get("properties")
-    if question.schema.get("type") != "object" or not properties or not all(map(_is_simple, properties.values())):
+    properties = question.schema.get("properties", {})
+    if not is_form(question.schema) or not all(map(_is_simple, properties.values())):
         return read_entry(question.schema, ask(f"{lead}\n{describe_schema(question.schema)}: "))
     values, required = {}, question.schema.get("required", ())
     for name, schema in properties.items():

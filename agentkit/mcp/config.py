@@ -82,12 +82,7 @@ def read_config(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     Raises:
         DefinitionError: The file cannot be read, or an entry is not valid.
     """
-    place = os.fspath(path)
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise DefinitionError(f"{place}: cannot be read as JSON: {reason}.") from error
+    place, data = os.fspath(path), read_json(path)
     servers = data.get("mcpServers") if isinstance(data, dict) else None
     if not isinstance(servers, dict):
         raise DefinitionError(f'{place}: expected {{"mcpServers": {{"name": {{"command": "...", "args": [...]}}}}}}.')
@@ -96,6 +91,15 @@ def read_config(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
             raise DefinitionError(f"{place}: {name!r} must be an object, got {entry!r:.80}.")
         if not entry.get("disabled"):
             yield _to_keywords(name, entry, f"{place}: {name!r}")
+
+
+def read_json(path: str | os.PathLike[str], remedy: str = "") -> Any:
+    """Return the data in a file; raise `DefinitionError`, with `remedy` at its end, if that is not JSON."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DefinitionError(f"{os.fspath(path)}: cannot be read as JSON: {reason}. {remedy}".rstrip()) from error
 
 
 def _to_keywords(name: str, entry: dict[str, Any], place: str) -> dict[str, Any]:

@@ -15,6 +15,8 @@ import mcp_types as types
 from ..core.background import run_coroutine
 from ..core.errors import DefinitionError
 from ..schemas.comparison import compare_schemas
+from ..tools.lock import format_lock
+from .config import read_json
 
 VERSION = 1
 LOCKED_FIELDS = {"title", "description", "input_schema", "output_schema", "annotations"}
@@ -41,9 +43,8 @@ def describe_tools(tools: Sequence[types.Tool]) -> dict[str, Any]:
 
 
 def format_servers(servers: Mapping[str, Locked]) -> str:
-    """Return the text of a lock file: keys are sorted, so that a diff shows changes only."""
-    content = {"version": VERSION, "servers": servers}
-    return json.dumps(content, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+    """Return the text of a lock file."""
+    return format_lock({"version": VERSION, "servers": servers})
 
 
 def read_servers(path: str | os.PathLike[str]) -> dict[str, Locked]:
@@ -52,12 +53,7 @@ def read_servers(path: str | os.PathLike[str]) -> dict[str, Locked]:
     Raises:
         DefinitionError: The file cannot be read, or is no lock of servers.
     """
-    place = os.fspath(path)
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise DefinitionError(f"{place}: cannot be read as JSON: {reason}. Write it: agentkit lock --mcp") from error
+    place, content = os.fspath(path), read_json(path, "Write it: agentkit lock --mcp")
     servers = content.get("servers") if isinstance(content, dict) else None
     if not isinstance(servers, dict) or content.get("version") != VERSION:
         raise DefinitionError(f"{place}: no lock of MCP servers, version {VERSION}. Write it: agentkit lock --mcp")

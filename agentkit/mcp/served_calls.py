@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import mcp_types as types
@@ -15,8 +14,9 @@ from ..core.context import Channel, Progress, RunContext
 from ..core.errors import AgentkitError
 from ..core.flow import Done
 from ..core.messages import ToolCall
-from ..core.questions import CALL_QUESTIONS, Answers, CallQuestions, InputRequired, Question
-from ..policies.timeouts import DEFAULT_TOOL_SECONDS
+from ..core.question_form import ANSWER_KEY, read_form, to_form
+from ..core.questions import CALL_QUESTIONS, Answers, CallQuestions, InputRequired
+from ..policies.timeouts import set_timeout
 from ..schemas.formats.mcp import RESULT
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
@@ -32,8 +32,6 @@ ALLOW_SCHEMA = {
     "properties": {ALLOW: {"type": "boolean", "title": "Allow this call"}},
     "required": [ALLOW],
 }
-ANSWER = "answer"
-"""The field of a form for an answer that is not an object."""
 NOT_ALLOWED = "The call was not allowed: a person refused it. Do not try it again."
 CANNOT_ASK = (
     "The call was not allowed: {name} is dangerous and needs a person's approval, and this client cannot ask one (it "
@@ -59,8 +57,7 @@ class ServedCall:
         self._run = RunContext(deps, call=ToolCall("call_1", params.name, ""), channel=Channel())
         call = ToolCall("call_1", params.name, json.dumps(params.arguments or {}))
         bound = tools.bind(call, self._run)
-        own = "agent" if bound.tool is None else bound.tool.timeout
-        self._bound = replace(bound, timeout=DEFAULT_TOOL_SECONDS if own == "agent" else own)
+        self._bound = set_timeout(bound)
 
     async def result(self) -> types.CallToolResult | types.InputRequiredResult:
         """Run the call, unless it needs an approval or answers first."""
@@ -96,7 +93,7 @@ class ServedCall:
             asking = outcome.exception
             if not isinstance(asking, InputRequired):
                 return self._write(outcome)
-            forms = {question.id or ANSWER: _to_form(question) for question in asking.questions}
+            forms = {each.id or ANSWER_KEY: (each.text, to_form(each.schema)) for each in asking.questions}
             asked = await self._ask(forms)
             if asked is None:
                 return _failure(f"The tool asks a person, and this client cannot: {asking}")
@@ -123,12 +120,10 @@ class ServedCall:
         """Keep the answers for the next run of the call; return why one of them cannot be used."""
         values: dict[str, Any] = {}
         for question in asking.questions:
-            response = responses.get(question.id or ANSWER)
+            response = responses.get(question.id or ANSWER_KEY)
             if response is None or response.action != "accept":
                 return f"The person gave no answer to: {question.text}"
-            value: Any = dict(response.content or {})
-            if not _is_form(question.schema):
-                value = value.get(ANSWER)
+            value = read_form(question.schema, dict(response.content or {}))
             if wrong := explain_answer(question, value):
                 return f"The answer to {question.text!r} is not valid: {wrong}"
             values[question.id] = value
@@ -201,14 +196,3 @@ def to_call_result(result: ToolResult, *, has_schema: bool = False) -> types.Cal
 
 def _failure(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
-
-
-def _is_form(schema: Mapping[str, Any]) -> bool:
-    return schema.get("type") == "object" and bool(schema.get("properties"))
-
-
-def _to_form(question: Question) -> tuple[str, Mapping[str, Any]]:
-    """Return the text and the schema of a form; an answer that is not an object becomes its one field."""
-    if _is_form(question.schema):
-        return question.text, question.schema
-    return question.text, {"type": "object", "properties": {ANSWER: dict(question.schema)}, "required": [ANSWER]}

@@ -26,15 +26,8 @@ def limit_tool_time(timeout: float | None = DEFAULT_TOOL_SECONDS, *, sequential:
         sequential: Whether the calls of a turn run one after the other.
     """
 
-    def set_timeout(bound: BoundCall) -> BoundCall:
-        if bound.timeout is not None:
-            return bound
-        own = "agent" if bound.tool is None else bound.tool.timeout
-        seconds = own if own != "agent" else None if bound.is_answer else timeout
-        return bound if seconds is None else replace(bound, timeout=seconds)
-
     def handle(effect: CallTools) -> Flow[Any]:
-        calls = tuple(set_timeout(bound) for bound in effect.calls)
+        calls = tuple(set_timeout(bound, timeout) for bound in effect.calls)
         return (yield from ask(replace(effect, calls=calls, sequential=sequential or effect.sequential)))
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
@@ -42,6 +35,15 @@ def limit_tool_time(timeout: float | None = DEFAULT_TOOL_SECONDS, *, sequential:
         return interpret(flow, handle, CallTools)
 
     return policy
+
+
+def set_timeout(bound: BoundCall, timeout: float | None = DEFAULT_TOOL_SECONDS) -> BoundCall:
+    """Return a call with the timeout that it has: its own, its tool's, or `timeout`."""
+    if bound.timeout is not None:
+        return bound
+    own = "agent" if bound.tool is None else bound.tool.timeout
+    seconds = own if own != "agent" else None if bound.is_answer else timeout
+    return bound if seconds is None else replace(bound, timeout=seconds)
 
 
 def limit_reply_time(seconds: float) -> Policy:

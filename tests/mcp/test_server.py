@@ -5,12 +5,12 @@ import sys
 import threading
 import time
 
-import httpx
 import mcp_types as types
 import pytest
 from mcp import Client
 from pydantic import BaseModel
 from servers import leftovers
+from starlette.testclient import TestClient
 
 from agentkit import DefinitionError, Injected, JsonAgent, JsonTool, RunContext, ToolRegistry, ask_question, tool
 from agentkit.core.threads import count_abandoned
@@ -256,15 +256,8 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 def post(headers, host="127.0.0.1", **options) -> int:
     """Return the status of a first request to our server over HTTP."""
 
-    async def send():
-        app = make_app([add], host=host, **options)
-        inner = app if hasattr(app, "router") else app.__closure__[0].cell_contents
-        async with inner.router.lifespan_context(inner):
-            transport = httpx.ASGITransport(app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
-                return (await client.post("/mcp", json=HELLO, headers={**ACCEPT, **headers})).status_code
-
-    return asyncio.run(send())
+    with TestClient(make_app([add], host=host, **options), base_url="http://127.0.0.1:8000") as client:
+        return client.post("/mcp", json=HELLO, headers={**ACCEPT, **headers}).status_code
 
 
 def test_http_checks_host_origin_and_token():
