@@ -7,9 +7,10 @@ from ..core.masking import mask
 from ..views.frames import Frame, PendingInput
 from ..views.pending_inputs import list_pending
 from ..views.stored_frames import frames_of_stored_run
-from .journal import JournaledRun, runs, show
+from .journal import JournaledRun, runs
 from .journal.location import Place
 from .journal.maintenance import name_conversations
+from .journal.view import show_conversation
 from .session import Session
 
 
@@ -51,13 +52,12 @@ def list_conversations(store: Place) -> list[ConversationInfo]:
 
 def find_conversation(name: str, store: Place) -> StoredConversation | None:
     """Return a named conversation of a journal; None if the journal has no conversation of that name."""
-    if name not in name_conversations(store).values():
+    key = next((key for key, known in name_conversations(store).items() if known == name), None)
+    if key is None:
         return None
-    session = Session.open(name, store)
-    key = session.journaled.key if session.journaled is not None else None
-    own = sorted((run for run in runs(store) if run.conversation == key), key=lambda run: run.begun)
-    interrupted = own[-1].id if own and own[-1].state == "interrupted" else ""
-    return StoredConversation(session, [show(run.id, store=store) for run in own], interrupted)
+    session, own = Session.open(name, store), show_conversation(key, store=store)
+    interrupted = own[-1].run.id if own and own[-1].run.state == "interrupted" else ""
+    return StoredConversation(session, own, interrupted)
 
 
 def frames_of_journaled_run(run: JournaledRun, pending: Sequence[PendingInput] = ()) -> Sequence[tuple[float, Frame]]:

@@ -21,7 +21,12 @@ IDLE = (
 
 
 def list_runs(
-    store: Store, *, unfinished: bool = False, idle_since: float | None = None, limit: int | None = None
+    store: Store,
+    *,
+    unfinished: bool = False,
+    idle_since: float | None = None,
+    limit: int | None = None,
+    conversation: int | None = None,
 ) -> list[RunInfo]:
     """Return runs, the newest first; a run that cannot be read has the state "damaged".
 
@@ -30,19 +35,24 @@ def list_runs(
         unfinished: Return only runs that can be resumed to get an answer.
         idle_since: Return only runs that have written nothing since this time (seconds since 1970).
         limit: The greatest number of runs.
+        conversation: Return only the runs of the conversation with this key.
     """
     conditions = [NOT_INNER, *([UNFINISHED] if unfinished else ()), *([IDLE] if idle_since is not None else ())]
     values: list[Any] = [idle_since] * 4 if idle_since is not None else []
+    if conversation is not None:
+        conditions.append("conversation = ?")
+        values.append(conversation)
     order = "ORDER BY begun DESC" + (" LIMIT ?" if limit is not None else "")
     where = f"WHERE {' AND '.join(conditions)} {order}"
     try:
         rows = store.read(f"{SELECT_RUNS} {where}", *values, *([limit] if limit is not None else ()))
-        inner = _newest_inner_runs(store)
+        inner, checked = _newest_inner_runs(store), dict[int, str]()
         batches = (rows[start : start + RUNS_PER_QUERY] for start in range(0, len(rows), RUNS_PER_QUERY))
-        listed = [run for batch in batches for run in _read_batch(store, batch, inner)]
+        listed = [run for batch in batches for run in _read_batch(store, batch, inner, checked)]
     except JournalError:  # a part of the file is damaged
         listed = _list_one_by_one(store)
         listed = [run for run in listed if idle_since is None or run.seen < idle_since]
+        listed = [run for run in listed if conversation is None or run.conversation == conversation]
     return [run for run in listed if run.is_unfinished or not unfinished][:limit]
 
 
@@ -55,26 +65,29 @@ def _newest_inner_runs(store: Store) -> dict[str, float]:
     return newest
 
 
-def _read_batch(store: Store, rows: Sequence[tuple[Any, ...]], inner: dict[str, float]) -> list[RunInfo]:
+def _read_batch(
+    store: Store, rows: Sequence[tuple[Any, ...]], inner: dict[str, float], checked: dict[int, str]
+) -> list[RunInfo]:
+    """Return the state of runs; `checked` has the damage of the conversations read so far, "" for sound ones."""
     steps: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     marks = ", ".join("?" * len(rows))
     sql = f"SELECT run, {STEP_COLUMNS} FROM steps WHERE run IN ({marks}) ORDER BY step DESC, begun DESC"
     for run, *step in store.read(sql, *(row[0] for row in rows)):
         steps[run].append(tuple(step))
-    damage = _damaged_conversations(store, {row[1] for row in rows})
+    checked |= _check_conversations(store, {row[1] for row in rows} - checked.keys())
     listed = []
     for row in rows:
         try:
-            if row[1] in damage:
-                raise JournalError(damage[row[1]])
+            if damage := checked[row[1]]:
+                raise JournalError(damage)
             listed.append(describe_run(store, row, steps[row[0]], inner.get(row[0], -1.0)))
         except (JournalError, ValueError, LookupError, TypeError) as error:
             listed.append(RunInfo(row[0], error=str(error)))
     return listed
 
 
-def _damaged_conversations(store: Store, keys: set[int]) -> dict[int, str]:
-    """Return the damage of those conversations that are not as they were written."""
+def _check_conversations(store: Store, keys: set[int]) -> dict[int, str]:
+    """Return the damage of each conversation, "" for one that is as it was written."""
     sql = "SELECT conversation, place, body, digest FROM messages WHERE conversation IN ({}) ORDER BY place"
     places: dict[int, int] = defaultdict(int)
     damaged = set()
@@ -82,7 +95,7 @@ def _damaged_conversations(store: Store, keys: set[int]) -> dict[int, str]:
         if place != places[key] or digest(place, body) != number:
             damaged.add(key)
         places[key] += 1
-    return {key: find_damage(store, key) for key in damaged}
+    return {key: find_damage(store, key) if key in damaged else "" for key in keys}
 
 
 def _list_one_by_one(store: Store) -> list[RunInfo]:

@@ -11,6 +11,7 @@ from ...core.lazy_names import display_with
 from ...core.messages import Message, ToolCall, assistant, tool_message
 from ...tools.results.result_text import render_text
 from .connections import opened_store
+from .listing import list_runs
 from .location import JournalError, Place
 from .maintenance import DEFAULT_PATH
 from .reader import end_of_run, read_messages
@@ -64,6 +65,22 @@ def show(run_id: str, *, store: Place = DEFAULT_PATH) -> JournaledRun:
     if error:
         run = replace(run, state="damaged", error=error)
     return JournaledRun(run, found, {"spans": spans})
+
+
+def show_conversation(key: int, *, store: Place = DEFAULT_PATH) -> list[JournaledRun]:
+    """Return the runs of a conversation, the oldest first; its messages are read once.
+
+    Raises:
+        JournalError: The conversation is damaged.
+    """
+    with opened_store(store, must_exist=True) as opened:
+        messages = [message for message, _ in read_messages(opened, key)]
+        return [
+            JournaledRun(
+                run, messages[: end_of_run(opened, run, len(messages))], {"spans": _spans(opened, run, run.begun)}
+            )
+            for run in reversed(list_runs(opened, conversation=key))
+        ]
 
 
 def _read(store: Store, run: RunInfo) -> tuple[list[Message], str]:

@@ -1,8 +1,10 @@
 """A run of a journal has bounds of its own: it is resumed, branched and shown without the runs beside it."""
 
 import asyncio
+import cProfile
 import itertools
 import json
+import pstats
 import sqlite3
 import subprocess
 import sys
@@ -14,10 +16,11 @@ from pydantic import BaseModel
 from stores import change_rows, locked, patch_append, shorten_waits
 
 from agentkit import JsonAgent, Session, tool
-from agentkit.journal import JournalError, fork, runs, show
+from agentkit.journal import JournalError, RunInfo, fork, runs, show
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.repair import find_problems, salvage
 from agentkit.sessions.journal.tables import COLUMNS
+from agentkit.sessions.stored_conversation import find_conversation
 from agentkit.testing import ScriptedModel, answer, call
 
 DONE: list[str] = []
@@ -354,6 +357,37 @@ def test_ten_thousand_runs_are_listed_in_little_time(file):
     start = time.process_time()
     assert len(runs(file)) == 10_002
     assert time.process_time() - start < 3, "quadratic listing takes minutes"
+
+
+def count_digests(read) -> int:
+    """Call `read` and return how often a stored text is checked."""
+    profile = cProfile.Profile()
+    profile.runcall(read)
+    stats = pstats.Stats(profile).stats  # type: ignore[attr-defined]
+    return sum(figures[0] for (_, _, name), figures in stats.items() if name == "digest")
+
+
+def count_rows(file) -> int:
+    with sqlite3.connect(file) as opened:
+        return sum(opened.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("messages", "steps"))
+
+
+def test_a_conversation_is_read_once_to_show_its_runs(file):
+    converse(file, "a" * 30, name="Ada")
+    digests = count_digests(lambda: find_conversation("Ada", file))
+    assert digests < 4 * count_rows(file), "a read for each run reads 30 times as much"
+
+
+def test_a_conversation_is_read_once_to_list_its_runs(file):
+    converse(file, "a" * 30, name="Ada")
+    rows = count_rows(file)
+    with sqlite3.connect(file) as opened:
+        row = opened.execute("SELECT * FROM runs LIMIT 1").fetchone()
+        copies = [(f"copy{number}", *row[1:]) for number in range(3_000)]
+        opened.executemany(f"INSERT INTO runs VALUES ({', '.join('?' * 12)})", copies)
+    listed: list[RunInfo] = []
+    assert count_digests(lambda: listed.extend(runs(file))) == rows
+    assert (len(listed), len({run.conversation for run in listed})) == (3_030, 1)
 
 
 def test_sound_runs_are_saved_from_a_damaged_file(path, tmp_path):
