@@ -1,7 +1,10 @@
-"""Waiting for what other processes do."""
+"""What workers in other processes did, and waiting for it."""
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from agentkit.dbos import Client, RunHandle, RunStatus
 
 
 def wait_until(holds: Callable[[], object], seconds: float = 30.0) -> None:
@@ -10,3 +13,31 @@ def wait_until(holds: Callable[[], object], seconds: float = 30.0) -> None:
     while not holds():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.05)
+
+
+def check_effects(made: list[str], statuses: Sequence[RunStatus], steps: int) -> int:
+    """No effect is repeated, and none is lost unless its call is named as in doubt; returns the number of those."""
+    counted = Counter(made)
+    assert not [label for label, number in counted.items() if number > 1]
+    missing = doubted = 0
+    for status in statuses:
+        assert status.state == "finished", status
+        label = status.query.split()[3]
+        lost = {f"effect (call_{step})" for step in range(steps) if f"{label}/{step}" not in counted}
+        assert lost <= {*status.in_doubt}, status
+        missing += len(lost)
+        doubted += len(status.in_doubt)
+    assert len(made) + missing == len(statuses) * steps
+    return doubted
+
+
+def submit(client: Client, number: int, seconds: float) -> list[RunHandle]:
+    """Submit runs of 20 steps that take so long each."""
+    return [client.submit("agent", f"effect 20 {seconds} r{place}") for place in range(number)]
+
+
+def check_finished(handles: list[RunHandle], effects: Callable[[], list[str]]) -> int:
+    """All runs of 20 steps finish, and no effect is repeated or lost; returns the number of calls in doubt."""
+    for handle in handles:
+        assert handle.result(timeout=60) == f"done {handle.status.query.split()[3]}"
+    return check_effects(effects(), [handle.status for handle in handles], 20)

@@ -13,9 +13,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from small_disk import SmallDisk, small_disk
 
 OWNER = "agentkit"
 MEMORY = Path("/dev/shm")
@@ -51,17 +53,18 @@ def other_user() -> str | None:
 class PostgresServer:
     """A server that can be stopped and started again at the same port."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, disk: SmallDisk | None = None) -> None:
         self.folder, self.programs, self.user = folder, find_programs(), other_user()
-        assert self.programs is not None
+        self.disk, self.log = disk, folder / "server.log"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        if self.user:
+        if self.user and disk is None:
             shutil.chown(folder, self.user)
         words = ("--username", OWNER, "--auth", "trust", "--encoding", "UTF8", "--no-sync", "--no-instructions")
-        command = [self.programs / "initdb", "-D", folder / "data", *words]
-        done = subprocess.run(command, capture_output=True, text=True, user=self.user, cwd="/", check=False)
+        done = subprocess.run(
+            **self._run("initdb", "-D", folder / "data", *words), capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         self.process: Any = None
         self._free: list[str] = []
@@ -73,16 +76,25 @@ class PostgresServer:
             "max_connections": 200, "full_page_writes": "off",
         }  # fmt: skip
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        command = [self.programs / "postgres", "-D", self.folder / "data", *options]
-        with open(self.folder / "server.log", "ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, user=self.user, cwd="/")
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                **self._run("postgres", "-D", self.folder / "data", *options), stdout=log, stderr=log
+            )
         end = time.monotonic() + 30
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > end:
                 self.process.kill()
                 self.process.wait()
-                raise AssertionError((self.folder / "server.log").read_text()[-2000:])
+                raise AssertionError((self.log).read_text()[-2000:])
             time.sleep(0.03)
+
+    def _run(self, program: str, *words: Any) -> dict[str, Any]:
+        """Return how subprocess starts a program of the server."""
+        assert self.programs is not None
+        command = [self.programs / program, *words]
+        if self.disk is not None:  # which changes the user too
+            return {"args": self.disk.command(*command), "cwd": "/"}
+        return {"args": command, "user": self.user, "cwd": "/"}
 
     def stop(self, how: int = signal.SIGQUIT) -> None:
         """Stop at once (SIGQUIT), as in a crash, or end the connections first (SIGINT)."""
@@ -122,11 +134,21 @@ class PostgresServer:
 
 
 @contextmanager
-def running_server() -> Iterator[PostgresServer]:
-    """A server for the block; its files are in memory where that is possible."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None, prefix="postgres-") as folder:
-        server = PostgresServer(Path(folder))
-        try:
-            yield server
-        finally:
-            server.stop()
+def running_server(megabytes: int = 0) -> Iterator[PostgresServer]:
+    """A server for the block; its files are in memory where that is possible, with `megabytes` on a small disk.
+
+    Raises:
+        OSError: There is no small disk here.
+    """
+    with ExitStack() as stack:
+        folder = Path(
+            stack.enter_context(
+                tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None, prefix="postgres-")
+            )
+        )
+        user = other_user()
+        ids = pwd.getpwnam(user)[2:4] if user else None
+        disk = stack.enter_context(small_disk(folder, megabytes, ids)) if megabytes else None
+        server = PostgresServer(folder, disk)
+        stack.callback(server.stop)
+        yield server

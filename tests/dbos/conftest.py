@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from agentkit.dbos import Client
+
 APP = Path(__file__).with_name("worker_app.py")
 ROOT = Path(__file__).parents[2]
 
@@ -49,8 +51,8 @@ def start(tmp_path: Path, url: str) -> Iterator[Callable[..., WorkerProcess]]:
     """A function that starts a worker; all end with the test."""
     started: list[WorkerProcess] = []
 
-    def begin(*options: str, agent: str = "agent") -> WorkerProcess:
-        started.append(WorkerProcess(url, tmp_path, *options, agent=agent))
+    def begin(*options: str, agent: str = "agent", db: str = url) -> WorkerProcess:
+        started.append(WorkerProcess(db, tmp_path, *options, agent=agent))
         return started[-1]
 
     yield begin
@@ -76,3 +78,10 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
     with server.database() as found:
         yield found
         server.execute("DROP SCHEMA IF EXISTS dbos CASCADE", found.rpartition("/")[2])
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[Client]:
+    """A client of that database."""
+    with Client(url) as opened:
+        yield opened

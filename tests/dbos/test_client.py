@@ -19,12 +19,6 @@ def url(tmp_path):
     return f"sqlite:///{tmp_path / 'runs.db'}"
 
 
-@pytest.fixture
-def client(url):
-    with Client(url) as opened:
-        yield opened
-
-
 def test_an_address_that_is_no_database_is_refused():
     with pytest.raises(DefinitionError, match=r"workers: 'runs.db' is not the URL of their database. Give postgresql"):
         Client("runs.db")

@@ -9,37 +9,15 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
-from dbos_workers import wait_until
+from dbos_workers import check_effects, wait_until
 
 from agentkit import Paused, RunError, RunStopped
-from agentkit.dbos import Client, Workers
+from agentkit.dbos import Workers
 from agentkit.journal import runs, show
 
 RUNS, STEPS = int(os.environ.get("AGENTKIT_WORKER_RUNS", "24")), int(os.environ.get("AGENTKIT_WORKER_STEPS", "8"))
 """`make workers` sets 200 and 20."""
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180 if RUNS < 100 else 1800)]
-
-
-@pytest.fixture
-def client(url):
-    with Client(url) as opened:
-        yield opened
-
-
-def check_effects(made: list[str], statuses, steps: int) -> int:
-    """No effect is repeated, and none is lost unless its call is named as in doubt; returns the number of those."""
-    counted = Counter(made)
-    assert not [label for label, number in counted.items() if number > 1]
-    missing = doubted = 0
-    for status in statuses:
-        assert status.state == "finished", status
-        label = status.query.split()[3]
-        lost = {f"effect (call_{step})" for step in range(steps) if f"{label}/{step}" not in counted}
-        assert lost <= {*status.in_doubt}, status
-        missing += len(lost)
-        doubted += len(status.in_doubt)
-    assert len(made) + missing == len(statuses) * steps
-    return doubted
 
 
 def test_killed_workers_repeat_nothing_and_lose_nothing(client, start, effects):

@@ -11,6 +11,7 @@ import time
 from contextlib import closing, suppress
 
 import pytest
+from network import Network
 from stores import shorten_waits
 
 from agentkit import DefinitionError, JsonAgent, Session, tool
@@ -170,60 +171,16 @@ def test_a_process_that_was_frozen_past_its_lease_writes_nothing(postgres_server
             pipe.close()
 
 
-class Proxy:
-    """A connection between client and server that can be cut and joined again."""
-
-    def __init__(self, port: int) -> None:
-        self._target, self.is_cut = port, False
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.port = self._server.getsockname()[1]
-        self._pairs: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client = self._server.accept()[0]
-            except OSError:
-                return
-            if self.is_cut:
-                client.close()
-                continue
-            server = socket.create_connection(("127.0.0.1", self._target))
-            self._pairs += [client, server]
-            for source, sink in ((client, server), (server, client)):
-                threading.Thread(target=self._copy, args=(source, sink), daemon=True).start()
-
-    def _copy(self, source: socket.socket, sink: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(65536):
-                if self.is_cut:
-                    continue  # lost, and no side notices it
-                sink.sendall(data)
-
-    def cut(self) -> None:
-        """Lose all packets; the client's side ends, the server's stays open, as when a machine loses its network."""
-        self.is_cut = True
-        for client in self._pairs[::2]:
-            with suppress(OSError):
-                client.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        self._server.close()
-        for end in self._pairs:
-            end.close()
-
-
 def test_a_network_that_is_cut_and_back_costs_no_lease(world, postgres_server, postgres_url):
     """The server still holds the lock of the lost connection, which the new one ends."""
     made: list[str] = []
-    with closing(Proxy(postgres_server.port)) as proxy:
-        url = postgres_url.replace(f":{postgres_server.port}/", f":{proxy.port}/")
+    with closing(Network(postgres_server.port)) as network:
+        url = network.url(postgres_url)
 
         def cut(place):
             if place == "1":
-                proxy.cut()
-                threading.Timer(0.5, lambda: setattr(proxy, "is_cut", False)).start()
+                network.cut()
+                threading.Timer(0.5, network.join).start()
 
         result = world.run(JsonAgent(booking(made, cut), model=ScriptedModel(*calls(4)), journal=url), "Go")
         assert (result.answer, made) == ("done", list("0123"))

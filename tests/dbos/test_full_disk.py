@@ -1,0 +1,50 @@
+"""Workers whose database has no room: the runs stand still and end when there is room again."""
+
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from dbos_workers import check_finished, submit, wait_until
+from postgres_server import PostgresServer, running_server, why_not
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+
+
+@pytest.fixture
+def postgres_server() -> Iterator[PostgresServer]:
+    """A server on a small disk of its own."""
+    if reason := why_not():
+        pytest.skip(reason)
+    try:
+        with running_server(megabytes=90) as server:
+            yield server
+    except OSError as error:
+        pytest.skip(str(error))
+
+
+def use_up_log(server: PostgresServer) -> None:
+    """Begin new files of the server's log until there is no room for the next one, which ends the server."""
+    for _ in range(9):
+        server.execute("SELECT pg_switch_wal() FROM pg_logical_emit_message(true, 'test', 'more')")
+
+
+@pytest.mark.parametrize("ends_server", [False, True], ids=["tables", "log"])
+def test_a_full_disk_stops_the_runs_until_there_is_room(client, start, effects, postgres_server, ends_server):
+    worker = start().wait_ready()
+    handles = submit(client, 8, 0.05)
+    wait_until(lambda: len(effects()) > 8)
+    postgres_server.disk.fill()
+    if ends_server:
+        with pytest.raises(psycopg.OperationalError):
+            use_up_log(postgres_server)
+    wait_until(lambda: "No space left on device" in postgres_server.log.read_text())
+    time.sleep(2)  # until no table has room
+    before = effects()
+    time.sleep(2)
+    assert effects() == before
+    postgres_server.disk.empty()
+    if postgres_server.process.poll() is not None:
+        postgres_server.start()
+    check_finished(handles, effects)
+    assert worker.process.poll() is None
