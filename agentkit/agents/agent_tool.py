@@ -10,6 +10,7 @@ from ..engine.result import Result, RunFinished
 from ..schemas import check_description, check_name
 from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
+from ..tools.roles import RUNS_AGENT
 from .interface import Runnable
 from .options import RunRequest
 from .runner import astream_run
@@ -51,6 +52,7 @@ def make_agent_tool(agent: Runnable, name: str, description: str) -> JsonTool[..
         assert result is not None  # a run that does not raise ends with RunFinished
         return result.answer
 
+    setattr(ask_agent, RUNS_AGENT, True)
     check_name(name, "agent.as_tool({!r})")
     remedy = f'Give JsonAgent(..., description="...") or agent.as_tool({name!r}, description="...").'
     check_description(name, description, remedy)

@@ -59,7 +59,7 @@ def _handoff_tool(name: str, description: str) -> JsonTool[..., Any]:
         return HandOff(name, reason)
 
     text = f"Hand the whole conversation over to {name}, who answers from then on.\n\n{description.strip()}"
-    return JsonTool(transfer, name=f"{PREFIX}{name}", description=text.strip())
+    return JsonTool(transfer, name=f"{PREFIX}{name}", description=text.strip(), effect="read")
 
 
 def hand_over(handoffs: Mapping[str, Any], session: Session) -> Policy:

@@ -48,6 +48,7 @@ def print_tools(registry: "agentkit.ToolRegistry", *, as_json: bool = False) -> 
                     "effect": tool.effect,
                     "trust": tool.trust,
                     "egress": roles.sends_outside(tool),
+                    "readers": None if tool.readers is None else [*tool.readers],
                     "roles": roles.list_roles(tool),
                 }
                 for tool in registry.values()
@@ -179,16 +180,19 @@ def _lock_servers(config: Path, file: Path | None, *, check: bool) -> None:
 
 
 def _describe_safety(tool: "agentkit.JsonTool[..., Any]") -> str:
-    """Return what counts once untrusted text was read; "" for a tool that neither returns it nor does anything."""
+    """Return what counts once untrusted text was read; "" for a tool that only reads what is trusted."""
     notes = ["returns untrusted text"] if tool.is_untrusted else []
     if isinstance(tool.trust, Mapping):
         notes = [f"returns untrusted text, but for {', '.join(tool.trust)}"]
     roles: Any = import_module("agentkit.tools.roles")
-    if roles.is_consequential(tool):
-        notes.append(
-            " and ".join(filter(None, [tool.effect, "sends data outside" if roles.sends_outside(tool) else ""]))
-        )
-        notes += [f"{name}: {role}" for name, role in roles.list_roles(tool).items()]
+    if tool.readers is not None:
+        notes.append(f"results may be read by {', '.join(tool.readers) or 'no recipient'}")
+    if roles.may_have_effect(tool):
+        effect = tool.effect or "effect not declared"
+        notes.append(" and ".join(filter(None, [effect, "sends data outside" if roles.sends_outside(tool) else ""])))
+        is_declared = roles.is_consequential(tool)  # else its destinations count
+        listed = roles.list_roles(tool).items()
+        notes += [f"{name}: {role}" for name, role in listed if is_declared or role == "destination"]
     return "; ".join(notes)
 
 

@@ -14,11 +14,12 @@ Scope: TypeAlias = Literal["call", "values", "recipients"]
 
 @dataclass(frozen=True, slots=True)
 class UntrustedValue:
-    """A value of a call that comes neither from the user nor from a trusted tool.
+    """A value of a call that comes neither from the user nor from a trusted tool, or that its recipient may not read.
 
     `where` is its place in the arguments. `origin` is the tool whose result contains it, "" if the model wrote it, and
     `passage` the value in that result, with some characters around it. `is_destination` is set for a recipient, an
-    address, a path or an account.
+    address, a path or an account. `readers` are set if the call waits because only they may read the text that has the
+    value.
     """
 
     where: str
@@ -26,6 +27,7 @@ class UntrustedValue:
     origin: str = ""
     passage: str = ""
     is_destination: bool = False
+    readers: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class RunContext(Generic[Deps]):
         stream: Whether the run is streamed.
         inbox: Messages for the model, see `say`.
         channel: Carries events to the listeners, see `emit`.
-        origin: The origin of what the call returns and says, see `mark_untrusted`.
+        origin: The origin of what the call returns and says, see `mark_untrusted` and `limit_readers`.
     """
 
     deps: Deps
@@ -81,6 +81,14 @@ class RunContext(Generic[Deps]):
             source: Who may have written it; default: the tool's name.
         """
         self.origin.add(Label.untrusted(source or (self.call.name if self.call else "a tool")))
+
+    def limit_readers(self, *readers: str) -> None:
+        """Limit who may read what this call returns and says, as `readers=` of a tool does for all its calls.
+
+        Args:
+            *readers: Recipients, such as addresses and paths, and names of tools.
+        """
+        self.origin.add(Label("trusted", (), readers))
 
     def emit(self, value: Any) -> None:
         """Send an event to the listeners, or any other value as `Progress`; from any thread."""

@@ -22,7 +22,7 @@ class Label:
         integrity: The least trusted party that influenced the text.
         sources: The names of the untrusted sources that may have influenced it.  A result with the integrity "trusted"
             has them if its tool, which is not declared as trusted, was called after they were read.
-        readers: Who may read the text; None for everyone.
+        readers: Who may read the text: recipients as a call names them, or names of tools; None for everyone.
         vouched: Trusted parts of an untrusted text: the values of fields that are declared so, a user's own words.
     """
 
@@ -46,10 +46,8 @@ class Label:
         if other is self:
             return self
         integrity = min(self.integrity, other.integrity, key=_RANKS.__getitem__)
-        readers = self.readers if other.readers is None else other.readers
-        if self.readers is not None and other.readers is not None:
-            readers = tuple(reader for reader in self.readers if reader in other.readers)
-        return Label(integrity, tuple(dict.fromkeys((*self.sources, *other.sources))), readers)
+        sources = tuple(dict.fromkeys((*self.sources, *other.sources)))
+        return Label(integrity, sources, join_readers(self.readers, other.readers))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the label as a JSON object, without what is empty."""
@@ -84,6 +82,13 @@ class Label:
 
 def _texts(data: Any) -> tuple[str, ...]:
     return tuple(map(str, data)) if isinstance(data, list | tuple) else ()
+
+
+def join_readers(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Return the common readers; None, for everyone, limits nothing."""
+    if one is None or other is None:
+        return other if one is None else one
+    return tuple(reader for reader in one if reader in other)
 
 
 def join_labels(labels: Iterable[Label]) -> Label:

@@ -83,7 +83,7 @@ class Grants:
 
 
 def _key(tool: str, value: UntrustedValue) -> tuple[str, str, str]:
-    return tool, re.sub(r"\[\d+\]", "[]", value.where), json.dumps(value.value)
+    return tool, re.sub(r"\[\d+\]", "[]", value.where), json.dumps([value.value, value.readers])
 
 
 @dataclass(eq=False)

@@ -1,6 +1,6 @@
 """A tool: a callable with a name, a description and the schema of its arguments."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
@@ -19,7 +19,7 @@ from .arguments.binding import BoundArguments, bind_arguments, extract_arguments
 from .definition import Definition, check_texts, define, define_handler
 from .isolation.process import check_isolable, run_isolated
 from .schema_cache import SchemaCache
-from .settings import DEFAULTS, RepairMode, ToolSettings, complete_settings, read_declared_settings
+from .settings import DEFAULTS, RepairMode, ToolSettings, complete_settings, label_results, read_declared_settings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,6 +56,7 @@ class JsonTool(Generic[P, R]):
     isolate: kinds.Isolation | None
     trust: kinds.Trust | kinds.TrustedFields | None
     egress: bool | None
+    readers: Sequence[str] | None
     describe_returns: bool
 
     def __init__(
@@ -118,6 +119,7 @@ class JsonTool(Generic[P, R]):
         self.name = definition.name
         self.arguments = definition.schema
         vars(self).update(complete_settings(self.name, settings))
+        self.label = label_results(self.name, self.trust, self.readers)
         returns = describe_returns(self.output_schema) if self.describe_returns else ""
         self.description = f"{definition.description.strip()}\n\n{returns}".strip()
         if self.isolate:
@@ -154,7 +156,7 @@ class JsonTool(Generic[P, R]):
     @property
     def is_untrusted(self) -> bool:
         """Whether anyone may have written what the tool returns, or all of it but the trusted fields."""
-        return self.trust is not None and self.trust != "trusted"
+        return self.label.is_untrusted
 
     def __repr__(self) -> str:
         return f"JsonTool({self.name}: {self.description.splitlines()[0]})"

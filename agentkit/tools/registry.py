@@ -9,7 +9,7 @@ from typing import Any, TypeVar, Unpack, cast, get_args
 
 from ..core.context import RunContext, find_injected
 from ..core.errors import DefinitionError, ExceptionInfo
-from ..core.labels import CallOrigin, Label
+from ..core.labels import CallOrigin
 from ..core.lazy_names import display_with
 from ..core.messages import ToolCall
 from ..core.portable import to_portable_name
@@ -126,8 +126,7 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
             lost = bound.arguments == "{}" and not is_strict_object(raw)
             return BoundCall.impossible(call, bound.ready, tool, repairs, raw if lost else "")
         origin = CallOrigin() if context is None else context.origin
-        if tool.trust is not None and tool.is_untrusted:
-            origin.add(Label.untrusted(tool.name))
+        origin.add(tool.label)
         is_answer = tool is self.answer
         return BoundCall(call, bound.ready, tool, is_answer=is_answer, repairs=repairs, context=context, origin=origin)
 

@@ -30,6 +30,8 @@ DESTINATION_FORMATS = frozenset(
     ["uri", "uri-reference", "email", "idn-email", "hostname", "path", "file-path", "directory-path", "phone", "ipv4"]
 )
 """JSON Schema formats of destinations."""
+RUNS_AGENT = "__agentkit_agent__"
+"""Attribute of the functions of agents as tools."""
 MAX_DEPTH = 4
 """Levels of nested models that are searched for markers."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -84,6 +86,14 @@ def sends_outside(tool: JsonTool[..., Any]) -> bool:
 def is_consequential(tool: JsonTool[..., Any]) -> bool:
     """Return whether a call of the tool changes something, or sends data outside."""
     return tool.effect in ORDERED_EFFECTS or sends_outside(tool)
+
+
+def may_have_effect(tool: JsonTool[..., Any]) -> bool:
+    """Return whether a call of the tool is consequential, or may be, because its effect is not declared.
+
+    An agent as a tool has no effect itself: the calls in its run are decided about there.
+    """
+    return is_consequential(tool) or (tool.effect is None and not getattr(tool.function, RUNS_AGENT, False))
 
 
 def list_roles(tool: JsonTool[..., Any]) -> dict[str, str]:

@@ -1,11 +1,12 @@
 """Settings of a tool."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
 
 from ..core.errors import DefinitionError
+from ..core.labels import TRUSTED, Label
 from ..schemas import iter_wrapped
 
 RepairMode: TypeAlias = Literal["safe", "off"]
@@ -44,6 +45,8 @@ class ToolSettings(TypedDict, total=False):
             `{"from": "trusted"}` for an untrusted result with trusted fields.
         egress: Whether calls send data outside, reads included, so that they are checked after untrusted content was
             read.  Default: if a parameter is a web address.
+        readers: Who may read what calls return: recipients, such as addresses and paths, and names of tools.  A call
+            that sends data from there to others waits for a decision.  Default: everyone.
         describe_returns: Whether the description ends with what the tool returns: the text of the docstring's
             `Returns:`, and the JSON Schema of the return type.
     """
@@ -58,6 +61,7 @@ class ToolSettings(TypedDict, total=False):
     isolate: Isolation | None
     trust: Trust | TrustedFields | None
     egress: bool | None
+    readers: Sequence[str] | None
     describe_returns: bool
 
 
@@ -72,6 +76,7 @@ DEFAULTS: Final[ToolSettings] = {
     "isolate": None,
     "trust": None,
     "egress": None,
+    "readers": None,
     "describe_returns": False,
 }
 KEYWORDS: Final = ("name", "description", "parameters", "duplicates", "overload", *DEFAULTS)
@@ -132,6 +137,11 @@ def complete_settings(tool: str, settings: ToolSettings) -> ToolSettings:
             f"the tool {tool!r}: trust must be one of {', '.join(map(repr, get_args(Trust)))}, None, or the trusted "
             f"fields as {{'from': 'trusted'}}, got {whole['trust']!r}"
         )
+    readers = whole["readers"]
+    if readers is not None and not (_is_list(readers) and all(isinstance(name, str) and name for name in readers)):
+        raise DefinitionError(
+            f"the tool {tool!r}: readers must be a list of recipients or None for everyone, got {readers!r:.80}"
+        )
     check_timeout(whole["timeout"], f"the tool {tool!r}: timeout")
     retries, most = whole["retries"], whole["max_result"]
     if not _is_integer_from(0, retries):
@@ -146,10 +156,22 @@ def complete_settings(tool: str, settings: ToolSettings) -> ToolSettings:
     return cast("ToolSettings", whole)
 
 
+def label_results(tool: str, trust: Trust | TrustedFields | None, readers: Sequence[str] | None) -> Label:
+    """Return the label of what a tool itself reads."""
+    readers = None if readers is None else tuple(readers)
+    if trust is not None and trust != "trusted":
+        return Label("untrusted", (tool,), readers)
+    return TRUSTED if readers is None else Label("trusted", (), readers)
+
+
 def _is_trust(trust: Any) -> bool:
     if isinstance(trust, Mapping):
         return bool(trust) and all(isinstance(name, str) and kind == "trusted" for name, kind in trust.items())
     return trust is None or trust in get_args(Trust)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence | Set) and not isinstance(value, str)
 
 
 def _is_integer_from(least: int, value: Any) -> bool:

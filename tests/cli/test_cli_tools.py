@@ -11,7 +11,10 @@ import pytest
 
 def test_tools_lists_names_parameters_and_descriptions(run):
     result = run("tools", "--tools", "mytools.py")
-    assert result.stdout == "add(a, b)\n    Adds two integers.\ngreet(name, loud?)\n    Greets a person.\n"
+    assert result.stdout == (
+        "add(a, b)\n    Adds two integers.\n    effect not declared\n"
+        "greet(name, loud?)\n    Greets a person.\n    effect not declared\n"
+    )
     bundled = run("tools").stdout
     for name in ("search_text", "fetch_page", "get_weather", "calculate", "current_time"):
         assert f"{name}(" in bundled
@@ -100,7 +103,7 @@ def test_tools_as_classes_are_found_and_functions_that_became_tools_only_once(ru
         "needy = NeedyTool('a text')\n\n"
         'def add(a: int) -> int:\n    """Adds one to a number."""\n    return a + 1\n\nincrement = JsonTool(add)\n'
     )
-    names = [line.split("(")[0] for line in run("tools", "--tools", "classes.py").stdout.splitlines()[::2]]
+    names = [line.split("(")[0] for line in run("tools", "--tools", "classes.py").stdout.splitlines() if line[0] != " "]
     assert names == ["find", "needy", "add"]
     assert run("lint", "classes.py").exit_code == 0
 

@@ -84,7 +84,8 @@ def read_history(text):
 
 def read_origins(text):
     origins = Origins([user(text), assistant(None, [PAGE]), tool_message(PAGE, text)])
-    origins.doubt(json.dumps({"where": text[: len(text) // 2], "number": 1}), SAVE)
+    arguments = json.dumps({"where": text[: len(text) // 2], "number": 1})
+    origins.doubt(arguments, SAVE, origins.find_untrusted(arguments, SAVE))
 
 
 def read_references(text):

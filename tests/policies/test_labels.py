@@ -285,6 +285,26 @@ class TestContext:
         agent = agent_with(read_mail, mark, replies=[call("read_mail"), call("mark")], untrusted="context")
         assert waits(world, agent) == ["mark"]
 
+    @pytest.mark.parametrize("setting", ["context", "hidden"])
+    def test_a_tool_without_a_declared_effect_counts(self, world, setting):
+        mark = JsonTool(lambda: "x", name="mark", description="Marks.")
+        seen = calls(call("reveal_result", reference="#1")) if setting == "hidden" else call("read_mail")
+        agent = agent_with(
+            read_mail, mark, replies=[call("mark"), call("read_mail"), seen, call("mark")], untrusted=setting
+        )
+        assert waits(world, agent) == ["mark"]
+        declared = JsonTool(mark, effect="read")
+        agent = agent_with(read_mail, declared, replies=[call("read_mail"), seen, call("mark")], untrusted=setting)
+        assert waits(world, agent) == []
+
+    def test_a_hand_over_and_an_agent_as_a_tool_do_not_wait_themselves(self, world):
+        clerk = JsonAgent(send, model=ScriptedModel(answer("Done."), answer("Done.")), description="Sends.")
+        first = JsonAgent(
+            read_mail, clerk.as_tool("other"), handoffs={"clerk": clerk}, untrusted="context",
+            model=ScriptedModel(call("read_mail"), call("other", query="x"), call("transfer_to_clerk", reason="y")),
+        )  # fmt: skip
+        assert waits(world, first) == []
+
     def test_before_something_untrusted_was_read_nothing_waits(self, world):
         replies = [call("send", to="bob@home.example"), call("read_mail")]
         assert waits(world, agent_with(read_mail, replies=replies, untrusted="context")) == []

@@ -542,9 +542,13 @@ def test_a_text_from_outside_is_read_once_however_many_calls_are_doubted(monkeyp
     page = ToolCall("p", "page", "{}")
     said = Origins([assistant(None, [page]), tool_message(page, "outside " * 50)])
     save = JsonTool.from_schema(name="save", description="Saves.", parameters={"type": "object"}, call=print)
+
+    def doubt(arguments):
+        return said.doubt(arguments, save, said.find_untrusted(arguments, save))
+
     for number in range(20):
-        assert "(written by the model)" in said.doubt(json.dumps({"where": f"place {number}"}), save)
-    assert '(from page: "outside' in said.doubt('{"where": "outside"}', save)
+        assert "(written by the model)" in doubt(json.dumps({"where": f"place {number}"}))
+    assert '(from page: "outside' in doubt('{"where": "outside"}')
     assert sum(len(text) > 100 for text in read) == 1
 
 
@@ -784,8 +788,9 @@ class TestContent:
             """Tweets."""
             return text
 
-        origins = Origins(history)
-        assert 'text = "hello" (from read_page' in origins.doubt('{"text": "hello"}', JsonTool(tweet))
+        origins, arguments = Origins(history), '{"text": "hello"}'
+        untrusted = origins.find_untrusted(arguments, JsonTool(tweet))
+        assert 'text = "hello" (from read_page' in origins.doubt(arguments, JsonTool(tweet), untrusted)
 
 
 @pytest.mark.parametrize(
@@ -884,6 +889,43 @@ def test_lint_names_tools_without_a_declared_destination_or_egress():
     assert {entry for entry in found if entry[1] in ("no-destination", "egress")} == {
         ("plain", "no-destination"), ("look", "egress"),
     }  # fmt: skip
+
+
+def test_lint_names_tools_without_an_effect_where_another_one_returns_untrusted_text():
+    clerk = JsonAgent(find_contact, description="Finds.").as_tool("clerk")
+    tools = [undeclared, find_contact, clerk]
+    assert [finding.tool for finding in lint([read_page, *tools]) if finding.rule == "no-effect"] == ["undeclared"]
+    assert [finding for finding in lint(tools) if finding.rule == "no-effect"] == []
+
+
+class TestUndeclaredEffects:
+    """A tool without `effect=` may change something."""
+
+    @pytest.mark.parametrize(
+        ("arguments", "is_held"),
+        [
+            ({"path": "/srv/evil", "text": "hello"}, True),
+            ({"path": "/srv/me", "text": "9,000"}, False),
+            ({"path": "/srv/me", "text": "see www.evil.example"}, True),
+            ({"text": "9,000"}, False),
+            ({}, False),
+        ],
+    )
+    def test_its_destinations_are_checked_and_nothing_else(self, world, arguments, is_held):
+        @tool
+        def put(path: str = "", text: str = "") -> str:
+            """Puts a text somewhere."""
+            return "put"
+
+        def waits(query, *turns):
+            try:
+                world.run(JsonAgent(read_page, put, model=ScriptedModel(*turns, FINAL)), query)
+            except Paused:
+                return True
+            return False
+
+        assert waits("Put it into /srv/me.", PAGE_READ, call("put", **arguments)) is is_held
+        assert not waits("Put it into /srv/me.", call("put", **arguments), PAGE_READ)
 
 
 def test_a_tool_without_a_signature_or_with_hints_out_of_reach_has_roles():

@@ -80,6 +80,11 @@ class Handles:
         return value
 
 
+def is_reference(value: Any) -> bool:
+    """Return whether an argument is a reference and nothing else."""
+    return isinstance(value, str) and _WHOLE.fullmatch(value) is not None
+
+
 def describe_handle(handle: str, name: str, text: str, tool: JsonTool[..., Any] | None) -> str:
     """Return what the model reads of a hidden result: nothing that others have written.
 

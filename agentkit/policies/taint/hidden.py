@@ -12,13 +12,14 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import reduce
 from typing import Any, Literal, TypeAlias
 
 from ...core.approval_question import UntrustedValue
 from ...core.context import RunContext
 from ...core.errors import ExceptionInfo, ToolError
 from ...core.flow import Effect, Flow, Policy, ask, interpret
-from ...core.labels import TRUSTED, CallOrigin, Label, join_labels
+from ...core.labels import TRUSTED, CallOrigin, join_labels, join_readers
 from ...core.messages import Message
 from ...core.roles import Content, Destination, Plain
 from ...engine.model import AskModel
@@ -28,11 +29,12 @@ from ...tools.execution.call_tools import CallTools
 from ...tools.json_tool import JsonTool
 from ...tools.registry import ToolRegistry
 from ...tools.results.result_text import render_text
-from ...tools.roles import is_consequential
+from ...tools.roles import may_have_effect
 from ..decisions import Approvals
 from ..long_results import TruncatedResults
-from .handles import Handles, Reference, UnknownHandle, describe_handle
+from .handles import Handles, Reference, UnknownHandle, describe_handle, is_reference
 from .origins import Origins, describe
+from .readers import explain, find_outsiders, find_recipients
 from .values import PASSAGE_CHARS, iterate_values
 
 REVEAL, EXTRACT = "reveal_result", "extract_value"
@@ -132,13 +134,14 @@ class _Hidden:
         is_answer = self.offered is not None and tool is self.offered[0].answer
         found = replace(bound, run=again.ready, problem=None, is_answer=is_answer)
         found.origin.inputs = join_labels([found.origin.inputs, *(entry.label for entry in references)])
-        return self._check_literals(self._check_references(found, tool, references))
+        found = self._check_readers(self._check_references(found, tool, references), tool, arguments, references)
+        return self._check_literals(found)
 
     def _check_references(self, bound: BoundCall, tool: JsonTool[..., Any], references: list[Reference]) -> BoundCall:
-        if bound.is_answer or not is_consequential(tool):
+        if bound.is_answer or not may_have_effect(tool):
             return bound
         roles = {entry.where: self.origins.roles.find(tool, entry.where) for entry in references}
-        untrusted = [entry for entry in references if not self.handles.is_vouched(entry)]
+        untrusted = [entry for entry in references if entry.label.is_untrusted and not self.handles.is_vouched(entry)]
         places = [where for where, _ in iterate_values(bound.call.arguments, {}) if self._is_destination(tool, where)]
         is_directed = tool.effect == "read" or not {entry.where for entry in untrusted}.issuperset(places)
         waiting = [
@@ -148,15 +151,30 @@ class _Hidden:
         ]  # fmt: skip
         return self._hold(bound, tool, [self._show(entry, roles[entry.where]) for entry in waiting])
 
+    def _check_readers(
+        self, bound: BoundCall, tool: JsonTool[..., Any], arguments: Any, references: list[Reference]
+    ) -> BoundCall:
+        """Hold a call that passes results on to others than their readers."""
+        if bound.is_answer or not may_have_effect(tool):
+            return bound
+        recipients = find_recipients(json.dumps(arguments), tool, self.origins.roles)
+        sent = [entry for entry in references if find_outsiders(entry.label.readers, recipients, tool) is not None]
+        if not sent:
+            return bound
+        readers = reduce(join_readers, [entry.label.readers for entry in sent])
+        shown = [replace(self._show(entry, Content()), readers=entry.label.readers) for entry in sent]
+        doubt, values = explain(tool, find_outsiders(readers, recipients, tool) or [], readers, shown)
+        return bound if self.approvals.grants.cover(tool.name, values) else bound.hold(doubt, values)
+
     def _check_literals(self, bound: BoundCall) -> BoundCall:
-        """Hold a destination that the model has from an extract."""
+        """Hold a destination that the model may have from an extract."""
         tool = bound.tool
-        if tool is None or bound.problem is not None or bound.is_answer or not is_consequential(tool):
+        if tool is None or bound.problem is not None or bound.is_answer or not may_have_effect(tool):
             return bound
         extracted = [
             UntrustedValue(where, value, EXTRACT, str(value), is_destination=True)
             for where, value in iterate_values(bound.call.arguments, tool.parameters)
-            if self._is_destination(tool, where) and self.origins.is_repeated(value)
+            if self._is_destination(tool, where) and not is_reference(value) and self.origins.may_repeat(value)
         ]
         return self._hold(bound, tool, extracted)
 
@@ -166,23 +184,29 @@ class _Hidden:
     def _hold(self, bound: BoundCall, tool: JsonTool[..., Any], untrusted: list[UntrustedValue]) -> BoundCall:
         if not untrusted or self.approvals.grants.cover(tool.name, untrusted):
             return bound
-        reason = f"these values come from untrusted text: {describe(untrusted)}"
-        reasons = "; ".join(filter(None, [bound.needs_approval, reason]))
-        return replace(bound, needs_approval=reasons, untrusted=(*bound.untrusted, *untrusted))
+        return bound.hold(f"these values come from untrusted text: {describe(untrusted)}", untrusted)
 
     def _show(self, entry: Reference, role: object) -> UntrustedValue:
         value = entry.value if isinstance(entry.value, str | int | float) else render_text(entry.value)
         passage = truncate(str(value), 2 * PASSAGE_CHARS)
-        return UntrustedValue(entry.where, value, entry.label.sources[0], passage, isinstance(role, Destination))
+        source = entry.label.sources[0] if entry.label.sources else entry.written.partition(".")[0]
+        return UntrustedValue(entry.where, value, source, passage, isinstance(role, Destination))
 
     def hide(self, bound: BoundCall, result: ToolResult) -> ToolResult:
-        """Return an untrusted result with a handle as its content; what `reveal_result` returns is shown."""
-        label = result.label
-        if result.is_open or result.is_answer or label is None or not label.is_untrusted or bound.call.name == REVEAL:
+        """Return a result with a handle as its content, unless all that may read the conversation may read it.
+
+        An untrusted result is hidden, too.  What `reveal_result` returns is shown.
+        """
+        label, readers = result.label, self.origins.readers
+        if result.is_open or result.is_answer or label is None or bound.call.name == REVEAL:
+            return result
+        if not label.is_untrusted and join_readers(readers, label.readers) == readers:
             return result
         text = result.rendered.text if result.rendered is not None else str(result.value)
         if bound.tool is not None and bound.tool is self.own[EXTRACT]:
-            return replace(result, content=NO_VALUE if result.error else text, label=Label("trusted", label.sources))
+            return replace(
+                result, content=NO_VALUE if result.error else text, label=replace(label, integrity="trusted")
+            )
         handle = self.handles.store(text, label)
         shown = describe_handle(handle, result.call.name, text, bound.tool)
         failed = ", an error" if result.error else ""

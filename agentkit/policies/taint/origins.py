@@ -8,7 +8,7 @@ from typing import Any
 
 from ...core.approval_question import UntrustedValue
 from ...core.delimiters import remove_delimiters
-from ...core.labels import DEVELOPER, TRUSTED, UNKNOWN, UNKNOWN_SOURCE, CallOrigin, Label, label_of
+from ...core.labels import DEVELOPER, TRUSTED, UNKNOWN, UNKNOWN_SOURCE, CallOrigin, Label, join_readers, label_of
 from ...core.messages import Message, text_of, tool_names
 from ...core.roles import Content, Destination
 from ...tools.arguments.repair import truncate
@@ -45,8 +45,8 @@ class Origins:
     _vouched: set[str] = field(default_factory=set)
     """The values of trusted fields of untrusted results; a part of one is not trusted."""
 
-    def doubt(self, arguments: str, tool: JsonTool[..., Any]) -> str:
-        """Return why a call needs approval; "" if nothing untrusted was read, or all its arguments are trusted.
+    def doubt(self, arguments: str, tool: JsonTool[..., Any], untrusted: Sequence[UntrustedValue]) -> str:
+        """Return why a call with these untrusted values needs approval; "" if it needs none.
 
         A value is trusted if one trusted text contains it as a whole and verbatim, except for ASCII case, white space
         and the notation of numbers.  Booleans, null, and the words of the parameter's own schema (choices, defaults,
@@ -54,7 +54,7 @@ class Origins:
         """
         if not self.sources():
             return ""
-        if untrusted := self.find_untrusted(arguments, tool):
+        if untrusted:
             return f"{self.introduce()}, and neither the user nor a trusted result says this: {describe(untrusted)}"
         if tool.effect == "read" or any(iterate_values(arguments, tool.parameters)):
             return ""
@@ -119,14 +119,19 @@ class Origins:
         """Whether nothing untrusted, and nothing with limited readers, was read here or around this run."""
         return self.label is DEVELOPER and self.outer is None
 
+    @property
+    def readers(self) -> tuple[str, ...] | None:
+        """Who may read all that was read here and around this run; None for everyone."""
+        return join_readers(self.label.readers, None if self.outer is None else self.outer.origins.readers)
+
     def label_inputs(self, arguments: str, tool: JsonTool[..., Any] | None) -> Label:
         """Return the label of a call's arguments; without a tool the call cannot run, and its result may quote it."""
         sources = self.sources()
         if not sources:
-            return TRUSTED if self.label.readers is None else Label("trusted", (), self.label.readers)
+            return TRUSTED if (readers := self.readers) is None else Label("trusted", (), readers)
         if tool is None or not all(self.knows(value) for _, value in iterate_values(arguments, {})):
-            return Label("untrusted", sources, self.label.readers)
-        return Label("trusted", () if tool.trust == "trusted" else sources, self.label.readers)
+            return Label("untrusted", sources, self.readers)
+        return Label("trusted", () if tool.trust == "trusted" else sources, self.readers)
 
     def knows(self, value: Value) -> bool:
         """Return whether a value is trusted."""
@@ -136,10 +141,10 @@ class Origins:
             return True
         return self._repeating.contain(value) and not any(texts.contain(value) for texts in self._iterate_untrusted())
 
-    def is_repeated(self, value: Value) -> bool:
-        """Return whether only results that may repeat untrusted values make a value trusted."""
+    def may_repeat(self, value: Value) -> bool:
+        """Return whether results that may repeat untrusted values were read, and no other text has this value."""
         self.sources()  # reads new messages
-        return self._repeating.contain(value) and not self._trusted.contain(value)
+        return bool(self._repeating.read()) and not self._trusted.contain(value)
 
     def _iterate_untrusted(self) -> Iterator[Texts]:
         yield from self._untrusted.values()

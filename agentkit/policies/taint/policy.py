@@ -26,9 +26,10 @@ from ...engine.model import AskModel, Reply
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ...tools.json_tool import JsonTool
-from ...tools.roles import is_consequential
+from ...tools.roles import is_consequential, may_have_effect
 from ..decisions import Approvals
 from .origins import ENCLOSING_CALL, EnclosingCall, Origins
+from .readers import ReaderCheck
 
 UntrustedSetting: TypeAlias = Literal["values", "context", "hidden"]
 """Which consequential calls wait after something untrusted was read: those with values from there, or all.  "hidden" is
@@ -54,7 +55,8 @@ def guard_untrusted(
     def policy(flow: Flow[Any]) -> Flow[Any]:
         outer = ENCLOSING_CALL.get()
         is_strict = setting != "values" or (outer is not None and outer.is_strict)
-        guard = _Guard(Origins(history, outer), delimiter or new_delimiter_id(), is_strict, approvals or Approvals())
+        origins, chosen = Origins(history, outer), delimiter or new_delimiter_id()
+        guard = _Guard(origins, chosen, ReaderCheck(origins), is_strict, approvals or Approvals())
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, CallTools):
@@ -83,6 +85,7 @@ class _Guard:
 
     origins: Origins
     delimiter: str
+    readers: ReaderCheck
     is_strict: bool
     approvals: Approvals
 
@@ -92,8 +95,8 @@ class _Guard:
         if not self.origins.is_untouched and not bound.is_answer:
             inputs = self.origins.label_inputs(bound.call.arguments, tool)
             bound.origin.inputs = bound.origin.inputs.join(inputs)
-            if tool is not None and self.origins.sources() and is_consequential(tool):
-                bound = self._check_consequential(bound, tool)
+            if tool is not None and may_have_effect(tool):
+                bound = self._check_sources(self._check_readers(bound, tool), tool)
         if tool is None or bound.is_answer:
             return bound
         enclosing, run = EnclosingCall(self.origins, bound.origin, self.is_strict), bound.run
@@ -104,18 +107,26 @@ class _Guard:
 
         return replace(bound, run=run_inside, shorten=partial(_delimit, bound, self.delimiter))
 
-    def _check_consequential(self, bound: BoundCall, tool: JsonTool[..., Any]) -> BoundCall:
+    def _check_sources(self, bound: BoundCall, tool: JsonTool[..., Any]) -> BoundCall:
+        """Hold a call that untrusted text may have caused."""
         origins, arguments = self.origins, bound.call.arguments
-        untrusted = origins.find_untrusted(arguments, tool)
-        if self.approvals.grants.cover(tool.name, untrusted):
+        if not origins.sources():
             return bound
-        doubt = origins.doubt(arguments, tool)
+        untrusted = origins.find_untrusted(arguments, tool)
+        is_declared = self.is_strict or is_consequential(tool)
+        if not is_declared:
+            untrusted = tuple(entry for entry in untrusted if entry.is_destination)
+        if self.approvals.grants.cover(tool.name, untrusted) or not (is_declared or untrusted):
+            return bound
+        doubt = origins.doubt(arguments, tool, untrusted)
         if self.is_strict and not doubt:
             doubt = f"{origins.introduce()}, and in this agent every call with an effect then waits"
-        if not doubt:
-            return bound
-        reasons = "; ".join(filter(None, [bound.needs_approval, doubt]))
-        return replace(bound, needs_approval=reasons, untrusted=(*bound.untrusted, *untrusted))
+        return bound.hold(doubt, untrusted) if doubt else bound
+
+    def _check_readers(self, bound: BoundCall, tool: JsonTool[..., Any]) -> BoundCall:
+        """Hold a call that sends data to others than its readers."""
+        doubt, values = self.readers.find(bound.call.arguments, tool, is_strict=self.is_strict)
+        return bound.hold(doubt, values) if doubt and not self.approvals.grants.cover(tool.name, values) else bound
 
     def label_reply(self, reply: Reply) -> Reply:
         """Return a reply with the label of what the model had read, unless that is all trusted."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -97,7 +97,7 @@ class BoundCall:
         context: The run that makes the call.
         needs_approval: Why a person must decide about the call first; "" if no decision is needed.
         raw: The text that the model wrote, where the call has `{}` because that text is not a JSON object.
-        untrusted: The values of the call that no trusted text contains, where it needs a decision because of them.
+        untrusted: The values of the call that need a decision, with their origins.
         origin: The origin of the arguments and of what the tool reads, which gives the label of the result.
         begun: Gets the id of the call when it begins to run; one set is shared by the calls of a turn.
         first_pause: Seconds before the first retry of a failed call; each further pause is twice as long.
@@ -142,6 +142,11 @@ class BoundCall:
         """Return the same call as one that does not run; the model reads `text`."""
         problem = ExceptionInfo(ToolError.__name__, text)
         return BoundCall.impossible(self.call, problem, self.tool, self.repairs, self.raw)
+
+    def hold(self, reason: str, untrusted: Iterable[UntrustedValue] = ()) -> "BoundCall":
+        """Return the same call as one that needs a decision for one reason more."""
+        reasons = "; ".join(filter(None, [self.needs_approval, reason]))
+        return replace(self, needs_approval=reasons, untrusted=(*self.untrusted, *untrusted))
 
     def with_variable(self, variable: ContextVar[T], value: T) -> "BoundCall":
         """Return the same call, which runs with a context variable set."""

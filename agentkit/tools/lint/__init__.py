@@ -10,7 +10,7 @@ from ...schemas import name_of
 from ..class_tool import ToolExecutor
 from ..json_tool import JsonTool
 from ..registry import ToolRegistry, make_tool
-from .consequences import check_consequences
+from .consequences import check_consequences, check_effects
 from .finding import LintFinding, Severity
 from .parameters import check_parameters
 from .whole_tools import check_pairs, check_tool, check_totals
@@ -23,7 +23,8 @@ def lint(tools: Any) -> list[LintFinding]:
 
     A function that cannot be a tool is a finding, never an exception.  Rules: definition, duplicate-name,
     tool-description, long-description, parameter-description, parameter-name, untyped, omitted-type, enum-in-text,
-    unchecked-pattern, too-large, not-strict, similar-tools, too-many-tools, anthropic-strict, no-destination, egress.
+    unchecked-pattern, too-large, not-strict, similar-tools, too-many-tools, anthropic-strict, no-effect,
+    no-destination, egress.
 
     Args:
         tools: A registry, a tool or function, or an iterable of them.
@@ -42,6 +43,7 @@ def lint(tools: Any) -> list[LintFinding]:
             found.append(LintFinding(tool.name, "", "duplicate-name", "another tool has this name", "error"))
         usable.setdefault(tool.name, tool)
     found += [*check_pairs([*usable.values()]), *check_totals([*usable.values()])]
+    found += check_effects([*usable.values()])
     return list(dict.fromkeys(found))
 
 

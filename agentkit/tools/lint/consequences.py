@@ -1,12 +1,23 @@
 """Rules about what a tool does outside: which of its parameters say where, and whether it sends data out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..json_tool import JsonTool
-from ..roles import list_roles, sends_outside
+from ..roles import list_roles, may_have_effect, sends_outside
 from ..settings import ORDERED_EFFECTS
 from .finding import LintFinding
+
+
+def check_effects(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
+    """Yield the tools without a declared effect, if another one returns untrusted text."""
+    source = next((tool.name for tool in tools if tool.is_untrusted), "")
+    message = (
+        f"the effect is not declared: after {source} was called, destinations need a decision, and with "
+        'untrusted="context" or "hidden" all calls; declare effect="read", "idempotent", "write" or "danger"'
+    )
+    undeclared = [tool for tool in tools if tool.effect is None and may_have_effect(tool)] if source else []
+    yield from (LintFinding(tool.name, "", "no-effect", message, "hint") for tool in undeclared)
 
 
 def check_consequences(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
