@@ -140,9 +140,8 @@ class Chat:
         print_text(HELP_TEXT)
 
     def _list_tools(self) -> "list[agentkit.JsonTool[..., Any]]":
-        own = self.agent.tools
-        remote = import_module("agentkit.tools.toolset").name_toolset_tools(self.agent.toolsets, own)
-        return [*(tool for tool in own.values() if tool is not own.answer), *remote]
+        own, toolsets = self.agent.tools, self.agent.toolsets
+        return [*own.own_tools, *import_module("agentkit.tools.toolset").name_toolset_tools(toolsets, own)]
 
     def _tools(self, _: str) -> None:
         for tool in self._list_tools():

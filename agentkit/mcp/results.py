@@ -9,15 +9,8 @@ from typing import Any
 import mcp_types as types
 
 from ..core.errors import ToolError
-from ..tools.results.result_text import (
-    MAX_IMAGE_BYTES,
-    MAX_IMAGES,
-    Part,
-    RenderedResult,
-    StoredResult,
-    detect_media_type,
-    make_image_part,
-)
+from ..core.parts import Part, detect_media_type
+from ..tools.results.result_text import MAX_IMAGE_BYTES, MAX_IMAGES, RenderedResult, StoredResult, make_image_part
 
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 """Media types of audio that chat completions accept, and their names there."""

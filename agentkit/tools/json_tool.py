@@ -73,11 +73,10 @@ class JsonTool(Generic[P, R]):
     ) -> None:
         options = (parameters, duplicates, overload)
         if isinstance(function, JsonTool):
-            definition = function._definition.redefine(name, description, options)
+            self._set_up(function._definition.redefine(name, description, options), function, settings)
         else:
             definition = define(function, name, description, options)
-            function = definition.function
-        self._set_up(definition, {**read_declared_settings(function), **settings}, _find_lock(function))
+            self._set_up(definition, definition.function, settings)
 
     @classmethod
     def from_schema(
@@ -94,7 +93,8 @@ class JsonTool(Generic[P, R]):
         Raises:
             DefinitionError: `parameters` is not a valid JSON Schema (draft 2020-12) of an object.
         """
-        return make_defined_tool(Definition(call, RawSchema(name, parameters, call), name, description), settings)
+        definition = Definition(call, RawSchema(name, parameters, call), name, description)
+        return make_defined_tool(definition, settings, cls)
 
     @classmethod
     def from_model(
@@ -110,21 +110,22 @@ class JsonTool(Generic[P, R]):
 
         `model` (pydantic model, dataclass, TypedDict, NamedTuple) names the tool, without `Args`, and describes it.
         """
-        return make_defined_tool(define_handler(model, handler, name, description), settings)
+        return make_defined_tool(define_handler(model, handler, name, description), settings, cls)
 
-    def _set_up(self, definition: Definition, settings: ToolSettings, lock: FifoLock | None) -> None:
+    def _set_up(self, definition: Definition, source: Callable[..., Any], settings: ToolSettings) -> None:
+        """Set the attributes; settings that are not given, and the lock, come from the function or tool `source`."""
         check_texts(definition)
         self._definition = definition
         self.function: Callable[..., R] = definition.function
         self.name = definition.name
         self.arguments = definition.schema
-        vars(self).update(complete_settings(self.name, settings))
+        vars(self).update(complete_settings(self.name, {**read_declared_settings(source), **settings}))
         self.label = label_results(self.name, self.trust, self.readers)
         returns = describe_returns(self.output_schema) if self.describe_returns else ""
         self.description = f"{definition.description.strip()}\n\n{returns}".strip()
         if self.isolate:
             check_isolable(self.name, self.function, self.arguments.injected)
-        self.fifo_lock = (lock or FifoLock()) if self.sequential else None
+        self.fifo_lock = (_find_lock(source) or FifoLock()) if self.sequential else None
         self.is_async = is_async(self.function) and not self.isolate
         output = partial(getattr, self, "output_schema")
         self._schemas = SchemaCache(lambda: Declaration(self.name, self.description, self.parameters, output))
@@ -145,7 +146,7 @@ class JsonTool(Generic[P, R]):
 
     def _copy(self, definition: Definition) -> "JsonTool[..., R]":
         copy: JsonTool[..., R] = JsonTool.__new__(type(self))
-        copy._set_up(definition, self.__agentkit__, self.fifo_lock)
+        copy._set_up(definition, self, {})
         return copy
 
     @property
@@ -252,11 +253,12 @@ class JsonTool(Generic[P, R]):
             return ExceptionInfo.of(error)
 
 
-def make_defined_tool(definition: Definition, settings: ToolSettings) -> JsonTool[..., Any]:
+def make_defined_tool(
+    definition: Definition, settings: ToolSettings, cls: type[JsonTool[..., Any]] = JsonTool
+) -> JsonTool[..., Any]:
     """Return the tool of a complete definition; it inherits the settings that its function declares."""
-    tool: JsonTool[..., Any] = JsonTool.__new__(JsonTool)
-    own = read_declared_settings(definition.function)
-    tool._set_up(definition, {**own, **settings}, _find_lock(definition.function))
+    tool = cls.__new__(cls)
+    tool._set_up(definition, definition.function, settings)
     return tool
 
 

@@ -36,8 +36,8 @@ def lock(tools: Any) -> dict[str, Any]:
         tools: A registry, a function, a tool, or an iterable of them.  An agent's own answer tool is left out.
     """
     registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
-    entries = sorted((name, tool.schema("json")) for name, tool in registry.items() if tool is not registry.answer)
-    return {"version": VERSION, "tools": json.loads(json.dumps(dict(entries)))}
+    entries = {tool.name: tool.schema("json") for tool in sorted(registry.own_tools, key=lambda tool: tool.name)}
+    return {"version": VERSION, "tools": json.loads(json.dumps(entries))}
 
 
 def format_lock(locked: Mapping[str, Any]) -> str:

@@ -80,6 +80,11 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
     def __len__(self) -> int:
         return len(self._tools)
 
+    @property
+    def own_tools(self) -> list[JsonTool[..., Any]]:
+        """The tools without the answer tool."""
+        return [tool for tool in self._tools.values() if tool is not self.answer]
+
     def __repr__(self) -> str:
         return f"ToolRegistry({', '.join(self._tools)})"
 
@@ -88,11 +93,8 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the tools, with every provider's schemas, as a self-contained page; written to `path` if given."""
-        return str(
-            display_with("agentkit.views.html:write_page")(
-                display_with("agentkit.views.html:catalogue_page")(self), path
-            )
-        )
+        page = display_with("agentkit.views.html:catalogue_page")(self)
+        return str(display_with("agentkit.views.html:write_page")(page, path))
 
     def schemas(self, format: str = "openai") -> list[dict[str, Any]]:
         """Return all tools in a provider's dialect; the list is shared, so copy it before changing it."""
@@ -207,19 +209,16 @@ class ToolRegistry(Mapping[str, JsonTool[..., Any]]):
 
     def prefixed(self, prefix: str) -> "ToolRegistry":
         """Return a registry of the same tools with `prefix` before their names; the answer tool keeps its own."""
-        others = (tool for tool in self._tools.values() if tool is not self.answer)
-        renamed = (tool.renamed(f"{prefix}{tool.name}") for tool in others)
+        renamed = (tool.renamed(f"{prefix}{tool.name}") for tool in self.own_tools)
         return ToolRegistry(renamed, answer=self.answer, repair=self.repair)
 
     def filtered(self, keep: Callable[[JsonTool[..., Any]], bool]) -> "ToolRegistry":
         """Return a registry of the tools for which `keep(tool)` is true; the answer tool always stays."""
-        kept = [tool for tool in self._tools.values() if tool is not self.answer and keep(tool)]
-        return ToolRegistry(kept, answer=self.answer, repair=self.repair)
+        return ToolRegistry(filter(keep, self.own_tools), answer=self.answer, repair=self.repair)
 
     def merged(self, *others: Any) -> "ToolRegistry":
         """Return a registry of these tools and the others' (functions, tools or registries)."""
-        own = [tool for tool in self._tools.values() if tool is not self.answer]
-        return ToolRegistry(own, *others, answer=self.answer, repair=self.repair)
+        return ToolRegistry(self.own_tools, *others, answer=self.answer, repair=self.repair)
 
     def _explain_unknown(self, name: str) -> ExceptionInfo:
         if is_parallel_wrapper(name):
@@ -251,7 +250,7 @@ def _is_method(instance: Any, name: str) -> bool:
 def _flatten(entries: Iterable[Any]) -> Iterator[Callable[..., Any]]:
     for entry in entries:
         if isinstance(entry, ToolRegistry):
-            yield from (tool for tool in entry.values() if tool is not entry.answer)
+            yield from entry.own_tools
         elif isinstance(entry, Iterable) and not callable(entry) and not isinstance(entry, str | Mapping):
             yield from _flatten(entry)
         else:

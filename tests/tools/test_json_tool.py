@@ -205,3 +205,18 @@ def test_models_as_parameters_arrive_as_models():
         return f"{order.count} {order.item}"
 
     assert buy.call_with_raw_arguments({"order": {"item": "tea", "count": "2"}}) == "2 tea"
+
+
+def test_a_subclass_makes_tools_of_its_own_kind():
+    class Own(JsonTool):
+        """A tool of a kind of its own."""
+
+    class Item(BaseModel):
+        """An item."""
+
+        name: str
+
+    schema = {"type": "object", "properties": {}}
+    assert isinstance(Own.from_schema(name="ping", description="Ping it.", parameters=schema, call=dict), Own)
+    assert isinstance(Own.from_model(Item, lambda item: item.name), Own)
+    assert isinstance(Own(add).renamed("plus"), Own)

@@ -463,6 +463,29 @@ def test_a_server_that_sends_nothing_is_reported_with_the_time_that_it_had(limit
     assert "127.0.0.1 sent nothing for 0.2 seconds" in content
 
 
+def test_references_that_end_alike_are_told_apart():
+    """Bundlers write references to the first use of a schema: `#/paths/~1a/post/requestBody/.../schema`."""
+    paths = {
+        f"/{name}": {
+            "post": {
+                "operationId": name,
+                "requestBody": {"content": {"text/json": {"schema": {"type": "array", "items": {"type": kind}}}}},
+            }
+        }
+        for name, kind in (("one", "string"), ("two", "integer"))
+    }
+    place = "#/paths/~1{}/post/requestBody/content/text~1json/schema"
+    both = {
+        "type": "object",
+        "properties": {name: {"$ref": place.format(name)} for name in ("one", "two")},
+        "additionalProperties": False,
+    }
+    paths["/both"] = {"post": {"operationId": "both", "requestBody": {"content": {"text/json": {"schema": both}}}}}
+    tool = ToolRegistry.from_openapi({**PETSTORE, "paths": paths}, include=["both"])["both"]
+    kinds = {name: schema["items"]["type"] for name, schema in tool.schema()["properties"].items()}
+    assert kinds == {"one": "string", "two": "integer"}
+
+
 def test_invalid_arguments_send_nothing():
     with server(echo) as (url, seen):
         tools = ToolRegistry.from_openapi(PETSTORE, base_url=url)

@@ -14,6 +14,7 @@ from ...core.context import RunContext
 from ...core.errors import ExceptionInfo, Paused, ToolError
 from ...core.labels import DEVELOPER, CallOrigin, Label
 from ...core.messages import Message, ToolCall, tool_message
+from ...core.parts import Part
 from ...core.portable import to_valid_text
 from ...core.questions import CALL_QUESTIONS, InputRequired
 from ...core.threads import is_cancelled
@@ -21,7 +22,7 @@ from ..arguments.repair import Repair
 from ..json_tool import JsonTool
 from ..questions import check_question
 from ..results.fields import find_values
-from ..results.result_text import Part, RenderedResult, StoredResult, render_result
+from ..results.result_text import RenderedResult, StoredResult, render_result
 from .error_text import describe_error
 from .retries import FIRST_RETRY_SECONDS, ToolRetried, choose_pause
 
@@ -57,13 +58,12 @@ class ToolResult:
     exception: BaseException | None = field(default=None, repr=False, compare=False)
     repairs: tuple[Repair, ...] = ()
     rendered: RenderedResult | None = field(default=None, repr=False, compare=False)
+    label: Label | None = field(default=None, repr=False, compare=False)
 
     @property
     def images(self) -> Sequence[Part]:
         """Content parts of the images in the value, which the model sees after the text."""
         return () if self.rendered is None else self.rendered.images
-
-    label: Label | None = field(default=None, repr=False, compare=False)
 
     @property
     def error(self) -> ExceptionInfo | None:
@@ -231,22 +231,18 @@ class BoundCall:
     def _result(self, value: Any, start: float) -> ToolResult:
         if isinstance(value, ExceptionInfo):
             return self.fail(value, start)
-        if self.is_answer:
-            value = value.value if isinstance(value, StoredResult) else value
-            seconds = time.perf_counter() - start
-            return ToolResult(
-                self.call, value, ANSWER_RESULT, seconds, is_answer=True, repairs=self.repairs, label=DEVELOPER
-            )
-        shown = render_result(value)
+        shown = None if self.is_answer else render_result(value)
         value = value.value if isinstance(value, StoredResult) else value
-        text = self.shorten(shown.text)
-        seconds = time.perf_counter() - start
+        text = ANSWER_RESULT if shown is None else self.shorten(shown.text)
         return ToolResult(
-            self.call, value, text, seconds, repairs=self.repairs, rendered=shown, label=self._label(value)
-        )
+            self.call, value, text, time.perf_counter() - start, self.is_answer,
+            repairs=self.repairs, rendered=shown, label=self._label(value),
+        )  # fmt: skip
 
     def _label(self, value: Any) -> Label:
         """Return the label of a result, with the values of its trusted fields."""
+        if self.is_answer:
+            return DEVELOPER
         label, trust = self.origin.label, self.tool.trust if self.tool is not None else None
         return label if trust is None or isinstance(trust, str) else replace(label, vouched=find_values(value, trust))
 

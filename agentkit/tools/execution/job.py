@@ -37,7 +37,6 @@ class Job:
     fifo_lock: FifoLock | None = None
     granted: Callable[[], object] | None = None
     stop: CancelCallback | None = None
-
     blocked: float = 0.0
 
     @property

@@ -63,7 +63,7 @@ def estimate_tokens(tools: Any) -> dict[str, int]:
 
 def _iter_entries(tools: Any) -> Iterator[Any]:
     if isinstance(tools, ToolRegistry):
-        yield from (tool for tool in tools.values() if tool is not tools.answer)
+        yield from tools.own_tools
     elif isinstance(tools, Iterable) and not callable(tools) and not isinstance(tools, str | ToolExecutor):
         for entry in tools:
             yield from _iter_entries(entry)

@@ -2,9 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -44,6 +45,7 @@ class OpenApiDocument:
                 f"{version or 'no version'!r}."
             )
         self.is_swagger = version.startswith("2")
+        self._names: dict[str, str] = {}
 
     def resolve(self, node: Any) -> Any:
         """Return the target of a local reference; any other value unchanged."""
@@ -113,18 +115,23 @@ class OpenApiDocument:
         if not isinstance(node, Mapping):
             return node
         if isinstance(reference := node.get("$ref"), str):
-            name = re.sub(r"\W", "_", reference.rpartition("/")[2])
+            name = self._name_definition(reference)
             if name not in definitions:
                 definitions[name] = {}  # a type may contain itself
                 definitions[name] = self.build_schema(self._follow(reference), definitions)
             return {"$ref": f"#/$defs/{name}"}
         return _modernize({key: self.build_schema(value, definitions) for key, value in node.items()})
 
+    def _name_definition(self, reference: str) -> str:
+        """Return the last word of a reference, with a number where another reference has the same."""
+        if reference not in self._names:
+            word = re.sub(r"\W", "_", reference.rpartition("/")[2])
+            self._names[reference] = _find_free_name(word, self._names.values())
+        return self._names[reference]
+
 
 def _modernize(schema: JsonSchema) -> JsonSchema:
     """Return a schema of OpenAPI 3.0 as draft 2020-12: `nullable`, exclusive bounds as flags, and one `example`."""
-    if not all(isinstance(key, str) for key in schema) or ("properties" not in schema and not schema):
-        return schema
     if schema.get("nullable") is True:
         schema.pop("nullable")
         if isinstance(schema.get("type"), str):
@@ -169,10 +176,15 @@ def _read_yaml(path: Path, text: str) -> Any:
 
 
 def _make_name(text: str, taken: set[str]) -> str:
-    """Return a tool name that every provider accepts, with a number where the name is taken."""
+    """Return a free tool name that every provider accepts."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_-")[:60] or "operation"
     name = name if name[0].isalpha() else f"call_{name}"[:60]
-    return next(each for each in (name, *(f"{name}_{n}" for n in range(2, 1_000))) if each not in taken)
+    return _find_free_name(name, taken)
+
+
+def _find_free_name(name: str, taken: Collection[str]) -> str:
+    """Return `name`, with a number where it is taken."""
+    return next(each for each in chain([name], (f"{name}_{number}" for number in count(2))) if each not in taken)
 
 
 def _list_labels(operation: Operation) -> set[str]:

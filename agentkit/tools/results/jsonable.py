@@ -133,11 +133,9 @@ class _Conversion:
 
 
 def _describe_content(content: bytes | ContentPart) -> str:
-    return (
-        describe_part(content.as_part(), content.name)
-        if isinstance(content, ContentPart)
-        else f"[{len(content)} bytes]"
-    )
+    if isinstance(content, ContentPart):
+        return describe_part(content.as_part(), content.name)
+    return f"[{len(content)} bytes]"
 
 
 def _split(value: Any, *, with_images: bool) -> Any:

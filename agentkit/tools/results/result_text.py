@@ -9,9 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ...core.parts import ContentPart, describe_part
-from ...core.parts import Part as Part
-from ...core.parts import detect_media_type as detect_media_type
+from ...core.parts import ContentPart, Part, describe_part, detect_media_type
 from ...core.portable import to_valid_text
 from .jsonable import describe_object, to_json_data
 
