@@ -25,13 +25,7 @@ def books(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The models for which litellm's decorated `completion` was called, as the decorator sees it."""
     called: list[str] = []
     utils = load_litellm().utils
-    real = utils.load_credentials_from_list
-
-    def noted(asked: dict[str, Any]) -> None:
-        called.append(asked["model"])
-        real(asked)
-
-    monkeypatch.setattr(utils, "load_credentials_from_list", noted)
+    monkeypatch.setattr(utils, "print_args_passed_to_litellm", lambda _, __, asked: called.append(asked["model"]))
     return called
 
 
@@ -88,7 +82,8 @@ def test_blocking_requests_are_the_same(
         with ModelServer(*REPLIES, strict=False) as server:
             model = provider.at(server)
             said = [blocking(model, stream=stream) for _ in REPLIES]
-            told.append((said, [(sent.path, sent.body) for sent in server.requests]))
+            sent = [(one.path, one.body) for one in server.requests if one.body]  # 1.84 asks Ollama for prices, too
+            told.append((said, sent))
     ids = re.compile(r"'id': '[^']*'")
     first, second = (ids.sub("", repr(one)) for one in told)
     assert first == second
