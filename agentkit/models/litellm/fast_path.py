@@ -124,6 +124,9 @@ class _Nothing(Coroutine[Any, Any, None]):
     def throw(self, *_: Any) -> Any:
         raise StopIteration
 
+    def close(self) -> None:
+        """Do nothing."""
+
     def __await__(self) -> Generator[Any, Any, None]:
         yield from ()
 

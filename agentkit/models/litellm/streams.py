@@ -19,6 +19,8 @@ _TAPPED_PROVIDERS = {"anthropic", "ollama_chat"}
 """Providers whose stop reason litellm misreads; so it does for Gemini, on every route."""
 _OPENAI_HANDLER = "OpenAIChatCompletionStreamingHandler"
 """litellm's reader of OpenAI's stream. Its subclasses have rules of their own."""
+_MAX_ENDS = 100
+"""How often the end of a stream can be read; litellm's wrapper does it a few times."""
 _REASON_MARKS = ('"stop_reason"', '"finishReason"', '"blockReason"', '"done_reason"')
 
 
@@ -35,9 +37,28 @@ class _AttributeDict(dict[str, Any]):
 _decode_json = json.JSONDecoder(object_hook=_AttributeDict).decode
 
 
+class ErrorInStream(Exception):
+    """An error that a provider sent within a stream; some versions of litellm skip it."""
+
+    def __init__(self, line: str, status_code: Any) -> None:
+        super().__init__(line)
+        self.status_code = status_code
+
+
+def _check_line(line: str) -> None:
+    """Raise the error that a line of a stream holds, if any."""
+    if '"error"' in line:
+        error: Any = None
+        with suppress(ValueError, AttributeError):
+            error = _decode_json(line.removeprefix("data:").strip()).error
+        if error:
+            raise ErrorInStream(line, getattr(error, "code", None))
+
+
 def _parse_line(otherwise: Callable[[str], Any], str_line: str) -> Any:
-    """Parse a line of OpenAI's stream at a fourth of the CPU of litellm's objects; errors go to `otherwise`."""
-    if str_line.startswith("data: {") and '"error"' not in str_line:
+    """Parse a line of OpenAI's stream at a fourth of the CPU of litellm's objects; other lines go to `otherwise`."""
+    _check_line(str_line)
+    if str_line.startswith("data: {"):
         with suppress(ValueError):
             return _decode_json(str_line[6:])
     return otherwise(str_line)
@@ -118,6 +139,7 @@ class ChunkSource:
 
     def _read_extras(self, otherwise: Callable[[str], Any], str_line: str) -> Any:
         """Store the refusal and Groq's usage in a line of OpenAI's stream, which litellm drops; then parse the line."""
+        _check_line(str_line)
         has_usage = self._provider in NO_STREAM_OPTIONS and '"usage"' in str_line
         if has_usage or '"refusal"' in str_line:
             with suppress(ValueError, AttributeError):
@@ -177,6 +199,7 @@ class _LineTap:
         self._lines = lines
         self.reason: str | None = None
         self.finished = False
+        self._ends = 0
 
     def __iter__(self) -> "_LineTap":
         self._lines = iter(self._lines)
@@ -187,13 +210,28 @@ class _LineTap:
         return self
 
     def __next__(self) -> Any:
-        return self._inspect(next(self._lines))
+        try:
+            return self._inspect(next(self._lines))
+        except StopIteration:
+            self._end()
+            raise
 
     async def __anext__(self) -> Any:
-        return self._inspect(await anext(self._lines))
+        try:
+            return self._inspect(await anext(self._lines))
+        except StopAsyncIteration:
+            self._end()
+            raise
+
+    def _end(self) -> None:
+        """Count the calls after the last line; some versions of litellm repeat them without end if it is no JSON."""
+        self._ends += 1
+        if self._ends > _MAX_ENDS:
+            raise json.JSONDecodeError("the stream held no JSON", "", 0)
 
     def _inspect(self, line: Any) -> Any:
         text = line.decode(errors="replace") if isinstance(line, bytes) else str(line)
+        _check_line(text)
         if any(word in text for word in _REASON_MARKS):
             self.finished = True
             self.reason = read_native_reason(text.removeprefix("data:")) or self.reason
