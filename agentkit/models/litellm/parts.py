@@ -27,9 +27,10 @@ _IN_RESULTS: Mapping[str, frozenset[str]] = {
     "gemini": frozenset({"image_url", "file"}),
     "vertex_ai": frozenset({"image_url", "file"}),
     "responses": frozenset({"image_url", "file"}),
+    "bedrock": frozenset({"image_url"}),
+    "ollama_chat": frozenset({"image_url"}),
 }
-_MOVED_BY_LITELLM = frozenset({"image_url"})
-"""Parts that may stand in a tool's result elsewhere, because litellm moves them."""
+"""Parts that may stand in a tool's result; elsewhere it has text alone."""
 _FROM_RESULT = "[Output of the tool {}:]"
 
 
@@ -57,7 +58,7 @@ class PartRules:
         if not any(isinstance(message.get("content"), list) for message in messages):
             return messages
         self._check(messages)
-        return [*_move_parts(messages, _IN_RESULTS.get(self.wire, _MOVED_BY_LITELLM))]
+        return [*_move_parts(messages, _IN_RESULTS.get(self.wire, frozenset()))]
 
     def _check(self, messages: Iterable[Message]) -> None:
         for message in messages:
