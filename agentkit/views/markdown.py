@@ -4,6 +4,7 @@ The text of a model is not trusted: HTML in it stays text, images are never load
 `LINK_SCHEMES`.  The dialect is CommonMark (https://spec.commonmark.org) with tables and strikethrough of GFM.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, TypeAlias
@@ -20,6 +21,8 @@ MAX_PARSED_CHARS = 100_000
 MAX_NESTING = 20
 """Levels of blocks inside of blocks; deeper markup is left out by the parser."""
 
+_ADDRESS = re.compile(r"""https?://[^\s<>()"']+[^\s<>()"'.,;:!?]""")
+_NEWLINE = re.compile(r"\r\n?|\n")
 _ELEMENTS = {
     "paragraph": "p", "strong": "strong", "em": "em", "s": "s", "blockquote": "blockquote", "bullet_list": "ul",
     "ordered_list": "ol", "list_item": "li", "table": "table", "thead": "thead", "tbody": "tbody", "tr": "tr",
@@ -37,10 +40,47 @@ def parse_markdown(text: str) -> list[Node]:
         Texts and elements.  Elements are `p h1..h6 strong em s code pre blockquote ul ol li table thead tbody tr th td
         a hr br`; attributes are `href` of `a`, `start` of `ol`, `align` of `th` and `td`, and `lang` of `pre`.
     """
-    masked = mask(text)
-    if len(masked) > MAX_PARSED_CHARS:
-        return [("pre", {}, [masked])]
-    return _build(_make_parser().parse(masked))
+    return _parse(mask(text), {})
+
+
+class MarkdownStream:
+    """Reads Markdown that arrives in pieces, masked already: a block is finished when the next one has begun.
+
+    A text is parsed again only when it is twice as long as what was left before, so the work is linear in its length.
+    """
+
+    def __init__(self) -> None:
+        self._rest, self._min_chars = "", 0
+        self._references: dict[str, Any] = {}
+
+    def feed(self, piece: str) -> tuple[int, list[Node]]:
+        """Add `piece`; return how many characters of the text have become finished blocks, and their nodes."""
+        self._rest += piece
+        if len(self._rest) > MAX_PARSED_CHARS:
+            return len(self._rest), self.flush()
+        if "\n" not in piece or len(self._rest) < self._min_chars:
+            return 0, []
+        tokens = _make_parser().parse(self._rest[: self._rest.rfind("\n") + 1], self._references)
+        last = max((place for place, token in enumerate(tokens) if not token.level and token.nesting >= 0), default=0)
+        line = tokens[last].map[0] if last else 0
+        chars = next(
+            (found.end() for number, found in enumerate(_NEWLINE.finditer(self._rest), 1) if number == line), 0
+        )
+        self._rest = self._rest[chars:]
+        self._min_chars = 2 * len(self._rest)
+        return chars, _build(tokens[:last])
+
+    def flush(self) -> list[Node]:
+        """Return the nodes of the rest, at the end of the text."""
+        rest, references = self._rest, self._references
+        self._rest, self._min_chars, self._references = "", 0, {}
+        return _parse(rest, references)
+
+
+def _parse(text: str, references: dict[str, Any]) -> list[Node]:
+    if len(text) > MAX_PARSED_CHARS:
+        return [("pre", {}, [text])]
+    return _build(_make_parser().parse(text, references))
 
 
 def parse_tokens(text: str) -> list[Any]:
@@ -75,7 +115,9 @@ def _build(tokens: Sequence[Any]) -> list[Node]:
     """Return the nodes of a flat sequence of tokens, in which `_open` and `_close` stand for an element."""
     root: list[Node] = []
     open_lists = [root]
+    links = 0
     for token in tokens:
+        links += token.nesting if token.tag == "a" else 0
         if token.nesting > 0:
             children: list[Node] = []
             if not token.hidden:  # the paragraphs of a tight list are hidden: their text stands in the item itself
@@ -84,9 +126,22 @@ def _build(tokens: Sequence[Any]) -> list[Node]:
         elif token.nesting < 0:
             if not token.hidden:
                 open_lists.pop()
+        elif token.type == "text" and not links:
+            open_lists[-1].extend(_find_links(token.content))
         else:
             open_lists[-1].extend(_leaf(token))
     return root
+
+
+def _find_links(text: str) -> Iterator[Node]:
+    """Yield a text with its bare addresses as links."""
+    begin = 0
+    for found in _ADDRESS.finditer(text):
+        if is_safe_link(url := found.group()):
+            yield from filter(None, [text[begin : found.start()]])
+            yield "a", {"href": url}, [url]
+            begin = found.end()
+    yield from filter(None, [text[begin:]])
 
 
 def _element(token: Any) -> tuple[str, dict[str, str]]:

@@ -49,7 +49,7 @@ class Page:
 
     def __init__(self, agent: JsonAgent[Any], journal: Place | None) -> None:
         self._agent, self._journal = agent, journal
-        self._threads = Threads(agent, journal)
+        self._threads = Threads(agent, journal, draws=True)
 
     def routes(self) -> list[Route]:
         """Return the table of the endpoints."""

@@ -47,7 +47,7 @@ def read_run(store: Place, identity: str) -> Json:
         JournalError: There is no such run, or the journal cannot be read.
     """
     found = show(identity, store=store)
-    return {**describe_run(found.run), "events": [*_events(found, found.run.id, found.run.id, ())]}
+    return {**describe_run(found.run), "events": [*_events(found, found.run.id, found.run.id, (), draws=True)]}
 
 
 def read_request(store: Place, identity: str, number: int) -> Json | None:
@@ -63,26 +63,28 @@ def read_request(store: Place, identity: str, number: int) -> Json | None:
     return {"model": found.run.model, "messages": mask_data(messages[: places[number - 1]])}
 
 
-def open_conversation(thread: str, store: Place) -> Thread:
-    """Return a conversation of a journal with the events of its runs.
+def open_conversation(thread: str, store: Place, *, draws: bool = False) -> Thread:
+    """Return a conversation of a journal with the events of its runs; `draws` as in `AguiEncoder`.
 
     One whose name is new is written with its first run, so that opening the page leaves no trace.
     """
     if (stored := find_conversation(thread, store)) is None:
-        return Thread(thread)
-    conversation = Thread(thread, stored.session)
+        return Thread(thread, draws=draws)
+    conversation = Thread(thread, stored.session, draws=draws)
     for run in stored.runs:
-        conversation.extend([*_events(run, thread, run.run.id, stored.list_pending_of(run))])
+        conversation.extend([*_events(run, thread, run.run.id, stored.list_pending_of(run), draws=draws)])
     conversation.interrupted = stored.interrupted
     return conversation
 
 
-def _events(run: JournaledRun, thread: str, identity: str, pending: Sequence[PendingInput]) -> Iterator[Json]:
+def _events(
+    run: JournaledRun, thread: str, identity: str, pending: Sequence[PendingInput], *, draws: bool
+) -> Iterator[Json]:
     info, first = run.run, run.run.first
     query = {"id": f"{identity}-query", "role": "user", "content": mask(info.query)}
     if first < len(run.messages) and run.messages[first]["role"] == "user":
         query["content"] = mask_data(run.messages[first]["content"])
     given = {"threadId": thread, "runId": identity, "messages": [query] if info.query else []}
-    encoder = AguiEncoder(thread, identity, given)
+    encoder = AguiEncoder(thread, identity, given, draws=draws)
     for seconds, frame in frames_of_journaled_run(run, pending):
         yield from encoder.encode(frame, info.begun + seconds)

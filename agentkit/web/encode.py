@@ -24,6 +24,7 @@ from ..views.frames import (
     RunOpened,
     ThoughtPiece,
 )
+from ..views.markdown import MarkdownStream
 
 Json = dict[str, Any]
 APPROVAL, QUESTION = "agentkit:approval", "agentkit:question"
@@ -45,14 +46,17 @@ class AguiEncoder:
         thread: The id of the conversation.
         run: The id of the run, as the client named it.
         given: The client's `RunAgentInput`, which RUN_STARTED repeats.
+        draws: Whether the events of texts have their Markdown as trees in `metadata` (see `MarkdownStream`): `nodes`,
+            and how many `chars` of the text so far became nodes.
 
     Attributes:
         is_closed: Whether the end of the run is encoded.
     """
 
-    def __init__(self, thread: str, run: str, given: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, thread: str, run: str, given: Mapping[str, Any] | None = None, *, draws: bool = False) -> None:
         self._ids = {"threadId": thread, "runId": run}
         self._run, self._given = run, given
+        self._markdown = MarkdownStream() if draws else None
         self._texts = 0
         self._open_text, self._open_thought = "", ""
         self._is_open = self.is_closed = False
@@ -77,10 +81,7 @@ class AguiEncoder:
             case RunOpened():
                 yield from self._begin(frame)
             case AnswerPiece(text):
-                if not self._open_text:
-                    self._open_text = self._next_text()
-                    yield {"type": "TEXT_MESSAGE_START", "messageId": self._open_text, "role": "assistant"}
-                yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": self._open_text, "delta": text}
+                yield from self._add_text(text)
             case AnswerWithdrawn():
                 void = self._open_text
                 yield from self._end_texts()
@@ -89,7 +90,9 @@ class AguiEncoder:
                 yield from self._think(agent, text)
             case Remark(agent, text):
                 if not agent:
-                    yield from self._whole_text(text)
+                    yield from self._end_texts()
+                    yield from self._add_text(text)
+                    yield from self._end_texts()
                 else:
                     yield _custom("remark", {"agent": agent, "text": text})
             case RequestOpened() | RequestClosed():
@@ -114,21 +117,20 @@ class AguiEncoder:
             shown = _own(run=frame.run_id, query=frame.query, model=frame.model) if frame else None
             yield {"type": "RUN_STARTED", **self._ids, "input": self._given, "metadata": shown}
 
-    def _next_text(self) -> str:
-        self._texts += 1
-        return f"{self._run}-text-{self._texts}"
-
-    def _whole_text(self, text: str) -> Iterator[Json]:
-        yield from self._end_texts()
-        identity = self._next_text()
-        yield {"type": "TEXT_MESSAGE_START", "messageId": identity, "role": "assistant"}
-        yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": identity, "delta": text}
-        yield {"type": "TEXT_MESSAGE_END", "messageId": identity}
+    def _add_text(self, text: str) -> Iterator[Json]:
+        if not self._open_text:
+            self._texts += 1
+            self._open_text = f"{self._run}-text-{self._texts}"
+            yield {"type": "TEXT_MESSAGE_START", "messageId": self._open_text, "role": "assistant"}
+        chars, nodes = self._markdown.feed(text) if self._markdown else (0, [])
+        drawn = _own(chars=chars, nodes=nodes) if chars else None
+        yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": self._open_text, "delta": text, "metadata": drawn}
 
     def _end_texts(self) -> Iterator[Json]:
         yield from self._end_thought()
         if self._open_text:
-            yield {"type": "TEXT_MESSAGE_END", "messageId": self._open_text}
+            drawn = _own(nodes=self._markdown.flush()) if self._markdown else None
+            yield {"type": "TEXT_MESSAGE_END", "messageId": self._open_text, "metadata": drawn}
             self._open_text = ""
 
     def _think(self, agent: str, text: str) -> Iterator[Json]:

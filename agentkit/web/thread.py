@@ -22,6 +22,11 @@ Json = dict[str, Any]
 class Thread:
     """A conversation and its log of AG-UI events; the index of an event in the log is its id.
 
+    Args:
+        thread: Its id.
+        session: Its session.
+        draws: As in `AguiEncoder`.
+
     Attributes:
         thread: Its id.
         events: All events, those of earlier runs first.
@@ -29,8 +34,8 @@ class Thread:
         interrupted: The id in the journal of a run that a crash stopped, which can be continued.
     """
 
-    def __init__(self, thread: str, session: Session | None = None) -> None:
-        self.thread, self.session = thread, session or Session()
+    def __init__(self, thread: str, session: Session | None = None, *, draws: bool = False) -> None:
+        self.thread, self.session, self._draws = thread, session or Session(), draws
         self.events: list[Json] = []
         self.running, self.interrupted = "", ""
         self._requests: dict[tuple[str, int], Json] = {}
@@ -75,7 +80,7 @@ class Thread:
         changed.set()
 
     async def _work(self, agent: JsonAgent[Any], given: RunInput) -> None:
-        encoder, reader = AguiEncoder(self.thread, given.run, given.echo), FrameReader()
+        encoder, reader = AguiEncoder(self.thread, given.run, given.echo, draws=self._draws), FrameReader()
         number = 0
 
         def listen(event: Event) -> None:

@@ -21,10 +21,11 @@ class Threads:
     Args:
         agent: The agent.
         journal: The journal in which each conversation is kept under its id; None keeps them in memory alone.
+        draws: As in `AguiEncoder`.
     """
 
-    def __init__(self, agent: JsonAgent[Any], journal: Place | None = None) -> None:
-        self.agent, self.journal = agent, journal
+    def __init__(self, agent: JsonAgent[Any], journal: Place | None = None, *, draws: bool = False) -> None:
+        self.agent, self.journal, self._draws = agent, journal, draws
         if journal is not None:
             create_journal(journal)
         self._open: dict[str, Thread] = {}
@@ -35,9 +36,10 @@ class Threads:
         async with self._lock:
             if thread not in self._open:
                 if self.journal is None:
-                    self._open[thread] = Thread(thread)
+                    self._open[thread] = Thread(thread, draws=self._draws)
                 else:
-                    self._open[thread] = await asyncio.to_thread(open_conversation, thread, self.journal)
+                    opened = asyncio.to_thread(open_conversation, thread, self.journal, draws=self._draws)
+                    self._open[thread] = await opened
                 self._drop_oldest()
             return self._open[thread]
 

@@ -1,29 +1,24 @@
-// Renders long texts with the page's Markdown reader in a small stand-in for a document, and prints, for each text, how
-// much longer four times the text takes.  Times below 20 ms count as 20 ms.
+// Draws trees of Markdown from standard input in a small stand-in for a document, and prints, for each, its elements
+// with their attributes, and its texts.
+import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 class Node {
-  constructor() { this.children = []; }
-  append(...nodes) { for (const node of nodes) this.children.push(node); }
-  setAttribute() {}
-  get childNodes() { return this.children; }
-  get lastChild() { return { remove: () => this.children.pop() }; }
+  constructor(name) { Object.assign(this, { name, attributes: {}, nodes: [], style: {} }); }
+  append(...nodes) { this.nodes.push(...nodes); }
+  setAttribute(name, value) { this.attributes[name] = value; }
+  addEventListener(name) { this.attributes[`on${name}`] = true; }
+  set className(value) { this.attributes.class = value; }
+  set textContent(value) { this.nodes = [value]; }
 }
-globalThis.document = { createElement: () => new Node(), createTextNode: (text) => text };
-const { renderMarkdown } = await import(pathToFileURL(process.argv[2]));
+globalThis.document = { createElement: (name) => new Node(name), createTextNode: (text) => text };
+const { drawNodes } = await import(pathToFileURL(process.argv[2]));
 
-const texts = {
-  stars: "*a", strong: "**a ", links: "[a](", brackets: "[", code: "`a", marks: "_a", struck: "~~a", urls: "http://", quotes: ">",
-  items: "- a\n", nested: "    - a\n", lines: "a\n", rules: "- ", cells: "|a", hashes: "#", fences: "```\n", images: "![",
-};
-const time = (text) => {
-  const begin = performance.now();
-  renderMarkdown(new Node(), text);
-  return Math.max(performance.now() - begin, 20);
-};
-const found = {};
-for (const [name, text] of Object.entries(texts)) {
-  time(text.repeat(5000));
-  found[name] = time(text.repeat(40000)) / time(text.repeat(10000));
+function list(node) {
+  if (typeof node === "string") return { elements: [], texts: [node] };
+  const inner = node.nodes.map(list);
+  const own = [node.name, { ...node.attributes, ...node.style }];
+  return { elements: [own, ...inner.flatMap(({ elements }) => elements)], texts: inner.flatMap(({ texts }) => texts) };
 }
-console.log(JSON.stringify(found));
+const trees = JSON.parse(readFileSync(0, "utf8"));
+console.log(JSON.stringify(trees.map((nodes) => list({ name: "div", attributes: {}, nodes: drawNodes(nodes, {}) }))));

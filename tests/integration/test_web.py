@@ -10,6 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from shop import HOSTILE
+
+from agentkit.views.markdown import parse_markdown
 
 HERE = Path(__file__).parent
 MODULES = HERE.parents[1] / ".cache" / "integration" / "package.json"
@@ -61,17 +64,71 @@ def test_the_client_of_ag_ui_drives_an_agent():
     assert found["failed"]["seen"].count("RUN_ERROR") == 1
 
 
-@pytest.mark.integration
-def test_long_and_hostile_texts_are_rendered_in_linear_time():
-    require()
+def draw(*trees):
+    """Return the elements and the texts that the page makes of trees of Markdown."""
     page = HERE.parents[1] / "agentkit" / "web" / "page" / "markdown.js"
-    done = subprocess.run(
-        ["node", HERE / "markdown.mjs", page], capture_output=True, text=True, timeout=50, check=False
-    )
+    command = ["node", HERE / "markdown.mjs", page]
+    done = subprocess.run(command, input=json.dumps(trees), capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, done.stderr
-    ratios = json.loads(done.stdout)
-    assert len(ratios) > 12
-    assert not {name: ratio for name, ratio in ratios.items() if ratio > 12}
+    return json.loads(done.stdout)
+
+
+@pytest.mark.integration
+def test_the_page_draws_what_the_server_read():
+    require()
+    text = "# A\n\n#### *b*\n\n3. x\n\n|a|b|\n|-|-:|\n|c|d|\n\n```python\ny\n```\n[z](mailto:a@b.c)\n***\n> q\\\nr"
+    (found,) = draw(parse_markdown(text))
+    assert [name for name, _ in found["elements"]] == [
+        "div", "h2", "h3", "em", "ol", "li", "div", "table", "thead", "tr", "th", "th", "tbody", "tr", "td", "td",
+        "pre", "code", "p", "a", "hr", "blockquote", "p", "br",
+    ]  # fmt: skip
+    attributes = dict(found["elements"])
+    assert attributes["ol"] == {"start": "3"}
+    assert attributes["td"] == {"textAlign": "right"}
+    assert attributes["code"] == {"data-language": "python"}
+    assert attributes["a"] == {"href": "mailto:a@b.c", "target": "_blank", "rel": "noopener noreferrer nofollow"}
+    assert "".join(found["texts"]) == "Abxabcdy\nzqr"
+
+
+@pytest.mark.integration
+def test_nothing_in_a_tree_runs_loads_or_styles():
+    require()
+    evil = dict.fromkeys(
+        ("href", "src", "style", "onclick", "class", "id", "srcdoc", "lang", "start"), "javascript:alert(1)"
+    )
+    names = [
+        "script",
+        "img",
+        "svg",
+        "iframe",
+        "style",
+        "object",
+        "form",
+        "input",
+        "SCRIPT",
+        "a",
+        "p",
+        "td",
+        "th",
+        "ol",
+        "pre",
+        "h1",
+        "h7",
+    ]
+    texts = [
+        HOSTILE,
+        "<script>alert(1)</script>",
+        "[a](javascript:x) <javascript:x> ![a](data:text/html,x)",
+        "&lt;img src=x onerror=y&gt;",
+    ]
+    for found in draw(*(parse_markdown(text) for text in texts), *([[name, evil, ["x"]]] for name in names)):
+        for name, attributes in found["elements"]:
+            assert name in {
+                "div", "span", "p", "h2", "strong", "code", "pre", "a", "table", "thead", "tbody", "tr", "th", "td", "ol", "br",
+            }  # fmt: skip
+            assert not {"src", "style", "onclick", "id", "srcdoc"} & attributes.keys()
+            assert attributes.get("class") in (None, "code", "table")
+            assert attributes.get("href", "https:").startswith(("https:", "http:"))
 
 
 @pytest.mark.integration

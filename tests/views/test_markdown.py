@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import time
 
 import pytest
@@ -13,7 +14,7 @@ from rich.console import Console
 from agentkit import JsonAgent
 from agentkit.testing import ScriptedModel, answer
 from agentkit.views.html.prose import render_prose
-from agentkit.views.markdown import MAX_PARSED_CHARS, is_safe_link, parse_markdown
+from agentkit.views.markdown import MAX_PARSED_CHARS, MarkdownStream, is_safe_link, parse_markdown
 from agentkit.views.rich_markdown import print_markdown
 
 TEXT = """\
@@ -82,6 +83,19 @@ def test_an_unsafe_link_is_text(url):
         assert "<a" not in render_prose(text, 1000)
 
 
+def test_a_bare_address_is_a_link():
+    def links(text: str) -> list[str]:
+        return re.findall('href="([^"]*)"', render_prose(text, 1000))
+
+    assert links("See https://example.org/a_b_c?x=1, or (http://e.org/).") == [
+        "https://example.org/a_b_c?x=1",
+        "http://e.org/",
+    ]
+    assert links("[https://example.org](https://e.org)") == ["https://e.org"]
+    assert links("<https://example.org> ftp://e.org `https://e.org` http://[ https://") == ["https://example.org"]
+    assert links("```\nhttps://example.org\n```") == []
+
+
 def test_images_are_never_loaded():
     html = render_prose("![the map](https://evil.example/?q=secret)", 1000)
     assert "<img" not in html
@@ -134,17 +148,71 @@ def test_the_report_draws_answers_and_replies_as_markdown():
     assert html.count("<li>one</li>") >= 1
 
 
-@pytest.mark.parametrize(
-    "piece", ["[", "![", "*a ", "_a", "`", "> ", "- ", "[a](", "|a|\n|-|\n", "[a][", "*_", "<a ", "~~"]
-)
-def test_reading_takes_time_linear_in_the_length(piece):
-    def measure(length: int) -> float:
-        text = (piece * length)[:length]
-        times = []
-        for _ in range(3):
-            started = time.process_time()
-            parse_markdown(text)
-            times.append(time.process_time() - started)
-        return max(min(times), 0.004)
+def read_pieces(pieces):
+    """Return the nodes of a streamed text, and the number of them that came before its end."""
+    stream, nodes = MarkdownStream(), []
+    for piece in pieces:
+        nodes += stream.feed(piece)[1]
+    return nodes + stream.flush(), len(nodes)
 
-    assert measure(30_000) / measure(3_000) < 40  # 10 is linear, 100 quadratic
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.sampled_from([*"#*-+>|`~_=1.a ", "\n", "\n", "\n\n", "\r\n", "\r", "    ", "- a\n", "```\n", "|a|\n|-|\n", "\U0001f600"])),
+    st.integers(1, 7),
+)  # fmt: skip
+@example(list(TEXT), 3)
+def test_a_streamed_text_has_the_blocks_of_the_whole_text(parts, size):
+    text = "".join(parts)
+    nodes, _ = read_pieces(text[place : place + size] for place in range(0, len(text), size))
+    assert nodes == parse_markdown(text)
+
+
+def test_a_block_is_finished_when_the_next_one_has_begun():
+    stream = MarkdownStream()
+    pieces = ("# A\r\n", "one \U0001f600", "\n\n", "- b\n- c\n", "- d\n", "\nafter the list\n")
+    seen = [(piece, *stream.feed(piece)) for piece in pieces]
+    assert [(piece, chars, [node[0] for node in nodes]) for piece, chars, nodes in seen if chars] == [
+        ("\n\n", 5, ["h1"]),
+        ("- b\n- c\n", 7, ["p"]),
+        ("\nafter the list\n", 13, ["ul"]),
+    ]
+    assert stream.flush() == [("p", {}, ["after the list"])]
+    assert stream.feed("[a]: https://example.org\n\n[a]\n\nb\n")[1] == [
+        ("p", {}, [("a", {"href": "https://example.org"}, ["a"])])
+    ]
+    stream.flush()
+    stream.feed("[a]\n\nb\n")
+    assert stream.flush() == [("p", {}, ["b"])], "a new text"
+
+
+def test_a_long_block_of_a_stream_is_not_parsed():
+    ((node,), early) = read_pieces(["*a* b\n"] * (MAX_PARSED_CHARS // 6 + 1))
+    assert (node[0], early) == ("pre", 1)
+
+
+PIECES = {
+    "stars": "*a", "strong": "**a ", "links": "[a](", "brackets": "[", "code": "`a", "marks": "_a", "struck": "~~a", "urls": "http://",
+    "quotes": ">", "items": "- a\n", "nested": "    - a\n", "lines": "a\n", "rules": "- ", "cells": "|a", "hashes": "#", "fences": "```\n",
+    "images": "![", "spans": "*a ", "ticks": "`", "levels": "> ", "tables": "|a|\n|-|\n", "references": "[a][", "mixed": "*_", "tags": "<a ",
+    "paragraphs": "a\n\n",
+}  # fmt: skip
+
+
+def read_streamed(text):
+    read_pieces(text[place : place + 5] for place in range(0, len(text), 5))
+
+
+@pytest.mark.parametrize(
+    ("read", "length"), [(parse_markdown, 30_000), (read_streamed, 10_000)], ids=["whole", "streamed"]
+)
+@pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES)
+def test_reading_takes_time_linear_in_the_length(piece, read, length):
+    def measure(chars: int) -> float:
+        text = (piece * chars)[:chars]
+        started = time.process_time()
+        read(text)
+        return max(time.process_time() - started, 0.004)
+
+    ratios = (measure(length) / measure(length // 10) for _ in range(3))
+    assert any(ratio < 40 for ratio in ratios)  # 10 is linear, 100 quadratic

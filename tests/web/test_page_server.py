@@ -14,7 +14,8 @@ import agentkit.web
 from agentkit import JsonAgent, journal, tool
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call
-from agentkit.web import web_app
+from agentkit.views.markdown import parse_markdown
+from agentkit.web import agui, web_app
 
 TOKEN, HOST = "a-token", "127.0.0.1:8080"
 HEADERS = {"authorization": f"Bearer {TOKEN}", "host": HOST}
@@ -138,6 +139,50 @@ def test_a_conversation_comes_back_from_the_journal(tmp_path):
         request = client.get(f"/runs/{listed[0]['id']}/requests/1").json()
         assert request["messages"][-1]["content"] == "thanks"
         assert client.get(f"/runs/{listed[0]['id']}/requests/2").status_code == 404
+
+
+MARKDOWN = "# Prices\n\n- **tea** 3.5\n- coffee 4.25 \U0001f600\n\n<b>Both</b> are [here](https://example.org) or [there](javascript:x)."
+
+
+def read_drawn(events):
+    """Return the nodes of the events of a text, and what was not drawn yet when the last piece had come."""
+    nodes, rest = [], ""
+    for event in events:
+        drawn = event.get("metadata", {}).get("agentkit", {})
+        if event["type"] == "TEXT_MESSAGE_CONTENT":
+            nodes += drawn.get("nodes", [])
+            rest = (rest + event["delta"])[drawn.get("chars", 0) :]
+        elif event["type"] == "TEXT_MESSAGE_END":
+            nodes += drawn["nodes"]
+    return nodes, rest
+
+
+def test_the_page_gets_each_text_as_a_tree_and_other_clients_do_not(tmp_path):
+    store, tree = tmp_path / "runs.db", json.loads(json.dumps(parse_markdown(MARKDOWN)))
+    with page_of(store=store, replies=[answer(MARKDOWN)]) as client:
+        live = run(client)
+    with page_of(store=store) as client:
+        conversation = client.get("/threads/t").json()["events"]
+        stored = client.get(f"/runs/{journal.runs(store)[0].id}").json()["events"]
+    for events in (live, conversation, stored):
+        nodes, rest = read_drawn(events)
+        assert nodes == tree
+        assert rest in MARKDOWN[1:], "the first block is drawn before the text ends"
+        assert MARKDOWN.endswith(rest)
+    with TestClient(agui(JsonAgent(price_of, model=ScriptedModel(answer(MARKDOWN))))) as client:
+        body = {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": "?"}]}
+        assert '"nodes"' not in client.post("/", json=body).text
+
+
+def test_each_text_of_a_run_is_a_tree_of_its_own():
+    replies = [{"content": "# One\n\nfirst", **call("price_of", item="tea")}, answer("second\n\nlast")]
+    with page_of(replies=replies) as client:
+        events = run(client)
+    texts = [event for event in events if event["type"].startswith("TEXT_MESSAGE")]
+    found = [
+        read_drawn([event for event in texts if event["messageId"] == name])[0] for name in ("r1-text-1", "r1-text-2")
+    ]
+    assert [[node[0] for node in nodes] for nodes in found] == [["h1", "p"], ["p", "p"]]
 
 
 def test_looking_at_the_page_leaves_no_conversation_in_the_journal(tmp_path):

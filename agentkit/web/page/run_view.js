@@ -2,7 +2,7 @@
 
 import { formatSeconds, formatUsage, make, prettyJson } from "./dom.js";
 import { buildInputs } from "./inputs.js";
-import { renderMarkdown } from "./markdown.js";
+import { drawNodes } from "./markdown.js";
 
 const MAX_SHORT_CHARS = 90;
 const shorten = (text) => (text.length > MAX_SHORT_CHARS ? `${text.slice(0, MAX_SHORT_CHARS)}…` : text);
@@ -40,7 +40,7 @@ export class RunView {
 
   // Show what the pieces of texts since the last call have brought.
   flush() {
-    for (const message of this.dirty) renderMarkdown(message.node, message.text);
+    for (const { rest, text } of this.dirty) rest.textContent = text;
     this.dirty.clear();
   }
 
@@ -166,17 +166,31 @@ export class RunView {
   }
 
   TEXT_MESSAGE_START(event) {
-    const node = make("div", { class: "markdown" });
+    const rest = make("p", { class: "rest" });
+    const node = make("div", { class: "markdown" }, rest);
     this.turn.texts.append(node);
-    this.turn.messages.set(event.messageId, { node, text: "" });
+    this.turn.messages.set(event.messageId, { node, rest, text: "", place: {} });
     this.say("Writing the answer");
   }
 
   TEXT_MESSAGE_CONTENT(event) {
     const message = this.turn.messages.get(event.messageId);
     if (!message) return;
+    const { chars, nodes } = own(event);
     message.text += event.delta;
+    if (chars) {
+      message.text = [...message.text].slice(chars).join("");
+      message.rest.before(...drawNodes(nodes, message.place));
+    }
     this.dirty.add(message);
+  }
+
+  TEXT_MESSAGE_END(event) {
+    const message = this.turn.messages.get(event.messageId);
+    const { nodes } = own(event);
+    if (!message || !nodes) return;
+    message.rest.replaceWith(...drawNodes(nodes, message.place));
+    this.dirty.delete(message);
   }
 
   REASONING_MESSAGE_START(event) {
