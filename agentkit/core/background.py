@@ -16,11 +16,11 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iter
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from .errors import RunError
-from .threads import POLL_SECONDS, Work, on_cancel
+from .threads import POLL_SECONDS, Work, capture, on_cancel
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ async def run_in_thread(function: Callable[[], T]) -> T:
     ended: asyncio.Future[Callable[[], T]] = loop.create_future()
 
     def work() -> None:
-        outcome = _capture(function)
+        outcome = capture(function)
         with suppress(RuntimeError):  # the loop is closed, so no task awaits the outcome
             loop.call_soon_threadsafe(_set_result, ended, outcome)
 
@@ -201,19 +201,6 @@ def _note_truncation(found: list[Any], max_items: int | None) -> list[Any]:
     if max_items is None or len(found) <= max_items:
         return found
     return [*found[:max_items], f"... (only the first {max_items:,} items were taken)"]
-
-
-def _capture(function: Callable[[], T]) -> Callable[[], T]:
-    """Call `function` and return a callable that replays its result or exception in another thread."""
-    try:
-        value = function()
-    except BaseException as error:
-        return partial(_raise, error)
-    return lambda: value
-
-
-def _raise(error: BaseException) -> NoReturn:
-    raise error
 
 
 def _set_result(future: "asyncio.Future[T]", value: T) -> None:

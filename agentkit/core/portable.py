@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Literal
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
@@ -16,6 +16,16 @@ def to_portable_name(name: str) -> str:
         return name
     text = _REFUSED.sub("_", name)[:64] or "unnamed_tool"
     return text if _NAME.fullmatch(text) else f"_{text}"[:64]
+
+
+def find_free_name(name: str, *taken: Container[str]) -> str:
+    """Return `name`, of at most 64 characters; with a number at its end if one of `taken` has it."""
+    free, number = name, 1
+    while any(free in names for names in taken):
+        number += 1
+        end = f"_{number}"
+        free = f"{name[: 64 - len(end)]}{end}"
+    return free
 
 
 MAX_DEPTH = 200

@@ -12,8 +12,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, TypeAlias, TypeVar
+from typing import NoReturn, TypeAlias, TypeVar
 
 CancelCallback: TypeAlias = Callable[[], object]
 T = TypeVar("T")
@@ -92,24 +93,27 @@ def run_within(seconds: float, function: Callable[[], T]) -> T:
     Raises:
         TimeoutError: The function did not finish in time.
     """
-    outcome: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
-
-    def run() -> None:
-        try:
-            outcome.put((function(), None))
-        except BaseException as error:
-            outcome.put((None, error))
-
-    work = Work(run)
+    ended: SimpleQueue[Callable[[], T]] = SimpleQueue()
+    work = Work(lambda: ended.put(capture(function)))
     try:
-        value, error = outcome.get(timeout=seconds)
+        outcome = ended.get(timeout=seconds)
     except Empty:
         work.cancel()
         raise TimeoutError from None
-    if error is not None:
-        raise error
-    done: T = value
-    return done
+    return outcome()
+
+
+def capture(function: Callable[[], T]) -> Callable[[], T]:
+    """Call `function` and return a callable that replays its result or exception in another thread."""
+    try:
+        value = function()
+    except BaseException as error:
+        return partial(_raise, error)
+    return lambda: value
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error
 
 
 @contextmanager

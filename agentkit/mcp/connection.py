@@ -1,6 +1,7 @@
 """One connection to a server, owned by one task on the background loop: opened, used, lost, opened again."""
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -150,18 +151,7 @@ class Connection:
         return False
 
     async def _list_tools(self) -> None:
-        found: list[types.Tool] = []
-        cursor: str | None = None
-        try:
-            for _ in range(MAX_PAGES):
-                page = await self.client.list_tools(cursor=cursor)
-                found += page.tools
-                cursor = page.next_cursor
-                if not cursor or len(found) >= MAX_TOOLS:
-                    break
-        except MCPError as error:
-            if error.code != METHOD_NOT_FOUND:  # a server may have resources or prompts only
-                raise
+        found = await list_all(self.client.list_tools, "tools", MAX_TOOLS)
         self._on_tools(found[:MAX_TOOLS], self._has_resources)
 
     async def _receive(self, message: Any) -> None:
@@ -217,6 +207,24 @@ class Connection:
                 raise
             await self._list_tools()  # the headers follow from the schema, which has changed
             return await send(name, arguments, allow_input_required=True, **options)
+
+
+async def list_all(fetch: Callable[..., Any], field: str, enough: float = math.inf) -> list[Any]:
+    """Return the entries in `field` of a list's pages; none if the server has no such method."""
+    found: list[Any] = []
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        try:
+            page = await fetch(cursor=cursor)
+        except MCPError as error:
+            if error.code == METHOD_NOT_FOUND:
+                break
+            raise
+        found += getattr(page, field)
+        cursor = page.next_cursor
+        if not cursor or len(found) >= enough:
+            break
+    return found
 
 
 def _first_cause(error: BaseException) -> BaseException:

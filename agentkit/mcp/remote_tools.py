@@ -11,7 +11,7 @@ from loguru import logger
 
 from ..core.context import RunContext
 from ..core.errors import DefinitionError, ToolError
-from ..core.portable import to_portable_name, to_valid_text
+from ..core.portable import find_free_name, to_portable_name, to_valid_text
 from ..schemas import JsonSchema
 from ..schemas.raw import RawSchema
 from ..tools.definition import Definition
@@ -78,7 +78,7 @@ class RemoteTools:
             if self._locked is not None and tool.name not in self._locked:
                 logger.warning("MCP tool {!r} is left out: it is not in the lock", tool.name)
                 continue
-            name = _find_free_name(to_portable_name(f"{self._prefix}{tool.name}"), names)
+            name = find_free_name(to_portable_name(f"{self._prefix}{tool.name}"), names)
             known = self._made.get(tool.name)
             try:
                 same = known is not None and known[0] == tool and known[1].name == name
@@ -159,14 +159,6 @@ def _read_hints(hints: types.ToolAnnotations | None) -> ToolEffect:
     if hints.destructive_hint:
         return "danger"
     return "idempotent" if hints.idempotent_hint else DEFAULT_EFFECT
-
-
-def _find_free_name(wanted: str, used: set[str]) -> str:
-    name, number = wanted, 1
-    while name in used:
-        number += 1
-        name = f"{wanted[: 64 - len(str(number)) - 1]}_{number}"
-    return name
 
 
 def _to_fields(locked: Mapping[str, Any]) -> dict[str, Any]:

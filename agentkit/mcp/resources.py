@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
-from mcp import Client, MCPError
-from mcp_types import METHOD_NOT_FOUND
+from mcp import Client
 
 from ..core.messages import Message
-from .connection import MAX_PAGES
+from .connection import list_all
 from .results import render_blocks
 
 
@@ -31,27 +30,12 @@ class Resource:
 
 async def list_resources(client: Client) -> list[Resource]:
     """Return the resources of a server, then its templates."""
-    found: list[Resource] = []
-    for fetch in (client.list_resources, client.list_resource_templates):
-        cursor: str | None = None
-        for _ in range(MAX_PAGES):
-            try:
-                page: Any = await fetch(cursor=cursor)
-            except MCPError as error:
-                if error.code == METHOD_NOT_FOUND:  # a server may have no templates
-                    break
-                raise
-            entries = getattr(page, "resources", None) or getattr(page, "resource_templates", [])
-            found += [_to_resource(entry) for entry in entries]
-            cursor = page.next_cursor
-            if not cursor:
-                break
-    return found
-
-
-def _to_resource(entry: Any) -> Resource:
-    uri = getattr(entry, "uri", "") or getattr(entry, "uri_template", "")
-    return Resource(str(uri), entry.title or entry.name, entry.description or "", entry.mime_type or "")
+    found = [(entry.uri, entry) for entry in await list_all(client.list_resources, "resources")]
+    templates = await list_all(client.list_resource_templates, "resource_templates")
+    found += [(entry.uri_template, entry) for entry in templates]
+    return [
+        Resource(str(uri), each.title or each.name, each.description or "", each.mime_type or "") for uri, each in found
+    ]
 
 
 def to_message(message: types.PromptMessage) -> Message:

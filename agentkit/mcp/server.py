@@ -75,15 +75,11 @@ def make_registry(tools: Any) -> ToolRegistry:
         DefinitionError: There is nothing to serve.
     """
     entries = [*tools.values()] if isinstance(tools, ToolRegistry) else [tools] if callable(tools) else [*tools]
-    used: set[str] = set()
-    made = []
+    made, agents = [], 0
     for entry in entries:
         if isinstance(entry, JsonAgent):
-            name = next(
-                name for number in range(len(entries) + 1) if (name := f"ask_{number}" if number else "ask") not in used
-            )
-            used.add(name)
-            made.append(entry.as_tool(name, entry.description or "Answer a question."))
+            made.append(entry.as_tool(f"ask_{agents}" if agents else "ask", entry.description or "Answer a question."))
+            agents += 1
         else:
             made.append(entry)
     if not made:

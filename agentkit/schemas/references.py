@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, count
 from typing import Any
 from urllib.parse import unquote
 
 from ..core.errors import DefinitionError
+from ..core.portable import find_free_name
 from .walk import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, JsonSchema, iter_children, rebuild
 
 PREFIX = "#/$defs/"
@@ -152,7 +152,7 @@ def _shorten(reference: str, taken: set[str]) -> str:
     """Return a free short name: the last part of the reference, without a module path that pydantic put before it."""
     last = unquote(reference).rsplit("/", 1)[-1].rsplit("__", 1)[-1]
     name = re.sub(r"[^A-Za-z0-9_]+", "_", last).strip("_")[:40] or "Whole"
-    return next(free for free in chain([name], (f"{name}_{number}" for number in count(2))) if free not in taken)
+    return find_free_name(name, taken)
 
 
 def _iter_references(schema: JsonSchema) -> Iterator[str]:

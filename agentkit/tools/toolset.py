@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from ..core.background import run_coroutine
 from ..core.errors import RunStopped
 from ..core.flow import Done, Event
-from ..core.portable import to_portable_name
+from ..core.portable import find_free_name, to_portable_name
 from .json_tool import JsonTool
 from .registry import ToolRegistry
 
@@ -153,16 +153,8 @@ def name_toolset_tools(toolsets: Sequence[Toolset], taken: Container[str]) -> li
     named = []
     for toolset, tool in listed:
         if tool.name in taken or counts[tool.name] > 1:
-            tool = tool.renamed(_find_free_name(f"{toolset.name}__{tool.name}", {*counts, *used}, taken))
+            name = find_free_name(to_portable_name(f"{toolset.name}__{tool.name}"), counts, used, taken)
+            tool = tool.renamed(name)
         used.add(tool.name)
         named.append(tool)
     return named
-
-
-def _find_free_name(wanted: str, used: Container[str], taken: Container[str]) -> str:
-    name, number = to_portable_name(wanted), 1
-    while name in used or name in taken:
-        number += 1
-        end = f"_{number}"
-        name = f"{to_portable_name(wanted)[: 64 - len(end)]}{end}"
-    return name

@@ -3,8 +3,8 @@
 import re
 import unicodedata
 from collections.abc import Iterator
-from itertools import chain, count
 
+from ...core.portable import find_free_name
 from .. import JsonSchema, iter_children
 from .declaration import Loss
 from .rewriting import ROOT, as_json, map_schemas
@@ -40,7 +40,7 @@ def _choose_alias(name: str, pattern: re.Pattern[str], taken: set[str]) -> str:
     letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     stem = re.sub(r"[^A-Za-z0-9_]+", "_", letters).strip("_")[: MAX_ALIAS_CHARS - 6]
     stem = stem if pattern.fullmatch(stem) else f"p_{stem}".rstrip("_")
-    return next(free for free in chain([stem], (f"{stem}_{number}" for number in count(2))) if free not in taken)
+    return find_free_name(stem, taken)
 
 
 def _rename(schema: JsonSchema, path: str, aliases: dict[str, str], losses: list[Loss]) -> JsonSchema:

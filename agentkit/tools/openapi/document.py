@@ -2,15 +2,15 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from ...core.errors import DefinitionError
+from ...core.portable import find_free_name
 from ...schemas import JsonSchema, unknown_name_error
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
@@ -126,7 +126,7 @@ class OpenApiDocument:
         """Return the last word of a reference, with a number where another reference has the same."""
         if reference not in self._names:
             word = re.sub(r"\W", "_", reference.rpartition("/")[2])
-            self._names[reference] = _find_free_name(word, self._names.values())
+            self._names[reference] = find_free_name(word, self._names.values())
         return self._names[reference]
 
 
@@ -179,12 +179,7 @@ def _make_name(text: str, taken: set[str]) -> str:
     """Return a free tool name that every provider accepts."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_-")[:60] or "operation"
     name = name if name[0].isalpha() else f"call_{name}"[:60]
-    return _find_free_name(name, taken)
-
-
-def _find_free_name(name: str, taken: Collection[str]) -> str:
-    """Return `name`, with a number where it is taken."""
-    return next(each for each in chain([name], (f"{name}_{number}" for number in count(2))) if each not in taken)
+    return find_free_name(name, taken)
 
 
 def _list_labels(operation: Operation) -> set[str]:
