@@ -8,12 +8,13 @@ import click
 import agentkit
 
 from ..core.parts import ContentPart, Query, read_file
+from .targets import EXISTING_FILE
 
 ATTACH = click.option(
     "--attach",
     "attached",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING_FILE,
     help="Send this image, PDF or sound with the question; several are possible.",
 )
 

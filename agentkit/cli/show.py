@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .output import print_lines
-from .targets import JOURNAL_HELP, JOURNAL_PLACE
+from .targets import EXISTING_FILE, JOURNAL_HELP, JOURNAL_PLACE
 
 
 @click.command("show", short_help="Show a stored run or conversation.")
@@ -24,7 +24,7 @@ from .targets import JOURNAL_HELP, JOURNAL_PLACE
 @click.option(
     "--compare",
     "other",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING_FILE,
     help="With --html: another result, shown beside FILE with the differences.",
 )
 def show_command(file: Path, journal: Path | str | None, page: Path | None, other: Path | None) -> None:

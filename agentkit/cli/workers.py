@@ -10,7 +10,7 @@ import click
 import agentkit
 
 from .output import dump_json, exit_code, print_answer, print_error, print_note
-from .targets import load_targets
+from .targets import load_agent
 
 DB_HELP = "The database: postgresql://USER@HOST/DATABASE, or on one machine sqlite:///runs.db."
 DB = click.option("--db", required=True, envvar="AGENTKIT_DB", show_envvar=True, metavar="URL", help=DB_HELP)
@@ -60,10 +60,7 @@ def worker_command(targets: tuple[str, ...], db: str, grace: float, **limits: An
 
 def _load_agent(target: str) -> "tuple[str, agentkit.JsonAgent[Any]]":
     name, _, place = target.rpartition("=")
-    found = load_targets([place])
-    if ":" not in place or len(found) != 1 or not isinstance(found[0], agentkit.JsonAgent):
-        raise click.UsageError(f"{target}: expected an agent, as module:agent or file.py:agent")
-    return name or place.rpartition(":")[2], found[0]
+    return name or place.rpartition(":")[2], load_agent(place)
 
 
 @click.command("submit", short_help="Submit a question to workers.")
