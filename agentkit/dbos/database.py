@@ -1,11 +1,13 @@
 """The database of workers: where DBOS keeps its queue, where the journal is, and the tables between them."""
 
 import hashlib
+import sqlite3
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
+from importlib.metadata import version
 from typing import Any
 
 from ..core.errors import DefinitionError
@@ -24,7 +26,10 @@ TABLES = (
     "CREATE INDEX IF NOT EXISTS attempts_of ON run_attempts (workflow)",
     "CREATE TABLE IF NOT EXISTS run_events "
     "(run text, number bigint, written double precision, body text NOT NULL, PRIMARY KEY (run, number))",
+    "CREATE TABLE IF NOT EXISTS queue_versions (dbos text PRIMARY KEY)",
 )
+OLDEST_SQLITE = (3, 42)
+"""The SQLite that DBOS needs from Python 3.12 on, for `unixepoch('subsec')`; it does not check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ class Database:
         """Open the database and create what it lacks.
 
         Raises:
-            DefinitionError: It is no URL of PostgreSQL or SQLite.
+            DefinitionError: It is no URL of PostgreSQL or SQLite, or this SQLite is too old.
             JournalError: It cannot be opened.
         """
         if not isinstance(url, str) or not url.startswith((*POSTGRES_SCHEMES, SQLITE_SCHEME)):
@@ -54,12 +59,13 @@ class Database:
                 f"workers: {url!r:.80} is not the URL of their database. "
                 f"Give {POSTGRES_SCHEMES[0]}USER@HOST/DATABASE, or on one machine {SQLITE_SCHEME}runs.db"
             )
+        if url.startswith(SQLITE_SCHEME):
+            check_sqlite(sys.version_info[:2], sqlite3.sqlite_version_info[:2])
         place = url.removeprefix(SQLITE_SCHEME)
         queue = f"postgresql://{place.partition('://')[2]}" if is_url(place) else f"{url}-queue"
         store = open_store(place)
         _create_tables(store)
-        if not _has_queue(store, queue):
-            import_module("dbos").DBOS.migrate(queue)
+        _create_queue(store, queue)
         return cls(Journal(place, errors="raise"), queue, store)
 
     def close(self) -> None:
@@ -78,10 +84,22 @@ def _create_tables(store: Store) -> None:
             time.sleep(0.2)
 
 
-def _has_queue(store: Store, queue: str) -> bool:
-    if queue.startswith(SQLITE_SCHEME):
-        return Path(queue.removeprefix(SQLITE_SCHEME)).exists()
-    return bool(store.read("SELECT 1 FROM pg_tables WHERE schemaname = 'dbos' AND tablename = 'workflow_status'"))
+def _create_queue(store: Store, queue: str) -> None:
+    """Create the tables of DBOS, or bring them to its installed version; a row says that they are complete."""
+    installed = version("dbos")
+    if queue.startswith(SQLITE_SCHEME) or not store.read("SELECT 1 FROM queue_versions WHERE dbos = ?", installed):
+        import_module("dbos").DBOS.migrate(queue)
+        store.append([("INSERT INTO queue_versions VALUES (?) ON CONFLICT DO NOTHING", (installed,))])
+
+
+def check_sqlite(python: tuple[int, ...], sqlite: tuple[int, ...]) -> None:
+    """Raise `DefinitionError` if DBOS cannot use this version of SQLite."""
+    if python >= (3, 12) and sqlite < OLDEST_SQLITE:
+        found, oldest = (".".join(map(str, one)) for one in (sqlite, OLDEST_SQLITE))
+        raise DefinitionError(
+            f"workers: this Python has SQLite {found}, expected {oldest} or newer. "
+            "Use PostgreSQL, or a Python that has a newer SQLite"
+        )
 
 
 def lock_key(worker: str) -> int:

@@ -1,6 +1,7 @@
 """What a client refuses, and a queue on one machine without a server."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 
@@ -10,18 +11,30 @@ from click.testing import CliRunner
 from agentkit import DefinitionError, JsonAgent, RunError
 from agentkit.cli import main
 from agentkit.dbos import Client, Worker
+from agentkit.dbos.database import check_sqlite
 from agentkit.dbos.work import QueuedRun, error_outcome
 from agentkit.testing import ScriptedModel, answer
 
 
 @pytest.fixture
 def url(tmp_path):
+    try:
+        check_sqlite(sys.version_info[:2], sqlite3.sqlite_version_info[:2])
+    except DefinitionError as error:
+        pytest.skip(str(error))
     return f"sqlite:///{tmp_path / 'runs.db'}"
 
 
 def test_an_address_that_is_no_database_is_refused():
     with pytest.raises(DefinitionError, match=r"workers: 'runs.db' is not the URL of their database. Give postgresql"):
         Client("runs.db")
+
+
+def test_a_sqlite_that_the_queue_cannot_use_is_refused():
+    check_sqlite((3, 11), (3, 40))
+    check_sqlite((3, 13), (3, 42))
+    with pytest.raises(DefinitionError, match=r"has SQLite 3.40, expected 3.42 or newer. Use PostgreSQL"):
+        check_sqlite((3, 12), (3, 40))
 
 
 @pytest.mark.parametrize(
@@ -59,8 +72,6 @@ def test_a_run_waits_in_the_queue_and_can_be_cancelled_there(client):
 
 
 def test_the_queue_holds_json_and_no_pickle(client, url):
-    import sqlite3
-
     client.submit("agent", "Grüße", session="s")
     with sqlite3.connect(url.removeprefix("sqlite:///") + "-queue") as file:
         ((text, kind),) = file.execute(

@@ -6,13 +6,15 @@ import random
 import signal
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing, suppress
 
+import psycopg
 import pytest
+from dbos._migration import get_dbos_migrations
 from dbos_workers import check_effects, wait_until
 
 from agentkit import Paused, RunError, RunStopped
-from agentkit.dbos import Workers
+from agentkit.dbos import Client, Workers
 from agentkit.journal import runs, show
 
 RUNS, STEPS = int(os.environ.get("AGENTKIT_WORKER_RUNS", "24")), int(os.environ.get("AGENTKIT_WORKER_STEPS", "8"))
@@ -49,6 +51,17 @@ def test_a_database_that_restarts_in_the_middle_loses_nothing(client, start, eff
     for handle in handles:
         assert handle.result(timeout=60) == f"done {handle.status.query.split()[3]}"
     check_effects(effects(), [handle.status for handle in handles], 6)
+
+
+def test_a_queue_whose_tables_are_incomplete_is_completed_first(url):
+    """As another process leaves them that is creating them at this moment, or an older version of DBOS."""
+    with closing(psycopg.connect(url, autocommit=True)) as connection:
+        connection.execute("CREATE SCHEMA dbos")
+        connection.execute("CREATE TABLE dbos.dbos_migrations (version bigint PRIMARY KEY)")
+        connection.execute("INSERT INTO dbos.dbos_migrations VALUES (1)")
+        connection.execute(get_dbos_migrations("dbos", True, False)[0])
+    with Client(url) as client:
+        assert client.submit("agent", "effect 1 0 x").status.state == "queued"
 
 
 def test_a_frozen_worker_writes_nothing_when_it_wakes(client, start, effects, url):
