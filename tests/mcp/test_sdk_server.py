@@ -6,13 +6,15 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from servers import ANSWER, contents
 
-from agentkit import JsonAgent, Paused, Session
+from agentkit import JsonAgent, Paused, RunError, Session
 from agentkit.events import Progress
 from agentkit.mcp import MCPServer
 from agentkit.testing import ScriptedModel, call
@@ -86,9 +88,25 @@ def test_fifty_calls_at_once_get_their_own_answers(shop):
 
 
 def test_headers_go_with_each_request():
-    server = MCPServer(url="http://127.0.0.1:9/mcp", headers={"Authorization": "Bearer secret-token"})
-    assert server.endpoint.headers["Authorization"] == "Bearer secret-token"
-    assert "secret-token" not in repr(server) + str(vars(server))
+    seen: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append(self.headers.get("Authorization", ""))
+            self.send_error(404)
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
+        url = f"http://127.0.0.1:{http.server_port}/mcp"
+        server = MCPServer(url=url, headers={"Authorization": "Bearer secret-token"})
+        with pytest.raises(RunError) as caught:
+            server.resources()
+        http.shutdown()
+    assert set(seen) == {"Bearer secret-token"}
+    assert "secret-token" not in repr(server) + str(vars(server)) + str(caught.value)
 
 
 def test_a_missing_sdk_is_named():
