@@ -21,8 +21,8 @@ _DIRECT_PROVIDERS = frozenset({"openai", "anthropic", "gemini", "groq", "ollama_
 _DIRECT_ARGUMENTS = frozenset({
     "model", "messages", "tools", "tool_choice", "stream", "stream_options", "timeout", "max_retries", "drop_params",
     "max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "seed", "user", "frequency_penalty",
-    "presence_penalty", "reasoning_effort", "thinking", "parallel_tool_calls", "response_format", "extra_headers",
-    "api_key", "api_base", "base_url", "logger_fn", "litellm_logging_obj", "_skip_mcp_handler",
+    "presence_penalty", "reasoning_effort", "thinking", "parallel_tool_calls", "response_format", "headers",
+    "extra_headers", "api_key", "api_base", "base_url", "logger_fn", "litellm_logging_obj", "_skip_mcp_handler",
 })  # fmt: skip
 """Arguments that the decorator passes on unchanged. For others (a mock, fallbacks, a prompt id) it may do more."""
 AWAITED_PROVIDERS: set[str] = set()

@@ -210,13 +210,17 @@ def _object_text(arguments: str) -> str:
 
 
 def build_headers(options: dict[str, Any], added: Mapping[str, str] | None, provider: str) -> dict[str, Any]:
-    """Return the option `extra_headers`, if there are any: the account's, those of the options and of the request."""
+    """Return litellm's `headers`, if there are any: the account's, those of the options and of the request.
+
+    `extra_headers` is cleared: old versions of litellm send OpenAI its content in the body as well.
+    """
     headers = {
         **(_account_headers(options) if provider == "openai" else {}),
+        **(options.get("headers") or {}),
         **(options.get("extra_headers") or {}),
         **(added or {}),
     }
-    return {"extra_headers": headers} if headers else {}
+    return {"headers": headers, "extra_headers": None} if headers else {}
 
 
 def _account_headers(options: dict[str, Any]) -> dict[str, str]:

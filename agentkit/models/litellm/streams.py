@@ -77,7 +77,7 @@ class ChunkSource:
         self._provider = provider
         self._is_direct = provider in _DIRECT_PROVIDERS and not has_observers
         self._tap: _LineTap | None = None
-        self._is_gemini = False
+        self._is_gemini = self._is_truncated = False
         self._lines: Any = None
         self.refusal = ""
         self.usage: Any = None
@@ -118,7 +118,9 @@ class ChunkSource:
 
     @property
     def native_reason(self) -> str | None:
-        """The provider's own stop reason, if a tap read one."""
+        """The provider's own stop reason, if one was read from the lines."""
+        if self._is_truncated:
+            return "length"
         return None if self._tap is None else self._tap.reason
 
     def _attach_tap(self, inner: Any) -> Any:
@@ -146,7 +148,17 @@ class ChunkSource:
                 data = _decode_json(str_line.removeprefix("data:").strip())
                 self.usage = data.usage or (data.x_groq and data.x_groq.usage) or self.usage
                 self._read_refusal(data)
-        return otherwise(str_line)
+        return otherwise(self._complete(str_line))
+
+    def _complete(self, event: Any) -> Any:
+        """Return the end of a truncated reply of the Responses API as a regular end, which old versions know."""
+        if getattr(event, "type", None) != "response.incomplete":
+            return event
+        text: str = event.model_dump_json()
+        if '"max_output_tokens"' not in text:
+            return event
+        self._is_truncated = True
+        return text.replace('"response.incomplete"', '"response.completed"', 1)
 
     def _read_refusal(self, chunk: Any) -> None:
         for choice in chunk.choices or ():

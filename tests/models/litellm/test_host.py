@@ -96,7 +96,7 @@ def test_a_mock_of_one_function_gets_all_its_requests(monkeypatch: pytest.Monkey
 HOST = """
 import gc, logging, os, sys
 import litellm
-logging.getLogger("LiteLLM").setLevel(logging.INFO)
+logging.getLogger("LiteLLM").setLevel(logging.ERROR)
 before = [logging.getLogger(name).level for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")], gc.get_freeze_count()
 from agentkit.core.messages import user
 from agentkit.engine.model import Request

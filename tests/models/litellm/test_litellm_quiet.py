@@ -58,7 +58,7 @@ try:
 except ModelError as error:
     assert error.kind == "not_found"
 assert "FROM_DOT_ENV" not in __import__("os").environ
-assert set(dialled) <= {"127.0.0.1"}, dialled
+assert set(dialled) <= {"127.0.0.1", "localhost"}, dialled  # 1.84 looks for an Ollama there
 """
 
 

@@ -8,6 +8,7 @@ from wire_providers import MODELS, Play, Provider
 
 from agentkit.core.messages import Usage, calls_of, tool_message, user
 from agentkit.engine.model import TextDelta, ThinkingDelta, ToolCallDelta
+from agentkit.models.litellm.importing import load_litellm
 from agentkit.testing.server import ModelServer
 
 HI = [user("hi")]
@@ -44,6 +45,8 @@ def test_tokens_are_counted_and_priced_where_the_price_is_known(provider: Provid
     with ModelServer("hello") as server:
         _, reply = play(provider.at(server), HI, stream=stream)
     prices = {"openai": (0.15, 0.6), "anthropic": (3, 15), "gemini": (0.3, 2.5)}.get(provider.name)
+    if provider.name == "groq" and MODELS["groq"] in load_litellm().model_cost:  # in old tables
+        prices = (0.05, 0.08)
     cost = prices and pytest.approx((10 * prices[0] + 5 * prices[1]) / 1e6)
     assert reply.usage == Usage(requests=1, input_tokens=10, output_tokens=5, cost=cost)
 

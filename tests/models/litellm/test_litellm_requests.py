@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import respx
-from wire_providers import MODELS, Play, Provider
+from wire_providers import KEY, MODELS, Play, Provider
 
 from agentkit.core.errors import DefinitionError
 from agentkit.core.messages import ToolCall, assistant, calls_of, system, tool_message, user
@@ -228,6 +228,24 @@ def test_openai_is_told_organization_and_project(play: Play, monkeypatch: pytest
     )
     assert second["openai-organization"] == "org-option"
     assert "openai-organization" not in other
+
+
+def test_headers_are_sent_and_nothing_of_them_is_in_the_body(provider: Provider, play: Play, stream: bool) -> None:
+    with ModelServer("hello") as server:
+        options = {"extra_headers": {"X-Mine": "1"}, "headers": {"X-Other": "2"}}
+        play(provider.at(server, **options), [user("hi")], stream=stream, headers={"X-Request": "3"})
+    (sent,) = server.requests
+    assert [sent.headers[name] for name in ("x-mine", "x-other", "x-request")] == ["1", "2", "3"]
+    assert "X-Mine" not in json.dumps(sent.body)
+
+
+def test_headers_are_sent_to_the_responses_api(play: Play, stream: bool) -> None:
+    with ModelServer("hello") as server:
+        base = server.api_base("openai")
+        model = LiteLLMModel("openai/responses/gpt-5-mini", api_base=base, api_key=KEY, extra_headers={"X-Mine": "1"})
+        play(model, [user("hi")], stream=stream, headers={"X-Request": "3"})
+    (sent,) = server.requests
+    assert [sent.headers[name] for name in ("x-mine", "x-request")] == ["1", "3"]
 
 
 def test_ollama_is_always_asked_through_its_chat_interface(play: Play) -> None:

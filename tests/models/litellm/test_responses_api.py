@@ -14,6 +14,7 @@ from agentkit import JsonAgent, Session
 from agentkit.engine.model import ThinkingDelta
 from agentkit.engine.result import RunFinished
 from agentkit.journal import runs
+from agentkit.models.litellm.importing import load_litellm
 from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.testing import ModelServer
 
@@ -163,6 +164,9 @@ def test_another_model_does_not_get_it(mode: str) -> None:
 )
 def test_what_is_included(name: str, options: dict[str, Any], included: Any, mode: str) -> None:
     parts = [thought(1)] if included else []
+    known = load_litellm().get_supported_openai_params("mine", "openai")
+    if name.endswith("/mine") and "reasoning_effort" in options and "reasoning_effort" not in known:
+        pytest.skip("this litellm drops reasoning_effort for a model that its table does not have")
     with ModelServer(ask("tea", parts=parts), final("7")) as server:
         agent = JsonAgent(price_of, model=model(server, name, **options), retries=0)
         answer(mode, agent)

@@ -60,7 +60,10 @@ def test_nothing_else_changes(
                     play(model, HI, stream=stream)
                 error = caught.value
                 errors.append((str(error), error.kind, error.status, error.transient, error.retry_after))
-            heard.append((replies, errors, [(sent.path, sent.body) for sent in server.requests]))
+            bodies = [
+                (sent.path, sent.body) for sent in server.requests if sent.body
+            ]  # 1.84 asks Ollama for prices, too
+            heard.append((replies, errors, bodies))
     first, second = (re.sub(r"'id': '[^']*'", "", repr(one)) for one in heard)  # litellm makes some ids up
     assert first == second
     assert kept or stream, "litellm's own way has other names now: look anew at what the shortcut leaves out"
