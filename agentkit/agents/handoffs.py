@@ -73,8 +73,8 @@ def hand_over(handoffs: Mapping[str, Any], session: Session) -> Policy:
         chosen = next((bound for bound in effect.calls if _is_transfer(bound, names)), None)
         if chosen is None:
             return (yield from ask(effect))
-        calls = tuple(_mark_call(bound, chosen, names, len(session.handed)) for bound in effect.calls)
-        results = yield from ask(replace(effect, calls=calls))
+        calls = (_mark_call(bound, chosen, names, len(session.handed)) for bound in effect.calls)
+        results = yield from ask(effect.with_calls(calls))
         return [_describe_handoff(result) for result in results]
 
     return around(handle, CallTools)

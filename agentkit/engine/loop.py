@@ -86,25 +86,22 @@ def agent_loop(
     while True:
         step_tools = tools if isinstance(tools, ToolRegistry) else tools()
         if calls := pending_calls(history):
-            answer = yield from _answer_calls(calls, step_tools, history, context)
-            if answer is not None:
+            if answer := (yield from _answer_calls(calls, step_tools, history, context)):
                 return answer
             continue
         while context.inbox:
             history.append(context.inbox.popleft())
         reply = yield from ask(AskModel(model, Request(history, step_tools, stream=stream)))
         message = normalize_reply(reply.message, known_ids)
-        if message.get("tool_calls"):
-            history.append(message)
-            texts = 0
-            continue
-        if not (text := text_of(message)):
+        has_calls, text = bool(message.get("tool_calls")), text_of(message)
+        if not has_calls and not text:
             raise NoAnswer(f"{model.name}: the reply is empty")
         history.append(message)
-        texts += 1
+        texts = 0 if has_calls else texts + 1
         if text_ends and texts > 1:
             return Answer(text, "text")
-        history.append(user(REMINDER))
+        if texts:
+            history.append(user(REMINDER))
 
 
 def _answer_calls(
@@ -113,7 +110,7 @@ def _answer_calls(
     """Run the calls of a turn, append their results to the history, and return the answer if one of them gave it."""
     begun: set[str] = set()
     bound = tuple(
-        replace(tools.bind(call, replace(context, call=call, origin=CallOrigin())), begun=begun) for call in calls
+        tools.bind(call, replace(context, call=call, origin=CallOrigin())).change(begun=begun) for call in calls
     )
     normalize_calls(history, [entry.call for entry in bound])
     finished: dict[str, ToolResult] = {}

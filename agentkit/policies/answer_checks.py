@@ -53,7 +53,7 @@ def check_answers(checks: Sequence[Check], history: Sequence[Message]) -> Policy
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, CallTools):
-                effect = replace(effect, calls=tuple(map(checker.check_call, effect.calls)))
+                effect = effect.with_calls(map(checker.check_call, effect.calls))
             outcome = yield from ask(effect)
             if isinstance(effect, AskModel):
                 outcome = checker.read_reply(effect, outcome)

@@ -97,7 +97,7 @@ def approve(decide: Decide | Literal["ask"] | None = None, approvals: Approvals 
         for bound in effect.calls:
             decided.append((yield from state.decide_call(bound)))
         yield from state.ask_person(effect.calls, decided)
-        results = yield from ask(replace(effect, calls=state.release(effect.calls, decided)))
+        results = yield from ask(effect.with_calls(state.release(effect.calls, decided)))
         for result in results:  # a run that is stopped meanwhile continues with the decisions
             if not result.is_open:
                 state.approvals.decisions.pop(result.call.id, None)

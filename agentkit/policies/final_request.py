@@ -88,7 +88,7 @@ class _FinalRequestPolicy:
 
     def _call(self, effect: CallTools) -> Flow[list[ToolResult]]:
         if self.ending is not None:
-            effect = replace(effect, calls=tuple(map(self._allow_answer, effect.calls)))
+            effect = effect.with_calls(map(self._allow_answer, effect.calls))
         results: list[ToolResult] = yield from ask(effect)
         errors = [(result.call.name, str(result.error)) for result in results if result.error is not None]
         causes = [_shorten(f"{name}: {text}") for name, text in errors if not text.startswith("Not run: ")]

@@ -89,7 +89,7 @@ class LimitPolicy:
         if isinstance(effect, WaitForTicket):
             return (yield from self._ask_in_time(cap_timeout(effect, self._seconds_left())))
         if isinstance(effect, CallTools):
-            effect = replace(effect, calls=tuple(map(self._limit_call, effect.calls)))
+            effect = effect.with_calls(map(self._limit_call, effect.calls))
         elif isinstance(effect, Sleep):
             effect = Sleep(max(0.0, min(effect.seconds, self._seconds_left())))
         elif isinstance(effect, Emit) and isinstance(effect.event, FinalRequest):
@@ -102,7 +102,7 @@ class LimitPolicy:
         request, held = yield from self._hold_dollars(effect.model, request)
         usage = Usage()
         try:
-            reply: Reply = yield from self._ask_in_time(replace(effect, request=request))
+            reply: Reply = yield from self._ask_in_time(AskModel(effect.model, request))
             usage = reply.usage
         finally:
             self.budget.settle(held, usage)

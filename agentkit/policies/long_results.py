@@ -117,13 +117,12 @@ def truncate_results(stored: TruncatedResults | None = None, max_result: int = M
             own = bound.tool.max_result if bound.tool else None
             store = stored if readable else None
             most = max_result if own is None else own
-            shorten = partial(_truncate, most=most, store=store, origin=bound.origin)
-            return replace(bound, shorten=shorten)
+            return bound.change(shorten=partial(_truncate, most=most, store=store, origin=bound.origin))
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             nonlocal readable, offered
             if isinstance(effect, CallTools):
-                effect = replace(effect, calls=tuple(map(truncate, effect.calls)))
+                effect = effect.with_calls(map(truncate, effect.calls))
             elif isinstance(effect, AskModel):
                 tools = effect.request.tools
                 readable = READ_MORE not in tools

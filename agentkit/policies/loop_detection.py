@@ -66,7 +66,7 @@ def detect_loops() -> Policy:
                 detector.count_text(reply)
                 return reply
             if isinstance(effect, CallTools):
-                effect = replace(effect, calls=tuple(map(detector.refuse_withdrawn, effect.calls)))
+                effect = effect.with_calls(map(detector.refuse_withdrawn, effect.calls))
                 results: list[ToolResult] = yield from ask(effect)
                 known = frozenset(detector.withdrawn)
                 judged = detector.judge(effect.calls, results)

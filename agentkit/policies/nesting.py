@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from ..core.context import ENCLOSING_AGENTS
@@ -16,7 +15,7 @@ def enclose_calls() -> Policy:
     """Set the parent of whatever is called inside a tool call, an agent for example."""
 
     def handle(effect: CallTools) -> Flow[Any]:
-        return (yield from ask(replace(effect, calls=tuple(map(_enclose, effect.calls)))))
+        return (yield from ask(effect.with_calls(map(_enclose, effect.calls))))
 
     return around(handle, CallTools)
 

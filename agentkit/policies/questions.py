@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -114,7 +114,7 @@ class _QuestionPolicy:
             for bound in ready:
                 effect.finished.pop(bound.call.id, None)
             try:
-                done = yield from ask(replace(effect, calls=tuple(map(self._prepare, ready))))
+                done = yield from ask(effect.with_calls(map(self._prepare, ready)))
             except Paused:  # of an agent in one of the calls
                 yield from self._emit_asked([effect.finished.get(bound.call.id) for bound in ready])
                 raise

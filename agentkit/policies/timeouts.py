@@ -27,8 +27,8 @@ def limit_tool_time(timeout: float | None = DEFAULT_TOOL_SECONDS, *, sequential:
     """
 
     def handle(effect: CallTools) -> Flow[Any]:
-        calls = tuple(set_timeout(bound, timeout) for bound in effect.calls)
-        return (yield from ask(replace(effect, calls=calls, sequential=sequential or effect.sequential)))
+        effect = effect.with_calls(set_timeout(bound, timeout) for bound in effect.calls)
+        return (yield from ask(replace(effect, sequential=True) if sequential else effect))
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
         check_main()
@@ -43,7 +43,7 @@ def set_timeout(bound: BoundCall, timeout: float | None = DEFAULT_TOOL_SECONDS) 
         return bound
     own = "agent" if bound.tool is None else bound.tool.timeout
     seconds = own if own != "agent" else None if bound.is_answer else timeout
-    return bound if seconds is None else replace(bound, timeout=seconds)
+    return bound if seconds is None else bound.change(timeout=seconds)
 
 
 def limit_reply_time(seconds: float) -> Policy:

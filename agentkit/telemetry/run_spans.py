@@ -95,7 +95,7 @@ class RunSpans:
             untraced: Effect[Any] = effect
             return (yield from ask(untraced))
         if isinstance(effect, CallTools):
-            traced = replace(effect, calls=tuple(map(self._within_span, effect.calls)))
+            traced = effect.with_calls(map(self._within_span, effect.calls))
             return (yield from ask(traced))
         conversation = self._run.attributes[names.CONVERSATION]
         chat = self._chat = ChatSpan(

@@ -105,7 +105,7 @@ class _Hidden:
         """Run calls with the values of their references, and hide their results, also if the turn is stopped."""
         calls = {bound.call.id: bound for bound in map(self.resolve, effect.calls)}
         try:
-            results = yield from ask(replace(effect, calls=tuple(calls.values())))
+            results = yield from ask(effect.with_calls(calls.values()))
         except BaseException:
             for identity, bound in calls.items():
                 if (result := effect.finished.get(identity)) is not None:

@@ -60,7 +60,7 @@ def guard_untrusted(
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, CallTools):
-                effect = replace(effect, calls=tuple(map(guard.check_call, effect.calls)))
+                effect = effect.with_calls(map(guard.check_call, effect.calls))
                 return (yield from ask(effect))
             reply: Reply = yield from ask(effect)
             return guard.label_reply(reply)

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -55,7 +54,7 @@ def replay_policy(
         if isinstance(effect, Consult) and not execute:
             return None  # the decision is part of the conversation
         if isinstance(effect, CallTools) and not execute:
-            effect = replace(effect, calls=tuple(_recorded(recording, number, bound) for bound in effect.calls))
+            effect = effect.with_calls(_recorded(recording, number, bound) for bound in effect.calls)
         return None if isinstance(effect, Sleep) else (yield from ask(effect))
 
     def collect(effect: Effect[Any]) -> Flow[Any]:

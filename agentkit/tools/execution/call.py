@@ -154,7 +154,14 @@ class BoundCall:
 
     def with_set_up(self, set_up: Callable[[], object]) -> "BoundCall":
         """Return the same call, before each run of which `set_up` is called, in the call's own context."""
-        return replace(self, set_ups=(set_up, *self.set_ups))
+        return self.change(set_ups=(set_up, *self.set_ups))
+
+    def change(self, **changes: Any) -> "BoundCall":
+        """Return a copy with these fields changed; quicker than `replace`, because policies copy each call often."""
+        copied = object.__new__(BoundCall)
+        for name in self.__dataclass_fields__:
+            object.__setattr__(copied, name, changes[name] if name in changes else getattr(self, name))
+        return copied
 
     def start(self) -> Any:
         """Set up the context and call the function."""

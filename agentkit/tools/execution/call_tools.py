@@ -11,7 +11,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -52,6 +52,10 @@ class CallTools:
     sequential: bool = False
     clock: Callable[[], float] = time.perf_counter
     max_pending: int = MAX_PENDING_EVENTS
+
+    def with_calls(self, calls: Iterable[BoundCall]) -> "CallTools":
+        """Return the same effect with other calls; quicker than `replace`, for most policies do this in each turn."""
+        return CallTools(tuple(calls), self.finished, self.sequential, self.clock, self.max_pending)
 
     def perform(self) -> Generator[Event, None, list[ToolResult]]:
         turn = BlockingToolTurn(self.calls, self.finished, self.clock, self.max_pending)
