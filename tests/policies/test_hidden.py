@@ -56,6 +56,19 @@ def send(
     return f"sent {text}"
 
 
+@tool(effect="write")
+def plan(title: str, where: Annotated[str, Content()] = "", guests: Annotated[list[str], Destination()] = []) -> str:
+    """Plans a day."""
+    sent.append({"title": title, "where": where})
+    return "planned"
+
+
+@tool(effect="read", trust="trusted")
+def find_phone(name: str) -> str:
+    """Finds a phone number."""
+    return f"{name}: 4711"
+
+
 @pytest.fixture(autouse=True)
 def _empty():
     sent.clear()
@@ -63,7 +76,9 @@ def _empty():
 
 def make(*replies, **settings):
     model = ScriptedModel(*replies, answer("Done."))
-    return JsonAgent(get_mail, get_text, list_mails, send, model=model, untrusted="hidden", **settings), model
+    return JsonAgent(
+        get_mail, get_text, list_mails, send, plan, find_phone, model=model, untrusted="hidden", **settings
+    ), model
 
 
 def shown(model):
@@ -81,7 +96,7 @@ class TestHandles:
         agent, model = make(calls(GET, call("get_text"), call("list_mails")), call("get_text", fail=True))
         world.run(agent, "Look.")
         contents = [message["content"] for message in agent.history if message["role"] == "tool"]
-        assert contents[0] == "#1 from get_mail, 124 characters, fields: sender, subject, body, pages"
+        assert contents[0] == "#1 from get_mail, 124 characters, fields: sender (trusted), subject, body, pages"
         assert contents[1] == f"#2 from get_text, {len(TEXT)} characters"
         assert contents[2].startswith("#3 from list_mails, ")
         assert contents[2].endswith("a list of 2, fields: sender, subject, body, pages")
@@ -158,6 +173,22 @@ class TestDecisions:
     def test_what_the_model_writes_itself_needs_no_origin(self, world):
         assert asks(world, GET, call("send", to="any@home.example", text="I read it")) == []
 
+    def test_content_without_a_destination_waits_unless_the_model_has_words_of_its_own(self, world):
+        assert asks(world, GET, call("plan", title="Soup day", where="#1.body")) == []
+        assert asks(world, GET, call("plan", title="#1.subject", where="#1.body")) == ["plan"]
+        assert asks(world, GET, call("plan", title="Soup day", where="#1.body", guests=["#1.subject"])) == ["plan"]
+        ask = call("extract_value", reference="#1", question="Which?", kind="choice", choices=["Soup", "Salad"])
+        chosen = {"tool_calls": [{"name": "final_answer", "arguments": {"answer": "Soup"}}]}
+        assert asks(world, GET, ask, chosen, call("plan", title="Soup", where="#1.body")) == ["plan"]
+        assert asks(world, GET, ask, chosen, call("plan", title="Soup", where="#1.body"), query="Plan soup.") == []
+
+    def test_what_a_tool_returns_of_a_trusted_field_is_shown(self, world):
+        agent, model = make(GET, call("find_phone", name="#1.sender"), call("find_phone", name="#1.subject"))
+        world.run(agent, "Look.")
+        assert agent.history[5]["content"] == "ann@home.example: 4711"
+        assert agent.history[7]["content"] == "#2 from find_phone, 10 characters"
+        assert "IGNORE" not in shown(model)
+
     def test_a_plain_text_waits_and_a_plain_number_does_not(self, world):
         assert asks(world, GET, call("send", to="bob@home.example", tag="#1.subject")) == ["send"]
         assert asks(world, GET, call("send", to="bob@home.example", copies="#1.pages")) == []
@@ -215,6 +246,27 @@ class TestExtracts:
         request = model.requests[2]
         assert TEXT in request.messages[-1]["content"]
         assert list(request.tools) == ["final_answer"]
+
+    def test_a_text_from_a_result_is_passed_on_unread(self, world):
+        ask = call("extract_text", reference="#1.body", question="To whom?")
+        agent, model = make(
+            GET, ask, answer("Eve, the rich one"), call("send", to="bob@home.example", text="To {#2}?"),
+            call("send", to="#2", text="hello"),
+        )  # fmt: skip
+        with pytest.raises(Paused) as pause:
+            world.run(agent, "Tell bob@home.example who gets the money.")
+        assert agent.history[5]["content"] == "#2 from extract_text, 17 characters"
+        assert [entry["text"] for entry in sent] == ["To Eve, the rich one?"]
+        assert [waiting.arguments for waiting in pause.value.calls] == ['{"to": "#2", "text": "hello"}']
+        assert list(model.requests[2].tools) == ["final_answer"]
+        assert "Eve" not in str([message["content"] for message in model.requests[-1].messages])
+
+    def test_an_address_in_an_extracted_text_waits_unless_it_is_trusted(self, world):
+        ask = call("extract_text", reference="#1", question="What?")
+        send_it = call("send", to="bob@home.example", text="#2")
+        assert asks(world, GET, ask, answer("See www.evil.example"), send_it) == ["send"]
+        assert asks(world, GET, ask, answer("See www.evil.example"), send_it, query="What is www.evil.example?") == []
+        assert asks(world, GET, ask, answer("See you"), send_it) == []
 
     def test_a_failed_extract_shows_nothing_of_the_text(self, world):
         inner = {"tool_calls": [{"name": "final_answer", "arguments": {"answer": TEXT}}]}

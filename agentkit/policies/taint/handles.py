@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +58,13 @@ class Handles:
         """Return whether the value is one of a trusted field."""
         return isinstance(reference.value, str | int | float) and reference.value in reference.label.vouched
 
+    def label_of(self, reference: Reference, tool: JsonTool[..., Any]) -> Label:
+        """Return the label that a reference gives to what the tool returns."""
+        label = reference.label
+        if not self.is_vouched(reference):
+            return label
+        return Label("trusted", () if tool.trust == "trusted" else label.sources, label.readers)
+
     def resolve(self, arguments: Any) -> tuple[Any, list[Reference]]:
         """Return the arguments with values for references, and the references; raise `UnknownHandle`."""
         found: list[Reference] = []
@@ -88,14 +95,18 @@ def is_reference(value: Any) -> bool:
 def describe_handle(handle: str, name: str, text: str, tool: JsonTool[..., Any] | None) -> str:
     """Return what the model reads of a hidden result: nothing that others have written.
 
-    The fields are those that the tool's output schema declares.
+    The fields are those that the tool's output schema declares; a trusted one is named as such.
     """
     declared = set(_declared_fields(tool.output_schema)) if tool is not None else set()
     value, shape = _read(text), f"{len(text):,} characters"
     if isinstance(value, list):
         shape += f", a list of {len(value):,}"
         value = value[0] if value else None
-    fields = [key for key in value if key in declared][:MAX_FIELDS_SHOWN] if isinstance(value, dict) else []
+    trusted = tool.trust if tool is not None and isinstance(tool.trust, Mapping) else ()
+    keys = [key for key in value if key in declared][:MAX_FIELDS_SHOWN] if isinstance(value, dict) else []
+    fields = [f"{key} (trusted)" if key in trusted else key for key in keys]
+    if "" in trusted:
+        shape += ", trusted values"
     return f"{handle} from {name}, {shape}{', fields: ' if fields else ''}{', '.join(fields)}"
 
 

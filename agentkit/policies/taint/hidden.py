@@ -2,22 +2,22 @@
 
 The conversation stays free of untrusted text, so what the model writes itself needs no origin.  A value that it passes
 on by reference has the origin of the result, and the parameter's role decides.  To decide something by the text, the
-model asks another request without tools for a yes or no, a number, a date or one of some choices (`extract_value`).  It
-can read the text (`reveal_result`): then the conversation is tainted, and every consequential call waits.
+model asks another request without tools for a yes or no, a number, a date or one of some choices (`extract_value`).  A
+part of the text, or a summary, becomes a hidden text of its own (`extract_text`).  The model can read the text
+(`reveal_result`): then the conversation is tainted, and every consequential call waits.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from functools import reduce
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from ...core.approval_question import UntrustedValue
 from ...core.context import RunContext
-from ...core.errors import ExceptionInfo, ToolError
+from ...core.errors import ExceptionInfo
 from ...core.flow import Effect, Flow, Policy, ask, interpret
 from ...core.labels import TRUSTED, CallOrigin, join_labels, join_readers
 from ...core.messages import Message
@@ -32,15 +32,12 @@ from ...tools.results.result_text import render_text
 from ...tools.roles import may_have_effect
 from ..decisions import Approvals
 from ..long_results import TruncatedResults
+from .handle_tools import EXTRACT, EXTRACT_TEXT, REVEAL, Extractor, make_handle_tools
 from .handles import Handles, Reference, UnknownHandle, describe_handle, is_reference
 from .origins import Origins, describe
 from .readers import explain, find_outsiders, find_recipients
-from .values import PASSAGE_CHARS, iterate_values
+from .values import ADDRESS, PASSAGE_CHARS, iterate_values
 
-REVEAL, EXTRACT = "reveal_result", "extract_value"
-Kind: TypeAlias = Literal["yes_or_no", "number", "date", "choice"]
-Extractor: TypeAlias = Callable[[Any, str, str, RunContext[Any]], Awaitable[Any]]
-"""Asks a model without tools: the type of the answer, the question, the text, the run."""
 NO_VALUE = "the question has no answer of this kind in the text."
 
 
@@ -90,7 +87,7 @@ class _Hidden:
     own: ToolRegistry = field(init=False)
 
     def __post_init__(self) -> None:
-        self.own = ToolRegistry(*_make_tools(self.handles, self.extract))
+        self.own = ToolRegistry(*make_handle_tools(self.handles, self.extract))
 
     def offer_tools(self, effect: AskModel) -> AskModel:
         """Return the request with the tools for handles, as soon as there is one."""
@@ -133,7 +130,8 @@ class _Hidden:
             return bound.refuse(f"the arguments with these references are not valid for {tool.name}: {wrong}")
         is_answer = self.offered is not None and tool is self.offered[0].answer
         found = replace(bound, run=again.ready, problem=None, is_answer=is_answer)
-        found.origin.inputs = join_labels([found.origin.inputs, *(entry.label for entry in references)])
+        labels = (self.handles.label_of(entry, tool) for entry in references)
+        found.origin.inputs = join_labels([found.origin.inputs, *labels])
         found = self._check_readers(self._check_references(found, tool, references), tool, arguments, references)
         return self._check_literals(found)
 
@@ -144,12 +142,30 @@ class _Hidden:
         untrusted = [entry for entry in references if entry.label.is_untrusted and not self.handles.is_vouched(entry)]
         places = [where for where, _ in iterate_values(bound.call.arguments, {}) if self._is_destination(tool, where)]
         is_directed = tool.effect == "read" or not {entry.where for entry in untrusted}.issuperset(places)
-        waiting = [
-            entry for entry in untrusted
-            if not (isinstance(roles[entry.where], Content) and is_directed)
-            and not (isinstance(roles[entry.where], Plain) and isinstance(entry.value, bool | int | float | None))
-        ]  # fmt: skip
-        return self._hold(bound, tool, [self._show(entry, roles[entry.where]) for entry in waiting])
+        is_directed = is_directed or (not places and self._has_own_words(bound, tool, roles))
+        waiting: list[UntrustedValue] = []
+        for entry in untrusted:
+            role = roles[entry.where]
+            if isinstance(role, Content) and is_directed:
+                addresses = self._find_addresses(entry)
+                waiting += (self._show(replace(entry, value=address), Destination()) for address in addresses)
+            elif not (isinstance(role, Plain) and isinstance(entry.value, bool | int | float | None)):
+                waiting.append(self._show(entry, role))
+        return self._hold(bound, tool, waiting)
+
+    def _find_addresses(self, entry: Reference) -> list[str]:
+        """Return the web and mail addresses in a text that the model without tools wrote, unless they are trusted."""
+        if EXTRACT_TEXT not in entry.label.sources:
+            return []
+        addresses = dict.fromkeys(ADDRESS.findall(render_text(entry.value)))
+        return [address for address in addresses if not self.origins.knows(address)]
+
+    def _has_own_words(self, bound: BoundCall, tool: JsonTool[..., Any], referring: Container[str]) -> bool:
+        """Return whether the model has written a text of the call, and not because an extract said so."""
+        return any(
+            isinstance(value, str) and where not in referring and not self.origins.may_repeat(value)
+            for where, value in iterate_values(bound.call.arguments, tool.parameters)
+        )
 
     def _check_readers(
         self, bound: BoundCall, tool: JsonTool[..., Any], arguments: Any, references: list[Reference]
@@ -211,43 +227,3 @@ class _Hidden:
         shown = describe_handle(handle, result.call.name, text, bound.tool)
         failed = ", an error" if result.error else ""
         return replace(result, content=f"{shown}{failed}", label=TRUSTED, rendered=None)
-
-
-def _make_tools(handles: Handles, extract: Extractor) -> Sequence[JsonTool[..., Any]]:
-    def find(reference: str, run: RunContext[Any]) -> Any:
-        try:
-            value, label = handles.find(reference.strip())
-        except UnknownHandle as error:
-            raise ToolError(str(error)) from None
-        run.origin.add(label)
-        return value
-
-    def reveal_result(reference: str, run: RunContext[Any]) -> str:
-        """Shows the text of a hidden result. Then later calls with effects need a person's decision.
-
-        Where you can, pass it on unread: give #3 or #3.body as an argument of another tool or of the answer, or write
-        {#3.body} inside a text.
-
-        Args:
-            reference: The result or one of its fields, such as #3 or #3.subject.
-        """
-        return render_text(find(reference, run))
-
-    async def extract_value(
-        reference: str, question: str, kind: Kind, run: RunContext[Any], choices: list[str] | None = None
-    ) -> Any:
-        """Answers a question about a hidden result, by a value of a limited kind.
-
-        Args:
-            reference: The result or one of its fields, such as #3 or #3.subject.
-            question: What to find out.
-            kind: The kind of the answer.
-            choices: The possible answers, if the kind is choice.
-        """
-        if kind == "choice" and not choices:
-            raise ToolError("choices: expected the possible answers.")
-        kinds: dict[Kind, Any] = {"yes_or_no": bool, "number": float, "date": date}
-        wanted = Literal[tuple(choices)] if kind == "choice" and choices else kinds[kind]
-        return await extract(wanted, question, render_text(find(reference, run)), run)
-
-    return JsonTool(reveal_result, effect="read"), JsonTool(extract_value, effect="read")
