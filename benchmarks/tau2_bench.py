@@ -5,12 +5,17 @@ tau2-bench (https://github.com/sierra-research/tau2-bench) is not on PyPI, where
 
     git clone https://github.com/sierra-research/tau2-bench
     python3.12 -m venv tau2 && tau2/bin/pip install -e . ./tau2-bench
-    tau2/bin/python benchmarks/tau2_bench.py tau2-bench [mock airline retail telecom]
+    tau2/bin/pip install rank_bm25  # for banking_knowledge
+    tau2/bin/python benchmarks/tau2_bench.py tau2-bench [mock airline retail telecom banking_knowledge]
 
-No model takes part: a script sends the calls of the assistant that each task lists, and the user's own calls are made
-on the user's tools between them.  The hashes of the databases must equal those of the same calls made directly.  The other
-passes send the calls with mistakes of models: in the values, in the syntax, in the name, or cut off and then sent again.
-The calls that the history tells to have run must be those of the task.
+All tasks of a domain are played, not the standard split alone.  No model takes part: a script sends the calls of the
+assistant that each task lists, and the user's own calls are made on the user's tools between them.  The hashes of the
+databases, and the assertions that a task makes about its environment, must be those of the same calls made directly.
+The other passes send the calls with mistakes of models: in the values, in the syntax, in the name, or cut off and then
+sent again.  The calls that the history tells to have run must be those of the task.
+
+Then each task is played as a conversation, one turn of the user for each call, with the tools declared as the benchmark
+does (what reads, what writes) and none of them untrusted: with each setting of `untrusted=`, no call should wait.
 """
 
 import json
@@ -18,18 +23,19 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from copy import deepcopy
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from agentkit import JsonAgent, JsonTool
-from agentkit.testing import ScriptedModel, answer
+from agentkit import JsonAgent, JsonTool, Paused, RunError
+from agentkit.testing import ScriptedModel, answer, call
 
-DOMAINS = ("mock", "airline", "retail", "telecom")
+DOMAINS = ("mock", "airline", "retail", "telecom", "banking_knowledge")
+SETTINGS = ("values", "context", "hidden")
 Sent = tuple[str, str]
 
 
@@ -66,19 +72,27 @@ PASSES: dict[str, Callable[[str, dict[str, Any]], list[Sent]]] = {
     "cut off, sent again": write_cut_off,
 }
 
+EFFECTS = {"READ": "read", "THINK": "read", "WRITE": "write", "GENERIC": "write"}
+"""The effect of a tool, by the benchmark's type of it.  "GENERIC" says nothing, so the stricter effect is taken."""
+
 
 class Domain:
     """The tasks of a domain, and new environments in their initial state."""
 
     def __init__(self, name: str) -> None:
         module = import_module(f"tau2.domains.{name}.environment")
-        self.make, self.tasks = module.get_environment, module.get_tasks()
+        self.make, self.tasks, self.choose = module.get_environment, module.get_tasks(None), _choose_nothing
+        if name == "banking_knowledge":  # the calls of the tasks search nothing, so any way of retrieval does
+            module.get_knowledge_base = cache(module.get_knowledge_base)
+            self.make = partial(self.make, retrieval_variant="bm25")
+            self.choose = import_module("tau2.runner.build")._derive_read_log_allowlist
         database = self.make().tools.db
         self.load, self.text = type(database).model_validate_json, database.model_dump_json()
 
     def open(self, task: Any) -> Any:
         """Return an environment in which the task begins."""
-        environment = self.make(db=self.load(self.text))
+        logged = self.choose(task)  # as the benchmark does: these reads count for the end state
+        environment = self.make(db=self.load(self.text), **({"read_log_allowlist": logged} if logged else {}))
         state = task.initial_state
         environment.set_state(
             state and state.initialization_data,
@@ -88,16 +102,31 @@ class Domain:
         return environment
 
 
+def _choose_nothing(_: Any) -> set[str]:
+    return set()
+
+
 def hash_state(environment: Any) -> tuple[Any, Any]:
     """Return the hashes of the assistant's database and of the user's."""
     return environment.get_db_hash(), environment.get_user_db_hash()
 
 
-def make_directly(environment: Any, action: Any) -> None:
-    """Make a call of the assistant or the user, as the benchmark does: what it raises is a result."""
-    with suppress(Exception):
+def read_state(environment: Any, task: Any) -> tuple[Any, ...]:
+    """Return the hashes of the databases, and which assertions of the task hold."""
+    assertions = (task.evaluation_criteria and task.evaluation_criteria.env_assertions) or []
+    held = [environment.run_env_assertion(one, raise_assertion_error=False) for one in assertions]
+    return *hash_state(environment), held
+
+
+def make_directly(environment: Any, action: Any) -> bool:
+    """Make a call of the assistant or the user, and return whether it failed: for the benchmark, that is a result."""
+    failed = False
+    try:
         environment.make_tool_call(action.name, requestor=action.requestor, **deepcopy(action.arguments))
+    except Exception:
+        failed = True
     environment.sync_tools()
+    return failed
 
 
 def play(environment: Any, actions: list[Any], write: Callable[[str, dict[str, Any]], list[Sent]]) -> tuple[bool, bool]:
@@ -106,7 +135,7 @@ def play(environment: Any, actions: list[Any], write: Callable[[str, dict[str, A
     Returns:
         Whether the calls that ran, in the history, are those of the task: read by the tools' types, and word for word.
     """
-    tools = {name: JsonTool(method) for name, method in environment.tools.tools.items()}
+    tools = {tool.name: JsonTool(environment.tools.tools[tool.name]) for tool in environment.get_tools()}
 
     def send() -> Iterator[Any]:
         for action in actions:
@@ -120,7 +149,11 @@ def play(environment: Any, actions: list[Any], write: Callable[[str, dict[str, A
 
     replies = send()
     model = ScriptedModel([lambda _: next(replies)] * (2 * len(actions) + 1))
-    result = JsonAgent([*tools.values()], model=model, max_steps=2 * len(actions) + 2).run("Solve the task.")
+    try:
+        result = JsonAgent([*tools.values()], model=model, max_steps=2 * len(actions) + 2).run("Solve the task.")
+    except RunError as error:
+        print(f"  {error}", file=sys.stderr)
+        return False, False
     refused = {entry.call.id for entry in result.calls if entry.error and entry.error.name == "ValidationError"}
     called = [
         (call["function"]["name"], json.loads(call["function"]["arguments"]))
@@ -139,31 +172,70 @@ def play(environment: Any, actions: list[Any], write: Callable[[str, dict[str, A
         return called == wanted, called == wanted
 
 
+def converse(environment: Any, task: Any, actions: list[Any], setting: str) -> int:
+    """Play the calls as a conversation, one query for each call; return how many waited for a person."""
+    toolkit, asked = environment.tools, 0
+    tools = [
+        JsonTool(toolkit.tools[tool.name], effect=EFFECTS[toolkit.tool_type(tool.name).name], trust="trusted")
+        for tool in environment.get_tools()
+    ]
+    replies: list[Any] = []
+    model = ScriptedModel([lambda _: replies.pop(0)] * (2 * len(actions)))
+    agent = JsonAgent(tools, model=model, untrusted=setting)
+    query = str(task.user_scenario.instructions)
+    for action in actions:
+        if action.requestor == "user":
+            make_directly(environment, action)
+            continue
+        replies[:] = [call(action.name, **action.arguments), answer("Done. What else?")]
+        try:
+            agent.run(query)
+        except Paused as pause:
+            asked += len(pause.calls)
+            agent.run(session=pause.session, approvals=dict.fromkeys(pause.calls, True))
+        environment.sync_tools()
+        query = "Thank you. Please go on."
+    return asked
+
+
 def measure(name: str) -> None:
     """Print the figures of a domain."""
     domain = Domain(name)
-    found: dict[str, Counter[str]] = {title: Counter() for title in PASSES}
+    found: dict[str, Counter[str]] = {title: Counter() for title in (*PASSES, *SETTINGS)}
     calls = changed = 0
+    failing, unmet = list[str](), list[str]()
     for task in domain.tasks:
         actions = (task.evaluation_criteria and task.evaluation_criteria.actions) or []
         calls += sum(action.requestor == "assistant" for action in actions)
         direct = domain.open(task)
         before = hash_state(direct)
-        for action in actions:
-            make_directly(direct, action)
-        wanted = hash_state(direct)
-        changed += wanted != before
+        failures = [make_directly(direct, action) for action in actions]
+        failing += [task.id] * any(failures)
+        wanted = read_state(direct, task)
+        changed += wanted[:2] != before
+        unmet += [task.id] * (not all(wanted[2]))
         for title, write in PASSES.items():
             environment = domain.open(task)
             is_read, is_equal = play(environment, actions, write)
-            is_same = hash_state(environment) == wanted
+            is_same = read_state(environment, task) == wanted
             found[title].update({"state": is_same, "read": is_read, "equal": is_equal})
             if not (is_same and is_read):
                 print(f"  {name} {task.id}, {title}: state {is_same}, history {is_read}", file=sys.stderr)
+        for setting in SETTINGS:
+            environment = domain.open(task)
+            found[setting]["asked"] += converse(environment, task, actions, setting)
+            found[setting]["state"] += read_state(environment, task) == wanted
     print(f"{name}: {len(domain.tasks)} tasks, {calls} calls of the assistant, {changed} end in another state")
-    for title, count in found.items():
+    print(
+        f"    a call of the task fails: {len(failing)} {failing[:5]}, an assertion does not hold: {len(unmet)} {unmet[:5]}"
+    )
+    for title in PASSES:
+        count = found[title]
         print(f"    {title}: same end state {count['state']}, same calls in the history {count['read']} "
-              f"({count['equal']} word for word)", flush=True)  # fmt: skip
+              f"({count['equal']} word for word)")  # fmt: skip
+    for setting in SETTINGS:
+        print(f"    untrusted={setting}: {found[setting]['asked']} questions, same end state {found[setting]['state']}")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
