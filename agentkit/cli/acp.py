@@ -6,19 +6,17 @@ from typing import Any
 
 import click
 
-from .agents import agent_options, build_agent
-from .targets import load_agent
+from .agents import agent_options, choose_agent
 
 
 @click.command("acp", short_help="Let an editor drive an agent.")
 @click.argument("target", required=False)
 @agent_options
-def acp_command(target: str | None, targets: tuple[str, ...], journal: Path | None, **settings: Any) -> None:
+def acp_command(target: str | None, journal: Path | None, **settings: Any) -> None:
     """Speak ACP, the Agent Client Protocol, on standard input and output; an editor starts this command.
 
     TARGET is an agent: module:agent or file.py:agent.  Without it, the agent is made of the options.  With --journal,
     sessions are kept, and the editor can open them again.
     """
     door = import_module("agentkit.acp")
-    agent = load_agent(target) if target else build_agent(targets=targets, journal=journal, **settings)
-    door.serve(agent, journal=journal)
+    door.serve(choose_agent(target, journal=journal, **settings), journal=journal)

@@ -15,7 +15,7 @@ import agentkit
 from ..core.ask_person import Person
 from .models import EXAMPLES
 from .servers import MCP, load_tools
-from .targets import FILE, JOURNAL_PLACE, TOOLS
+from .targets import FILE, JOURNAL_PLACE, TOOLS, load_agent
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -48,12 +48,12 @@ def agent_options(command: Command) -> Command:
     return reduce(lambda wrapped, option: option(wrapped), reversed(_OPTIONS), command)
 
 
-def options_as_given() -> str:
+def options_as_given(names: Sequence[str] = ("targets", "configs", "model", "description")) -> str:
     """Return the options of this command line that describe the agent, quoted for a shell, with a leading space."""
     context, words = click.get_current_context(), []
     for option in context.command.params:
         is_given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-        if is_given and option.name in ("targets", "configs", "model", "description"):
+        if is_given and option.name in names:
             value = context.params[option.name]
             for one in value if isinstance(value, tuple) else [value]:
                 words += [option.opts[-1], str(one)]
@@ -81,6 +81,19 @@ def build_agent(
         return agentkit.JsonAgent(load_tools(targets, configs), approve=person, on_question=person, **settings)
     except agentkit.DefinitionError as error:
         raise click.UsageError(str(error)) from error
+
+
+def choose_agent(target: str | None, **settings: Any) -> "agentkit.JsonAgent[Any]":
+    """Return the agent that `target` names, or the one that the options describe.
+
+    Raises:
+        click.UsageError: There are a target and options, or one of them is invalid.
+    """
+    if target is None:
+        return build_agent(**settings)
+    if given := options_as_given(("targets", "configs", "model", "description", "max_steps")):
+        raise click.UsageError(f"{target} has tools and settings of its own. Set them there, and leave out:{given}")
+    return load_agent(target)
 
 
 def load_session(file: Path | None) -> "agentkit.Session":

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from .agents import agent_options, build_agent
+from .agents import agent_options, choose_agent
 from .output import print_note
-from .targets import load_agent
 
 
 @click.command("web", short_help="A page to talk with an agent and to read its runs.")
@@ -21,16 +20,13 @@ from .targets import load_agent
     help="The token in the address. Without it, a new random one.",
 )  # fmt: skip
 @click.option("--open/--no-open", "opens", default=True, help="Open the page in the browser.")
-def web_command(
-    target: str | None, targets: tuple[str, ...], journal: Path | None, port: int, token: str, opens: bool,
-    **settings: Any,
-) -> None:  # fmt: skip
+def web_command(target: str | None, journal: Path | None, port: int, token: str, opens: bool, **settings: Any) -> None:
     """Serve a page for an agent on 127.0.0.1.
 
     TARGET is an agent: module:agent or file.py:agent.  Without it, the agent is made of the options.  With --journal,
     conversations are kept, and a run that was interrupted with the server can continue.
     """
-    agent = load_agent(target) if target else build_agent(targets=targets, journal=journal, **settings)
+    agent = choose_agent(target, journal=journal, **settings)
 
     def announce(address: str) -> None:
         print_note(f"open {address}")

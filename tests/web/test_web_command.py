@@ -73,3 +73,11 @@ def test_it_prints_the_address_serves_the_agent_and_ends_with_an_interrupt(app, 
 def test_a_target_that_is_no_agent_is_refused(app, target, reason):
     done = CliRunner().invoke(main, ["web", target.format(app=app), "--no-open"])
     assert (done.exit_code, reason in done.output) == (2, True), done.output
+
+
+@pytest.mark.parametrize("command", [["web", "--no-open"], ["acp"]], ids=["web", "acp"])
+def test_options_that_the_target_would_ignore_are_refused(app, command):
+    done = CliRunner().invoke(main, [*command, f"{app}:agent", "--model", "openai/gpt-4o-mini", "--max-steps", "3"])
+    assert done.exit_code == 2
+    assert "has tools and settings of its own. Set them there, and leave out: --model" in done.output
+    assert "--max-steps 3" in done.output
