@@ -13,6 +13,8 @@ from ..engine.model import Reply, Request
 from . import names
 
 Part = dict[str, Any]
+MAX_LEVELS = 100
+"""Levels of arguments that are recorded as data; deeper ones, which a model wrote by mistake, are recorded as text."""
 
 
 def request_content(request: Request) -> dict[str, str]:
@@ -89,6 +91,12 @@ def _items(content: Iterable[Any]) -> Iterator[Part]:
 
 def _load(arguments: str) -> Any:
     try:
-        return json.loads(arguments)
-    except ValueError:
+        data = json.loads(arguments)
+    except (ValueError, RecursionError):
         return arguments
+    return arguments if _is_deeper(data, MAX_LEVELS) else data
+
+
+def _is_deeper(data: Any, levels: int) -> bool:
+    entries = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    return not levels or any(_is_deeper(entry, levels - 1) for entry in entries)

@@ -38,8 +38,9 @@ from agentkit.tools.final_answer import make_answer_tool
 from agentkit.tools.lint import lint
 from agentkit.tools.results.result_text import render_result
 from agentkit.tools.text_calls.reply import find_text_calls
-from agentkit.views.html.markdown import code_span, escape_markdown
+from agentkit.views.html.markdown_views import code_span, escape_markdown
 from agentkit.views.html.markup import render_block
+from agentkit.views.markdown import _find_links
 from agentkit_tools import calculate
 from agentkit_tools.readable import extract_text
 
@@ -126,8 +127,9 @@ READERS = {
     "tools.text_calls.python_calls": lambda text: find_text_calls(text, TOOLS),
     "tools.text_calls.reply": lambda text: find_text_calls(text, TOOLS),
     "tools.text_calls.scanner": lambda text: find_text_calls(text, TOOLS),
-    "views.html.markdown": lambda text: (escape_markdown(text), code_span(text)),
+    "views.html.markdown_views": lambda text: (escape_markdown(text), code_span(text)),
     "views.html.markup": render_block,
+    "views.markdown": lambda text: list(_find_links(text)),
     "agentkit_tools.expression": calculate,
     "agentkit_tools.readable": extract_text,
 }  # fmt: skip

@@ -426,3 +426,14 @@ def test_nothing_is_imported_when_it_is_off_and_a_missing_package_is_named():
 )  # fmt: skip
 def test_providers_have_the_names_of_the_conventions(model, provider):
     assert name_provider(model) == provider
+
+
+@pytest.mark.parametrize("depth", [600, 100_000])
+def test_arguments_that_nest_deeply_are_recorded_as_text_and_the_run_continues(otel, world, depth):
+    arguments = f'{{"a": {"[" * depth}{"]" * depth}}}'
+    wrong = {"content": None, "tool_calls": [{"name": "add", "arguments": arguments}]}
+    agent = JsonAgent(add, model=ScriptedModel(wrong, answer("done")), telemetry=otel.settings(content=True))
+    assert world.run(agent, "?").answer == "done"
+    first, _ = named(otel.spans(), "chat scripted")
+    (message,) = json.loads(first.attributes["gen_ai.output.messages"])
+    assert message["parts"][-1]["arguments"] == arguments

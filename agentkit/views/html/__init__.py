@@ -1,7 +1,7 @@
-"""Runs, conversations and tools as HTML: one file of HTML and CSS, without scripts and external resources."""
+"""Runs, conversations and tools as HTML: one file that loads nothing else, complete without its script."""
 
 from .cards import agent_view, live_view
-from .markdown import result_markdown, session_markdown, tools_markdown
+from .markdown_views import result_markdown, session_markdown, tools_markdown
 from .markup import write_page
 from .run import compare_page, result_page, result_view, session_page, session_view
 from .tool_catalogue import catalogue_page, registry_view, tool_view

@@ -6,9 +6,9 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from .conversation import MessageList, content_of
-from .figures import format_cost, format_moment, format_seconds, format_tokens
-from .markup import Html, join, render_block, tag
-from .prose import render_prose
+from .figures import format_moment, run_figures
+from .markup import Html, join, tag
+from .prose import render_answer
 from .turns import Turn, render_turn
 
 Data = Mapping[str, Any]
@@ -26,43 +26,23 @@ LABELS = {
 def render_comparison(first: Side, second: Side) -> Html:
     """Return both runs: a table of figures, the answers, and the turns of both in rows."""
     sides = (first, second)
-    figures = [_figures(result) for result, _ in sides]
+    figures = [{"started": format_moment(result), **run_figures(result)} for result, _ in sides]
     rows = [
-        tag("tr", tag("th", name), *(tag("td", side.get(name, "")) for side in figures))
+        tag("tr", tag("th", name), *(tag("td", side[name]) for side in figures))
         for name in figures[0]
-        if any(side.get(name) for side in figures)
+        if any(side[name] for side in figures)
     ]
     table = tag(
         "div", tag("table", tag("tr", tag("th"), tag("th", "first"), tag("th", "second")), *rows), class_="wide"
     )
-    answers = tag("div", *(tag("div", _answer(result, shown), class_="side") for result, shown in sides), class_="pair")
-    return join(table, tag("h2", "Answers"), answers, tag("h2", "Turns", id="turns"), *_pairs(first[1], second[1]))
-
-
-def _figures(result: Data) -> dict[str, str]:
-    usage = result.get("usage") or {}
-    spans = (result.get("trace") or {}).get("spans", ())
-    calls = [span for span in spans if span["kind"] == "tool"]
-    return {
-        "started": format_moment(result),
-        "model": str(result.get("model", "")),
-        "stopped": str(result.get("stopped", "")),
-        "time": format_seconds(result.get("seconds", 0.0)),
-        "requests": str(usage.get("requests", "")),
-        "tokens": format_tokens(usage),
-        "cost": format_cost(usage),
-        "calls": str(len(calls)),
-        "failed calls": str(sum(bool(span.get("error")) for span in calls)),
-    }
-
-
-def _answer(result: Data, shown: MessageList) -> Html:
-    if error := result.get("error"):
-        return tag("div", str(error), class_="answer wrong")
-    answer = result.get("answer")
-    if isinstance(answer, str):
-        return tag("div", render_prose(answer, shown.max_bytes), class_="answer")
-    return tag("div", render_block(answer, shown.max_bytes, folded=False), class_="answer")
+    answers = [render_answer(result.get("error"), result.get("answer"), shown.max_bytes) for result, shown in sides]
+    return join(
+        table,
+        tag("h2", "Answers"),
+        tag("div", *(tag("div", shown, class_="side") for shown in answers), class_="pair"),
+        tag("h2", "Turns", id="turns"),
+        *_pairs(first[1], second[1]),
+    )
 
 
 def _pairs(first: MessageList, second: MessageList) -> Iterator[Html]:

@@ -49,6 +49,22 @@ def usage_figures(usage: Mapping[str, Any]) -> dict[str, Any]:
     return {"requests": usage.get("requests"), "tokens": tokens, "cost": format_cost(usage)}
 
 
+def run_figures(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of a result's plain data for `render_figures`."""
+    spans = (result.get("trace") or {}).get("spans", ())
+    calls = [span for span in spans if span["kind"] == "tool"]
+    return {
+        "model": result.get("model"),
+        "stopped": result.get("stopped"),
+        "time": format_seconds(result.get("seconds", 0.0)),
+        **usage_figures(result.get("usage") or {}),
+        "calls": len(calls),
+        "failed calls": sum(bool(span.get("error")) for span in calls),
+        "repairs": sum(len(span.get("repairs", ())) for span in calls),
+        "failed requests": sum(bool(span.get("error")) for span in spans if span["kind"] == "model"),
+    }
+
+
 def format_count(number: int, noun: str) -> str:
     """Return "1 call", "2 calls"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

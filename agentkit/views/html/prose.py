@@ -1,8 +1,10 @@
 """The text of a model as HTML: Markdown without HTML, images and scripts."""
 
-from ...core.masking import MAX_SECRET_CHARS, mask
+from html import unescape
+from typing import Any
+
 from ..markdown import Node, parse_markdown
-from .markup import Html, join, tag
+from .markup import Html, join, render_block, tag, truncate
 
 EMPTY_ELEMENTS = {"hr", "br"}
 _HEADINGS = {f"h{level}": f"h{min(6, level + 2)}" for level in range(1, 7)}
@@ -16,7 +18,16 @@ def render_prose(text: str, max_bytes: int) -> Html:
         text: Markdown.
         max_bytes: Bytes that are shown; of a longer text its head, its tail and the number of characters left out.
     """
-    return tag("div", *map(_render, parse_markdown(_truncate(text, max_bytes))), class_="prose")
+    return tag("div", *map(_render, parse_markdown(unescape(truncate(text, max_bytes)))), class_="prose")
+
+
+def render_answer(error: Any, answer: Any, max_bytes: int, anchor: str = "") -> Html:
+    """Return the answer of a run, a text as Markdown; or the error of a run that has none."""
+    if error:
+        return tag("div", truncate(str(error), max_bytes), class_="answer wrong")
+    is_text = isinstance(answer, str)
+    shown = render_prose(answer, max_bytes) if is_text else render_block(answer, max_bytes, folded=False)
+    return tag("div", shown, class_="answer", id=anchor)
 
 
 def _render(node: Node) -> Html | str:
@@ -32,16 +43,3 @@ def _render(node: Node) -> Html | str:
         return tag("div", tag("table", inner), class_="wide")
     align = attributes.get("align")
     return tag(_HEADINGS.get(name, name), inner, start=attributes.get("start"), style=align and f"text-align:{align}")
-
-
-def _truncate(text: str, max_bytes: int) -> str:
-    if len(text) <= max_bytes // 4 or len(text.encode(errors="replace")) <= max_bytes:
-        return text
-    half = max_bytes // 2
-    head, tail = (
-        mask(text[: half + MAX_SECRET_CHARS])[:-MAX_SECRET_CHARS].encode(errors="replace"),
-        mask(text[-half - MAX_SECRET_CHARS :])[MAX_SECRET_CHARS:].encode(errors="replace"),
-    )
-    first, last = head[:half].decode(errors="ignore"), tail[-half:].decode(errors="ignore")
-    left_out = max(0, len(text) - len(first) - len(last))
-    return f"{first}\n\n[... {left_out:,} of {len(text):,} characters are left out ...]\n\n{last}"

@@ -8,9 +8,9 @@ from zlib import crc32
 from ...core.messages import Usage
 from .comparison import render_comparison
 from .conversation import MAX_PAGE_BYTES, MessageList, content_of, max_text_bytes
-from .figures import format_count, format_moment, format_seconds, render_figures, usage_figures
-from .markup import Html, build_page, join, render_block, tag, truncate, wrap_view
-from .prose import render_prose
+from .figures import format_count, format_moment, format_seconds, render_figures, run_figures, usage_figures
+from .markup import Html, build_page, join, tag, truncate, wrap_view
+from .prose import render_answer
 from .timeline import render_timeline
 
 Data = Mapping[str, Any]
@@ -71,15 +71,9 @@ def _session_parts(messages: Sequence[Data], usage: Data, max_bytes: int, anchor
 def _result_parts(result: Data, conversation: MessageList) -> Iterator[Html]:
     trace = conversation.trace
     yield tag("h1", truncate(_query(conversation), conversation.max_bytes))
-    if error := result.get("error"):
-        yield tag("div", truncate(str(error), conversation.max_bytes), class_="answer wrong")
-    else:
-        answer, max_bytes = result.get("answer"), max(conversation.max_bytes, MIN_ANSWER_BYTES)
-        if isinstance(answer, str):
-            yield tag("div", render_prose(answer, max_bytes), class_="answer", id=conversation.answer)
-        else:
-            yield tag("div", render_block(answer, max_bytes, folded=False), class_="answer", id=conversation.answer)
-    yield _run_figures(result, trace)
+    max_bytes = max(conversation.max_bytes, MIN_ANSWER_BYTES)
+    yield render_answer(result.get("error"), result.get("answer"), max_bytes, conversation.answer)
+    yield render_figures(run_figures(result))
     yield _settings(result)
     links = conversation.links
     yield render_timeline(trace.get("spans", ()), result.get("seconds", 0.0), links)
@@ -103,21 +97,6 @@ def _query(conversation: MessageList) -> str:
     if messages[first : first + 1] and messages[first]["role"] == "user":
         return content_of(messages[first])
     return next((content_of(message) for message in messages if message["role"] == "user"), "a run")
-
-
-def _run_figures(result: Data, trace: Data) -> Html:
-    spans = trace.get("spans", ())
-    calls = [span for span in spans if span["kind"] == "tool"]
-    return render_figures({
-        "model": result.get("model"),
-        "stopped": result.get("stopped"),
-        "time": format_seconds(result.get("seconds", 0.0)),
-        **usage_figures(result.get("usage") or {}),
-        "calls": len(calls),
-        "failed calls": sum(bool(span.get("error")) for span in calls),
-        "repairs": sum(len(span.get("repairs", ())) for span in calls),
-        "failed requests": sum(bool(span.get("error")) for span in spans if span["kind"] == "model"),
-    })  # fmt: skip
 
 
 def _settings(result: Data) -> Html:
