@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any, cast
 
 from ...core.messages import Message
-from .importing import own_call
+from .importing import own_call, report_difference
 from .reply_limits import ReplyGuard
 
 _DIRECT_PROVIDERS = frozenset({"openai", "anthropic", "gemini", "groq", "ollama_chat"})
@@ -188,7 +188,8 @@ def silence_logging(litellm: Any, arguments: dict[str, Any], *, is_async: bool) 
             litellm_params={"api_base": "", "logger_fn": arguments.get("logger_fn")},
             stream_options=arguments.get("stream_options"),
         )
-    except (TypeError, AttributeError):
+    except (TypeError, AttributeError) as error:
+        report_difference(f"its bookkeeping stays on: {error}")
         return {}
     return {"litellm_logging_obj": log}
 

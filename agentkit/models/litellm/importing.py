@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, wraps
 from importlib import import_module
+from operator import attrgetter
 from threading import Lock
 from typing import Any
 
@@ -93,6 +94,20 @@ def tune() -> None:
     gc.freeze()
 
 
+def find_internal(litellm: Any, path: str) -> Any:
+    """Return an object inside litellm by its dotted path; None where this version does not have it."""
+    try:
+        return attrgetter(path)(litellm)
+    except AttributeError:
+        return None
+
+
+@cache
+def report_difference(difference: str) -> None:
+    """Log once, at DEBUG, that a shortcut into litellm is off because its internals differ."""
+    _log.debug("litellm: %s", difference)
+
+
 @contextmanager
 def own_call(litellm: Any, guard: ReplyGuard) -> Iterator[None]:
     """Mark litellm's calls in the body as agentkit's own: `guard` limits replies, and OpenAI has litellm's HTTP client.
@@ -117,11 +132,10 @@ def _install_guards(litellm: Any) -> None:
     async def awatch(response: Any) -> None:
         watch(response)
 
-    module = litellm.llms.custom_httpx.http_handler
     for name, hook in (("HTTPHandler", watch), ("AsyncHTTPHandler", awatch)):
-        handler = getattr(module, name, None)
-        if handler is None:
-            _log.debug("litellm: %s was not found; the bytes of a reply are not limited", name)
+        handler = find_internal(litellm, f"llms.custom_httpx.http_handler.{name}")
+        if not hasattr(handler, "post"):
+            report_difference(f"{name}.post was not found; the bytes of a reply are not limited")
             continue
         handler.post = _add_hook(handler.post, hook)
 
@@ -141,10 +155,9 @@ def _install_ollama_fields(litellm: Any) -> None:
 
     Source: Ollama's API reference, "Chat", `tool_calls` and `tool_name`.
     """
-    config = getattr(litellm, "OllamaChatConfig", None)
-    transform = getattr(config, "transform_request", None)
-    if config is None or transform is None:
-        _log.debug("litellm: the configuration of Ollama was not found; tool results are sent without names")
+    transform = find_internal(litellm, "OllamaChatConfig.transform_request")
+    if transform is None:
+        report_difference("the configuration of Ollama was not found; tool results are sent without names")
         return
 
     @wraps(transform)
@@ -158,14 +171,14 @@ def _install_ollama_fields(litellm: Any) -> None:
                     made["id"] = call["id"]
         return data
 
-    config.transform_request = transform_request
+    litellm.OllamaChatConfig.transform_request = transform_request
 
 
 def _install_switch(litellm: Any) -> None:
     """Make litellm's flag true for agentkit's own calls; other calls and other flags are read as before."""
-    read = getattr(litellm.main, "get_secret_bool", None)
+    read = find_internal(litellm, "main.get_secret_bool")
     if read is None:
-        _log.debug("litellm: the switch of the HTTP handler was not found; requests to OpenAI use the OpenAI SDK")
+        report_difference("the switch of the HTTP handler was not found; requests to OpenAI use the OpenAI SDK")
         return
 
     @wraps(read)

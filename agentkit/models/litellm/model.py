@@ -203,8 +203,8 @@ class LiteLLMModel:
 
     def _open_stream(self, stream: Any, request: Request) -> tuple[ChunkSource, StreamAssembler]:
         litellm, route = load_litellm(), self._resolve_route()
-        timed_client = TimedClient(litellm.module_level_client, self._timeout_for(request))
-        source = ChunkSource(stream, route.provider, timed_client=timed_client, has_observers=has_observers(litellm))
+        client = TimedClient(litellm, self._timeout_for(request))
+        source = ChunkSource(stream, route.provider, timed_client=client, has_observers=has_observers(litellm))
         return source, StreamAssembler(route)
 
     def _arguments(self, request: Request, raw: RawReply, *, is_async: bool) -> dict[str, Any]:

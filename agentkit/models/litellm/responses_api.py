@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from ...core.messages import Message
+from .importing import find_internal, report_difference
 
 Json = dict[str, Any]
 
@@ -24,12 +25,14 @@ def is_bridged(litellm: Any, provider: str, model: str, arguments: Mapping[str, 
     """Return whether litellm sends a request to the Responses API: for "openai/responses/...", and for some models."""
     if model.startswith(_PREFIX):
         return True
-    if provider not in _PROVIDERS or (check := getattr(litellm.main, "responses_api_bridge_check", None)) is None:
+    if provider not in _PROVIDERS:
         return False
+    check = find_internal(litellm, "main.responses_api_bridge_check")
     given = {**arguments, "model": model, "custom_llm_provider": provider}
     try:
         info, _ = check(**{name: given[name] for name in _parameters(check) if name in given})
-    except Exception:  # a version with other parameters
+    except Exception as error:  # a version with other parameters
+        report_difference(f"which models it asks through the Responses API is unknown: {error}")
         return False
     return bool(info.get("mode") == "responses")
 

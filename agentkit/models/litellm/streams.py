@@ -5,13 +5,13 @@ five to ten times the CPU of the rest. Therefore the provider's own iterator ins
 providers, and the wrapper for all others.
 """
 
-import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from .replies import read_native_reason
+from .importing import report_difference
+from .stream_lines import ChunkTap, LineTap, check_line, decode_json, parse_line
 
 _DIRECT_PROVIDERS = {"openai", "anthropic", "gemini", "groq", "ollama_chat"}
 """Providers whose inner iterator yields OpenAI-shaped chunks (and generic dicts, mostly empty)."""
@@ -19,49 +19,12 @@ _TAPPED_PROVIDERS = {"anthropic", "ollama_chat"}
 """Providers whose stop reason litellm misreads; so it does for Gemini, on every route."""
 _OPENAI_HANDLER = "OpenAIChatCompletionStreamingHandler"
 """litellm's reader of OpenAI's stream. Its subclasses have rules of their own."""
-_MAX_ENDS = 100
-"""How often the end of a stream can be read; litellm's wrapper does it a few times."""
-_REASON_MARKS = ('"stop_reason"', '"finishReason"', '"blockReason"', '"done_reason"')
-
-
+_WRAPPER_ATTRIBUTES = (
+    "completion_stream", "make_call", "fetch_stream", "received_finish_reason", "intermittent_finish_reason"
+)  # fmt: skip
+"""What is read of litellm's stream wrapper."""
 NO_STREAM_OPTIONS = {"groq"}
 """Providers whose API has no `stream_options`; Groq sends the usage in the field `x_groq` of the last chunk."""
-
-
-class _AttributeDict(dict[str, Any]):
-    """A JSON object with attribute access, None for a missing key, like litellm's chunks."""
-
-    __getattr__ = dict.get
-
-
-_decode_json = json.JSONDecoder(object_hook=_AttributeDict).decode
-
-
-class ErrorInStream(Exception):
-    """An error that a provider sent within a stream; some versions of litellm skip it."""
-
-    def __init__(self, line: str, status_code: Any) -> None:
-        super().__init__(line)
-        self.status_code = status_code
-
-
-def _check_line(line: str) -> None:
-    """Raise the error that a line of a stream holds, if any."""
-    if '"error"' in line:
-        error: Any = None
-        with suppress(ValueError, AttributeError):
-            error = _decode_json(line.removeprefix("data:").strip()).error
-        if error:
-            raise ErrorInStream(line, getattr(error, "code", None))
-
-
-def _parse_line(otherwise: Callable[[str], Any], str_line: str) -> Any:
-    """Parse a line of OpenAI's stream at a fourth of the CPU of litellm's objects; other lines go to `otherwise`."""
-    _check_line(str_line)
-    if str_line.startswith("data: {"):
-        with suppress(ValueError):
-            return _decode_json(str_line[6:])
-    return otherwise(str_line)
 
 
 class ChunkSource:
@@ -76,7 +39,7 @@ class ChunkSource:
         self._timed_client = timed_client
         self._provider = provider
         self._is_direct = provider in _DIRECT_PROVIDERS and not has_observers
-        self._tap: _LineTap | None = None
+        self._tap: LineTap | None = None
         self._is_gemini = self._is_truncated = False
         self._lines: Any = None
         self.refusal = ""
@@ -85,6 +48,8 @@ class ChunkSource:
     def chunks(self) -> Iterator[Any]:
         """Return the chunks of a synchronous stream."""
         wrapper = self._wrapper
+        if not self._has_known_wrapper():
+            return iter(wrapper)
         if wrapper.completion_stream is None and wrapper.make_call is not None:
             wrapper.completion_stream = wrapper.make_call(client=self._timed_client)
         inner = self._attach_tap(wrapper.completion_stream)
@@ -93,6 +58,8 @@ class ChunkSource:
 
     async def achunks(self) -> AsyncIterator[Any]:
         """Return the chunks of an asynchronous stream."""
+        if not self._has_known_wrapper():
+            return aiter(self._wrapper)
         inner = self._attach_tap(self._wrapper.completion_stream or await self._wrapper.fetch_stream())
         chosen: AsyncIterator[Any] | None = aiter(inner) if hasattr(inner, "__aiter__") else None
         wrapped: AsyncIterator[Any] = aiter(self._wrapper)
@@ -105,7 +72,8 @@ class ChunkSource:
 
     async def aclose(self) -> None:
         """Close the connection of an asynchronous stream."""
-        await self._wrapper.aclose()
+        if hasattr(self._wrapper, "aclose"):
+            await self._wrapper.aclose()
         if hasattr(self._lines, "aclose"):
             await self._lines.aclose()
 
@@ -113,8 +81,9 @@ class ChunkSource:
         """Return whether the provider finished the stream; `reason` is the finish reason of its chunks."""
         if self._is_gemini and self._tap is not None:  # litellm marks each of Gemini's chunks as the last one
             return self._tap.finished
-        reported = self._wrapper.received_finish_reason or self._wrapper.intermittent_finish_reason
-        return bool(reason if self._is_direct else reported)
+        if self._is_direct:
+            return bool(reason)
+        return bool(self._wrapper.received_finish_reason or self._wrapper.intermittent_finish_reason)
 
     @property
     def native_reason(self) -> str | None:
@@ -123,29 +92,40 @@ class ChunkSource:
             return "length"
         return None if self._tap is None else self._tap.reason
 
+    def _has_known_wrapper(self) -> bool:
+        """Return whether litellm's wrapper has the attributes that are read here; else it is read as a plain iterator.
+
+        Then its finish reason has to be believed, which it invents for a cut stream.
+        """
+        missing = [name for name in _WRAPPER_ATTRIBUTES if not hasattr(self._wrapper, name)]
+        if missing:
+            self._is_direct = True
+            report_difference(f"its stream wrapper has no {' and no '.join(missing)}; cut streams are not noticed")
+        return not missing
+
     def _attach_tap(self, inner: Any) -> Any:
         """Return `inner`, with a tap on its lines where litellm drops information from them."""
         self._lines = getattr(inner, "streaming_response", inner)
         if self._is_direct and type(inner).__name__ == _OPENAI_HANDLER:
-            inner._handle_string_chunk = partial(_parse_line, inner._handle_string_chunk)
+            inner._handle_string_chunk = partial(parse_line, inner._handle_string_chunk)
         elif hasattr(inner, "_handle_string_chunk"):
             inner._handle_string_chunk = partial(self._read_extras, inner._handle_string_chunk)
         elif not self._is_direct and type(inner).__module__.partition(".")[0] == "openai":  # the SDK's own stream
-            inner = self._wrapper.completion_stream = _ChunkTap(inner, self._read_refusal)
+            inner = self._wrapper.completion_stream = ChunkTap(inner, self._read_refusal)
         self._is_gemini = "gemini" in type(inner).__module__ and self._lines is not inner
         if self._is_gemini or (self._provider in _TAPPED_PROVIDERS and self._lines is not inner):
-            self._tap = inner.streaming_response = _LineTap(self._lines)
+            self._tap = inner.streaming_response = LineTap(self._lines)
             if hasattr(inner, "response_iterator"):  # some read synchronous lines from here
                 inner.response_iterator = self._tap
         return inner
 
     def _read_extras(self, otherwise: Callable[[str], Any], str_line: str) -> Any:
         """Store the refusal and Groq's usage in a line of OpenAI's stream, which litellm drops; then parse the line."""
-        _check_line(str_line)
+        check_line(str_line)
         has_usage = self._provider in NO_STREAM_OPTIONS and '"usage"' in str_line
         if has_usage or '"refusal"' in str_line:
             with suppress(ValueError, AttributeError):
-                data = _decode_json(str_line.removeprefix("data:").strip())
+                data = decode_json(str_line.removeprefix("data:").strip())
                 self.usage = data.usage or (data.x_groq and data.x_groq.usage) or self.usage
                 self._read_refusal(data)
         return otherwise(self._complete(str_line))
@@ -168,83 +148,10 @@ class ChunkSource:
 class TimedClient:
     """litellm's shared HTTP client with a timeout in seconds, which its Gemini route omits for streams."""
 
-    def __init__(self, client: Any, timeout: float) -> None:
-        self._client = client
+    def __init__(self, litellm: Any, timeout: float) -> None:
+        self._litellm = litellm
         self._timeout = timeout
 
     def post(self, *args: Any, **named: Any) -> Any:
         """Send the request with the timeout."""
-        return self._client.post(*args, **{**named, "timeout": self._timeout})
-
-
-class _ChunkTap:
-    """A stream of the OpenAI SDK that passes each chunk to `note` as well."""
-
-    def __init__(self, stream: Any, note: Callable[[Any], None]) -> None:
-        self._stream = stream
-        self._note = note
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def __iter__(self) -> "_ChunkTap":
-        return self
-
-    def __aiter__(self) -> "_ChunkTap":
-        return self
-
-    def __next__(self) -> Any:
-        return self._inspect(next(self._stream))
-
-    async def __anext__(self) -> Any:
-        return self._inspect(await anext(self._stream))
-
-    def _inspect(self, chunk: Any) -> Any:
-        self._note(chunk)
-        return chunk
-
-
-class _LineTap:
-    """An iterator of lines that stores the stop reason when a line contains one."""
-
-    def __init__(self, lines: Any) -> None:
-        self._lines = lines
-        self.reason: str | None = None
-        self.finished = False
-        self._ends = 0
-
-    def __iter__(self) -> "_LineTap":
-        self._lines = iter(self._lines)
-        return self
-
-    def __aiter__(self) -> "_LineTap":
-        self._lines = aiter(self._lines)
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            return self._inspect(next(self._lines))
-        except StopIteration:
-            self._end()
-            raise
-
-    async def __anext__(self) -> Any:
-        try:
-            return self._inspect(await anext(self._lines))
-        except StopAsyncIteration:
-            self._end()
-            raise
-
-    def _end(self) -> None:
-        """Count the calls after the last line; some versions of litellm repeat them without end if it is no JSON."""
-        self._ends += 1
-        if self._ends > _MAX_ENDS:
-            raise json.JSONDecodeError("the stream held no JSON", "", 0)
-
-    def _inspect(self, line: Any) -> Any:
-        text = line.decode(errors="replace") if isinstance(line, bytes) else str(line)
-        _check_line(text)
-        if any(word in text for word in _REASON_MARKS):
-            self.finished = True
-            self.reason = read_native_reason(text.removeprefix("data:")) or self.reason
-        return line
+        return self._litellm.module_level_client.post(*args, **{**named, "timeout": self._timeout})
