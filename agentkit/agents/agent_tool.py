@@ -5,8 +5,8 @@ from typing import Any
 
 from ..core.context import RunContext
 from ..core.errors import InnerPaused, Paused, RunError, ToolError
-from ..core.nesting import PARENT_CALL, ParentCall
 from ..engine.result import Result, RunFinished
+from ..policies.nesting import PARENT_CALL, ParentCall
 from ..schemas import check_description, check_name
 from ..sessions.session import Session
 from ..tools.json_tool import JsonTool

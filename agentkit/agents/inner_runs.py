@@ -1,78 +1,184 @@
-"""The runs of agents inside tools: each ends exactly once for the listeners, also when its tool is cancelled."""
+"""A run inside a tool call: it belongs to the enclosing run, whether the agent is the tool or a function calls it.
 
-import time
+Its events, usage, approvals, questions and journal are parts of the enclosing run's.  An agent that is a tool has the
+id of its call; one that a function calls has an id inside that call, "outer/inner" (see `ParentCall`).  When the
+enclosing run continues, the function runs again: agents that had answered return that answer, and the others continue.
+"""
+
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
-from ..core.flow import Event
-from ..core.messages import Usage
-from ..engine.result import RunEnded, RunStarted, SubRun
-from ..tools.execution.turn import ToolFinished
+from pydantic_core import to_jsonable_python
 
-Path = tuple[str, ...]
-"""The ids of the enclosing calls, the outermost first."""
+from ..core.errors import InnerPaused, Paused
+from ..core.flow import Event, Listener
+from ..core.labels import Label
+from ..core.messages import ToolCall, Usage, calls_of, user
+from ..engine.result import Result, RunFinished, SubRun
+from ..policies.approval import APPROVER, make_pause_error
+from ..policies.decisions import Approvals
+from ..policies.nesting import PARENT_CALL, ParentCall
+from ..policies.questions import RESPONDENT, describe_pause
+from ..policies.taint.origins import ENCLOSING_CALL, Origins
+from ..sessions.journal.conversation import StoredAnswer
+from ..sessions.journal.location import JournalError
+from ..sessions.journal.nesting import ENCLOSING_RUN, EnclosingRun
+from ..sessions.session import Session
+from .interface import Runnable
+from .options import RunRequest
+
+ADOPTED = ("messages", "usage", "cut", "inbox", "approvals", "asked", "handed", "journaled", "_own")
+"""The parts of a session that continue in another one."""
 
 
-@dataclass(slots=True)
-class _OpenRun:
-    started: SubRun
-    """The event with the `RunStarted` of the run."""
-    run_id: str
-    since: float
-    usage: Usage = field(default_factory=Usage)
+@contextmanager
+def nest(agent: Runnable, request: RunRequest) -> Iterator[tuple[RunRequest, Listener]]:
+    """Yield the request as part of the enclosing run, and a function that reports events there.
 
+    A run that begins outside of a tool call, replays a recording or has no query of its own is not changed.
 
-class InnerRuns:
-    """The runs inside tools that have started and not ended.
-
-    A cancelled tool is no longer waited for, so the end of a run inside it may arrive late or not at all.  Its end is
-    reported when the call or the enclosing run ends, and what arrives afterwards is dropped.
+    Raises:
+        InnerPaused: The run paused, or its journal cannot be used now; the enclosing run has to pause.
     """
-
-    def __init__(self) -> None:
-        self._open: dict[Path, _OpenRun] = {}
-        self._ended: set[Path] = set()
-
-    def take(self, event: Event) -> Iterator[Event]:
-        """Yield the ends of the runs that `event` implies, then `event` itself unless it arrived late."""
-        if isinstance(event, ToolFinished):
-            yield from self.end_below((event.result.call.id,))
-        elif isinstance(event, SubRun):
-            path, inner = _unwrap(event)
-            if isinstance(inner, RunStarted):
-                self._open[path] = _OpenRun(event, inner.run_id, time.perf_counter())
-                self._ended.discard(path)
-            elif path in self._ended:
-                return
-            elif isinstance(inner, RunEnded):
-                self._ended.add(path)
-                self._open.pop(path, None)
-                yield from self.end_below(path)
-            for length in range(1, len(path) + 1):
-                if run := self._open.get(path[:length]):
-                    run.usage += event.usage
-        yield event
-
-    def end_below(self, path: Path = ()) -> Iterator[Event]:
-        """Yield the ends of the open runs inside the call at `path`, the innermost first."""
-        start = "".join(f"{identity}/" for identity in path)  # "outer/" also begins the ids of calls in the outer one
-        inside = [other for other in self._open if "".join(f"{identity}/" for identity in other).startswith(start)]
-        for other in sorted(inside, key=len, reverse=True):
-            run = self._open.pop(other)
-            self._ended.add(other)
-            seconds = time.perf_counter() - run.since
-            yield _wrap(run.started, RunEnded("cancelled", None, run.usage, seconds, run.run_id))
+    parent, session = PARENT_CALL.get(), request.session
+    is_own = (request.query is None and not request.content) or request.replay is not None
+    if parent is None or is_own or session._busy.locked():
+        yield request, lambda _: None
+        return
+    inner = InnerRun.open(agent, request, parent)
+    try:
+        yield inner.request, inner.report
+    except Paused as error:
+        if not inner.can_pause:
+            raise
+        raise inner.pause(error) from None
+    except JournalError as error:  # the call stays open and continues when the journal works again
+        raise InnerPaused(f"{inner.name}: {error}") from error
+    finally:
+        inner.close()
 
 
-def _unwrap(event: SubRun) -> tuple[Path, Event]:
-    path: Path = ()
-    inner: Event = event
-    while isinstance(inner, SubRun):
-        path, inner = (*path, inner.call.id if inner.call else ""), inner.event
-    return path, inner
+@dataclass(eq=False)
+class InnerRun:
+    """A run inside the call `parent`; `key` is its id, and `request` the request that begins or continues it."""
+
+    name: str
+    key: str
+    query: str
+    parent: ParentCall
+    approvals: Approvals
+    can_pause: bool
+    request: RunRequest
+
+    @classmethod
+    def open(cls, agent: Runnable, request: RunRequest, parent: ParentCall) -> "InnerRun":
+        """Return the run as it begins, or as it continues where it stopped."""
+        approver, enclosing = APPROVER.get(), ENCLOSING_RUN.get()
+        approvals, query = approver.approvals if approver else Approvals(), request.query or ""
+        key = parent.call.id if request.tool else _claim(agent, query, parent, approvals, enclosing)
+        name, can_pause = request.tool or parent.call.name, approver is not None
+        inner = cls(name, key, query, parent, approvals, can_pause, request)
+        inner.request = replace(inner._continue(enclosing), on_end=inner.report)
+        return inner
+
+    def _continue(self, enclosing: EnclosingRun | None) -> RunRequest:
+        """Return the request that continues the run; the given one, with the journal attached, if it is new."""
+        request, session = self.request, self.request.session
+        found: Session | None = self.approvals.nested.pop(self.key, None)
+        if enclosing is not None and session.journaled is None and (found is None or found.journaled is None):
+            found = _resume(enclosing, self.key) or found
+        if found is None and (stored := self.approvals.inner_answers.get(self.key)):
+            calls = tuple(ToolCall(*entry) for entry in stored["calls"])
+            answer = StoredAnswer("", stored["value"], stored["stopped"], calls, stored["steps"], Usage())
+            return replace(request, query=None, content=None, session=Session([user(self.query)]), stored=answer)
+        if found is not None and found is not session:
+            for name in ADOPTED:
+                setattr(session, name, getattr(found, name))
+        if enclosing is not None and session.journaled is None:
+            session.journaled = enclosing.within(self.key)
+        if found is None or not found.messages:
+            return request
+        respondent, decisions = RESPONDENT.get(), self.approvals.take_inner(self.key)
+        answers = respondent.questions.take_inner(self.key, session.questions) if respondent else {}
+        return replace(request, query=None, content=None, approvals=decisions, answers=answers)
+
+    def report(self, event: Event) -> None:
+        """Emit an event of the run in the enclosing run, and store its answer."""
+        if isinstance(event, RunFinished) and not self.request.tool and self.request.stored is None:
+            self.approvals.inner_answers[self.key] = _describe_answer(event.result)
+        parent = "" if self.request.tool else self.parent.call.id
+        self.parent.context.emit(SubRun(self.name, self._call, event, parent))
+
+    def close(self) -> None:
+        """Label what the run has read; separate its conversation from the enclosing run's journal.
+
+        A conversation that paused continues in that journal.
+        """
+        session, stored = self.request.session, self.approvals.inner_answers.get(self.key)
+        outer = ENCLOSING_CALL.get() if self.request.query is None else None
+        if outer is not None:  # a run that only repeats its answer does not label what it had read
+            outer.origin.add(Label.from_dict(stored["label"]) if stored else Origins(session.messages, outer).label)
+        if session.journaled is not None and session.journaled.origin and self.key not in self.approvals.nested:
+            session.journaled = None
+
+    @property
+    def _call(self) -> ToolCall:
+        if self.request.tool:
+            return self.parent.call
+        return ToolCall(self.key, self.name, json.dumps({"query": self.query}, ensure_ascii=False))
+
+    def pause(self, error: Paused) -> InnerPaused:
+        """Store the session for the enclosing run to continue; return the exception that pauses that run."""
+        if isinstance(error, InnerPaused) and not error.calls and not error.questions:
+            return error
+        session = self.request.session
+        self.approvals.nested[self.key] = session
+        calls = [replace(call, id=f"{self.key}/{call.id}") for call in session.waiting]
+        questions = [replace(question, id=f"{self.key}/{question.id}") for question in session.questions]
+        described = make_pause_error(calls, {}) if calls else describe_pause(questions) if questions else error
+        pause = InnerPaused(str(described))
+        pause.calls, pause.questions, pause.session = tuple(calls), tuple(questions), session
+        return pause
 
 
-def _wrap(like: SubRun, event: Event) -> SubRun:
-    """Return `event` at the place of the event in `like`."""
-    inner = _wrap(like.event, event) if isinstance(like.event, SubRun) else event
-    return replace(like, event=inner)
+def _resume(enclosing: EnclosingRun, key: str) -> Session | None:
+    """Return the session of the run with this id from the journal of the enclosing run; None if it has none."""
+    if not (run := enclosing.inner.pop(key, None)):
+        return None
+    outer = enclosing.conversation
+    try:
+        return Session.resumed(run, outer.journal, on_uncertain=outer.on_uncertain, changed=outer.changed)
+    except JournalError as error:
+        raise InnerPaused(str(error)) from error
+
+
+def _claim(
+    agent: Runnable, query: str, parent: ParentCall, approvals: Approvals, enclosing: EnclosingRun | None
+) -> str:
+    """Return the id of a run that a function begins; several with the same query are distinguished by their agents."""
+    base, recorded = parent.name(query), enclosing.inner if enclosing else {}
+    known = [key for key in {**recorded, **approvals.nested, **approvals.inner_answers} if key.startswith(base)]
+    if len(known) < 2:
+        return parent.claim(query)
+
+    def has_instruction(key: str) -> bool:
+        if key in approvals.nested:
+            return bool(approvals.nested[key].messages[0].get("content") == agent.instruction)
+        if enclosing is not None and key in recorded:
+            return enclosing.instruction_of(recorded[key]) == agent.instruction
+        return bool(approvals.inner_answers[key]["instruction"] == agent.instruction)
+
+    return parent.claim(query, filter(has_instruction, sorted(known)))
+
+
+def _describe_answer(result: Result[Any]) -> dict[str, Any]:
+    """Return what a run inside a function needs to give its answer again, as JSON data."""
+    replies = [message for message in result.messages if message["role"] == "assistant"]
+    calls = [[call.id, call.name, call.arguments] for call in calls_of(replies[-1])] if replies else []
+    value = to_jsonable_python(result.answer, fallback=str)
+    instruction = result.messages[0].get("content") if result.messages else ""
+    figures = {"stopped": result.stopped, "steps": result.steps, "label": Origins(result.messages).label.as_dict()}
+    return {"value": value, "calls": calls, "instruction": instruction, **figures}

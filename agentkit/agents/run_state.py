@@ -23,7 +23,7 @@ from ..policies.final_request import FinalRequest
 from ..tools.execution.call import ToolResult
 from ..tools.execution.call_tools import ToolFinished
 from ..tools.toolset import Toolset
-from .inner_runs import InnerRuns
+from .inner_run_ends import InnerRunEnds
 
 T = TypeVar("T", default=str)
 
@@ -51,7 +51,7 @@ class Run:
     partial_answer: PartialAnswerReader | None = None
     trace: Trace = field(default_factory=Trace)
     run_id: str = field(default_factory=lambda: secrets.token_hex(6))
-    inner: InnerRuns = field(default_factory=InnerRuns)
+    inner: InnerRunEnds = field(default_factory=InnerRunEnds)
     toolsets: list[Toolset] = field(default_factory=list)
     """The toolsets that the run has opened."""
     is_started: bool = False

@@ -21,9 +21,9 @@ from ..sessions.journal.stored_answer import repeat_answer
 from ..tools.toolset import aclosing_toolsets, closing_toolsets
 from ..views.notebook import show_in_cell
 from .handoffs import run_handoffs
+from .inner_runs import nest
 from .instruments import observe_run
 from .interface import Runnable
-from .nested_runs import nest
 from .options import RunRequest
 from .persistence import persist
 from .pipeline import build_flow
