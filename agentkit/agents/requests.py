@@ -9,7 +9,10 @@ from typing import Any
 
 from ..core.context import RunContext
 from ..core.errors import RunError
+from ..core.labels import USER, with_label
+from ..core.messages import Message, user
 from ..core.parts import Query, read_query
+from ..policies.taint.origins import ENCLOSING_CALL
 from ..sessions.journal.location import Journal, resolve_journal
 from ..sessions.journal.maintenance import DEFAULT_PATH, fork
 from ..sessions.recordings import Recording, read_journaled, replay_policy
@@ -30,22 +33,33 @@ def make_request(agent: Runnable, query: Query | None, how: RunOptions, *, strea
     if not isinstance(session, Session):
         hint = f" Session.load({session!r}) reads a saved one." if isinstance(session, str | os.PathLike) else ""
         raise RunError(f"session must be a Session, got {session!r:.80}.{hint}")
-    model, approvals, record = how.get("model"), how.get("approvals"), how.get("record")
-    settings, answers, label = _settings_of(how), how.get("answers"), how.get("label")
     text, content = read_query(query)
-    return RunRequest(
-        text,
-        session,
-        approvals,
-        stream,
-        model,
-        journal,
-        record,
-        settings=settings,
-        answers=answers,
-        content=content,
-        label=label,
-    )
+    given: dict[str, Any] = {name: how.get(name) for name in ("approvals", "answers", "model", "record", "label")}
+    settings = _settings_of(how)
+    return RunRequest(text, session, stream=stream, journal=journal, settings=settings, content=content, **given)
+
+
+def make_query(request: RunRequest) -> Message | None:
+    """Return the query with its label: the given one, or that of the arguments of the call that encloses the run."""
+    if (query := request.content or request.query) is None:
+        return None
+    enclosing = ENCLOSING_CALL.get()
+    return with_label(user(query), request.label or (enclosing.origin.inputs if enclosing else USER))
+
+
+def check_query(query: Any) -> None:
+    """Raise `RunError` for a query that is empty or not a text."""
+    if query is None or (isinstance(query, str) and query.strip()):
+        return
+    if isinstance(query, str):
+        raise RunError('the query is empty. Give a question: agent("What is 2 + 3?")')
+    hint = f"Write agent({str(query)!r:.60})."
+    if isinstance(query, list | tuple | dict):
+        hint = (
+            'A query with parts has an Image, Document or Audio: agent(["What is this?", Image.from_path("x.png")]). '
+            "agent.map([...]) answers several queries."
+        )
+    raise RunError(f"query must be a text, got {type(query).__name__} {query!r:.60}. {hint}")
 
 
 def resume_request(agent: Runnable, run_id: str, how: ResumeOptions) -> RunRequest:

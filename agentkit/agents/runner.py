@@ -10,13 +10,10 @@ from typing import Any
 from ..core.background import check_event_loop, run_in_thread, start_thread
 from ..core.errors import RunError, RunStopped
 from ..core.flow import Done, Emit, Event, Flow, Policy, adrive, apply_policies, ask, drive
-from ..core.labels import USER, with_label
-from ..core.messages import Message, user
 from ..core.threads import RUN_CANCELLATION, Cancellation
 from ..engine.loop import Answer
 from ..engine.model import Model
 from ..engine.result import Result, RunFinished, RunStarted
-from ..policies.taint.origins import ENCLOSING_CALL
 from ..sessions.journal.stored_answer import repeat_answer
 from ..tools.toolset import aclosing_toolsets, closing_toolsets
 from ..views.notebook import show_in_cell
@@ -27,7 +24,7 @@ from .interface import Runnable
 from .options import RunRequest
 from .persistence import persist
 from .pipeline import build_flow
-from .requests import override
+from .requests import check_query, make_query, override
 from .run_state import Run
 
 
@@ -137,11 +134,11 @@ async def afinish_run(agent: Runnable, request: RunRequest) -> Result[Any]:
 def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow[None]]]:
     """Yield a run and its flow while the session is locked; add history and usage to the `RunError` that ends it."""
     query, session = request.query, request.session
-    _check_query(query)
+    check_query(query)
     request = replace(request, query=query.strip() if query else None)
     agent = override(agent, request.settings)
     backend, note = agent.choose_backend(request.model)
-    turn = session.turn(agent.instruction, _make_query(request), request.approvals, request.answers)
+    turn = session.turn(agent.instruction, make_query(request), request.approvals, request.answers)
     with _report_end(request) as started, turn as history:
         run = Run(backend.name, history, agent.listeners, handed=[*session.handed])
         started.append(run)
@@ -158,14 +155,6 @@ def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow
                 raise
             finally:
                 session.usage = before + run.usage
-
-
-def _make_query(request: RunRequest) -> Message | None:
-    """Return the query with its label: the given one, or that of the arguments of the call that encloses the run."""
-    if (query := request.content or request.query) is None:
-        return None
-    enclosing = ENCLOSING_CALL.get()
-    return with_label(user(query), request.label or (enclosing.origin.inputs if enclosing else USER))
 
 
 @contextmanager
@@ -216,20 +205,6 @@ def _exit(
 ) -> None:
     with suppress(ignored or type(error)):
         manager.__exit__(type(error), error, error.__traceback__)
-
-
-def _check_query(query: Any) -> None:
-    if query is None or (isinstance(query, str) and query.strip()):
-        return
-    if isinstance(query, str):
-        raise RunError('the query is empty. Give a question: agent("What is 2 + 3?")')
-    hint = f"Write agent({str(query)!r:.60})."
-    if isinstance(query, list | tuple | dict):
-        hint = (
-            'A query with parts has an Image, Document or Audio: agent(["What is this?", Image.from_path("x.png")]). '
-            "agent.map([...]) answers several queries."
-        )
-    raise RunError(f"query must be a text, got {type(query).__name__} {query!r:.60}. {hint}")
 
 
 def _run_flow(
