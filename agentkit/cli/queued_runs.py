@@ -11,6 +11,7 @@ import click
 
 from ..core.ask_person import escape_unprintable
 from ..core.masking import mask
+from ..sessions.journal.location import SQLITE_SCHEME
 from .output import dump_json, print_note
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -44,21 +45,21 @@ def manage_runs(
             )
         return False
     with client:
-        if retry:
-            client.run(run).retry()
-        elif cancel:
-            client.run(run).stop()
+        if retry or cancel:
+            handle = client.run(run)
+            handle.retry() if retry else handle.stop()
+            print_note(_describe(handle.status))
         elif run is not None:
             found = client.states([run])
             for status in found:
                 print_note(_describe(status))
-            return any(status.state == "queued" for status in found)  # the journal does not have it yet
+            return any(not status.worker for status in found)  # the journal does not have it
         else:
             listed = client.runs(limit=limit or 100, state=state)
             if as_json:
                 click.echo(dump_json([asdict(status) for status in listed], indent=2))
             else:
-                click.echo("\n".join(map(_describe, listed)) or "no run was submitted")
+                click.echo("\n".join(map(_describe, listed)) or f"no run {f'is {state}' if state else 'was submitted'}")
     return True
 
 
@@ -83,11 +84,11 @@ def _describe(status: Any) -> str:
 def _client_of(place: Path | str) -> Any:
     """Return the client of a database that workers use; None for a journal without workers."""
     url = str(place)
-    if url.startswith("sqlite:///"):
-        return import_module("agentkit.dbos").Client(url)
     if "://" not in url:
         return None
+    sql = "SELECT 1 FROM pg_tables WHERE schemaname = 'agentkit' AND tablename = 'run_attempts'"
+    if url.startswith(SQLITE_SCHEME):
+        sql = "SELECT 1 FROM sqlite_master WHERE name = 'run_attempts'"
     with import_module("agentkit.sessions.journal.connections").opened_store(url, must_exist=True) as store:
-        if not store.read("SELECT 1 FROM pg_tables WHERE schemaname = 'agentkit' AND tablename = 'run_attempts'"):
-            return None
-    return import_module("agentkit.dbos").Client(url)
+        is_used = bool(store.read(sql))
+    return import_module("agentkit.dbos").Client(url) if is_used else None

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
 from importlib import import_module
+from itertools import count
 from types import TracebackType
 from typing import Any
 
@@ -13,7 +14,7 @@ from ..core.errors import RunError
 from ..sessions.journal.location import Journal
 from .database import APPLICATION, SCHEDULED, WORKFLOW, Database, queue_of, read_events
 from .handle import RunHandle
-from .status import RunStatus, read_status, run_of
+from .status import STATES, STATUSES, RunStatus, read_status, run_of
 from .work import CONTINUED, DEFAULT_ATTEMPTS, DEFAULT_PRIORITY, NO_KEY, QueuedRun
 
 MAX_IDS = 500
@@ -75,14 +76,26 @@ class Client:
         """Return the states of runs, the newest first.
 
         Args:
-            limit: The number of workflows that are looked at; None for all.
+            limit: The number of runs; None for all.
             state: Return only runs in this state, see `RunStatus`.
+
+        Raises:
+            RunError: There is no such state.
         """
-        newest = self._dbos.list_workflows(
-            name=WORKFLOW, sort_desc=True, limit=limit, load_input=False, load_output=False
-        )
-        listed = self.states(dict.fromkeys(run_of(found.workflow_id) for found in newest))
-        return [status for status in listed if state in ("", status.state)]
+        if state not in ("", *STATES):
+            raise RunError(f"state: {state!r} is not the state of a run. States: {', '.join(STATES)}")
+        size = MAX_IDS if state or limit is None else min(limit, MAX_IDS)
+        found, seen = list[RunStatus](), set[str]()
+        for start in count(0, size):
+            page = self._dbos.list_workflows(
+                name=WORKFLOW, status=STATUSES.get(state), sort_desc=True, limit=size, offset=start, load_input=False,
+                load_output=False)  # fmt: skip
+            new = dict.fromkeys(run for one in page if (run := run_of(one.workflow_id)) not in seen)
+            seen.update(new)
+            found += [status for status in self.states(new) if state in ("", status.state)]
+            if len(page) < size or (limit is not None and len(found) >= limit):
+                break
+        return found[:limit]
 
     def states(self, ids: Iterable[str]) -> list[RunStatus]:
         """Return the states of these runs in their order; one that is not known is missing."""

@@ -11,11 +11,11 @@ from importlib.metadata import version
 from typing import Any
 
 from ..core.errors import DefinitionError
+from ..core.private_files import create_private
 from ..sessions.journal.connections import close_store, open_store
-from ..sessions.journal.location import POSTGRES_SCHEMES, Journal, JournalError, is_url
+from ..sessions.journal.location import POSTGRES_SCHEMES, SQLITE_SCHEME, Journal, JournalError, is_url, without_scheme
 from ..sessions.journal.store import Statement, Store
 
-SQLITE_SCHEME = "sqlite:///"
 APPLICATION = "agentkit"
 """The name of the application in DBOS, and its version: workers with other tools take over each other's runs."""
 WORKFLOW, SCHEDULED = "agentkit.run", "agentkit.scheduled"
@@ -59,14 +59,15 @@ class Database:
                 f"workers: {url!r:.80} is not the URL of their database. "
                 f"Give {POSTGRES_SCHEMES[0]}USER@HOST/DATABASE, or on one machine {SQLITE_SCHEME}runs.db"
             )
-        if url.startswith(SQLITE_SCHEME):
+        if is_url(url):
+            queue = f"postgresql://{url.partition('://')[2]}"
+        else:
             check_sqlite(sys.version_info[:2], sqlite3.sqlite_version_info[:2])
-        place = url.removeprefix(SQLITE_SCHEME)
-        queue = f"postgresql://{place.partition('://')[2]}" if is_url(place) else f"{url}-queue"
-        store = open_store(place)
+            queue = f"{url}-queue"
+        store = open_store(url)
         _create_tables(store)
         _create_queue(store, queue)
-        return cls(Journal(place, errors="raise"), queue, store)
+        return cls(Journal(url, errors="raise"), queue, store)
 
     def close(self) -> None:
         """Release the journal."""
@@ -87,7 +88,9 @@ def _create_tables(store: Store) -> None:
 def _create_queue(store: Store, queue: str) -> None:
     """Create the tables of DBOS, or bring them to its installed version; a row says that they are complete."""
     installed = version("dbos")
-    if queue.startswith(SQLITE_SCHEME) or not store.read("SELECT 1 FROM queue_versions WHERE dbos = ?", installed):
+    if not is_url(queue):
+        create_private(without_scheme(queue))
+    if not is_url(queue) or not store.read("SELECT 1 FROM queue_versions WHERE dbos = ?", installed):
         import_module("dbos").DBOS.migrate(queue)
         store.append([("INSERT INTO queue_versions VALUES (?) ON CONFLICT DO NOTHING", (installed,))])
 

@@ -13,9 +13,12 @@ from .work import CONTINUED, NO_KEY, QueuedRun
 
 ENDED = ("finished", "failed", "stopped", "dead")
 """The states in which a run stays until it is retried."""
+STATES = ("queued", "running", "paused", *ENDED)
+STATUSES = {"queued": ["ENQUEUED", "DELAYED"], "running": ["PENDING"]}
+"""The statuses of DBOS of a run in a state, where they tell it without the outcome."""
 _STATES = {
-    "ENQUEUED": "queued", "DELAYED": "queued", "PENDING": "running", "CANCELLED": "stopped", "ERROR": "failed",
-    "MAX_RECOVERY_ATTEMPTS_EXCEEDED": "dead",
+    **{status: state for state, statuses in STATUSES.items() for status in statuses},
+    "CANCELLED": "stopped", "ERROR": "failed", "MAX_RECOVERY_ATTEMPTS_EXCEEDED": "dead",
 }  # fmt: skip
 
 

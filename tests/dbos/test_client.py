@@ -13,6 +13,7 @@ from agentkit.cli import main
 from agentkit.dbos import Client, Worker
 from agentkit.dbos.database import check_sqlite
 from agentkit.dbos.work import QueuedRun, error_outcome
+from agentkit.journal import JournalError, runs
 from agentkit.testing import ScriptedModel, answer
 
 
@@ -71,6 +72,32 @@ def test_a_run_waits_in_the_queue_and_can_be_cancelled_there(client):
         client.run("nothing").status  # noqa: B018
 
 
+def test_runs_in_a_state_are_found_among_newer_ones(client):
+    first, *others = [client.submit("agent", f"query {number}") for number in range(3)]
+    first.stop()
+    assert [status.id for status in client.runs(limit=1, state="stopped")] == [first.id]
+    assert [status.id for status in client.runs(state="queued")] == [handle.id for handle in reversed(others)]
+    assert [status.id for status in client.runs(limit=2)] == [handle.id for handle in reversed(others)]
+    first.retry()  # a workflow more
+    assert {status.id for status in client.runs(limit=3)} == {first.id, *(handle.id for handle in others)}
+    with pytest.raises(RunError, match=r"state: 'ended' is not the state of a run. States: queued, running, paused, f"):
+        client.runs(state="ended")
+
+
+def test_a_queue_on_one_machine_has_one_url_and_private_files(url, tmp_path):
+    with pytest.raises(JournalError, match="does not exist"):
+        runs(url)
+    listed = CliRunner().invoke(main, ["runs", "--db", url])
+    assert listed.exit_code == 1
+    assert [*tmp_path.iterdir()] == []
+    with Client(url) as client:
+        assert client.journal.path == str(tmp_path / "runs.db")
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+    JsonAgent(len, model=ScriptedModel(answer("4")), journal=url)("Length of 'four'?")
+    (run,) = runs(tmp_path / "runs.db")
+    assert CliRunner().invoke(main, ["show", run.id, "--db", url]).stdout.count("Length of") == 1
+
+
 def test_the_queue_holds_json_and_no_pickle(client, url):
     client.submit("agent", "Grüße", session="s")
     with sqlite3.connect(url.removeprefix("sqlite:///") + "-queue") as file:
@@ -120,8 +147,9 @@ def test_the_commands_submit_list_cancel_and_retry(url):
     run("runs", "one", "--cancel", "--db", url)
     (listed,) = json.loads(run("runs", "--db", url, "--state", "stopped", "--json"))
     assert (listed["id"], listed["query"], listed["key"]) == ("one", "Hello there", "ada")
+    assert run("runs", "one", "--db", url) == ""  # its state is on standard error; the journal does not have it
     run("runs", "one", "--retry", "--db", url)
-    assert run("runs", "--db", url, "--state", "stopped") == "no run was submitted\n"
+    assert run("runs", "--db", url, "--state", "stopped") == "no run is stopped\n"
     run("submit", "Report", "--db", url, "--cron", "0 8 * * *", "--id", "daily")
     with Client(url) as client:
         assert client.schedules() == {"daily": "0 8 * * *"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
-from .location import Place, Sync, absolute_place, is_url
+from .location import Place, Sync, absolute_place, is_url, without_scheme
 from .sqlite import SqliteStore
 from .store import Store
 
@@ -27,6 +27,7 @@ def open_store(place: Place, sync: Sync = "normal", *, must_exist: bool = False)
     Raises:
         JournalError: The journal cannot be opened, or with `must_exist` does not exist.
     """
+    place = without_scheme(place)
     key = absolute_place(place), sync
     with _guard:
         store = _open.get(key)

@@ -12,6 +12,8 @@ JournalErrors: TypeAlias = Literal["warn", "raise"]
 Place: TypeAlias = str | os.PathLike[str]
 """The path of a file, or a URL."""
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
+SQLITE_SCHEME = "sqlite:///"
+"""Begins the URL of a file, which workers use; the rest is its path."""
 
 
 class JournalError(RunError):
@@ -47,6 +49,7 @@ class Journal:
             raise DefinitionError(f'Journal(errors={self.errors!r}): errors must be "warn" or "raise"')
         if not isinstance(self.path, str | os.PathLike) or not self.path:
             raise DefinitionError(f"journal must be the path of a file or a URL, got {self.path!r:.80}")
+        object.__setattr__(self, "path", without_scheme(self.path))
         if isinstance(self.path, str) and "://" in self.path and not is_url(self.path):
             scheme = self.path.partition("://")[0]
             raise DefinitionError(
@@ -76,6 +79,11 @@ def resolve_journal(place: JournalLocation, errors: JournalErrors | None) -> Jou
 def is_url(place: Place) -> bool:
     """Return whether a journal is in a PostgreSQL database."""
     return isinstance(place, str) and place.startswith(POSTGRES_SCHEMES)
+
+
+def without_scheme(place: Place) -> Place:
+    """Return the path of a file that is named by a URL, else the place itself."""
+    return place.removeprefix(SQLITE_SCHEME) if isinstance(place, str) else place
 
 
 def absolute_place(place: Place) -> str:
