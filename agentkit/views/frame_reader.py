@@ -26,6 +26,7 @@ from .frames import (
     RunNotice,
     RunOpened,
     ThoughtPiece,
+    join_path,
 )
 from .pending_inputs import AskedFor, list_pending
 from .streamed_text import MaskedStream
@@ -77,11 +78,15 @@ class FrameReader:
                 if not result.is_answer:
                     content = mask(result.content)
                     yield CallClosed(
-                        self._agent, self._path(result.call.id), content, result.seconds, result.error is not None
+                        self._agent,
+                        join_path(self._agent, result.call.id),
+                        content,
+                        result.seconds,
+                        result.error is not None,
                     )
             case Progress():
                 identity = event.call.id if event.call else ""
-                yield CallProgress(self._path(identity), mask(str(event.value)))
+                yield CallProgress(join_path(self._agent, identity), mask(str(event.value)))
             case RunStarted():
                 query = mask(event.query)
                 yield RunOpened(self._agent, event.run_id, query, event.model, self._name)
@@ -93,11 +98,8 @@ class FrameReader:
             case _:
                 yield from self._read_other(event)
 
-    def _path(self, identity: str) -> str:
-        return f"{self._agent}/{identity}" if self._agent else identity
-
     def _read_inner(self, event: SubRun) -> Iterator[Frame]:
-        path = self._path(event.call.id if event.call else event.name)
+        path = join_path(self._agent, event.call.id if event.call else event.name)
         if isinstance(event.event, RunStarted) or path not in self._inner:
             self._inner[path] = FrameReader(path, event.name, self._asked)
         yield from self._inner[path].read(event.event)
@@ -109,7 +111,7 @@ class FrameReader:
         reason, call = getattr(event, "reason", ""), getattr(event, "call", None)
         if event.waits_for and reason and call is not None:
             values = [f"{entry.where} = {entry.value}" for entry in getattr(event, "allowable", ())]
-            self._asked[self._path(call.id)] = AskedFor(mask(str(reason)), mask(", ".join(values)))
+            self._asked[join_path(self._agent, call.id)] = AskedFor(mask(str(reason)), mask(", ".join(values)))
         yield from self._notice(event)
 
     def _notice(self, event: Event) -> Iterator[Frame]:
@@ -145,7 +147,7 @@ class FrameReader:
             return
         written = bound.as_written
         effect = (bound.tool.effect if bound.tool is not None else None) or ""
-        yield CallOpened(self._agent, self._path(written.id), written.name, mask(written.arguments), effect)
+        yield CallOpened(self._agent, join_path(self._agent, written.id), written.name, mask(written.arguments), effect)
         yield from self._notice(event)
 
     def _close_run(self, event: RunEnded) -> Iterator[Frame]:

@@ -143,3 +143,8 @@ Frame: TypeAlias = (
     RunOpened | RequestOpened | RequestClosed | AnswerPiece | AnswerWithdrawn | ThoughtPiece | Remark
     | CallOpened | CallProgress | CallClosed | RunNotice | RunClosed
 )  # fmt: skip
+
+
+def join_path(agent: str, identity: str) -> str:
+    """Return the path of a call of an agent; `agent` is the path of the call that the agent works for."""
+    return f"{agent}/{identity}" if agent else identity

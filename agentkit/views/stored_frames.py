@@ -19,6 +19,7 @@ from .frames import (
     RequestOpened,
     RunClosed,
     RunOpened,
+    join_path,
 )
 
 OUTCOMES: Mapping[str, Outcome] = {"finished": "answer", "paused": "paused", "superseded": "stopped", "failed": "error"}
@@ -69,10 +70,6 @@ def _steps(
             yield now, _result(agent, message, span)
 
 
-def _path(agent: str, call: str) -> str:
-    return f"{agent}/{call}" if agent else call
-
-
 def _reply(
     agent: str, message: Message, answers: set[str], calls: Mapping[Any, Any], now: float
 ) -> Iterator[tuple[float, Frame]]:
@@ -81,7 +78,7 @@ def _reply(
     for call in calls_of(message):
         if call.id not in answers:
             span = calls.get(call.id, {})
-            begun, path = max(now, span.get("start", now)), _path(agent, call.id)
+            begun, path = max(now, span.get("start", now)), join_path(agent, call.id)
             yield begun, CallOpened(agent, path, call.name, mask(call.arguments))
             if inner := span.get("inner"):
                 yield from _inner(path, call.name, inner, begun, max(begun, span.get("end", begun)))
@@ -97,7 +94,7 @@ def _inner(path: str, name: str, inner: Mapping[str, Any], begun: float, end: fl
 
 
 def _result(agent: str, message: Message, span: Mapping[str, Any]) -> CallClosed:
-    seconds, path = span.get("end", 0.0) - span.get("start", 0.0), _path(agent, message["tool_call_id"])
+    seconds, path = span.get("end", 0.0) - span.get("start", 0.0), join_path(agent, message["tool_call_id"])
     return CallClosed(agent, path, mask(text_of(message)), seconds, bool(span.get("error")))
 
 

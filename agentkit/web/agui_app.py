@@ -8,7 +8,7 @@ from ..core.errors import AgentkitError
 from ..core.masking import mask
 from ..sessions.journal.location import Place
 from .api import JSONResponse, Request, Response, Route, Starlette
-from .run_input import InputError, parse_input
+from .run_input import BusyError, InputError, parse_input
 from .sse import encode_error, stream_events
 from .threads import Threads
 
@@ -37,5 +37,5 @@ async def start_run(threads: Threads, request: Request, *, stops: bool) -> Respo
         given = parse_input(json.loads(await request.body()))
         conversation, first = await threads.start(given)
     except (InputError, AgentkitError, ValueError, RecursionError) as error:
-        return JSONResponse(encode_error(mask(str(error))), status_code=409 if "still working" in str(error) else 422)
+        return JSONResponse(encode_error(mask(str(error))), status_code=409 if isinstance(error, BusyError) else 422)
     return stream_events(conversation, first, stops=stops)

@@ -12,6 +12,10 @@ class InputError(Exception):
     """The body of a request is not a `RunAgentInput` that the agent can run; the text says what is wrong."""
 
 
+class BusyError(InputError):
+    """A run of the conversation is still working."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunInput:
     """One request of a client.

@@ -8,7 +8,7 @@ from ..sessions.journal.location import Place
 from ..sessions.session import Session
 from .archive import create_journal, list_threads, open_conversation
 from .query_parts import query_of
-from .run_input import InputError, RunInput
+from .run_input import BusyError, InputError, RunInput
 from .thread import Thread
 
 MAX_CONVERSATIONS = 200
@@ -47,11 +47,12 @@ class Threads:
         """Begin a run and return its conversation with the id of the first event.
 
         Raises:
-            InputError: A run of the conversation is working, nothing is interrupted, or a part has no valid content.
+            BusyError: A run of the conversation is working.
+            InputError: Nothing is interrupted, or a part has no valid content.
         """
         conversation = await self.find(given.thread)
         if conversation.running:
-            raise InputError("a run of this conversation is still working: stop it, or wait for its end")
+            raise BusyError("a run of this conversation is still working: stop it, or wait for its end")
         query_of(given.content)
         if given.is_continuation:
             if not conversation.interrupted or self.journal is None:

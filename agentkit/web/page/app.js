@@ -275,7 +275,7 @@ async function loadLists() {
   try {
     const [threads, runs, info] = await Promise.all([fetchJson("/threads"), fetchJson("/runs"), fetchJson("/info")]);
     byId("thread-list").replaceChildren(...threads.map((thread) => make("li", {}, make("a", { href: `#/thread/${encodeURIComponent(thread.id)}`, text: thread.title || "Conversation" }), thread.running ? make("span", { class: "hint", text: "working" }) : null)));
-    byId("run-list").replaceChildren(...runs.slice(0, 200).map(runItem));
+    byId("run-list").replaceChildren(...runs.map(runItem));
     byId("compare").hidden = runs.length < 2;
     byId("run-hint").hidden = info.isStored && runs.length > 0;
     byId("run-hint").textContent = info.isStored ? "No runs yet." : "Conversations end with the server. Start it with --journal runs.db to keep them.";

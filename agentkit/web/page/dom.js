@@ -27,8 +27,8 @@ export function formatCount(count, one, many = `${one}s`) {
 }
 
 export function formatUsage(usage) {
-  if (!usage || usage.requests === undefined) return "";
-  const parts = [formatCount(usage.requests, "request")];
+  if (!usage) return "";
+  const parts = usage.requests === undefined ? [] : [formatCount(usage.requests, "request")];
   const tokens = usage.input_tokens + usage.output_tokens;
   if (tokens) parts.push(`${usage.input_tokens.toLocaleString("en")} → ${usage.output_tokens.toLocaleString("en")} tokens`);
   if (usage.cost) parts.push(`$${usage.cost < 0.01 ? usage.cost.toFixed(5) : usage.cost.toFixed(3)}`);

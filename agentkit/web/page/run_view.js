@@ -114,7 +114,7 @@ export class RunView {
     const shown = own(event);
     step.item.classList.remove("busy");
     step.item.classList.toggle("failed", Boolean(shown.error));
-    step.figures.textContent = [formatSeconds(shown.seconds), formatUsage({ ...shown, requests: undefined }), shown.error, tokens(shown)].filter(Boolean).join(" · ");
+    step.figures.textContent = [formatSeconds(shown.seconds), shown.error, formatUsage({ ...shown, requests: undefined })].filter(Boolean).join(" · ");
   }
 
   TOOL_CALL_START(event) {
@@ -257,10 +257,4 @@ export class RunView {
     const figures = [formatSeconds(shown.seconds), formatUsage(shown)].filter(Boolean).join(" · ");
     if (figures) turn.foot.append(make("p", { class: "hint figures", text: figures }));
   }
-}
-
-function tokens(shown) {
-  if (!shown.input_tokens && !shown.output_tokens) return "";
-  const cost = shown.cost ? ` · $${shown.cost < 0.01 ? shown.cost.toFixed(5) : shown.cost.toFixed(3)}` : "";
-  return `${shown.input_tokens.toLocaleString("en")} → ${shown.output_tokens.toLocaleString("en")} tokens${cost}`;
 }
