@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core.errors import DefinitionError, RunError
 from ..core.flow import Emit, Flow, Policy, around, ask
+from ..core.labels import Label
 from ..core.messages import system
 from ..engine.loop import Answer
 from ..engine.result import HandedOver
@@ -75,7 +76,7 @@ def hand_over(handoffs: Mapping[str, Any], session: Session) -> Policy:
             return (yield from ask(effect))
         calls = (_mark_call(bound, chosen, names, len(session.handed)) for bound in effect.calls)
         results = yield from ask(effect.with_calls(calls))
-        return [_describe_handoff(result) for result in results]
+        return [_describe_handoff(result, chosen.origin.label) for result in results]
 
     return around(handle, CallTools)
 
@@ -96,10 +97,10 @@ def _mark_call(bound: BoundCall, chosen: BoundCall, names: set[str], handed: int
     return bound.refuse(text)
 
 
-def _describe_handoff(result: ToolResult) -> ToolResult:
+def _describe_handoff(result: ToolResult, label: Label) -> ToolResult:
     if not isinstance(result.value, HandOff):
         return result
-    return replace(result, content=f"{HANDOFF_PREFIX}{result.value.name}. {result.value.reason}")
+    return replace(result, content=f"{HANDOFF_PREFIX}{result.value.name}. {result.value.reason}", label=label)
 
 
 def run_handoffs(first: AgentT, session: Session, flow_of: Callable[[AgentT], Flow[Answer]]) -> Flow[Answer]:

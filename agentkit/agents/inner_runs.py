@@ -120,7 +120,8 @@ class InnerRun:
         session, stored = self.request.session, self.approvals.inner_answers.get(self.key)
         outer = ENCLOSING_CALL.get() if self.request.query is None else None
         if outer is not None:  # a run that only repeats its answer does not label what it had read
-            outer.origin.add(Label.from_dict(stored["label"]) if stored else Origins(session.messages, outer).label)
+            origins = Origins(session.messages, outer)
+            outer.origin.add(Label.from_dict(stored["label"]) if stored else origins.label.join(origins.answers))
         if session.journaled is not None and session.journaled.origin and self.key not in self.approvals.nested:
             session.journaled = None
 
@@ -180,5 +181,5 @@ def _describe_answer(result: Result[Any]) -> dict[str, Any]:
     calls = [[call.id, call.name, call.arguments] for call in calls_of(replies[-1])] if replies else []
     value = to_jsonable_python(result.answer, fallback=str)
     instruction = result.messages[0].get("content") if result.messages else ""
-    figures = {"stopped": result.stopped, "steps": result.steps, "label": Origins(result.messages).label.as_dict()}
+    figures = {"stopped": result.stopped, "steps": result.steps, "label": result.label.as_dict()}
     return {"value": value, "calls": calls, "instruction": instruction, **figures}

@@ -127,10 +127,12 @@ class CallOrigin:
     Attributes:
         inputs: The label of the call's arguments.
         own: The label of what the tool itself reads.
+        keeper: The name of a source that the tool is from now on, because it may keep its arguments.
     """
 
     inputs: Label = TRUSTED
     own: Label = TRUSTED
+    keeper: str = ""
 
     def add(self, label: Label) -> None:
         """Join a label to that of what the tool reads."""
@@ -139,4 +141,5 @@ class CallOrigin:
     @property
     def label(self) -> Label:
         """The label of the result."""
-        return self.own if self.inputs is self.own else self.own.join(self.inputs)
+        label = self.own if self.inputs is self.own else self.own.join(self.inputs)
+        return replace(label, sources=(*label.sources, self.keeper)) if self.keeper else label

@@ -10,6 +10,7 @@ from mcp import Client
 
 from ..core.background import run_coroutine
 from ..core.context import RunContext
+from ..core.labels import Label
 from ..core.messages import Message
 from ..core.portable import to_portable_name
 from ..tools.json_tool import JsonTool
@@ -167,13 +168,17 @@ class MCPServer:
         return content.value if isinstance(content, StoredResult) else content
 
     def prompt(self, name: str, /, **arguments: str) -> list[Message]:
-        """Return a prompt of the server as messages, for `Session(messages)`; the server is opened if it is not."""
+        """Return a prompt of the server as messages, for `Session(messages)`; the server is opened if it is not.
+
+        Unless the server is trusted, they are labelled as untrusted.
+        """
         return run_coroutine(self.aprompt(name, **arguments))
 
     async def aprompt(self, name: str, /, **arguments: str) -> list[Message]:
         """Do `prompt` on the running event loop."""
         found = await self._ask(lambda client: client.get_prompt(name, arguments))
-        return [to_message(message) for message in found.messages]
+        label = Label.untrusted(self.name) if self._reader.is_untrusted else None
+        return [to_message(message, label) for message in found.messages]
 
     async def _open(self) -> None:
         self._loop = LOOP.acquire()

@@ -6,6 +6,7 @@ from typing import Any
 import mcp_types as types
 from mcp import Client
 
+from ..core.labels import Label, with_label
 from ..core.messages import Message
 from .connection import list_all
 from .results import render_blocks
@@ -38,8 +39,9 @@ async def list_resources(client: Client) -> list[Resource]:
     ]
 
 
-def to_message(message: types.PromptMessage) -> Message:
-    """Return a message of a prompt in chat format; images and audio are content parts."""
+def to_message(message: types.PromptMessage, label: Label | None) -> Message:
+    """Return a message of a prompt in chat format, with a label if it has one; images and audio are content parts."""
     shown = render_blocks([message.content])
     content: Any = [{"type": "text", "text": shown.text}, *shown.images] if shown.images else shown.text
-    return {"role": message.role, "content": content}
+    plain = {"role": message.role, "content": content}
+    return plain if label is None else with_label(plain, label)

@@ -176,7 +176,8 @@ class _ApprovalPolicy:
         if decision is True:
             return bound
         if not isinstance(decision, dict):
-            return BoundCall.impossible(call, ExceptionInfo("Denied", decision or NOT_ALLOWED), bound.tool)
+            refused = BoundCall.impossible(call, ExceptionInfo("Denied", decision or NOT_ALLOWED), bound.tool)
+            return replace(refused, origin=bound.origin)  # the reason may quote the arguments
         assert bound.tool is not None  # the call of an unknown tool has a problem
         again = bound.tool.bind(decision, bound.context)
         if isinstance(again.ready, ExceptionInfo):

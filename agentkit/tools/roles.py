@@ -1,10 +1,11 @@
 """The roles of parameters, declared or known by type, name and effect; and which calls are consequential."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from inspect import Parameter
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
 from ..core.errors import DefinitionError
 from ..core.roles import Content, Destination, Plain, Role
@@ -14,15 +15,18 @@ from .json_tool import JsonTool
 from .settings import ORDERED_EFFECTS
 
 _DESTINATION = """
-    account address attendees bcc bucket cc channel chat command contact database dest destination directory dir domain
-    email emails endpoint file filename folder host iban invitees link members owner participants path paths phone
-    receiver recipient recipients repo repository room server table target to uri url urls user username users
-    wallet webhook website
+    account address assignee attachment attachments attendees bcc beneficiary branch bucket cc channel chat client
+    command contact customer database dest destination directory dir domain email emails endpoint file filename folder
+    group guests handle host hostname iban invitees ip link mailbox members owner participants path paths payee phone
+    phonenumber queue receiver recipient recipients repo repository room server subscriber table target team to topic
+    uri url urls user username users wallet webhook website
 """
 DESTINATION_WORDS = frozenset(_DESTINATION.split())
 """Words of parameter names for recipients, addresses, paths and accounts."""
 ADDRESS_WORDS = frozenset(["uri", "uris", "url", "urls", "webhook", "website"])
 """Words of parameter names for web addresses: a tool with such a parameter can send to any server."""
+_ENDINGS = ("address", "email", "path", "uri", "url")
+"""Endings of words that are as these words: `webhookurl`."""
 _CONTENT = "body caption comment content description message note notes subject summary text title"
 CONTENT_WORDS = frozenset(_CONTENT.split())
 """Parameter names for content."""
@@ -32,8 +36,12 @@ DESTINATION_FORMATS = frozenset(
 """JSON Schema formats of destinations."""
 RUNS_AGENT = "__agentkit_agent__"
 """Attribute of the functions of agents as tools."""
+_PLACES: WeakKeyDictionary[JsonTool[..., Any], dict[str, set[str]]] = WeakKeyDictionary()
+"""The formats of the places in the arguments of tools."""
 MAX_DEPTH = 4
-"""Levels of nested models that are searched for markers."""
+"""Levels of nested models that are searched for markers and formats."""
+MAX_SCHEMAS = 10_000
+"""Parts of a schema that are searched for formats."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -60,26 +68,25 @@ class Roles:
             if outer in declared:
                 return declared[outer]
             outer = outer.rpartition(".")[0]
-        properties = tool.parameters.get("properties", {})
-        if _is_destination(path, properties.get(path, {})):
+        places = _read_places(tool)
+        if _is_destination(path, places.get(path, frozenset())):
             return Destination()
         is_named = path.rpartition(".")[2].lower() in CONTENT_WORDS
         return Content() if is_named or tool.effect == "read" or self._has_destination(tool, declared) else Plain()
 
     def _has_destination(self, tool: JsonTool[..., Any], declared: Mapping[str, Role]) -> bool:
-        properties = tool.parameters.get("properties", {})
         return any(isinstance(role, Destination) for role in declared.values()) or any(
-            name not in declared and _is_destination(name, schema) for name, schema in properties.items()
+            path not in declared and _is_destination(path, formats) for path, formats in _read_places(tool).items()
         )
 
 
 def sends_outside(tool: JsonTool[..., Any]) -> bool:
-    """Return whether a tool sends data outside: as declared (`egress=`), else if it takes web addresses."""
+    """Return whether a tool sends data outside: as declared (`egress=`), else if it takes a web address anywhere."""
     if tool.egress is not None:
         return tool.egress
-    properties = tool.parameters.get("properties", {})
     return any(
-        "uri" in _formats(schema) or not ADDRESS_WORDS.isdisjoint(_words(name)) for name, schema in properties.items()
+        "uri" in formats or not ADDRESS_WORDS.isdisjoint(_words(path.rpartition(".")[2]))
+        for path, formats in _read_places(tool).items()
     )
 
 
@@ -102,8 +109,8 @@ def list_roles(tool: JsonTool[..., Any]) -> dict[str, str]:
     return {name: type(roles.find(tool, name)).__name__.lower() for name in tool.parameters.get("properties", {})}
 
 
-def _is_destination(path: str, schema: Mapping[str, Any]) -> bool:
-    return not DESTINATION_FORMATS.isdisjoint(_formats(schema)) or names_destination(path)
+def _is_destination(path: str, formats: Collection[str]) -> bool:
+    return not DESTINATION_FORMATS.isdisjoint(formats) or names_destination(path)
 
 
 def names_destination(path: str) -> bool:
@@ -112,14 +119,38 @@ def names_destination(path: str) -> bool:
 
 
 def _words(name: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(name)]
+    words = [word.lower() for word in _WORD.findall(name)]
+    return [*words, *(ending for word in words for ending in _ENDINGS if word.endswith(ending))]
 
 
-def _formats(schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the formats of a parameter, of its alternatives and of its items."""
-    yield schema.get("format", "")
-    for inner in (*schema.get("anyOf", ()), *filter(None, [schema.get("items")])):
-        yield from _formats(inner)
+def _read_places(tool: JsonTool[..., Any]) -> dict[str, set[str]]:
+    """Return the formats of the places in a tool's arguments, those of alternatives and items included.
+
+    A schema with too many counts as one with a web address.
+    """
+    if tool in _PLACES:
+        return _PLACES[tool]
+    found: dict[str, set[str]] = {}
+    definitions = tool.parameters.get("$defs", {})
+    left: list[tuple[str, Any, int]] = [("", tool.parameters, 0)]
+    for _ in range(MAX_SCHEMAS):
+        if not left:
+            break
+        path, schema, depth = left.pop()
+        if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+            continue
+        if path:
+            found.setdefault(path, set()).add(str(schema.get("format", "")))
+        if "$ref" in schema:
+            left.append((path, definitions.get(str(schema["$ref"]).rpartition("/")[2]), depth))
+        alternatives = (inner for key in ("anyOf", "oneOf", "allOf") for inner in schema.get(key, ()))
+        left += ((path, inner, depth) for inner in (schema.get("items"), *alternatives))
+        properties = schema.get("properties", {}).items()
+        left += ((f"{path}.{name}".removeprefix("."), inner, depth + 1) for name, inner in properties)
+    if left:
+        found[""] = {"uri"}
+    _PLACES[tool] = found
+    return found
 
 
 def _read_markers(tool: JsonTool[..., Any]) -> Iterator[tuple[str, Role]]:

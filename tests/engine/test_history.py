@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentkit.core.labels import DEVELOPER
+from agentkit.core.labels import DEVELOPER, UNKNOWN
 from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
 from agentkit.core.portable import to_object_text, to_portable_name
 from agentkit.engine.history import check_history, repair_history
@@ -318,7 +318,8 @@ def test_messages_of_an_sdk_become_dicts_and_what_is_no_message_is_left_out():
 def test_a_role_that_is_unknown_becomes_the_one_that_is_meant(said, role):
     history = [{"role": said, "content": "x"}, assistant("q") if role == "user" else user("q")]
     assert (0, "bad_role") in rules(history)
-    assert repair_history(history)[-2] == {"role": role, "content": "x"}
+    label = {"label": UNKNOWN.as_dict()} if said in ("note", None, 7, {}, "assistent") else {}  # who wrote it?
+    assert repair_history(history)[-2] == {"role": role, "content": "x", **label}
 
 
 def test_a_message_is_what_it_holds_whatever_its_role_says():

@@ -8,6 +8,7 @@ import pytest
 from servers import ANSWER, contents, inside, leftovers, scripted
 
 from agentkit import DefinitionError, JsonAgent, Paused, RunError
+from agentkit.core.labels import Label
 from agentkit.events import Progress, ServerLogged
 from agentkit.mcp import MCPServer
 from agentkit.testing import ScriptedModel, call
@@ -164,7 +165,9 @@ def test_resources_and_prompts_outside_of_a_run():
         ("memo://1", "memo", "A memo.")
     ]
     assert server.read("memo://1") == "the text of memo://1"
-    assert server.prompt("greet", who="Ada") == [{"role": "user", "content": "Greet Ada."}]
+    greeting = {"role": "user", "content": "Greet Ada."}
+    assert server.prompt("greet", who="Ada") == [{**greeting, "label": Label.untrusted("scripted").as_dict()}]
+    assert scripted("Kinds", trust="trusted").prompt("greet", who="Ada") == [greeting]
     assert asyncio.run(server.aread("memo://3")) == "the text of memo://3"
 
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ...core.labels import UNKNOWN, with_label
 from ...core.messages import Message
 from ...core.portable import find_flaw, to_json_value
 from .tool_calls import has_calls, normalize_id, repair_calls
@@ -105,6 +106,9 @@ def repair_message(message: Any, place: int, found: Findings) -> Message | None:
     if role != given:
         found.add(place, "bad_role", f"the role is {given!r:.40}, but the message is one of the role {role!r}")
         message = {**message, "role": role}
+        is_named = isinstance(given, str) and _normalize_role(given) == role
+        if role == "user" and not is_named and "label" not in message:  # nothing tells who wrote it
+            message = with_label(message, UNKNOWN)
     if role == "assistant" or message.get("tool_calls"):
         message = repair_calls(message, place, found)
     if role == "tool" and (identity := normalize_id(message.get("tool_call_id"))) is not message.get("tool_call_id"):
@@ -123,9 +127,13 @@ def _infer_role(message: Message) -> str:
         return "tool"
     if not isinstance(given, str):
         return "user"
-    given = given.strip().lower()
-    given = _ALSO_CALLED.get(given, given)
+    given = _normalize_role(given)
     return given if given in _ROLES else "user"
+
+
+def _normalize_role(given: str) -> str:
+    given = given.strip().lower()
+    return _ALSO_CALLED.get(given, given)
 
 
 def _repair_name(message: Message, place: int, found: Findings) -> Message:

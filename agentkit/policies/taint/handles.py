@@ -10,9 +10,11 @@ from ...core.labels import UNKNOWN, Label
 from ...tools.json_tool import JsonTool
 from ...tools.results.result_text import render_text
 from ..long_results import TruncatedResults
+from .origins import is_keeper
 
 MAX_FIELDS_SHOWN = 20
 _PATH = r"#\d+(?:\.\w+)*"
+_NAME = re.compile(r"\w{1,40}")
 _WHOLE, _INSIDE = re.compile(_PATH), re.compile(rf"\{{({_PATH})\}}")
 
 
@@ -53,6 +55,10 @@ class Handles:
             except (LookupError, TypeError, ValueError):
                 raise UnknownHandle(f"{reference}: the result {handle} has no field {key!r} there.") from None
         return value, label
+
+    def list_kept(self) -> list[Label]:
+        """Return the labels of what tools may have kept of hidden results."""
+        return [label for label in self.stored.labels.values() if any(map(is_keeper, label.sources))]
 
     def is_vouched(self, reference: Reference) -> bool:
         """Return whether the value is one of a trusted field."""
@@ -103,8 +109,8 @@ def describe_handle(handle: str, name: str, text: str, tool: JsonTool[..., Any] 
         shape += f", a list of {len(value):,}"
         value = value[0] if value else None
     trusted = tool.trust if tool is not None and isinstance(tool.trust, Mapping) else ()
-    keys = [key for key in value if key in declared][:MAX_FIELDS_SHOWN] if isinstance(value, dict) else []
-    fields = [f"{key} (trusted)" if key in trusted else key for key in keys]
+    keys = [key for key in value if key in declared and _NAME.fullmatch(key)] if isinstance(value, dict) else []
+    fields = [f"{key} (trusted)" if key in trusted else key for key in keys[:MAX_FIELDS_SHOWN]]
     if "" in trusted:
         shape += ", trusted values"
     return f"{handle} from {name}, {shape}{', fields: ' if fields else ''}{', '.join(fields)}"

@@ -34,9 +34,9 @@ from ..decisions import Approvals
 from ..long_results import TruncatedResults
 from .handle_tools import EXTRACT, EXTRACT_TEXT, REVEAL, Extractor, make_handle_tools
 from .handles import Handles, Reference, UnknownHandle, describe_handle, is_reference
-from .origins import Origins, describe
+from .origins import Origins, describe, name_keeper
 from .readers import explain, find_outsiders, find_recipients
-from .values import ADDRESS, PASSAGE_CHARS, iterate_values
+from .values import PASSAGE_CHARS, find_addresses, iterate_values
 
 NO_VALUE = "the question has no answer of this kind in the text."
 
@@ -116,6 +116,8 @@ class _Hidden:
             context = replace(self.context, call=bound.call, origin=CallOrigin())
             return replace(self.own.bind(bound.call, context), begun=bound.begun)
         tool = bound.tool
+        if tool is None or tool.trust != "trusted":
+            bound.origin.inputs = join_labels([bound.origin.inputs, *self.handles.list_kept()])
         if tool is None or "#" not in bound.call.arguments:
             return self._check_literals(bound)
         try:
@@ -130,8 +132,13 @@ class _Hidden:
             return bound.refuse(f"the arguments with these references are not valid for {tool.name}: {wrong}")
         is_answer = self.offered is not None and tool is self.offered[0].answer
         found = replace(bound, run=again.ready, problem=None, is_answer=is_answer)
-        labels = (self.handles.label_of(entry, tool) for entry in references)
-        found.origin.inputs = join_labels([found.origin.inputs, *labels])
+        label = join_labels(self.handles.label_of(entry, tool) for entry in references)
+        if is_answer:
+            found.origin.add(label)
+        else:
+            found.origin.inputs = found.origin.inputs.join(label)
+            if label.is_untrusted or label.readers is not None:
+                found.origin.keeper = name_keeper(tool)
         found = self._check_readers(self._check_references(found, tool, references), tool, arguments, references)
         return self._check_literals(found)
 
@@ -157,8 +164,7 @@ class _Hidden:
         """Return the web and mail addresses in a text that the model without tools wrote, unless they are trusted."""
         if EXTRACT_TEXT not in entry.label.sources:
             return []
-        addresses = dict.fromkeys(ADDRESS.findall(render_text(entry.value)))
-        return [address for address in addresses if not self.origins.knows(address)]
+        return [one for one in find_addresses(render_text(entry.value)) if not self.origins.knows(one)]
 
     def _has_own_words(self, bound: BoundCall, tool: JsonTool[..., Any], referring: Container[str]) -> bool:
         """Return whether the model has written a text of the call, and not because an extract said so."""

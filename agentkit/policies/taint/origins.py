@@ -12,9 +12,10 @@ from ...core.labels import DEVELOPER, TRUSTED, UNKNOWN, UNKNOWN_SOURCE, CallOrig
 from ...core.messages import Message, text_of, tool_names
 from ...core.roles import Content, Destination
 from ...tools.arguments.repair import truncate
+from ...tools.execution.call import ANSWER_RESULT
 from ...tools.json_tool import JsonTool
-from ...tools.roles import Roles
-from .values import ADDRESS, MAX_VALUE_CHARS, Texts, Value, iterate_values, spell
+from ...tools.roles import Roles, may_have_effect
+from .values import MAX_VALUE_CHARS, Texts, Value, find_addresses, iterate_values, spell
 
 _TRUSTED_DATA = TRUSTED.as_dict()
 
@@ -42,6 +43,8 @@ class Origins:
     """The texts of trusted results that may repeat untrusted values."""
     _names: tuple[int, dict[str, str]] = 0, {}
     """A number of messages, and the tools of the calls in them, by call id."""
+    answers: Label = DEVELOPER
+    """The joined label of the values of answers; their messages, whose text is fixed, do not have them."""
     _vouched: set[str] = field(default_factory=set)
     """The values of trusted fields of untrusted results; a part of one is not trusted."""
 
@@ -82,8 +85,8 @@ class Origins:
                 continue
             traced = self._trace(where, value, is_destination=isinstance(role, Destination))
             if isinstance(role, Content) and is_directed:
-                addresses = dict.fromkeys(ADDRESS.findall(str(value)))
-                found += (self._trace(where, one, is_destination=True) for one in addresses if not self.knows(one))
+                unknown = [one for one in find_addresses(str(value)) if not self.knows(one)]
+                found += (self._trace(where, one, is_destination=True) for one in unknown)
             elif not isinstance(role, Content) or not is_local or traced.origin:
                 found.append(traced)
         return tuple(found)
@@ -131,10 +134,14 @@ class Origins:
             return TRUSTED if (readers := self.readers) is None else Label("trusted", (), readers)
         if tool is None or not all(self.knows(value) for _, value in iterate_values(arguments, {})):
             return Label("untrusted", sources, self.readers)
-        return Label("trusted", () if tool.trust == "trusted" else sources, self.readers)
+        if tool.trust == "trusted":
+            return Label("trusted", (), self.readers)
+        return Label("untrusted" if any(map(is_keeper, sources)) else "trusted", sources, self.readers)
 
     def knows(self, value: Value) -> bool:
-        """Return whether a value is trusted."""
+        """Return whether a value is trusted; one of ASCII punctuation alone, such as `/` and `*`, stands anywhere."""
+        if isinstance(value, str) and value.isascii() and not any(map(str.isalnum, value)):
+            return False
         if self._trusted.contain(value) or (self.outer is not None and self.outer.origins.knows(value)):
             return True
         if not self._vouched.isdisjoint(spell(value)):
@@ -154,6 +161,9 @@ class Origins:
     def _take(self, message: Message) -> None:
         """Read one message; the model's own are nothing that it could refer to."""
         label = label_of(message)
+        if message["role"] == "tool" and message.get("content") == ANSWER_RESULT:
+            self.answers = self.answers.join(label)
+            return
         if message["role"] == "assistant":
             self._label = self._label.join(label)
             return
@@ -188,6 +198,19 @@ class Origins:
         if self.outer is not None:
             return self.outer.origins._trace(where, value, is_destination=is_destination)
         return UntrustedValue(where, value, is_destination=is_destination)
+
+
+_KEEPER = "what {} keeps"
+
+
+def name_keeper(tool: JsonTool[..., Any]) -> str:
+    """Return the source that a tool is after it got untrusted values; "" if it keeps none for any tool to return."""
+    return _KEEPER.format(tool.name) if tool.trust != "trusted" and may_have_effect(tool) else ""
+
+
+def is_keeper(source: str) -> bool:
+    """Return whether a source is what a tool may have kept."""
+    return source.startswith("what ") and source.endswith(" keeps")
 
 
 def describe(untrusted: Sequence[UntrustedValue]) -> str:

@@ -28,7 +28,7 @@ from ...tools.execution.call_tools import CallTools
 from ...tools.json_tool import JsonTool
 from ...tools.roles import is_consequential, may_have_effect
 from ..decisions import Approvals
-from .origins import ENCLOSING_CALL, EnclosingCall, Origins
+from .origins import ENCLOSING_CALL, EnclosingCall, Origins, name_keeper
 from .readers import ReaderCheck
 
 UntrustedSetting: TypeAlias = Literal["values", "context", "hidden"]
@@ -76,7 +76,7 @@ def _report_label(flow: Flow[Any], origins: Origins, origin: CallOrigin) -> Flow
     try:
         return (yield from flow)
     finally:
-        origin.add(origins.label)
+        origin.add(origins.label.join(origins.answers))
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,12 @@ class _Guard:
     def check_call(self, bound: BoundCall) -> BoundCall:
         """Return the call; its untrusted result will be delimited, and doubtful arguments need approval."""
         tool = bound.tool if bound.problem is None else None
-        if not self.origins.is_untouched and not bound.is_answer:
+        if not self.origins.is_untouched:
             inputs = self.origins.label_inputs(bound.call.arguments, tool)
             bound.origin.inputs = bound.origin.inputs.join(inputs)
-            if tool is not None and may_have_effect(tool):
+            if tool is not None and inputs.is_untrusted:
+                bound.origin.keeper = name_keeper(tool)
+            if tool is not None and not bound.is_answer and may_have_effect(tool):
                 bound = self._check_sources(self._check_readers(bound, tool), tool)
         if tool is None or bound.is_answer:
             return bound

@@ -15,8 +15,16 @@ MAX_VALUE_CHARS = 80
 """Characters of a value that a passage shows."""
 MAX_COMPARED_CHARS = 10_000_000
 """Characters of a text that are compared with a value; only in crafted texts a long value occurs at every place."""
-ADDRESS = re.compile(r"(?<![\w.+-])(?:https?://[^\s\"'<>()]+|www\.[^\s\"'<>()]+|[\w.+-]++@[\w-]+(?:\.[\w-]+)*)")
-"""Web and mail addresses in content."""
+_ADDRESS = re.compile(
+    r"""
+      [a-z][a-z0-9+.-]{0,19}://[^\s"'<>()]+                             # with a scheme
+    | //[\w-]+\.[^\s"'<>()]+                                           # with that of the page around it
+    | (?<![a-z0-9.-])www\.[^\s"'<>()]+
+    | (?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)*                        # a mail address
+    | (?<![\w./@-])(?:[\w-]++\.)++[a-z]{2,24}(?:[/?\#]|:\d)[^\s"'<>()]*  # a host with a path or a port
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
 _BEFORE, _AFTER = re.compile(r"[\w/\\@.+%&~*-]"), re.compile(r"[\w/\\@+&=#~*-]|[.,:;?!]\w")
 """Characters beside a value that make it a part of a longer word, path, address or number."""
 _ESCAPED_SPACE = re.compile(r"(?<!\\)\\[nrt]")
@@ -124,6 +132,13 @@ def _find_passage(text: str, spellings: set[str]) -> str:
             first, last = max(0, start - PASSAGE_CHARS), min(len(text), end + PASSAGE_CHARS)
             return f"{'... ' if first else ''}{text[first:last].strip()}{' ...' if last < len(text) else ''}"
     return ""
+
+
+def find_addresses(text: str) -> list[str]:
+    """Return the web and mail addresses in a text, each once; full-width letters and dots count as ASCII."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).replace("\N{IDEOGRAPHIC FULL STOP}", ".")
+    return [*dict.fromkeys(_ADDRESS.findall(text))]
 
 
 def find_token(spelling: str, text: str) -> int:

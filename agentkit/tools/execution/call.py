@@ -12,7 +12,7 @@ from ...core.approval_question import UntrustedValue
 from ...core.background import MAX_ITEMS, aresolve, resolve, run_in_thread
 from ...core.context import RunContext
 from ...core.errors import ExceptionInfo, Paused, ToolError
-from ...core.labels import DEVELOPER, CallOrigin, Label
+from ...core.labels import DEVELOPER, TRUSTED, CallOrigin, Label
 from ...core.messages import Message, ToolCall, tool_message
 from ...core.parts import Part
 from ...core.portable import to_valid_text
@@ -141,7 +141,8 @@ class BoundCall:
     def refuse(self, text: str) -> "BoundCall":
         """Return the same call as one that does not run; the model reads `text`."""
         problem = ExceptionInfo(ToolError.__name__, text)
-        return BoundCall.impossible(self.call, problem, self.tool, self.repairs, self.raw)
+        refused = BoundCall.impossible(self.call, problem, self.tool, self.repairs, self.raw)
+        return replace(refused, origin=self.origin)
 
     def hold(self, reason: str, untrusted: Iterable[UntrustedValue] = ()) -> "BoundCall":
         """Return the same call as one that needs a decision for one reason more."""
@@ -248,8 +249,8 @@ class BoundCall:
 
     def _label(self, value: Any) -> Label:
         """Return the label of a result, with the values of its trusted fields."""
-        if self.is_answer:
-            return DEVELOPER
+        if self.is_answer:  # its text is fixed; what it reads is the value's
+            return DEVELOPER if self.origin.own is TRUSTED else self.origin.own
         label, trust = self.origin.label, self.tool.trust if self.tool is not None else None
         return label if trust is None or isinstance(trust, str) else replace(label, vouched=find_values(value, trust))
 
