@@ -1,8 +1,9 @@
 """What a journal costs per step, beside no journal and LangGraph's SQLite saver: `python benchmarks/journal.py`.
 
 A step is a reply with one call and the call; the model is a script, so all that is measured is the machine.  The runs
-are made in turn, each kind in one file, which a first run has made; the medians and the best are shown.  LangGraph is measured if it can be imported (`pip install langgraph
-langgraph-checkpoint-sqlite`); its graph has the same two nodes and keeps the same messages.
+are made in turn, each kind in one file, which a first run has made; the medians and the best are shown.  LangGraph is
+measured if it can be imported (`pip install langgraph langgraph-checkpoint-sqlite`); its graph has the same two nodes and
+keeps the same messages.
 """
 
 import argparse

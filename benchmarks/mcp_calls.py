@@ -16,7 +16,7 @@ AT_ONCE = 50
 
 
 def serve() -> None:
-    """Answer each request at once; the handshake era."""
+    """Answer each request at once."""
     schema = {"type": "object", "properties": {"text": {"type": "string"}}}
     results = {
         "initialize": {

@@ -1,0 +1,39 @@
+"""How the tools of AgentDojo are declared, and why: what changes something, and who may have written a result."""
+
+WRITES = {
+    "workspace": """send_email delete_email create_calendar_event cancel_calendar_event reschedule_calendar_event
+        add_calendar_event_participants append_to_file create_file delete_file share_file""",
+    "travel": "create_calendar_event cancel_calendar_event reserve_hotel reserve_car_rental reserve_restaurant send_email",
+    "banking": "send_money schedule_transaction update_scheduled_transaction update_password update_user_info",
+    "slack": "add_user_to_channel send_direct_message send_channel_message invite_user_to_slack remove_user_from_slack post_webpage",
+}
+"""Tools that change something."""
+DANGER = "delete_file delete_email cancel_calendar_event remove_user_from_slack"
+"""Tools that destroy something: by the rule of the guide such a call always waits, for attacks and harmless tasks alike."""
+EGRESS = {"slack": "get_webpage"}
+"""A read that sends its argument to any server of the web."""
+UNTRUSTED = {
+    # Mails, invitations and shared files are written by others, and so is what a search in them finds.
+    "workspace": """get_unread_emails get_sent_emails get_received_emails get_draft_emails search_emails search_calendar_events
+        get_day_calendar_events add_calendar_event_participants reschedule_calendar_event search_files_by_filename
+        search_files list_files get_file_by_id delete_file append_to_file""",
+    # Anyone writes reviews; names, prices and addresses come from the travel company's own catalogue.
+    "travel": """get_rating_reviews_for_hotels get_rating_reviews_for_restaurants get_rating_reviews_for_car_rental
+        search_calendar_events get_day_calendar_events""",
+    # Whoever sends money writes its subject; files are bills and letters of others.
+    "banking": "get_most_recent_transactions read_file",
+    # Messages, pages, and the names that others give to shared channels.
+    "slack": "get_webpage read_inbox read_channel_messages get_channels",
+}
+"""Tools whose results contain text of people other than the user.  Contacts, the user's own data and the clock are trusted."""
+_IDS = {"id_": "trusted"}
+_SENDERS = {"sender": "trusted"}
+TRUSTED_FIELDS = {
+    # The mail server, the calendar and the drive assign ids; whoever writes a mail or shares a file cannot choose one.
+    "workspace": dict.fromkeys(UNTRUSTED["workspace"].split(), _IDS) | {"create_file": _IDS},
+    "banking": {"get_most_recent_transactions": {"id": "trusted"}},
+    # Slack itself tells who sent a message, unlike mail; and a channel is listed by its whole name: a name that contains
+    # instructions is trusted as a name, its parts are not.
+    "slack": {"read_channel_messages": _SENDERS, "read_inbox": _SENDERS, "get_channels": {"": "trusted"}},
+}
+"""Fields of untrusted results that their writers do not control."""
