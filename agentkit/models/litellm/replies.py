@@ -7,7 +7,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.errors import ModelError
@@ -50,9 +50,9 @@ class Route:
         return cls(name, provider, model, prices, flags)
 
     def build_reply(
-        self, message: Message, finish_reason: str | None, usage: Any, model: str | None, native: str | None = None
+        self, message: Message, finish_reason: str | None, usage: Usage, model: str | None, native: str | None = None
     ) -> Reply:
-        """Return the `Reply` for a complete message, from litellm's finish reason and usage object.
+        """Return the `Reply` for a complete message, from litellm's finish reason.
 
         `native` is the provider's own stop reason, where litellm hides it.
         """
@@ -64,19 +64,20 @@ class Route:
             finish_reason = "tool_calls" if message.get("tool_calls") else "stop"
         message["provider"] = self.provider
         name = (model or self.model).removeprefix(self.provider + "/")
-        return Reply(message, self.read_usage(usage), finish_reason, name)
+        return Reply(message, usage, finish_reason, name)
 
-    def read_usage(self, reported: Any) -> Usage:
+    def read_usage(self, reported: Any, cost: Any = None) -> Usage:
         """Return the tokens and the cost of one request; `reported` is litellm's usage object, or None (groq).
 
-        A cost that the reply reports (OpenRouter; in streams, a LiteLLM proxy) counts before the price table.
+        A `cost` that the reply reports elsewhere, or in its usage (OpenRouter; in streams, a LiteLLM proxy), counts
+        before the price table.
         """
         if reported is None:
-            return Usage(requests=1, cost=None)
+            return Usage(requests=1, cost=cost)
         tokens_in, tokens_out = reported.prompt_tokens or 0, reported.completion_tokens or 0
         cached = _read_detail(reported, "prompt_tokens_details", "cached_tokens")
         written = getattr(reported, "cache_creation_input_tokens", None) or 0
-        cost = getattr(reported, "cost", None)
+        cost = getattr(reported, "cost", None) if cost is None else cost
         if not isinstance(cost, int | float):
             cost = None if self.prices is None else self.prices.cost(tokens_in, tokens_out, cached, written)
         return Usage(
@@ -97,9 +98,8 @@ def read_reply(response: Any, route: Route, body: object = None) -> Reply:
     message = clean_reply(choice.message.model_dump(exclude_none=True))
     restore_reasoning(message, body)
     native = read_native_reason(body) if isinstance(body, str) else None
-    reply = route.build_reply(message, choice.finish_reason, getattr(response, "usage", None), response.model, native)
-    cost = _find_proxy_cost(response)
-    return reply if cost is None else replace(reply, usage=replace(reply.usage, cost=cost))
+    usage = route.read_usage(getattr(response, "usage", None), _find_proxy_cost(response))
+    return route.build_reply(message, choice.finish_reason, usage, response.model, native)
 
 
 def _find_proxy_cost(response: Any) -> float | None:

@@ -127,9 +127,9 @@ class StreamAssembler:
             raise ModelError(text, kind="server", status=200, transient=True)
         if source.refusal and not self._refusal:
             self._refusal.append(source.refusal)
-        self._usage = source.usage or self._usage
+        usage = self._route.read_usage(source.usage or self._usage, source.cost)
         return self._route.build_reply(
-            self._build_message(), self._finish_reason, self._usage, self._model, source.native_reason
+            self._build_message(), self._finish_reason, usage, self._model, source.native_reason
         )
 
     def _build_message(self) -> Message:

@@ -23,6 +23,7 @@ _WRAPPER_ATTRIBUTES = (
     "completion_stream", "make_call", "fetch_stream", "received_finish_reason", "intermittent_finish_reason"
 )  # fmt: skip
 """What is read of litellm's stream wrapper."""
+_EXTRA_MARKS = ('"refusal"', '"usage"')
 NO_STREAM_OPTIONS = {"groq"}
 """Providers whose API has no `stream_options`; Groq sends the usage in the field `x_groq` of the last chunk."""
 
@@ -44,6 +45,7 @@ class ChunkSource:
         self._lines: Any = None
         self.refusal = ""
         self.usage: Any = None
+        self.cost: Any = None
 
     def chunks(self) -> Iterator[Any]:
         """Return the chunks of a synchronous stream."""
@@ -120,13 +122,14 @@ class ChunkSource:
         return inner
 
     def _read_extras(self, otherwise: Callable[[str], Any], str_line: str) -> Any:
-        """Store the refusal and Groq's usage in a line of OpenAI's stream, which litellm drops; then parse the line."""
+        """Store what litellm drops of a line of OpenAI's stream: the refusal, the cost, Groq's usage. Then parse it."""
         check_line(str_line)
-        has_usage = self._provider in NO_STREAM_OPTIONS and '"usage"' in str_line
-        if has_usage or '"refusal"' in str_line:
+        if any(mark in str_line for mark in _EXTRA_MARKS):
             with suppress(ValueError, AttributeError):
                 data = decode_json(str_line.removeprefix("data:").strip())
-                self.usage = data.usage or (data.x_groq and data.x_groq.usage) or self.usage
+                usage = data.usage or (data.x_groq and data.x_groq.usage)
+                self.cost = (usage and usage.cost) or self.cost
+                self.usage = (self._provider in NO_STREAM_OPTIONS and usage) or self.usage
                 self._read_refusal(data)
         return otherwise(self._complete(str_line))
 
