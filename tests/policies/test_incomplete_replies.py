@@ -3,9 +3,10 @@
 import json
 
 import pytest
+from one_policy import Turns
 from stacked_runs import Endless, cut, run
 
-from agentkit import LimitExceeded, ModelError, NoAnswer
+from agentkit import JsonAgent, ModelError, NoAnswer
 from agentkit.core.messages import ToolCall, assistant, calls_of, user
 from agentkit.engine.model import Reply, TextDelta
 from agentkit.policies.incomplete_replies import (
@@ -16,7 +17,10 @@ from agentkit.policies.incomplete_replies import (
     MAX_EMPTY_RETRIES,
     SHORTER_PROMPT,
     ReplyDropped,
+    raise_refusals,
+    retry_incomplete_replies,
 )
+from agentkit.policies.limits import limit
 from agentkit.testing import ScriptedModel, answer, call
 
 DONE = answer("done")
@@ -32,8 +36,23 @@ def stream(request) -> bool:
     return request.param
 
 
-def dropped(ran):
-    return [event.why for event in ran.events if isinstance(event, ReplyDropped)]
+def take(world, model, *tools, stream=False) -> Turns:
+    """Turns under the policy, which end with the answer "done"."""
+    turns = Turns(model, *tools, stream=stream)
+    assert turns.drive(world, turns.take(), retry_incomplete_replies()) == "done"
+    return turns
+
+
+def fail(world, model, error, **match) -> Exception:
+    """The error that the policy raises."""
+    turns = Turns(model, look)
+    with pytest.raises(error, **match) as caught:
+        turns.drive(world, turns.take(), retry_incomplete_replies())
+    return caught.value
+
+
+def dropped(turns):
+    return [event.why for event in turns.events if isinstance(event, ReplyDropped)]
 
 
 EMPTY_REPLIES = {
@@ -50,20 +69,15 @@ class TestEmptyReplies:
     @pytest.mark.parametrize("empty", EMPTY_REPLIES.values(), ids=EMPTY_REPLIES)
     def test_the_model_is_asked_again_and_the_history_does_not_show_it(self, world, stream, empty):
         model = ScriptedModel(call("look"), empty, DONE)
-        ran = run(world, model, look, stream=stream)
-        assert (ran.answer, ran.stopped, dropped(ran)) == ("done", "answer", ["empty"])
+        turns = take(world, model, look, stream=stream)
+        assert dropped(turns) == ["empty"]
         assert model.requests[2].messages[-1] == user(EMPTY_PROMPT)
-        assert [message["role"] for message in ran.history] == ["user", "assistant", "tool", "assistant", "tool"]
+        assert [message["role"] for message in turns.messages] == ["user", "assistant", "tool", "assistant", "tool"]
 
-    def test_for_ever_ends_in_a_last_request_and_then_typed(self, world):
+    def test_for_ever_is_no_answer(self, world):
         model = Endless("")
-        with pytest.raises(NoAnswer, match="endless: its replies stay empty"):
-            run(world, model, look)
-        assert model.asked == 1 + MAX_EMPTY_RETRIES + 1
-
-    def test_the_last_request_can_still_bring_the_answer(self, world):
-        ran = run(world, Endless("", last=DONE), look)
-        assert (ran.answer, ran.stopped) == ("done", "stuck")
+        fail(world, model, NoAnswer, match="endless: its replies stay empty")
+        assert model.asked == 1 + MAX_EMPTY_RETRIES
 
     def test_each_request_has_its_own_patience(self, world):
         script = [entry for _ in range(4) for entry in (*[""] * MAX_EMPTY_RETRIES, call("look"))]
@@ -73,7 +87,7 @@ class TestEmptyReplies:
             """Looks."""
             return next(numbers)
 
-        assert run(world, ScriptedModel([*script, DONE]), look).stopped == "answer"
+        take(world, ScriptedModel([*script, DONE]), look)
 
 
 class TestCutReplies:
@@ -92,52 +106,49 @@ class TestCutReplies:
             ran_tools.append(text)
 
         model = ScriptedModel(reply, call("look", text="short"), DONE)
-        ran = run(world, model, look, stream=stream)
-        assert (ran.answer, dropped(ran), ran_tools) == ("done", ["cut"], ["short"])
+        turns = take(world, model, look, stream=stream)
+        assert (dropped(turns), ran_tools) == (["cut"], ["short"])
         assert model.requests[1].messages[-1] == user(SHORTER_PROMPT)
-        assert "long te" not in json.dumps(ran.history)
-        assert len(calls_of(ran.history[1])) == 1
+        assert "long te" not in json.dumps(turns.messages)
+        assert len(calls_of(turns.messages[1])) == 1
 
     def test_for_ever_is_an_error_that_says_what_to_do(self, world):
         model = Endless(cut(None, self.HALF))
-        with pytest.raises(ModelError, match=r"endless: its replies .*max_tokens=") as caught:
-            run(world, model, look)
-        assert (caught.value.kind, caught.value.transient) == ("length", False)
+        error = fail(world, model, ModelError, match=r"endless: its replies .*max_tokens=")
+        assert (error.kind, error.transient) == ("length", False)
         assert model.asked == 1 + MAX_CUT_RETRIES
 
     def test_a_cut_text_is_continued_and_put_together(self, world, stream):
-        model = ScriptedModel(cut("Once upon"), cut(" a time there "), "was.", "Once upon a time.")
-        ran = run(world, model, look, stream=stream)
-        assert ran.history[1] == assistant("Once upon a time there was.")
-        assert ran.answer == "Once upon a time.", "after the reminder, as any text"
+        model = ScriptedModel(cut("Once upon"), cut(" a time there "), "was.", DONE)
+        turns = take(world, model, look, stream=stream)
+        assert turns.messages[1] == assistant("Once upon a time there was.")
         assert model.requests[1].messages[1:] == [assistant("Once upon"), user(CONTINUE_PROMPT)]
         assert model.requests[2].messages[1:] == [assistant("Once upon a time there "), user(CONTINUE_PROMPT)]
-        assert dropped(ran) == []
+        assert dropped(turns) == []
         if stream:
-            shown = "".join(event.text for event in ran.events if isinstance(event, TextDelta))
+            shown = "".join(event.text for event in turns.events if isinstance(event, TextDelta))
             assert shown.startswith("Once upon a time there was.")
 
     def test_a_text_may_end_in_a_call(self, world):
         model = ScriptedModel(cut("I shall"), {"content": " look.", **call("look")}, DONE)
-        ran = run(world, model, look)
-        assert ran.answer == "done"
-        assert ran.history[1]["content"] == "I shall look."
+        assert take(world, model, look).messages[1]["content"] == "I shall look."
 
     def test_a_continuation_without_words_was_the_end(self, world):
-        ran = run(world, ScriptedModel(cut("All of it."), "", DONE), look)
-        assert ran.history[1] == assistant("All of it.")
+        turns = take(world, ScriptedModel(cut("All of it."), "", DONE), look)
+        assert turns.messages[1] == assistant("All of it.")
 
     def test_a_text_without_end_is_an_error_that_holds_it(self, world):
         model = Endless(cut("la "))
-        with pytest.raises(ModelError) as caught:
-            run(world, model, look)
-        assert (caught.value.kind, caught.value.partial) == ("length", "la " * (MAX_CONTINUATIONS + 1))
+        error = fail(world, model, ModelError)
+        assert (error.kind, error.partial) == ("length", "la " * (MAX_CONTINUATIONS + 1))
         assert model.asked == 1 + MAX_CONTINUATIONS
 
-    def test_a_cut_text_is_no_answer_in_the_last_request(self, world):
-        with pytest.raises(LimitExceeded) as caught:
-            run(world, ScriptedModel(call("look"), cut("half an ans")), look, max_steps=1)
-        assert caught.value.partial == "half an ans"
+    def test_a_cut_text_is_no_answer_to_the_final_request(self, world):
+        turns = Turns(ScriptedModel(call("look"), cut("half an ans")), look)
+        policies = retry_incomplete_replies(), limit(max_steps=1)
+        with pytest.raises(ModelError) as caught:
+            turns.drive(world, turns.finish(), *policies)
+        assert (caught.value.kind, caught.value.partial) == ("length", "half an ans")
 
 
 class TestRefusals:
@@ -158,17 +169,24 @@ class TestRefusals:
             """Looks."""
             ran.append(1)
 
+        turns = Turns(ScriptedModel(reply), look)
         with pytest.raises(ModelError, match=f"scripted: .*{words}") as caught:
-            run(world, ScriptedModel(reply), look)
+            turns.drive(world, turns.take(), raise_refusals())
         assert (caught.value.kind, caught.value.transient, ran) == ("refused", False, [])
 
     @pytest.mark.parametrize("reason", ["stop", "tool_calls", "odd", None])
     def test_other_reasons_do_not_matter_where_there_are_calls(self, world, reason):
         first = Reply(assistant(None, [ToolCall("c", "look")]), finish_reason=reason)
-        assert run(world, ScriptedModel(first, DONE), look).answer == "done"
+        turns = Turns(ScriptedModel(first, DONE), look)
+        assert turns.drive(world, turns.take(), raise_refusals()) == "done"
 
 
-class TestTextsWithoutCalls:
-    def test_an_empty_reply_between_two_texts_changes_nothing(self, world):
-        ran = run(world, ScriptedModel("It is 3.", "", "I said: 3."), look)
-        assert (ran.answer, ran.stopped) == ("I said: 3.", "text")
+def test_under_the_other_policies_the_final_request_follows(world):
+    ran = run(world, Endless("", last=DONE), look)
+    assert (ran.answer, ran.stopped) == ("done", "stuck")
+
+
+def test_an_agent_takes_a_text_that_comes_again_after_an_empty_reply(world):
+    model = ScriptedModel("It is 3.", "", cut("I said:"), " 3.")
+    result = world.run(JsonAgent(look, model=model), "go")
+    assert (result.answer, result.stopped) == ("I said: 3.", "text")
