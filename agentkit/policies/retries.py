@@ -5,15 +5,17 @@ Only the request to the model is repeated: the conversation is unchanged, and no
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import ModelError
 from ..core.flow import Emit, Flow, Policy, Sleep, WarningEvent, around, ask
 from ..engine.model import AskModel
+from .limits import cap_timeout
 
 WAITS = (0.5, 1.0, 2.0, 4.0)
 """Seconds before each retry."""
@@ -66,13 +68,16 @@ def retry(
 
     def handle(effect: AskModel) -> Flow[Any]:
         begun, timeout = clock(), effect.request.timeout
-        end = None if timeout is None else begun + timeout
-        latest = begun + (max_seconds if timeout is None else min(max_seconds, timeout))
-        for tries, wait in enumerate(waits, 1):
+        end = begun + (math.inf if timeout is None else timeout)
+        latest = min(begun + max_seconds, end)
+        for tries, wait in enumerate((*waits, None), 1):
             try:
-                return (yield from ask(_cap_request(effect, end, clock)))
+                request = cap_timeout(effect.request, end - clock())
+                return (yield from ask(effect if timeout is None else AskModel(effect.model, request)))
             except ModelError as caught:
                 error = caught
+            if wait is None:
+                raise _note_tries(error, tries)
             seconds = wait * random.uniform(0.8, 1.2) if error.retry_after is None else error.retry_after
             if not error.transient or seconds > max_wait or clock() + seconds >= latest:
                 if seconds > max_wait:
@@ -82,20 +87,8 @@ def retry(
                 raise _note_tries(error, tries)
             yield from ask(Emit(Retrying(error, seconds)))
             yield from ask(Sleep(seconds))
-        try:
-            return (yield from ask(_cap_request(effect, end, clock)))
-        except ModelError as caught:
-            error = caught
-        raise _note_tries(error, len(waits) + 1)
 
     return around(handle, AskModel)
-
-
-def _cap_request(effect: AskModel, end: float | None, clock: Callable[[], float]) -> AskModel:
-    """Return the effect with the time until `end` as its timeout."""
-    if end is None:
-        return effect
-    return replace(effect, request=replace(effect.request, timeout=max(0.0, end - clock())))
 
 
 def _note_tries(error: ModelError, tries: int) -> ModelError:
