@@ -21,7 +21,7 @@ from agentkit.testing import ScriptedModel, call
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache" / "integration"
 NPM = CACHE / "node_modules" / "@modelcontextprotocol"
-PYTHON = CACHE / "mcp" / "bin"
+PROGRAMS = CACHE / "mcp" / "bin"
 ANSWER = call("final_answer", text="done")
 SETTINGS = {"effects": {"*": "read"}, "trust": "trusted"}
 
@@ -36,9 +36,14 @@ def npm(name: str, *arguments: str, **settings) -> MCPServer:
 
 
 def pypi(name: str, *arguments: str, **settings) -> MCPServer:
-    if not (PYTHON / name).exists():
+    if not (PROGRAMS / name).exists():
         pytest.skip(f"the package {name} is missing: tests/integration/install.sh")
-    return MCPServer([str(PYTHON / name), *arguments], name=name, **{**SETTINGS, **settings})
+    return MCPServer([*pypi_command(name), *arguments], name=name, **{**SETTINGS, **settings})
+
+
+def pypi_command(name: str) -> list[str]:
+    """Return the command of an installed program, without the path in its first line, which a moved checkout lacks."""
+    return [str(PROGRAMS / "python"), str(PROGRAMS / name)]
 
 
 def run(world, server: MCPServer, *calls, **settings) -> list[str]:
@@ -160,12 +165,11 @@ def test_mcp_server_fetch(world):
 def test_all_servers_of_a_configuration_in_four_dialects(tmp_path):
     npm("server-everything"), pypi("mcp-server-time")  # skipped without them
     script = str(NPM / "server-{}" / "dist" / "index.js")
+    installed = {name: pypi_command(f"mcp-server-{name}") for name in ("time", "git", "fetch")}
     servers = {
         "everything": {"command": "node", "args": [script.format("everything")]},
         "files": {"command": "node", "args": [script.format("filesystem"), "${FOLDER}"]},
-        "time": {"command": str(PYTHON / "mcp-server-time")},
-        "git": {"command": str(PYTHON / "mcp-server-git")},
-        "fetch": {"command": str(PYTHON / "mcp-server-fetch")},
+        **{name: {"command": python, "args": [program]} for name, (python, program) in installed.items()},
     }
     config = tmp_path / "mcp.json"
     config.write_text(json.dumps({"mcpServers": servers}))
