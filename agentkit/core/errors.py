@@ -49,15 +49,17 @@ class DefinitionError(AgentkitError):
     """A tool, an agent or an option is declared wrongly; the message names the object and the remedy."""
 
 
-def missing_package(door: str, requirement: str) -> DefinitionError:
+def missing_package(door: str, *requirements: str, missing: str | None = None) -> DefinitionError:
     """Return the error for an optional part whose third-party package is not installed.
 
     Args:
         door: What needs the package, as the user wrote it.
-        requirement: What to install: "opentelemetry-api>=1.30".
+        requirements: What to install: "opentelemetry-api>=1.30".
+        missing: The module that was not found, as in `ImportError.name`; default: the first requirement.
     """
-    name = requirement.partition(">")[0]
-    return DefinitionError(f'{door}: the package {name} is not installed. Install it: pip install "{requirement}"')
+    name = (missing or requirements[0].partition(">")[0]).partition(".")[0]
+    install = " ".join(f'"{requirement}"' for requirement in requirements)
+    return DefinitionError(f"{door}: the package {name} is not installed. Install it: pip install {install}")
 
 
 class RunError(AgentkitError):

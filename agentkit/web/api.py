@@ -10,5 +10,5 @@ try:
     from starlette.responses import Response as Response
     from starlette.responses import StreamingResponse as StreamingResponse
     from starlette.routing import Route as Route
-except ImportError:
-    raise missing_package("web", "starlette>=0.45") from None
+except ImportError as error:
+    raise missing_package("web", "starlette>=0.45", "uvicorn>=0.30", missing=error.name) from None

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 import threading
 import time
@@ -300,11 +301,11 @@ def test_a_late_client_gets_the_events_that_it_missed():
     assert rest == whole[3:]
 
 
-def test_a_missing_package_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "starlette", None)
-    for name in [name for name in sys.modules if name.startswith(("starlette.", "agentkit.web."))]:
+@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+def test_a_missing_package_is_named(monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    for name in [name for name in sys.modules if name.startswith((f"{package}.", "agentkit.web."))]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(
-        DefinitionError, match=r'the package starlette is not installed\. Install it: pip install "starlette'
-    ):
+    install = f'the package {package} is not installed. Install it: pip install "starlette>=0.45" "uvicorn>=0.30"'
+    with pytest.raises(DefinitionError, match=re.escape(install)):
         from agentkit.web.app import web_app  # noqa: F401
