@@ -3,17 +3,19 @@
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from typing import Any
 
 from ..core.errors import RunError
 from ..core.flow import Policy
-from ..policies.budget import Spent
+from ..core.versions import find_versions
 from ..policies.decisions import StoredDecision
 from ..sessions.journal.conversation import JournaledConversation
 from ..sessions.journal.location import Journal, JournalLocation, absolute_place, show_place
 from ..sessions.journal.policy import journal_policy
 from ..sessions.journal.setup import Setup
 from ..sessions.journal.writer import JournalWriter
-from ..sessions.recordings import RunRecorder
+from ..sessions.recordings import RequestRecorder
+from ..sessions.recordings.lines import FIRST_LINE, RecordFile
 from ..sessions.session import Session
 from .interface import Runnable
 from .options import RunRequest
@@ -37,8 +39,7 @@ def persist(agent: Runnable, request: RunRequest, run: Run) -> Iterator[tuple[Po
                 setup, conversation.stored = Setup.of(agent.instruction, agent.tools), None
                 policies.append(stack.enter_context(_journal(conversation, request, setup, run)))
         if request.record is not None:
-            recorder = stack.enter_context(closing(_recorder(agent, request, request.record, run)))
-            policies.append(recorder.policy)
+            policies += stack.enter_context(_record(agent, request, request.record, run))
         yield tuple(policies)
 
 
@@ -51,8 +52,8 @@ def _journal(conversation: JournaledConversation, request: RunRequest, setup: Se
         conversation.base = session.usage
     writer = JournalWriter(conversation, session.messages, session.state, session.cut, setup)
     writer.open(request.query, run.model)
-    run.usage, run.steps, run.run_id = writer.prior, writer.replies, writer.run
-    run.spent = Spent(writer.replies, writer.calls, writer.seconds, writer.prior)
+    run.spent, run.run_id = writer.spent, writer.run
+    run.usage, run.steps = writer.spent.usage, writer.spent.steps
     writer.usage = lambda: run.usage
     try:
         yield journal_policy(writer, conversation.on_uncertain)
@@ -83,9 +84,21 @@ def _conversation(place: JournalLocation, session: Session) -> JournaledConversa
     return JournaledConversation(journal)
 
 
-def _recorder(agent: Runnable, request: RunRequest, path: str | os.PathLike[str], run: Run) -> RunRecorder:
+@contextmanager
+def _record(
+    agent: Runnable, request: RunRequest, path: str | os.PathLike[str], run: Run
+) -> Iterator[tuple[Policy, ...]]:
+    """Yield the policies that write the rows of the run's journal into a file, and what a replay needs beside them."""
+    session, setup = request.session, Setup.of(agent.instruction, agent.tools)
     plain = {key: value for key, value in agent.settings.items() if isinstance(value, str | int | float)}
-    begin = {"query": request.query, "model": run.model, "stream": request.stream, "settings": plain}
-    before = run.history[: len(run.history) - (request.query is not None)]
-    content = {} if request.content is None else {"content": request.content}
-    return RunRecorder(path, {**begin, **content, "history": before})
+    usage, versions = session.usage.as_dict(), find_versions()
+    begin: dict[str, Any] = {"versions": versions, "stream": request.stream, "settings": plain, "usage": usage}
+    conversation = JournaledConversation(Journal(path, errors="raise"), next_run=run.run_id)
+    with closing(RecordFile(path)) as file:
+        file.write(**FIRST_LINE, **begin)
+        writer = JournalWriter(conversation, session.messages, session.state, session.cut, setup, append=file.append)
+        writer.begin(request.query or "", run.model)
+        recorder = RequestRecorder(writer, file)
+        run.listeners = (*run.listeners, recorder.listen)
+        with closing(writer):
+            yield recorder.policy, journal_policy(writer)

@@ -30,7 +30,8 @@ from .targets import EXISTING_FILE, JOURNAL_HELP, JOURNAL_PLACE
 def show_command(file: Path, journal: Path | str | None, page: Path | None, other: Path | None) -> None:
     """Show FILE as text, or as a page that loads nothing else.
 
-    FILE is the result of `run --json`, the events of `run --jsonl`, or a saved session; - for standard input.
+    FILE is the result of `run --json`, the events of `run --jsonl`, a run of `run --record`, or a saved session; - for
+    standard input.
     """
     if other is not None and page is None:
         raise click.UsageError("--compare needs --html: two runs are shown as a page")
@@ -72,19 +73,18 @@ def _read_result(file: Path) -> dict[str, Any]:
 
 
 def _refuse(file: Path) -> click.UsageError:
-    expected = "a result (agentkit run --json or --jsonl) or a saved session"
+    expected = "a result (agentkit run --json or --jsonl), a recorded run or a saved session"
     return click.UsageError(f"{file}: not {expected}, or damaged")
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Return the data of a result or a session; of events, the result in the last `RunFinished`."""
+    """Return the data of a result, a recorded run or a session; of events, the result in the last `RunFinished`."""
     try:
         content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
         raise click.UsageError(f"{file}: cannot be read: {error.strerror}") from error
-    is_events = content.lstrip().startswith(b'{"event"')
-    if not is_events:
-        return dict(json.loads(content))
+    if not content.lstrip().startswith(b'{"event"'):
+        return dict(import_module("agentkit.sessions.session_file").read_saved(content))
     finished = [line for line in content.splitlines() if line.startswith(b'{"event": "RunFinished"')]
     return dict(json.loads(finished[-1])["result"])
 

@@ -1,7 +1,10 @@
 """Files with conversations: new ones can be read and written by their owner only."""
 
 import os
+import shutil
+import tempfile
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any
 
 MODE = 0o600
@@ -16,6 +19,26 @@ def create_private(path: str | os.PathLike[str]) -> None:
     """Create an empty file unless there is one; a failure is left to the library that opens it next."""
     with suppress(OSError):
         os.close(_open_descriptor(path, os.O_RDWR | os.O_CREAT))
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file, so that it has the whole old or the whole new content, even if the process dies.
+
+    A new file is readable by its owner only; an existing one keeps its permissions.
+    """
+    path = path.resolve()  # replace the target of a link, not the link
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileNotFoundError):
+            shutil.copymode(path, name)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
 
 
 def _open_descriptor(path: str | os.PathLike[str], flags: int) -> int:

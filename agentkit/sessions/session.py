@@ -1,7 +1,6 @@
 """A conversation that continues from run to run, and from process to process."""
 
 import asyncio
-import json
 import os
 import threading
 from collections import deque
@@ -14,8 +13,8 @@ from typing import Any
 from ..core.errors import Paused, RunError
 from ..core.labels import USER, Label, with_label
 from ..core.lazy_names import display_with
-from ..core.masking import mask_data
 from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, user
+from ..core.private_files import write_atomically
 from ..core.questions import Question
 from ..core.threads import Cancellation
 from ..engine.history import repair_history
@@ -28,7 +27,8 @@ from .journal.conversation import Changed, JournaledConversation, Uncertain
 from .journal.location import Journal
 from .journal.reader import open_named, open_run
 from .pending import Given, Query, close_calls, list_questions, list_waiting
-from .session_file import FORMAT, VERSION, encode_session, inbox_of, name_in_errors, validate_saved, write_atomically
+from .recordings.lines import encode_lines
+from .session_file import FORMAT, VERSION, inbox_of, lines_of_session, name_in_errors, read_saved, validate_saved
 
 MAX_LOOP_ROUNDS = 50  # in which an abandoned stream can close itself
 
@@ -214,21 +214,24 @@ class Session:
         return session
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the session into a file as JSON, atomically; also during a run, which then continues when it is loaded.
+        """Write the session into a file of JSON lines, atomically; a run in progress continues when it is loaded.
 
         Secrets (see `agentkit.secrets`) are replaced by stars, also in the arguments of pending calls: give such a call
         new arguments when the session continues.  Raises `RunError` for a message that is not JSON serialisable.
         """
         try:
-            write_atomically(Path(path), encode_session(mask_data(self.as_dict())))
+            write_atomically(Path(path), encode_lines(lines_of_session(self.as_dict(), self.state())))
         except (TypeError, ValueError, RecursionError) as error:
             raise RunError(f"the session cannot be saved: a message is not JSON serialisable ({error})") from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Session":
-        """Read a session from a file; raise `RunError` if it has another content, `OSError` if it cannot be read."""
+        """Read a saved session, or the conversation of a recorded run.
+
+        Raises `RunError` for a file with another content, and `OSError` if the file cannot be read.
+        """
         with name_in_errors(path):
-            return cls.from_dict(json.loads(Path(path).read_bytes()))
+            return cls.from_dict(read_saved(Path(path).read_bytes()))
 
     @classmethod
     def open(cls, name: str, store: "str | os.PathLike[str] | Journal") -> "Session":

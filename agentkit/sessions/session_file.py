@@ -1,13 +1,10 @@
-"""The format of a saved session, and how a file is replaced atomically."""
+"""The data of a saved session."""
 
 import json
 import os
-import shutil
-import tempfile
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any, NotRequired
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,9 +12,13 @@ from typing_extensions import TypedDict
 
 from ..core.errors import RunError
 from ..core.messages import Message, Usage, user
+from .recordings.file import OLD_FIRST, Recording
+from .recordings.lines import FIRST_LINE, Line, message_lines
 
 FORMAT, VERSION = "agentkit session", 1
-"""The name and version in a saved session; files of earlier versions can always be read."""
+"""The name and version in the data of a session; files with the data itself can always be read."""
+NOTHING_OPEN: Mapping[str, Any] = {"inbox": [], "waiting": {}, "nested": {}, "handed": []}
+"""The state of a session that a file lacks because its run was killed before the first request."""
 REMEDY = "Session.save writes sessions; messages from elsewhere become one with Session(messages=[...])."
 
 
@@ -83,29 +84,25 @@ def name_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         raise RunError(f"{os.fspath(path)!r}: {error}") from error
 
 
-def encode_session(data: Mapping[str, Any]) -> bytes:
-    """Return `data` as a line of JSON; ASCII only if a text is not valid Unicode."""
-    try:
-        return json.dumps(data, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return json.dumps(data).encode()
+def lines_of_session(data: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Line]:
+    """Yield the lines of a file for the data of a session, and its `state`, which is a part of them."""
+    yield {**FIRST_LINE, "usage": data["usage"]}
+    yield from message_lines(data["messages"])
+    yield from ({"kind": "cut", "key": key, "text": text} for key, text in data["cut"].items())
+    yield {"kind": "state", "state": state}
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file, so that it has the whole old or the whole new content, even if the process dies.
+def read_saved(content: bytes) -> Any:
+    """Return the data of a session from a saved one, or from a recorded run, then with its answer or error.
 
-    A new file is readable by its owner only; an existing one keeps its permissions.
+    Raises:
+        ValueError: It is something else.
     """
-    path = path.resolve()  # replace the target of a link, not the link
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileNotFoundError):
-            shutil.copymode(path, name)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    if not content.lstrip().startswith(b'{"kind"'):
+        return json.loads(content)
+    saved = Recording.parse(content)
+    if saved.begin["kind"] == OLD_FIRST:
+        raise ValueError("it is a recorded run of an older version, which has requests and no conversation")
+    data = {"messages": saved.messages, "usage": saved.usage.as_dict(), "cut": saved.cut}
+    end = {name: saved.end[name] for name in ("answer", "stopped", "error") if name in saved.end}
+    return {"format": FORMAT, "version": VERSION, **data, **NOTHING_OPEN, **saved.state, **end}

@@ -38,5 +38,6 @@ def test_without_a_terminal_the_run_pauses_and_the_session_has_the_question(fold
     ended = run("run", "Book a room in the city Rome", "--tools", "asking.py", "--session", "talk.json")
     assert ended.exit_code == 3
     assert "a tool asks: How long?, and no terminal is attached to ask for it" in ended.stderr
-    saved = json.loads((folder / "talk.json").read_text())
-    assert [entry["questions"][0]["text"] for entry in saved["asked"]["calls"].values()] == ["How long?"]
+    saved = [json.loads(line) for line in (folder / "talk.json").read_text().splitlines()]
+    (asked,) = [line["state"]["asked"]["calls"] for line in saved if line["kind"] == "state"]
+    assert [entry["questions"][0]["text"] for entry in asked.values()] == ["How long?"]

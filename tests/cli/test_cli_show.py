@@ -18,14 +18,15 @@ def failing(word: str) -> str:
 
 @pytest.fixture
 def kept(run, folder):
-    """A result and a session in files."""
-    done = run("run", "-q", "--json", "Add 2 and 3", "--tools", "mytools.py", "--session", "session.json")
+    """A result, a recorded run and a session in files."""
+    files = ("--session", "session.json", "--record", "run.jsonl")
+    done = run("run", "-q", "--json", "Add 2 and 3", "--tools", "mytools.py", *files)
     (folder / "result.json").write_text(done.stdout)
     (folder / "events.jsonl").write_text(run("run", "--jsonl", "Add 2 and 3", "--tools", "mytools.py").stdout)
     return folder
 
 
-@pytest.mark.parametrize("name", ["result.json", "events.jsonl", "session.json"])
+@pytest.mark.parametrize("name", ["result.json", "events.jsonl", "session.json", "run.jsonl"])
 def test_what_was_kept_is_shown_as_text_and_as_a_page(kept, run, name):
     shown = run("show", name)
     assert shown.exit_code == 0

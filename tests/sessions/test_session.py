@@ -16,11 +16,11 @@ from agentkit import JsonAgent, RunError, Session, Usage
 from agentkit.core.errors import Paused
 from agentkit.core.labels import DEVELOPER
 from agentkit.core.messages import ToolCall, assistant, pending_calls, system, tool_message, user
+from agentkit.core.private_files import write_atomically
 from agentkit.engine.history import check_history
 from agentkit.engine.loop import CANCELLED
 from agentkit.policies.decisions import StoredDecision, digest_call
 from agentkit.sessions.pending import NOT_RUN
-from agentkit.sessions.session_file import write_atomically
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import ANSWER_RESULT
 from agentkit.tools.execution.call_tools import ToolStarted
@@ -177,7 +177,9 @@ class TestSaving:
         session = whole()
         session.save(tmp_path / "a.json")
         loaded = Session.load(str(tmp_path / "a.json"))
-        assert loaded.as_dict() == session.as_dict() == json.loads((tmp_path / "a.json").read_text("utf-8"))
+        assert loaded.as_dict() == session.as_dict()
+        (tmp_path / "data.json").write_text(json.dumps(session.as_dict()))
+        assert Session.load(tmp_path / "data.json").as_dict() == session.as_dict()
         assert loaded.messages[-1]["provider"] == "anthropic"
         assert loaded.usage == session.usage
         assert loaded.cut.texts == session.cut.texts

@@ -10,7 +10,7 @@ from ...policies.long_results import TruncatedResults
 from .encoding import digest, encode_json
 from .location import Journal, show_place
 from .store import Statement
-from .tables import INSERT_CUT, INSERT_MESSAGE
+from .tables import DELETE_CUT, DELETE_MESSAGES, INSERT_CUT, INSERT_MESSAGE
 
 Uncertain: TypeAlias = Callable[[ToolCall], Any] | Literal["ask"] | None
 """Decide about a call whose outcome is unknown: True repeats it, a value is its result, None or False informs the model
@@ -131,7 +131,7 @@ class JournaledConversation:
         if len(messages) < len(self.written):
             self.forget(len(messages))
             self.rows = len(messages)
-            yield "DELETE FROM messages WHERE conversation = ? AND place >= ?", (self.key, len(messages))
+            yield DELETE_MESSAGES, (self.key, len(messages))
 
     def cut_statements(self, stored: TruncatedResults) -> Iterator[Statement]:
         """Yield the statements that write the full texts of results truncated since the last write."""
@@ -139,7 +139,7 @@ class JournaledConversation:
         if texts.keys() == self.cut:
             return
         for key in self.cut - texts.keys():
-            yield "DELETE FROM cut WHERE conversation = ? AND key = ?", (self.key, key)
+            yield DELETE_CUT, (self.key, key)
         for key in texts.keys() - self.cut:
             yield INSERT_CUT, (self.key, key, encode_json(stored.encode(key)))
         self.cut = {*texts}

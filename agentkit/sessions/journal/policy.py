@@ -6,7 +6,7 @@ informed that the outcome is unknown.
 """
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -78,8 +78,11 @@ def journal_policy(writer: JournalWriter, on_uncertain: Uncertain = None) -> Pol
                 begun = writer.known.pop(bound.call.id, None)
                 if begun is not None and (begun.outcome is not None or not _continues_inside(bound, writer.inner)):
                     bound = yield from _restore_call(bound, begun, on_uncertain)
-                calls.append(_guard(bound.with_variable(ENCLOSING_RUN, enclosing), writer))
-            effect = JournaledCalls(tuple(calls), effect.finished, effect.sequential, writer=writer)
+                if writer.append is None:  # agents inside the call are journaled too
+                    bound = bound.with_variable(ENCLOSING_RUN, enclosing)
+                calls.append(_guard(bound, writer))
+            writers = (*effect.writers, writer) if isinstance(effect, JournaledCalls) else (writer,)
+            effect = JournaledCalls(tuple(calls), effect.finished, effect.sequential, writers=writers)
         return (yield from ask(effect))
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
@@ -128,7 +131,7 @@ class JournaledCalls(CallTools):
     Calls that have finished when the turn is stopped are written too, although the loop does not get their results.
     """
 
-    writer: JournalWriter = field(kw_only=True)
+    writers: tuple[JournalWriter, ...] = field(kw_only=True)
 
     def perform(self) -> Generator[Event, None, list[ToolResult]]:
         try:
@@ -140,27 +143,30 @@ class JournaledCalls(CallTools):
         try:
             async with aclosing(CallTools.aperform(self)) as events:
                 async for event in events:
-                    if note := self._note(event):
-                        for warning in await WriteJournal(self.writer, note).events():
+                    for write in self._writes(event):
+                        for warning in await write.events():
                             yield warning
                     yield event
         finally:
             self._write_rest()
 
     def _kept(self, event: Event) -> Generator[Event, None, None]:
-        if note := self._note(event):
-            yield from WriteJournal(self.writer, note).perform()
+        for write in self._writes(event):
+            yield from write.perform()
         yield event
 
-    def _note(self, event: Event | Done[Any]) -> Callable[[], None] | None:
-        if isinstance(event, ToolStarted):
-            return partial(self.writer.begin_call, event.call)
-        return partial(self.writer.end_call, event.result) if isinstance(event, ToolFinished) else None
+    def _writes(self, event: Event | Done[Any]) -> Iterator[WriteJournal]:
+        for writer in self.writers:
+            if isinstance(event, ToolStarted):
+                yield WriteJournal(writer, partial(writer.begin_call, event.call))
+            elif isinstance(event, ToolFinished):
+                yield WriteJournal(writer, partial(writer.end_call, event.result))
 
     def _write_rest(self) -> None:
         with suppress(JournalError):
             for result in [*self.finished.values()]:
-                self.writer.end_call(result)
+                for writer in self.writers:
+                    writer.end_call(result)
 
 
 def _guard(bound: BoundCall, writer: JournalWriter) -> BoundCall:

@@ -16,7 +16,7 @@ from ...tools.results.jsonable import to_json_data
 from ...tools.results.result_text import RenderedResult, StoredResult, has_own_text, render_result
 from .encoding import encode_json, step_digest
 from .store import Statement, Store
-from .tables import INSERT_STEP
+from .tables import END_STEP, INSERT_STEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,7 @@ class StepRows:
         text, check = self._encode(run, step, call, outcome)
         if "images" in outcome:
             self._with_images[call] = step, outcome
-        sql = "UPDATE steps SET ended = ?, outcome = ?, digest = ? WHERE run = ? AND step = ? AND call = ?"
-        return sql, (time.time(), text, check, run, step, call)
+        return END_STEP, (time.time(), text, check, run, step, call)
 
     def release_images(self, run: str, message: Message) -> Iterator[Statement]:
         """Yield the statement that removes the images of a result whose message is written, and has them."""

@@ -57,6 +57,11 @@ INSERT_RUN = """
 INSERT INTO runs (id, conversation, query, model, setup, first, begun, status, origin)
 VALUES (?, ?, ?, ?, ?, ?, ?, 'open', ?) ON CONFLICT DO NOTHING
 """
+END_STEP = "UPDATE steps SET ended = ?, outcome = ?, digest = ? WHERE run = ? AND step = ? AND call = ?"
+END_RUN = "UPDATE runs SET status = ?, ended = ?, outcome = ?, last = ? WHERE id = ?"
+UPDATE_STATE = "UPDATE conversations SET state = ? WHERE id = ?"
+DELETE_MESSAGES = "DELETE FROM messages WHERE conversation = ? AND place >= ?"
+DELETE_CUT = "DELETE FROM cut WHERE conversation = ? AND key = ?"
 SUPERSEDE_RUNS = "UPDATE runs SET status = 'superseded' WHERE conversation = ? AND status != 'finished' AND id != ?"
 UPGRADE = """
 ALTER TABLE runs ADD COLUMN last INTEGER;

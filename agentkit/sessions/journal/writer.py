@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ...core.messages import Message, Usage, pending_calls
 from ...engine.model import Reply
+from ...policies.budget import Spent
 from ...policies.long_results import TruncatedResults
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.turn import NOT_STARTED
@@ -20,7 +22,7 @@ from .location import ConversationBusy, JournalError, LeaseLost
 from .setup import Setup
 from .steps import BegunCall, StepRows, inner_runs, outcome_of, time_and_calls, usage_of
 from .store import Lease, Statement, Store
-from .tables import INSERT_CONVERSATION, INSERT_RUN, INSERT_SETUP, SUPERSEDE_RUNS
+from .tables import END_RUN, INSERT_CONVERSATION, INSERT_RUN, INSERT_SETUP, SUPERSEDE_RUNS, UPDATE_STATE
 
 DIGEST_MODULUS = 1 << 62  # integers below it fit into a column
 
@@ -37,14 +39,12 @@ class JournalWriter:
     state: Callable[[], Mapping[str, Any]]
     texts: TruncatedResults
     setup: Setup
+    append: Callable[[Sequence[Statement]], None] | None = None
+    """Writes the statements of a run that is not in the store of `open`: into a file of its own."""
     run: str = ""
     usage: Callable[[], Usage] = Usage
-    prior: Usage = field(default_factory=Usage)
-    """The usage of a resumed run before."""
-    seconds: float = 0.0
-    """Seconds in which requests or calls of a resumed run were in progress before."""
-    calls: int = 0
-    """Calls that a resumed run made before, without those that have no result."""
+    spent: Spent = field(default_factory=Spent)
+    """What a resumed run used before, without the calls that have no result."""
     step: int = 0
     """Replies of the run."""
     known: dict[str, BegunCall] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class JournalWriter:
             if query is None and self.conversation.run:
                 self._continue(self._open_store())
             else:
-                self._begin(query or "", model)
+                self.begin(query or "", model)
         except BaseException:
             self.close()
             raise
@@ -117,7 +117,8 @@ class JournalWriter:
             message = f"the conversation{name} was continued elsewhere since it was opened. Open it again."
             raise ConversationBusy(message)
 
-    def _begin(self, query: str, model: str) -> None:
+    def begin(self, query: str, model: str) -> None:
+        """Add the rows of a new run."""
         self.run = self.conversation.begin_run()
         key, body = self.conversation.key, encode_json([self.setup.instruction, self.setup.tools])
         identity = f"{digest('', body):016x}"
@@ -146,9 +147,9 @@ class JournalWriter:
         self._ended = {*self._begun}
         if recorded := self._steps.read_reply(store, self.run, self.step + 1):
             self._reply, self._figures = recorded
-        self.prior, self.inner = usage_of(store, self.run), dict(inner_runs(store, self.run))
-        waiting = {call.id for call in pending_calls(self.messages)}
-        self.seconds, self.calls = time_and_calls(store, self.run, waiting)
+        self.inner = dict(inner_runs(store, self.run))
+        seconds, calls = time_and_calls(store, self.run, {call.id for call in pending_calls(self.messages)})
+        self.spent = Spent(self.step + (self._reply is not None), calls, seconds, usage_of(store, self.run))
         self._pending.append(("UPDATE runs SET status = 'open', ended = NULL WHERE id = ?", (self.run,)))
 
     def begin_request(self, model: str) -> None:
@@ -159,11 +160,6 @@ class JournalWriter:
         """Record the reply of the request; its message stays in the step until the conversation has it."""
         self._figures = {"usage": self.usage().as_dict(), "finish_reason": reply.finish_reason}
         self._end_step(self.step + 1, "", {**self._figures, "message": reply.message})
-
-    @property
-    def replies(self) -> int:
-        """Replies of the run, with one that is recorded and not in the conversation yet."""
-        return self.step + (self._reply is not None)
 
     def may_run(self, call: str) -> bool:
         """Return whether the journal has the beginning of a call, or its outcome."""
@@ -203,9 +199,8 @@ class JournalWriter:
     def end_run(self, status: str, outcome: Mapping[str, Any]) -> None:
         """Record the end of the run."""
         self.conversation.run = "" if status == "finished" else self.run
-        sql = "UPDATE runs SET status = ?, ended = ?, outcome = ?, last = ? WHERE id = ?"
         last = len(self.messages) if status == "finished" else None
-        self._pending.append((sql, (status, time.time(), encode_json(outcome), last, self.run)))
+        self._pending.append((END_RUN, (status, time.time(), encode_json(outcome), last, self.run)))
 
     def write(self, note: Callable[[], None] | None = None) -> JournalError | None:
         """Call `note` and write all new rows; return the first error, if errors do not end the run."""
@@ -241,7 +236,8 @@ class JournalWriter:
 
     def _flush(self) -> None:
         if self._pending and self.run:
-            self._open_store().append(self._pending, self._lease)
+            append = self.append or partial(self._open_store().append, lease=self._lease)
+            append(self._pending)
             self._pending.clear()
             self.recorded |= self._begun
 
@@ -260,8 +256,7 @@ class JournalWriter:
         state = self.state()
         if state != conversation.state:
             conversation.state = state
-            sql = "UPDATE conversations SET state = ? WHERE id = ?"
-            self._pending.append((sql, (encode_json(state), conversation.key)))
+            self._pending.append((UPDATE_STATE, (encode_json(state), conversation.key)))
 
     def _begin_step(self, step: int, call: str, name: str, number: int, arguments: str | None) -> None:
         self._pending.append(self._steps.begin(self.run, step, call, name, number, arguments))

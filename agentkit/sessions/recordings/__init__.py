@@ -3,7 +3,7 @@
 from .differences import ReplayDiffers
 from .file import Recording
 from .journaled import read_journaled
-from .recorder import RunRecorder
+from .recorder import RequestRecorder
 from .replay import replay_policy
 
-__all__ = ["Recording", "ReplayDiffers", "RunRecorder", "read_journaled", "replay_policy"]
+__all__ = ["Recording", "ReplayDiffers", "RequestRecorder", "read_journaled", "replay_policy"]

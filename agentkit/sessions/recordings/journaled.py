@@ -1,23 +1,23 @@
-"""A journaled run as a recording: its replies and results, with the conversation in which it had them.
-
-The journal has the last request of each step, so requests of policies (a summary) and failed attempts are not in it.
-"""
+"""A journaled run as the lines of a recording, with the conversation in place of its requests."""
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from ...core.masking import mask, mask_data
+from ...core.masking import mask_data
 from ...core.messages import Message, Usage, calls_of, system
+from ...core.private_files import write_atomically
 from ..journal.connections import opened_store
 from ..journal.encoding import reading
 from ..journal.location import Place, show_place
 from ..journal.maintenance import DEFAULT_PATH
-from ..journal.reader import end_of_run, read_messages
+from ..journal.reader import NOTHING_OPEN, end_of_run, handoffs_in, read_messages
 from ..journal.run_info import RunInfo, find_run
 from ..journal.store import Store
-from .file import Exchange, Recording, write_recording
+from .file import Recording
+from .lines import FIRST_LINE, Line, encode_lines
 
 
 def read_journaled(run_id: str, place: Place) -> Recording:
@@ -26,30 +26,64 @@ def read_journaled(run_id: str, place: Place) -> Recording:
     Raises:
         JournalError: No run has the id, or it is damaged.
     """
+    recording = Recording(f"run {run_id} of {show_place(place)!r}")
+    return recording.read(map(mask_data, _read_lines(run_id, place)))
+
+
+def export(run_id: str, path: str | os.PathLike[str], *, store: Place = DEFAULT_PATH) -> None:
+    """Write a journaled run into a file that `JsonAgent.replay` and `Session.load` read; secrets are masked.
+
+    Raises:
+        JournalError: No run has the id, or it is damaged.
+        OSError: The file cannot be written.
+    """
+    write_atomically(Path(path), encode_lines(_read_lines(run_id, store)))
+
+
+def _read_lines(run_id: str, place: Place) -> list[Line]:
     with opened_store(place, must_exist=True) as store, store.snapshot():
         run = find_run(store, run_id)
-        messages = [message for message, _ in read_messages(store, run.conversation)]
-        messages = messages[: end_of_run(store, run, len(messages))]
-        with reading(store, f"setups and steps, run {run.id}"):
-            sql = "SELECT body FROM setups WHERE id = (SELECT setup FROM runs WHERE id = ?)"
-            setup = [json.loads(body) for (body,) in store.read(sql, run.id)]
-            instruction, tools = setup[0] if setup else (messages[0]["content"], None)
-            steps = _read_steps(store, run)
-    content = messages[run.first].get("content")
-    begin = {
-        "query": run.query,
-        "model": run.model,
-        "stream": False,
-        "history": messages[: run.first],
-        "content": content if isinstance(content, list) else None,
-    }
-    recording = Recording(f"run {run.id} of {show_place(place)!r}", mask_data(begin), is_journaled=True)
-    messages = [system(instruction), *messages[1:]]
-    recording.exchanges += _exchanges(run, messages, tools, steps)
-    _add_results(recording, messages[run.first :], steps)
-    if run.state == "finished":
-        recording.end = mask_data({"answer": run.answer, "stopped": run.stopped})
-    return recording
+        everything = [message for message, _ in read_messages(store, run.conversation)]
+        messages = everything[: end_of_run(store, run, len(everything))]
+        with reading(store, f"setups, steps, conversations and cut, run {run.id}"):
+            state = json.loads(store.read("SELECT state FROM conversations WHERE id = ?", run.conversation)[0][0])
+            if len(messages) < len(everything):
+                state |= {**NOTHING_OPEN, "inbox": [], "handed": handoffs_in(messages[run.first :])}
+            cut = store.read("SELECT key, body FROM cut WHERE conversation = ?", run.conversation)
+            return [
+                FIRST_LINE,
+                {"kind": "run", "id": run.id, "query": run.query, "model": run.model, "first": run.first},
+                *_conversation_lines(store, run, messages),
+                *({"kind": "cut", "key": key, "text": json.loads(body)} for key, body in cut),
+                {"kind": "state", "state": state},
+                *_end_lines(run),
+            ]
+
+
+def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message]) -> Iterator[Line]:
+    """Yield the messages, each reply after its request, and the calls with their results after the reply."""
+    sql = "SELECT body FROM setups WHERE id = (SELECT setup FROM runs WHERE id = ?)"
+    setup = [json.loads(body) for (body,) in store.read(sql, run.id)]
+    instruction, tools = setup[0] if setup else (messages[0]["content"], None)
+    steps, number, before = _read_steps(store, run), 0, Usage()
+    for place, message in enumerate([system(instruction), *messages[1:]]):
+        if message["role"] == "assistant" and place >= run.first:
+            number += 1
+            model, _, outcome = steps.get((number, ""), (run.model, None, {}))
+            usage = Usage(**outcome["usage"]) if "usage" in outcome else before
+            yield {"kind": "request", "model": model} | ({"tools": tools} if number == 1 else {})
+            figures = {"finish_reason": outcome.get("finish_reason"), "usage": _difference(usage, before)}
+            yield {"kind": "reply", "message": message, **figures, "model": model}
+            before = usage
+        yield {"kind": "message", "place": place, "message": message}
+        for call in calls_of(message):
+            name, arguments, outcome = steps.get((number, call.id), ("", None, {}))
+            if name:
+                changed = {} if arguments is None else {"arguments": arguments}
+                yield {"kind": "call", "step": number, "call": call.id, "name": name, **changed}
+            if outcome:
+                yield {"kind": "result", "call": call.id, **outcome}
+    yield {"kind": "message", "place": 0, "message": messages[0]}  # a hand-over changes the instruction
 
 
 def _read_steps(store: Store, run: RunInfo) -> dict[tuple[int, str], tuple[str, str | None, dict[str, Any]]]:
@@ -61,27 +95,6 @@ def _read_steps(store: Store, run: RunInfo) -> dict[tuple[int, str], tuple[str, 
     }
 
 
-def _exchanges(
-    run: RunInfo, messages: Sequence[Message], tools: Mapping[str, Any] | None, steps: Mapping[tuple[int, str], Any]
-) -> list[Exchange]:
-    places = [place for place in range(run.first, len(messages)) if messages[place]["role"] == "assistant"]
-    found, before = [], Usage()
-    for number, place in enumerate(places, 1):
-        model, _, outcome = steps.get((number, ""), (run.model, None, {}))
-        usage = Usage(**outcome["usage"]) if "usage" in outcome else before
-        reply = {
-            "kind": "reply",
-            "message": mask_data(messages[place]),
-            "usage": _difference(usage, before),
-            "finish_reason": outcome.get("finish_reason"),
-            "model": model,
-        }
-        earlier = mask_data([*messages[:place]])
-        found.append(Exchange(number, model, earlier, mask_data(tools) if number == 1 else None, "", reply))
-        before = usage
-    return found
-
-
 def _difference(usage: Usage, before: Usage) -> dict[str, Any]:
     old = before.as_dict()
     return {
@@ -90,27 +103,8 @@ def _difference(usage: Usage, before: Usage) -> dict[str, Any]:
     }
 
 
-def _add_results(recording: Recording, messages: Sequence[Message], steps: Mapping[tuple[int, str], Any]) -> None:
-    """Add the results of calls and the decisions that led to them: a call with an outcome was approved."""
-    texts = {message["tool_call_id"]: message["content"] for message in messages if message["role"] == "tool"}
-    number = 0
-    for message in messages:
-        number += message["role"] == "assistant"
-        for call in calls_of(message):
-            _, changed, outcome = steps.get((number, call.id), (call.name, None, {}))
-            if not outcome and call.id not in texts:
-                continue
-            line = {"name": call.name, "arguments": mask(changed or call.arguments)}
-            recording.results[call.id] = {**line, **(outcome or {"text": texts[call.id]})}
-            if outcome:
-                recording.decisions[call.id] = json.loads(changed) if changed else True
-
-
-def export(run_id: str, path: str | os.PathLike[str], *, store: Place = DEFAULT_PATH) -> None:
-    """Write a journaled run into a file that `JsonAgent.replay` reads; secrets are masked.
-
-    Raises:
-        JournalError: No run has the id, or it is damaged.
-        OSError: The file cannot be written.
-    """
-    write_recording(read_journaled(run_id, store), path)
+def _end_lines(run: RunInfo) -> Iterator[Line]:
+    if run.state == "finished":
+        yield {"kind": "end", "status": run.state, "answer": run.answer, "stopped": run.stopped}
+    elif run.error:
+        yield {"kind": "end", "status": run.state, "error": run.error}

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -36,7 +37,7 @@ def replay_policy(
     `execute` runs the tools, `any_model` accepts another provider's model, `timed` streams with the recorded delays.
     Raises `ReplayDiffers` at the first request, call or answer that differs from the recorded one.
     """
-    exchanges = iter(recording.exchanges)
+    check = partial(_check, recording, any_model=any_model, conversation=conversation)
     number = 0
     differences: list[ReplayDiffers] = []
 
@@ -44,11 +45,8 @@ def replay_policy(
         nonlocal number
         if isinstance(effect, AskModel):
             number += 1
-            exchange = next(exchanges, None)
-            _check(recording, number, exchange, effect, any_model=any_model, conversation=conversation)
-            assert exchange is not None
-            # not the effect itself: its model is another one
-            return (yield from ask(AskModel(RecordedModel(exchange, timed=timed), effect.request)))
+            model = RecordedModel(check(number, effect), timed=timed)
+            return (yield from ask(AskModel(model, effect.request)))  # not the effect itself: its model is another one
         if isinstance(effect, ConsultPerson) and not execute:
             return {}
         if isinstance(effect, Consult) and not execute:
@@ -57,14 +55,14 @@ def replay_policy(
             effect = effect.with_calls(_recorded(recording, number, bound) for bound in effect.calls)
         return None if isinstance(effect, Sleep) else (yield from ask(effect))
 
-    def collect(effect: Effect[Any]) -> Flow[Any]:
-        try:
-            return (yield from handle(effect))
-        except ReplayDiffers as difference:
-            differences.append(difference)
-            raise
-
     def policy(flow: Flow[Any]) -> Flow[Any]:
+        def collect(effect: Effect[Any]) -> Flow[Any]:
+            try:
+                return (yield from handle(effect))
+            except ReplayDiffers as difference:
+                differences.append(difference)
+                raise
+
         try:
             answer: Answer = yield from interpret(flow, collect)
         finally:
@@ -128,17 +126,13 @@ DELTAS: Mapping[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta, "call
 
 
 def _check(
-    recording: Recording,
-    number: int,
-    exchange: Exchange | None,
-    effect: AskModel,
-    *,
-    any_model: bool,
-    conversation: Sequence[Message] | None,
-) -> None:
-    if exchange is None:
-        hint = "" if conversation is None else ONLY_RECORDED
+    recording: Recording, number: int, effect: AskModel, *, any_model: bool, conversation: Sequence[Message] | None
+) -> Exchange:
+    """Return the recorded request with this number; raise `ReplayDiffers` for another one, or one too many."""
+    hint = "" if conversation is None else ONLY_RECORDED
+    if number > len(recording.exchanges):
         raise ReplayDiffers(f"{recording.path}: {number - 1} requests are recorded, and one more is made{hint}")
+    exchange = recording.exchanges[number - 1]
     request, where = effect.request, f"{recording.path}:{exchange.line}: request {number} differs"
     messages = request.messages if conversation is None else conversation
     if conversation is not None and number > 1:  # a hand-over changes the instruction
@@ -149,13 +143,13 @@ def _check(
     if not difference and exchange.tool_choice not in ("", request.tool_choice):
         difference = compare_values("tool_choice", exchange.tool_choice, request.tool_choice)
     if difference:
-        hint = "" if conversation is None else ONLY_RECORDED
         raise ReplayDiffers(f"{where}: {difference}{hint}")
     if not any_model and _provider(exchange.model) != _provider(effect.model.name):
         raise ReplayDiffers(
             f"{where}: recorded model {exchange.model!r}, now {effect.model.name!r}. "
             "agent.replay(path, any_model=True) accepts another provider."
         )
+    return exchange
 
 
 def _recorded(recording: Recording, number: int, bound: BoundCall) -> BoundCall:

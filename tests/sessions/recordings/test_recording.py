@@ -59,8 +59,9 @@ def replayed(world, agent, path, **how):
     return agent.replay(path, **how) if world.name == "sync" else asyncio.run(agent.areplay(path, **how))
 
 
-def lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
+def lines(path, *kinds):
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    return [line for line in found if not kinds or line["kind"] in kinds]
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -77,17 +78,21 @@ def test_a_run_gives_the_same_answer_again_without_doing_anything(world, path, s
 def test_the_file_is_readable(world, path):
     world.stream(agent_of(*REPLIES, temperature=0.5, fallback_models="openai/gpt-4o-mini"), "Go", record=path)
     told = lines(path)
-    assert [line["kind"] for line in told] == ["recording", *["request", "reply", "result"] * 3, "end"]
-    begin, request, reply = told[:3]
-    assert (begin["query"], begin["model"], begin["settings"]["temperature"]) == ("Go", "scripted", 0.5)
+    step = ["request", "reply", "message", "call", "result", "message"]
+    begun = ["run", "message", "message", "state"]
+    assert [line["kind"] for line in told] == ["record", *begun, *step * 2, *step[:3], "message", "end"]
+    begin, run, request, reply = told[0], told[1], *lines(path, "request", "reply")[:2]
+    assert (run["query"], run["model"], begin["settings"]["temperature"]) == ("Go", "scripted", 0.5)
     assert begin["versions"]["agentkit"]
-    assert [message["role"] for message in request["messages"]] == ["system", "user"]
+    assert request["messages"] == [0, 1]
+    messages = {line["place"]: line["message"] for line in lines(path, "message")}
+    assert [messages[place]["role"] for place in range(4)] == ["system", "user", "assistant", "tool"]
     assert sorted(request["tools"]) == ["add", "final_answer", "look"]
     assert [delta[1:] for delta in reply["deltas"]][:2] == [["text", "Let"], ["text", " me"]]
-    assert [message["role"] for message in told[4]["messages"]] == ["assistant", "tool"]
-    assert told[4]["from"] == 2
-    assert "tools" not in told[4]
-    assert told[3]["text"] == "3"
+    second = lines(path, "request")[1]
+    assert (second["from"], second["messages"]) == (2, [2, 3])
+    assert "tools" not in second
+    assert lines(path, "result")[0]["text"] == "3"
     assert told[-1]["answer"] == "3"
 
 
@@ -95,7 +100,8 @@ def test_streams_come_as_they_came(path):
     events = list(agent_of(*REPLIES).stream("Go", record=path))
     file = lines(path)
     for seconds in (20, 0.2):
-        file[2]["deltas"][1][0] = file[2]["deltas"][0][0] + seconds
+        reply = next(line for line in file if line["kind"] == "reply")
+        reply["deltas"][1][0] = reply["deltas"][0][0] + seconds
         path.write_text("\n".join(map(json.dumps, file)))
         start = time.perf_counter()
         agent_of().replay(path)
@@ -117,7 +123,7 @@ class TestDifferences:
     def test_of_the_instruction(self, world, path):
         world.run(agent_of(*REPLIES, description="You are old."), "Go", record=path)
         told = self.refused(world, path, agent_of(description="You are new."))
-        assert "run.jsonl:2: request 1 differs: message 0 (system), content: recorded 'You are old." in told
+        assert "run.jsonl:6: request 1 differs: message 0 (system), content: recorded 'You are old." in told
         assert "now 'You are new." in told
 
     def test_of_a_tools_schema(self, world, path):
@@ -152,7 +158,9 @@ class TestDifferences:
 
     def test_of_the_number_of_requests(self, world, path):
         world.run(agent_of(*REPLIES), "Go", record=path)
-        path.write_text("\n".join(map(json.dumps, lines(path)[:-4])))
+        file = lines(path)
+        last = max(number for number, line in enumerate(file) if line["kind"] == "request")
+        path.write_text("\n".join(map(json.dumps, file[:last])))
         assert "2 requests are recorded, and one more is made" in self.refused(world, path, agent_of())
 
     def test_of_the_provider(self, world, path):
@@ -176,8 +184,8 @@ def test_errors_and_retries_are_recorded_and_nobody_waits(world, path):
     busy = ModelError("busy", kind="rate_limit", status=429, transient=True, retry_after=0.01)
     world.run(agent_of(busy, *REPLIES, retries=2), "Go", record=path)
     file = lines(path)
-    assert file[2]["kind"] == "error"
-    file[2]["retry_after"] = 9.0
+    error = next(line for line in file if line["kind"] == "error")
+    error["retry_after"] = 9.0
     path.write_text("\n".join(map(json.dumps, file)))
     start = time.perf_counter()
     assert replayed(world, agent_of(retries=2), path).answer == "3"

@@ -1,0 +1,105 @@
+"""The lines of a file with a run or a conversation: the rows of the journal as JSON, with masked secrets.
+
+Each line has a `kind`.  `record` is the first line.  These are rows of the journal, in the order in which they were
+written; a later line replaces an earlier one: `run`, `message` (at `place` of the conversation; `truncate` ends the
+conversation before a place), `cut` (the whole text of a truncated result), `state` (what the run leaves unfinished),
+`call` (before a call is made), `result` and `end`.
+
+The journal has no more of a request than the conversation before it.  A file of `record=` also has what a replay
+needs: `request` (the messages from index `from` on: new ones, or the places of those in the conversation; the tools if
+they changed), its outcome `reply` or `error`, and `decision` (of a person, about a call).
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from ...core.masking import mask_data
+from ...core.messages import Message
+from ...core.private_files import open_private
+from ..journal import tables
+from ..journal.location import JournalError
+from ..journal.store import Statement
+
+Line = Mapping[str, Any]
+FIRST_LINE: Line = {"kind": "record", "version": 2}
+"""The begin of the first line: its kind, and the version of the format; files of version 1 can be read."""
+WRITES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    tables.INSERT_RUN: ("run", ("id", "", "query", "model", "", "first", "begun")),
+    tables.INSERT_MESSAGE: ("message", ("", "place", "message")),
+    tables.DELETE_MESSAGES: ("truncate", ("", "place")),
+    tables.INSERT_CUT: ("cut", ("", "key", "text")),
+    tables.DELETE_CUT: ("cut", ("", "key")),
+    tables.UPDATE_STATE: ("state", ("state",)),
+    tables.INSERT_STEP: ("call", ("", "step", "call", "name", "", "arguments")),
+    tables.END_STEP: ("result", ("", "outcome", "", "", "step", "call")),
+    tables.END_RUN: ("end", ("status", "", "outcome")),
+}
+"""The kinds of lines, and the names of the values in them, for the statements that write rows; "" is left out."""
+JSON_VALUES = ("message", "text", "state", "outcome")
+
+
+def line_of(statement: Statement) -> Line | None:
+    """Return the line for a row that is written; None for requests, which have other lines, and for other rows."""
+    kind, names = WRITES.get(statement[0], ("", ()))
+    values = {name: value for name, value in zip(names, statement[1], strict=False) if name and value is not None}
+    if not kind or values.get("call") == "":
+        return None
+    data = {name: json.loads(value) if name in JSON_VALUES else value for name, value in values.items()}
+    outcome = data.pop("outcome", {})
+    return {"kind": kind, **data, **outcome}
+
+
+def message_lines(messages: Iterable[Message]) -> Iterator[Line]:
+    """Yield the lines of a conversation."""
+    return ({"kind": "message", "place": place, "message": message} for place, message in enumerate(messages))
+
+
+def encode_line(line: Line) -> str:
+    """Return a line of the file, with masked secrets; raise `TypeError` or `ValueError` for what is not JSON."""
+    return json.dumps(mask_data(line), ensure_ascii=False) + "\n"
+
+
+def encode_lines(lines: Iterable[Line]) -> bytes:
+    """Return the content of a file; a text that is not valid Unicode is escaped."""
+    return "".join(map(encode_line, lines)).encode(errors="backslashreplace")
+
+
+class RecordFile:
+    """The file of a run that is recorded; it has what happened so far, also when the process is killed."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        with self._errors():
+            self._file = open_private(self._path, encoding="utf-8", errors="backslashreplace")
+
+    def append(self, statements: Sequence[Statement]) -> None:
+        """Write the rows of a journal."""
+        self._write(encode_line(line) for line in map(line_of, statements) if line is not None)
+
+    def write(self, kind: str, **data: Any) -> None:
+        """Write one line; what is not JSON becomes text."""
+        self._write([encode_line(to_jsonable_python({"kind": kind, **data}, fallback=str))])
+
+    def close(self) -> None:
+        """Close the file; what could not be written before is lost."""
+        with suppress(OSError):
+            self._file.close()
+
+    def _write(self, lines: Iterable[str]) -> None:
+        with self._errors():
+            self._file.write("".join(lines))
+            self._file.flush()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            message = f"record={os.fspath(self._path)!r}: the file cannot be written: {error.strerror}"
+            raise JournalError(message) from error

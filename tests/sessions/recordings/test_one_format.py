@@ -1,0 +1,223 @@
+"""A recorded run, an exported run and a saved session are files of one format; older files can be read."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentkit import JsonAgent, RunError, Session, Usage, tool
+from agentkit.core.errors import ModelError
+from agentkit.journal import export, runs
+from agentkit.sessions.journal.setup import schemas_of
+from agentkit.testing import Recording, ReplayDiffers, ScriptedModel, answer, call, calls
+
+OLD = Path(__file__).parent / "old"
+LONG = "x" * 3_000
+
+
+@tool(effect="danger")
+def wipe(at: str) -> str:
+    """Wipes."""
+    return f"wiped {at}"
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+def read() -> str:
+    """Reads."""
+    return LONG
+
+
+def agent_of(*replies, tools=(add, wipe), **settings) -> JsonAgent:
+    return JsonAgent(
+        [*tools], **{"description": "You clean.", "model": ScriptedModel(*replies), "retries": 0, **settings}
+    )
+
+
+def replayed(world, agent, path):
+    return agent.replay(path) if world.name == "sync" else asyncio.run(agent.areplay(path))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.jsonl"
+
+
+@pytest.mark.parametrize("exported", [False, True])
+def test_the_conversation_of_a_run_is_loaded_and_continues(world, path, tmp_path, exported):
+    journal = tmp_path / "runs.db" if exported else None
+    agent = agent_of(call("read"), answer("much"), tools=[read], journal=journal, max_result=500)
+    agent.session.say("By the way")
+    result = world.run(agent, "Read it", record=None if exported else path)
+    if exported:
+        export(result.run_id, path, store=journal)
+    loaded = Session.load(path)
+    assert loaded.messages == agent.session.messages
+    assert (loaded.usage, loaded.cut.texts) == (result.usage, agent.session.cut.texts)
+    assert LONG in loaded.cut.texts.values()
+    assert loaded.journaled is None
+    again = world.run(agent_of(answer("yes")), "Really?", session=loaded)
+    assert [message["content"] for message in again.messages if message["role"] == "user"][-1] == "Really?"
+    assert loaded.usage.requests == 3
+
+
+def test_the_usage_before_a_recorded_run_is_counted(world, path):
+    agent = agent_of(answer("one"), answer("two"))
+    world.run(agent, "First")
+    world.run(agent, "Second", record=path)
+    assert Session.load(path).usage == agent.session.usage == Usage(requests=2, cost=0.0)
+
+
+def test_a_run_that_waits_for_a_decision_waits_when_its_record_is_loaded(world, path):
+    with pytest.raises(RunError):
+        world.run(agent_of(calls(call("wipe", at="a"), call("add", a=1, b=2))), "Go", record=path)
+    loaded = Session.load(path)
+    assert [waiting.name for waiting in loaded.waiting] == ["wipe"]
+    result = world.run(agent_of(answer("done")), None, session=loaded, approvals={loaded.waiting[0].id: True})
+    assert "wiped a" in [message["content"] for message in result.messages if message["role"] == "tool"]
+
+
+def test_a_file_brings_no_decisions(world, path):
+    world.run(agent_of(call("wipe", at="a"), answer("done"), approve=lambda call: True), "Go", record=path)
+    assert any(json.loads(line)["kind"] == "decision" for line in path.read_text().splitlines())
+    assert Session.load(path).approvals.decisions == {}
+
+
+def test_an_exported_run_in_the_middle_of_a_conversation_ends_with_it(world, path, tmp_path):
+    agent = agent_of(answer("one"), answer("two"), journal=tmp_path / "runs.db")
+    first = world.run(agent, "First")
+    world.run(agent, "Second")
+    agent.session.say("later")
+    export(first.run_id, path, store=tmp_path / "runs.db")
+    assert Session.load(path).messages == first.messages
+    assert not Session.load(path).inbox
+
+
+def test_agents_inside_tools_are_journaled_and_not_recorded(world, path, tmp_path):
+    inner = agent_of(call("add", a=1, b=2), answer("3"), tools=[add], description="Adds.")
+    agent = agent_of(
+        call("clerk", query="1 + 2?"), answer("3"), tools=[inner.as_tool("clerk")], journal=tmp_path / "runs.db"
+    )
+    result = world.run(agent, "Go", record=path)
+    assert sum(json.loads(line)["kind"] == "request" for line in path.read_text().splitlines()) == 2
+    fresh = agent_of(answer("no"), tools=[agent_of(answer("no"), tools=[add], description="Adds.").as_tool("clerk")])
+    assert replayed(world, fresh, path).messages == result.messages
+    assert len(runs(tmp_path / "runs.db")) == 1
+    assert sorted(file.name for file in tmp_path.glob("run*")) == ["run.jsonl", "runs.db", "runs.db-lease"]
+
+
+def test_lines_end_at_line_feeds_alone(world, path):
+    text = "one\u2028two\u0085three\x0cfour"
+    world.run(agent_of(answer(text)), text, record=path)
+    assert replayed(world, agent_of(), path).answer == text
+
+
+def test_a_killed_process_leaves_what_happened_so_far(path):
+    code = (
+        "import os, signal, sys\n"
+        "from agentkit import JsonAgent\n"
+        "from agentkit.testing import ScriptedModel, call\n"
+        "def add(a: int, b: int) -> int:\n    '''Adds.'''\n    return a + b\n"
+        "def die(request):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "agent = JsonAgent(add, model=ScriptedModel(call('add', a=1, b=2), die), description='You clean.', retries=0)\n"
+        "agent.run('Go', record=sys.argv[1])\n"
+    )
+    died = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    assert died.returncode == -signal.SIGKILL
+    assert [message["role"] for message in Session.load(path).messages] == ["system", "user", "assistant", "tool"]
+    with pytest.raises(ModelError, match="the recording has no reply"):
+        agent_of(tools=[add]).replay(path)
+    assert agent_of(answer("3"), tools=[add]).run(session=Session.load(path)).answer == "3"
+
+
+class TestOlderFiles:
+    def renewed(self, name: str, tmp_path: Path, agent: JsonAgent) -> Path:
+        """The file with the instruction and the schemas of today."""
+        lines = [json.loads(line) for line in (OLD / name).read_text().splitlines()]
+        for line in lines:
+            for message in (*line.get("messages", ()), *line.get("history", ())):
+                if message["role"] == "system":
+                    message["content"] = agent.instruction
+            if "tools" in line:
+                line["tools"] = schemas_of(agent.tools)
+        (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
+        return tmp_path / name
+
+    def test_a_recorded_run_is_replayed(self, world, tmp_path):
+        agent = agent_of(retries=2, approve=lambda call: pytest.fail(f"asked about {call}"))
+        result = replayed(world, agent, self.renewed("recording-1.jsonl", tmp_path, agent))
+        contents = [message["content"] for message in result.messages if message["role"] == "tool"]
+        assert contents[1:3] + contents[4:5] == ["3", "wiped a", "Denied: not that"]
+        assert contents[3].endswith("wiped c")
+        assert result.answer == "done"
+        assert [message["content"] for message in result.messages if message["role"] == "user"] == ["Hi", "Go"]
+
+    def test_an_exported_run_is_replayed(self, world, tmp_path):
+        agent = agent_of()
+        file = self.renewed("exported-1.jsonl", tmp_path, agent)
+        assert replayed(world, agent, file).answer == "3"
+        with pytest.raises(ReplayDiffers, match="request 1 differs: message 0"):
+            replayed(world, agent_of(description="You are another."), file)
+
+    def test_a_saved_session_is_loaded(self, tmp_path):
+        session = Session.load(OLD / "session-1.json")
+        assert [message["role"] for message in session.messages] == ["system", "user", "assistant"]
+        assert [(waiting.id, waiting.name) for waiting in session.waiting] == [("call_1_2", "wipe")]
+        assert ([*session.cut.texts.values()], len(session.inbox), session.usage.requests) == (["a long text"], 1, 1)
+        session.save(tmp_path / "new.json")
+        assert Session.load(tmp_path / "new.json").as_dict() == session.as_dict()
+
+    def test_a_recorded_run_is_no_conversation(self):
+        with pytest.raises(RunError, match=r"recording-1\.jsonl.*older version.*no conversation"):
+            Session.load(OLD / "recording-1.jsonl")
+
+
+class TestOtherFiles:
+    HEAD = '{"kind": "record", "version": 2}'
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            ('{"kind": "diary"}', "line 1: KeyError: 'version'"),
+            ('{"kind": "diary", "version": 2}', "its first line must be of the kind 'record', got 'diary'"),
+            ('{"kind": "record", "version": 3}', "it has version 3 of the format, expected 2. Update agentkit"),
+            (HEAD + '\n{"kind": "message", "place": 1, "message": {"role": "user"}}', "message 0 is missing"),
+            (HEAD + '\n{"kind": "message", "place": 0, "message": {"role": 3}}', "message 0 has no role"),
+            (HEAD + '\n{"kind": "message", "place": 0, "message": [1]}', "line 2: TypeError"),
+            (HEAD + '\n{"kind": "message", "place": "0", "message": {}}', "line 2: TypeError"),
+            (HEAD + '\n{"kind": "reply"}', "line 2: IndexError"),
+            (HEAD + '\n{"kind": "request", "from": 0, "messages": [7], "model": "m"}', "line 2: IndexError"),
+            (HEAD + '\n{"kind": "request", "from": 0, "messages": ["x"], "model": "m"}', "line 2: TypeError"),
+            (HEAD + "\n[]", "line 2: TypeError"),
+            (HEAD + '\n{"kind": "run", "first": "x"}', "line 2: TypeError"),
+            ('{"kind": "record", "version": 2, "usage": {"requests": "many"}}', "usage"),
+            (HEAD + '\n{"kind": "cut", "key": "a", "text": 3}', "cut"),
+            (HEAD + '\n{"kind": "state", "state": {"inbox": [null]}}', "inbox"),
+            (HEAD + "\n" + "[" * 100_000, "damaged"),
+        ],
+    )
+    def test_are_refused_with_one_error(self, path, text, reason):
+        path.write_text(text)
+        with pytest.raises(RunError, match=rf"run\.jsonl(?s:.*){reason}"):
+            Session.load(path)
+        with pytest.raises(RunError, match=r"run\.jsonl"):
+            agent_of().replay(path)
+
+    def test_a_saved_session_has_no_run_to_replay(self, path):
+        Session([{"role": "user", "content": "Hi"}]).save(path)
+        with pytest.raises(RunError, match=r"run\.jsonl.*a run without a query of its own cannot be replayed"):
+            agent_of().replay(path)
+        assert Recording.load(path).messages == [{"role": "user", "content": "Hi"}]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is missing")
+def test_a_full_disk_ends_the_run(world):
+    with pytest.raises(RunError, match=r"record=.*cannot be written: No space left"):
+        world.run(agent_of(answer("x")), "Go", record="/dev/full")
