@@ -18,10 +18,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import agentkit.telemetry
 from agentkit import DefinitionError, JsonAgent, ModelError, Paused, RunError, Session, tool
+from agentkit.journal import show
 from agentkit.secrets import hide
 from agentkit.telemetry import Telemetry
 from agentkit.telemetry.names import name_provider
-from agentkit.testing import ScriptedModel, answer, call
+from agentkit.testing import Recording, ScriptedModel, answer, call
 from agentkit.testing.server import ModelServer
 
 
@@ -351,6 +352,17 @@ def test_a_run_inside_an_abandoned_tool_ends_with_its_call(otel):
     ended.set()
     time.sleep(0.2)
     assert otel.spans() == before, "what an ended run still does opens no span"
+
+
+def test_an_observed_run_is_journaled_and_recorded_with_its_calls(world, otel, tmp_path):
+    journal, file = tmp_path / "journal.sqlite", tmp_path / "run.jsonl"
+    agent = JsonAgent(
+        add, model=ScriptedModel(call("add", a=1, b=2), answer("3")), journal=journal, telemetry=otel.settings()
+    )
+    run = show(world.run(agent, "?", record=file).run_id, store=journal)
+    assert [span["name"] for span in run.trace["spans"] if span["kind"] == "tool"] == ["add"]
+    assert Recording.load(file).results["call_1_1"]["text"] == "3"
+    assert named(otel.spans(), "execute_tool add")
 
 
 def test_a_replayed_run_is_not_observed_and_a_stored_answer_has_no_request(otel, tmp_path):

@@ -6,7 +6,7 @@ informed that the outcome is unknown.
 """
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -81,8 +81,8 @@ def journal_policy(writer: JournalWriter, on_uncertain: Uncertain = None) -> Pol
                 if writer.append is None:  # agents inside the call are journaled too
                     bound = bound.with_variable(ENCLOSING_RUN, enclosing)
                 calls.append(_guard(bound, writer))
-            writers = (*effect.writers, writer) if isinstance(effect, JournaledCalls) else (writer,)
-            effect = JournaledCalls(tuple(calls), effect.finished, effect.sequential, writers=writers)
+            others = effect.writers if isinstance(effect, JournaledCalls) else ()
+            effect = JournaledCalls(tuple(calls), effect.finished, effect.sequential, writers=(*others, writer))
         return (yield from ask(effect))
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
@@ -132,6 +132,9 @@ class JournaledCalls(CallTools):
     """
 
     writers: tuple[JournalWriter, ...] = field(kw_only=True)
+
+    def with_calls(self, calls: Iterable[BoundCall]) -> "JournaledCalls":
+        return JournaledCalls(tuple(calls), self.finished, self.sequential, writers=self.writers)
 
     def perform(self) -> Generator[Event, None, list[ToolResult]]:
         try:
