@@ -55,10 +55,16 @@ class Worker:
                 raise DefinitionError(f"Worker: {name!r} must be a JsonAgent, got {type(agent).__name__}")
         if not agents or concurrency < 1:
             raise DefinitionError(f"Worker: expected agents and concurrency >= 1, got {len(agents)} and {concurrency}")
+        for option, rate_given in (("rate", rate), ("key_rate", key_rate)):
+            if rate_given is not None and (rate_given[0] < 1 or rate_given[1] <= 0):
+                raise DefinitionError(f"Worker: {option} must be a number >= 1 and seconds > 0, got {rate_given}")
+        if any(limit is not None and limit < 1 for limit in (per_key, total)):
+            raise DefinitionError(f"Worker: per_key and total must be at least 1, got {per_key} and {total}")
         if per_key is not None and total is not None and per_key > total:
             raise DefinitionError(f"Worker: per_key must be at most total, got {per_key} and {total}")
         self.name = f"{socket.gethostname()[:30]}-{os.getpid()}-{secrets.token_hex(3)}"
         self._agents, self._url = dict(agents), url
+        concurrency = min(concurrency, total or concurrency)
         self._limits: dict[str, Any] = {
             "worker_concurrency": concurrency,
             "global_concurrency": total,

@@ -1,6 +1,7 @@
 """Workers in processes of their own, on a real PostgreSQL."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -30,7 +31,7 @@ class WorkerProcess:
 
     def wait_ready(self) -> "WorkerProcess":
         end = time.monotonic() + 40
-        while "executes" not in self.log.read_text():
+        while not re.search(r"^worker \S+ executes", self.log.read_text(), re.M):
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() < end, self.log.read_text()
             time.sleep(0.05)

@@ -122,10 +122,19 @@ def test_a_worker_checks_its_agents_and_limits():
         Worker({"agent": agent}, "sqlite:///runs.db", concurrency=0)
 
 
-def test_limits_that_contradict_each_other_are_refused():
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"per_key": 3, "total": 2}, "per_key must be at most total, got 3 and 2"),
+        ({"total": 0}, "per_key and total must be at least 1, got None and 0"),
+        ({"rate": (0, 60.0)}, r"rate must be a number >= 1 and seconds > 0, got \(0, 60.0\)"),
+        ({"key_rate": (5, 0.0)}, r"key_rate must be a number >= 1 and seconds > 0, got \(5, 0.0\)"),
+    ],
+)
+def test_limits_that_cannot_hold_are_refused(limits, message):
     agent = JsonAgent(len, model=ScriptedModel(answer("x")))
-    with pytest.raises(DefinitionError, match="per_key must be at most total, got 3 and 2"):
-        Worker({"agent": agent}, "sqlite:///runs.db", per_key=3, total=2)
+    with pytest.raises(DefinitionError, match=message):
+        Worker({"agent": agent}, "sqlite:///runs.db", **limits)
 
 
 def test_without_the_package_the_error_names_it():

@@ -126,6 +126,23 @@ def test_limits_of_keys_hold(client, start):
     assert max(status.ended for status in states) - min(status.submitted for status in states) > 2
 
 
+def test_limits_of_all_workers_hold(client, start):
+    """With the default concurrency, which is more than the total."""
+    for _ in range(2):
+        start("--total", "2", "--key-rate", "3/4").wait_ready()
+    began = time.time()
+    handles = [client.submit("agent", f"effect 1 0.4 {key}{number}", key=key) for key in "ab" for number in range(4)]
+    most, seen = 0, Counter()
+    while seen.total() != len(handles):
+        states = client.states(handle.id for handle in handles)
+        most = max(most, sum(status.state == "running" for status in states))
+        seen = Counter(status.key for status in states if status.state == "finished")
+        assert time.time() - began > 4 or max(seen.values(), default=0) <= 3
+        time.sleep(0.05)
+    assert most == 2
+    assert max(status.ended for status in states) - began > 4
+
+
 def test_a_run_that_kills_its_workers_is_dead_with_the_reason(client, start):
     workers = [start(), start(), start()]
     for worker in workers:
