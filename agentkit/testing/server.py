@@ -17,7 +17,7 @@ from typing import Any
 
 from .replies import ScriptedReply, flatten, to_dict
 from .strict import Invalid, RequestChecker, parse_body
-from .wires import Json, Wire, find_wire
+from .wires import Json, Wire, drop_missing, find_wire
 
 _BASES = {"openai": "/v1", "groq": "/openai/v1"}
 _MAX_WAIT_SECONDS = 60.0
@@ -117,7 +117,7 @@ class ModelServer:
 
     def build_reply(self, reply: Json, request: RecordedRequest, wire: Wire) -> Json:
         """Return the reply in the provider's format, and store the parts that must come back unchanged."""
-        whole = wire.build_reply(reply, _find_model_name(request))
+        whole: Json = drop_missing(wire.build_reply(reply, _find_model_name(request)))
         if self._checker is not None:
             self._checker.remember(wire.name, whole)
         return whole

@@ -4,10 +4,10 @@ from .anthropic import ANTHROPIC
 from .gemini import GEMINI
 from .ollama import OLLAMA
 from .openai import GROQ, OPENAI
-from .reply import Json, Wire
+from .reply import Json, Wire, drop_missing
 from .responses import RESPONSES
 
-__all__ = ["Json", "Wire", "find_wire"]
+__all__ = ["Json", "Wire", "drop_missing", "find_wire"]
 
 
 def find_wire(path: str) -> Wire | None:

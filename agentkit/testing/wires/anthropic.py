@@ -6,18 +6,7 @@ Keys of a scripted reply: `parts` are blocks before the text, for example thinki
 from collections.abc import Iterator
 from typing import Any
 
-from .reply import (
-    Json,
-    Wire,
-    drop_missing,
-    format_event,
-    read_calls,
-    read_finish_reason,
-    read_tokens,
-    split_words,
-    to_object,
-    to_text,
-)
+from .reply import Json, Wire, format_event, read_calls, read_tokens, split_words, to_object, to_text
 
 _TYPES = {
     400: "invalid_request_error",
@@ -31,10 +20,8 @@ _TYPES = {
 
 
 def _build_reply(reply: Json, model: str) -> Json:
-    whole: Json = drop_missing(
-        _build_message(reply, model, [block for block, _ in _iter_blocks(reply)], _build_stop_reason(reply))
-    )
-    return whole
+    blocks = [block for block, _ in _iter_blocks(reply)]
+    return _build_message(reply, model, blocks, _build_stop_reason(reply))
 
 
 def _build_message(reply: Json, model: str, blocks: list[Json], stop: Any) -> Json:
@@ -46,7 +33,7 @@ def _build_message(reply: Json, model: str, blocks: list[Json], stop: Any) -> Js
 
 
 def _build_stop_reason(reply: Json) -> Any:
-    return read_finish_reason(reply, "tool_use" if reply.get("tool_calls") else "end_turn")
+    return reply.get("finish_reason", "tool_use" if reply.get("tool_calls") else "end_turn")
 
 
 def _iter_blocks(reply: Json) -> Iterator[tuple[Json, list[Json]]]:

@@ -7,17 +7,7 @@ a blocked prompt; `empty` means a reply without candidates.
 from collections.abc import Iterator
 from typing import Any
 
-from .reply import (
-    Json,
-    Wire,
-    drop_missing,
-    format_event,
-    read_calls,
-    read_finish_reason,
-    read_tokens,
-    split_words,
-    to_object,
-)
+from .reply import Json, Wire, format_event, read_calls, read_tokens, split_words, to_object
 
 _STATUS = {
     400: "INVALID_ARGUMENT",
@@ -37,8 +27,7 @@ def _build_reply(reply: Json, model: str) -> Json:
         *({"text": text} for text in [reply.get("content")] if text),
         *_build_calls(reply),
     ]
-    whole: Json = drop_missing(_build_frame(reply, parts, model, read_finish_reason(reply, "STOP")))
-    return whole
+    return _build_frame(reply, parts, model, reply.get("finish_reason", "STOP"))
 
 
 def _build_calls(reply: Json) -> Iterator[Json]:
@@ -63,7 +52,7 @@ def _build_pieces(reply: Json, model: str) -> Iterator[str]:
     texts = [{"text": piece} for piece in split_words(reply.get("content") or "")]
     for part in [*reply.get("parts", ()), *texts, *_build_calls(reply)]:
         yield format_event(_build_frame(reply, [part], model))
-    yield format_event(_build_frame(reply, [{"text": ""}], model, read_finish_reason(reply, "STOP")))
+    yield format_event(_build_frame(reply, [{"text": ""}], model, reply.get("finish_reason", "STOP")))
 
 
 def _build_error(status: int, reply: Json) -> Json:

@@ -4,15 +4,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from .reply import Json, Wire, drop_missing, read_calls, read_finish_reason, read_tokens, split_words, to_object
+from .reply import Json, Wire, drop_missing, read_calls, read_tokens, split_words, to_object
 
 
 def _build_frame(message: Json, model: str, reply: Json, finish: Any = ...) -> Json:
     head = {"model": model, "created_at": "2024-01-01T00:00:00Z", "message": {"role": "assistant", **message}}
     tokens_in, tokens_out, _ = read_tokens(reply)
     counts = {"done_reason": finish, "prompt_eval_count": tokens_in, "eval_count": tokens_out}
-    frame: Json = drop_missing({**head, "done": finish is not ..., **({} if finish is ... else counts)})
-    return frame
+    return {**head, "done": finish is not ..., **({} if finish is ... else counts)}
 
 
 def _build_calls(reply: Json) -> list[Json]:
@@ -21,7 +20,7 @@ def _build_calls(reply: Json) -> list[Json]:
 
 def _build_reply(reply: Json, model: str) -> Json:
     message = {"content": reply.get("content") or "", "tool_calls": _build_calls(reply)}
-    return _build_frame(message, model, reply, read_finish_reason(reply, "stop"))
+    return _build_frame(message, model, reply, reply.get("finish_reason", "stop"))
 
 
 def _build_pieces(reply: Json, model: str) -> Iterator[str]:
@@ -29,11 +28,11 @@ def _build_pieces(reply: Json, model: str) -> Iterator[str]:
         yield _format_line(_build_frame({"content": piece}, model, reply))
     for call in _build_calls(reply):
         yield _format_line(_build_frame({"content": "", "tool_calls": [call]}, model, reply))
-    yield _format_line(_build_frame({"content": ""}, model, reply, read_finish_reason(reply, "stop")))
+    yield _format_line(_build_frame({"content": ""}, model, reply, reply.get("finish_reason", "stop")))
 
 
 def _format_line(data: Json) -> str:
-    return json.dumps(data) + "\n"
+    return json.dumps(drop_missing(data)) + "\n"
 
 
 def _build_error(_status: int, reply: Json) -> Json:

@@ -8,17 +8,7 @@ object.
 from collections.abc import Iterator
 from typing import Any
 
-from .reply import (
-    Json,
-    Wire,
-    drop_missing,
-    format_event,
-    read_calls,
-    read_finish_reason,
-    read_tokens,
-    split_words,
-    to_text,
-)
+from .reply import Json, Wire, format_event, read_calls, read_tokens, split_words, to_text
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
@@ -33,11 +23,10 @@ def _build_reply(reply: Json, model: str) -> Json:
     choice = {
         "index": 0,
         "message": message,
-        "finish_reason": read_finish_reason(reply, "tool_calls" if calls else "stop"),
+        "finish_reason": reply.get("finish_reason", "tool_calls" if calls else "stop"),
     }
     choices = [] if reply.get("empty") else [choice]
-    whole: Json = drop_missing(_build_frame("chat.completion", model, choices, usage=_build_usage(reply)))
-    return whole
+    return _build_frame("chat.completion", model, choices, usage=_build_usage(reply))
 
 
 def _build_call(call: Json, arguments: Any) -> Json:
@@ -72,7 +61,7 @@ def _build_pieces(reply: Json, model: str) -> Iterator[str]:
             yield chunk({"tool_calls": [{"index": index, **_build_call(call, "")}]})
             for piece in split_words(to_text(call["arguments"])):
                 yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-        yield chunk({}, read_finish_reason(reply, "tool_calls" if calls else "stop"))
+        yield chunk({}, reply.get("finish_reason", "tool_calls" if calls else "stop"))
     yield format_event(_build_frame("chat.completion.chunk", model, [], usage=_build_usage(reply)))
     yield "data: [DONE]\n\n"
 

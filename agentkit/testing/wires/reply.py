@@ -58,11 +58,6 @@ def read_tokens(reply: Json) -> tuple[int, int, int]:
     )
 
 
-def read_finish_reason(reply: Json, default: str) -> Any:
-    """Return the provider's stop reason."""
-    return reply.get("finish_reason", default)
-
-
 def drop_missing(value: Any) -> Any:
     """Return `value` without the omitted keys."""
     if isinstance(value, dict):

@@ -8,28 +8,17 @@ request that includes it.
 from collections.abc import Iterator
 from typing import Any
 
-from .reply import (
-    Json,
-    Wire,
-    drop_missing,
-    format_event,
-    read_calls,
-    read_finish_reason,
-    read_tokens,
-    split_words,
-    to_text,
-)
+from .reply import Json, Wire, format_event, read_calls, read_tokens, split_words, to_text
 
 ENCRYPTED_CONTENT = "reasoning.encrypted_content"
 
 
 def _build_reply(reply: Json, model: str) -> Json:
-    whole: Json = drop_missing(_build_response(reply, model, [item for item, _ in _iter_items(reply)]))
-    return whole
+    return _build_response(reply, model, [item for item, _ in _iter_items(reply)])
 
 
 def _build_response(reply: Json, model: str, output: list[Json], status: str = "") -> Json:
-    is_truncated = read_finish_reason(reply, "stop") == "length"
+    is_truncated = reply.get("finish_reason") == "length"
     head = {"id": f"resp_{reply.get('turn', 1)}", "object": "response", "created_at": 1700000000, "model": model}
     tokens_in, tokens_out, cached = read_tokens(reply)
     usage = {
