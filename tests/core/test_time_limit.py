@@ -1,0 +1,37 @@
+"""A time limit for a function that cannot be interrupted."""
+
+import threading
+import time
+from contextvars import ContextVar
+
+import pytest
+
+from agentkit.core.threads import count_abandoned
+from agentkit.http import run_within
+
+WHO: ContextVar[str] = ContextVar("who", default="")
+
+
+def test_the_outcome_of_the_function_is_returned_or_raised():
+    assert run_within(5, lambda: 3) == 3
+    with pytest.raises(ZeroDivisionError):
+        run_within(5, lambda: 1 / 0)
+
+
+def test_the_function_runs_in_another_thread_with_the_callers_context():
+    WHO.set("Ada")
+    assert run_within(5, lambda: (WHO.get(), threading.current_thread() is threading.main_thread())) == ("Ada", False)
+
+
+def test_a_function_that_takes_too_long_is_abandoned_and_counted_until_it_ends():
+    release, before = threading.Event(), count_abandoned()
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        run_within(0.05, lambda: release.wait(20))
+    assert time.monotonic() - began < 10
+    assert count_abandoned() == before + 1
+    release.set()
+    until = time.monotonic() + 10
+    while count_abandoned() > before:
+        assert time.monotonic() < until
+        time.sleep(0.01)
