@@ -136,7 +136,8 @@ class CallOrigin:
 
     def add(self, label: Label) -> None:
         """Join a label to that of what the tool reads."""
-        self.own = self.own.join(label)
+        if label is not self.own:
+            self.own = self.own.join(label)
 
     @property
     def label(self) -> Label:

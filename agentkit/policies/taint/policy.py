@@ -101,13 +101,8 @@ class _Guard:
                 bound = self._check_sources(self._check_readers(bound, tool), tool)
         if tool is None or bound.is_answer:
             return bound
-        enclosing, run = EnclosingCall(self.origins, bound.origin, self.is_strict), bound.run
-
-        def run_inside() -> Any:
-            ENCLOSING_CALL.set(enclosing)  # each call runs in a context of its own
-            return run()
-
-        return replace(bound, run=run_inside, shorten=partial(_delimit, bound, self.delimiter))
+        enclose = partial(ENCLOSING_CALL.set, EnclosingCall(self.origins, bound.origin, self.is_strict))
+        return bound.change(set_ups=(enclose, *bound.set_ups), shorten=partial(_delimit, bound, self.delimiter))
 
     def _check_sources(self, bound: BoundCall, tool: JsonTool[..., Any]) -> BoundCall:
         """Hold a call that untrusted text may have caused."""

@@ -81,7 +81,7 @@ class ToolResult:
         return tool_message(self.call, self.content, self.images, label=self.label)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots a copy is one update of a dict
 class BoundCall:
     """A call with its tool and validated arguments.
 
@@ -160,8 +160,7 @@ class BoundCall:
     def change(self, **changes: Any) -> "BoundCall":
         """Return a copy with these fields changed; quicker than `replace`, because policies copy each call often."""
         copied = object.__new__(BoundCall)
-        for name in self.__dataclass_fields__:
-            object.__setattr__(copied, name, changes[name] if name in changes else getattr(self, name))
+        vars(copied).update(vars(self), **changes)
         return copied
 
     def start(self) -> Any:
