@@ -129,7 +129,9 @@ def test_a_plain_query_becomes_its_call(query, name, arguments, is_alone):
     assert plan(query, offered, WEDNESDAY) == [(name, arguments)]
 
 
-@pytest.mark.parametrize("query", ["Restart checkout on node-3", "Restart on node-3 the checkout"])
+@pytest.mark.parametrize(
+    "query", ["Restart checkout on node-3", "Restart on node-3 the checkout", "Restart node-3 checkout"]
+)
 def test_an_identifier_that_begins_with_a_parameters_name_goes_to_that_parameter(query):
     @tool(effect="write")
     def restart(service: str, node: str) -> str:
@@ -137,7 +139,4 @@ def test_an_identifier_that_begins_with_a_parameters_name_goes_to_that_parameter
         return f"{service} on {node}"
 
     result = JsonAgent(restart, model="offline").run(query)
-    made = [each.value for each in result.calls if each.call.name == "restart"]
-    assert made in ([], ["checkout on node-3"]), "never the other way round"
-    if query == "Restart checkout on node-3":
-        assert made
+    assert [each.value for each in result.calls if each.call.name == "restart"] == ["checkout on node-3"]

@@ -139,7 +139,7 @@ class LiteLLMModel:
             route = self._resolve_route()
             answer = call_completion(litellm, self._arguments(request, raw, is_async=False), route.provider, guard)
             if not request.stream:
-                yield read_reply(answer, route, raw.body)
+                yield read_reply(answer, route, raw.body or guard.body)
                 return
             source, assembler = self._open_stream(answer, request)
             with closing(source):
@@ -163,7 +163,7 @@ class LiteLLMModel:
                 litellm, self._arguments(request, raw, is_async=True), route.provider, guard
             )
             if not request.stream:
-                yield read_reply(answer, route, raw.body)
+                yield read_reply(answer, route, raw.body or guard.body)
                 return
             source, assembler = self._open_stream(answer, request)
             async with aclosing(source):

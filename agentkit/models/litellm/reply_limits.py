@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -25,10 +26,22 @@ class ReplyAbandoned(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ReplyGuard:
-    """The limit of bytes of one reply, and the sign that the caller no longer waits."""
+    """The limit of bytes of one reply, and the sign that the caller no longer waits.
+
+    `responses` are the responses of litellm's HTTP clients that arrived for it.
+    """
 
     max_bytes: int = MAX_REPLY_BYTES
     abandoned: threading.Event = field(default_factory=threading.Event)
+    responses: list[Any] = field(default_factory=list)
+
+    @property
+    def body(self) -> str | None:
+        """The text of the last response; None if it was not read as a whole."""
+        with suppress(IndexError, RuntimeError):
+            text: str = self.responses[-1].text
+            return text
+        return None
 
     def check(self, size: int) -> None:
         """Raise an exception, which closes the connection, if the reply is too large or abandoned."""
@@ -45,6 +58,7 @@ def total_seconds(request: Request) -> float:
 
 def watch_response(response: Any, guard: ReplyGuard) -> None:
     """Check each piece of the body of an httpx response with `guard`, while it is read."""
+    guard.responses.append(response)
     watched, awatched = _stream_classes()
     kind = awatched if hasattr(response.stream, "__aiter__") else watched
     response.stream = kind(response.stream, guard)

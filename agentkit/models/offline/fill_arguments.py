@@ -126,10 +126,8 @@ def score_values(param: Param, values: Sequence[TextSpan], query: Query) -> Iter
     """
     for value in values:
         if value.kind in param.fits and (argument := _convert_value(param, value)) is not None:
-            score, cue = (
-                param.fits[value.kind],
-                sum(value.context.get(c, 0) * weight for c, weight in param.cues.items()),
-            )
+            score = param.fits[value.kind]
+            cue = sum(value.context.get(word, 0) * weight for word, weight in param.cues.items())
             cue += 0.8 * _names_itself(value.text, param)
             cue -= 0.1 * (value.kind in ("name", "phrase") and "<lead>" not in value.context)
             yield Fit(param, value, argument, score + cue, cue + (score >= 1.3 and value.kind != "rest"))

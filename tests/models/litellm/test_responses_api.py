@@ -64,7 +64,12 @@ def mode(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def test_reasoning_comes_back_between_calls_and_from_query_to_query(mode: str) -> None:
+@pytest.mark.parametrize("observed", [False, True], ids=["unobserved", "observed"])
+def test_reasoning_comes_back_between_calls_and_from_query_to_query(
+    mode: str, observed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if observed:
+        monkeypatch.setattr(load_litellm(), "success_callback", [lambda *_: None])
     first = ask("tea", "milk", parts=[thought(1), thought(2)])
     with ModelServer(first, final("7", thought(3)), final("again", thought(4))) as server:
         agent = JsonAgent(price_of, model=model(server), retries=0)
