@@ -46,7 +46,8 @@ def parse_markdown(text: str) -> list[Node]:
 class MarkdownStream:
     """Reads Markdown that arrives in pieces, masked already: a block is finished when the next one has begun.
 
-    A text is parsed again only when it is twice as long as what was left before, so the work is linear in its length.
+    A text is parsed again only when it is half as long again as what was left before, so the work is linear in its
+    length.
     """
 
     def __init__(self) -> None:
@@ -67,7 +68,7 @@ class MarkdownStream:
             (found.end() for number, found in enumerate(_NEWLINE.finditer(self._rest), 1) if number == line), 0
         )
         self._rest = self._rest[chars:]
-        self._min_chars = 2 * len(self._rest)
+        self._min_chars = len(self._rest) * 3 // 2
         return chars, _build(tokens[:last])
 
     def flush(self) -> list[Node]:
