@@ -1,15 +1,35 @@
-"""The address and the key of a model's server, and whether the server renders chat templates."""
+"""The route to a model: its provider, the address and the key of its server, whether that renders a chat template."""
 
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...core.errors import ModelError
+from .replies import Route
 
+_MODEL_NAMES = (
+    'a model is named "provider/name", for example "openai/gpt-4o-mini", "groq/llama-3.1-8b-instant", '
+    '"ollama_chat/phi4", or "offline" for the embedded one'
+)
 _TEMPLATE_PROVIDERS = {"openai", "hosted_vllm", "vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"}
 """Routes to servers in OpenAI's form, which may render a model's chat template."""
 _OWN_HOSTS = ("openai.com", "azure.com")
 """Hosts of OpenAI's API itself, which has no such template."""
+
+
+def find_route(litellm: Any, name: str, options: Mapping[str, Any]) -> Route:
+    """Return the route; raise `ModelError` for an unknown provider, a missing key or an address without a scheme."""
+    full = "ollama_chat/" + name[7:] if name.startswith("ollama/") else name
+    try:
+        model, provider, _, _ = litellm.get_llm_provider(
+            full, custom_llm_provider=options.get("custom_llm_provider"), api_base=options.get("api_base")
+        )
+    except Exception as error:
+        text = f"{name!r} names no provider that litellm knows; {_MODEL_NAMES}"
+        raise ModelError(text, kind="not_found") from error
+    _check_key(litellm, full, options)
+    _check_address(litellm, name, provider, options)
+    return Route.of(litellm, full, provider, model, options)
 
 
 def renders_template(litellm: Any, provider: str, options: Mapping[str, Any]) -> bool:
@@ -23,7 +43,7 @@ def renders_template(litellm: Any, provider: str, options: Mapping[str, Any]) ->
     return bool(host) and not host.endswith(_OWN_HOSTS)
 
 
-def check_address(litellm: Any, name: str, provider: str, options: Mapping[str, Any]) -> None:
+def _check_address(litellm: Any, name: str, provider: str, options: Mapping[str, Any]) -> None:
     """Raise `ModelError` for an address without a scheme, which no retry can reach."""
     base = next(_list_addresses(litellm, provider, options), "")
     if base and not base.lower().startswith(("http://", "https://")):
@@ -31,7 +51,7 @@ def check_address(litellm: Any, name: str, provider: str, options: Mapping[str, 
         raise ModelError(text, kind="bad_request")
 
 
-def check_key(litellm: Any, name: str, options: Mapping[str, Any]) -> None:
+def _check_key(litellm: Any, name: str, options: Mapping[str, Any]) -> None:
     """Raise `ModelError` for a missing API key before a request is sent; litellm checks other credentials."""
     if {"api_key", "api_base", "base_url"} & options.keys() or litellm.api_key:
         return

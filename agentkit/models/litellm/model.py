@@ -14,7 +14,7 @@ from ...core.errors import DefinitionError, ModelError
 from ...core.masking import MaskedDict
 from ...engine.history.size import TokenBounds
 from ...engine.model import Delta, Reply, Request
-from .addresses import check_address, check_key, renders_template
+from .addresses import find_route, renders_template
 from .chat_templates import refuses_parallel_calls
 from .errors import convert_error
 from .fast_path import call_acompletion, call_completion, has_observers, silence_logging
@@ -31,10 +31,6 @@ from .timeouts import PieceTimer, Signal, alimit_time, limit_time
 from .tools import PreparedTools
 
 _TIMEOUT_GRACE_SECONDS = 1.0
-_MODEL_NAMES = (
-    'a model is named "provider/name", for example "openai/gpt-4o-mini", "groq/llama-3.1-8b-instant", '
-    '"ollama_chat/phi4", or "offline" for the embedded one'
-)
 
 
 class LiteLLMModel:
@@ -252,18 +248,5 @@ class LiteLLMModel:
     def _resolve_route(self) -> Route:
         """Return the route, resolved once; raise `ModelError` for an unknown provider or a missing key."""
         if self._cached_route is None:
-            litellm = load_litellm()
-            name = "ollama_chat/" + self._name[7:] if self._name.startswith("ollama/") else self._name
-            try:
-                model, provider, _, _ = litellm.get_llm_provider(
-                    name,
-                    custom_llm_provider=self._options.get("custom_llm_provider"),
-                    api_base=self._options.get("api_base"),
-                )
-            except Exception as error:
-                text = f"{self._name!r} names no provider that litellm knows; {_MODEL_NAMES}"
-                raise ModelError(text, kind="not_found") from error
-            check_key(litellm, name, self._options)
-            check_address(litellm, self._name, provider, self._options)
-            self._cached_route = Route.of(litellm, name, provider, model, self._options)
+            self._cached_route = find_route(load_litellm(), self._name, self._options)
         return self._cached_route
