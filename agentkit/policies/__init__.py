@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from ..core.approval_question import PersonAnswer as PersonAnswer
     from ..core.flow import Emit as Emit
     from ..core.flow import Flow as Flow
     from ..core.flow import Policy as Policy
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from .tool_choice import retry_unforced as retry_unforced
 
 _HOMES = {
+    "core.approval_question": ["PersonAnswer"],
     "core.flow": ["Emit", "Flow", "Policy", "Sleep", "adrive", "apply_policies", "around", "ask", "drive", "interpret"],
     "core.labels": ["Label"],
     "core.roles": ["Content", "Destination", "Plain"],

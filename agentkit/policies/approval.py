@@ -126,7 +126,7 @@ class _ApprovalPolicy:
         if reason and decision is None:
             yield from ask(Emit(ApprovalAsked(bound.call, reason, bound.untrusted, (*find_allowable(bound),))))
         if decision is None and function is not None:
-            decision = yield from consult(function, bound.call)
+            decision = self._read_scope(bound, (yield from consult(function, bound.call)))
         if not reason and decision is None:
             return bound
         if not reason and decision is True:
@@ -137,6 +137,13 @@ class _ApprovalPolicy:
         if not reason:
             yield from ask(Emit(ApprovalAsked(bound.call, "approve= returned Paused")))
         return None
+
+    def _read_scope(self, bound: BoundCall, answer: Any) -> Any:
+        """Return the decision in an answer, and store what it holds for from now on."""
+        if not isinstance(answer, PersonAnswer):
+            return answer
+        self.approvals.grants.add(bound.call.name, find_allowable(bound), answer.scope)
+        return answer.decision
 
     def ask_person(self, calls: Sequence[BoundCall], decided: list[BoundCall | None]) -> Flow[None]:
         """Ask the person, if there is one, about all undecided calls of a turn together."""

@@ -52,16 +52,16 @@ class ConsultPerson:
 
 
 def consult(decide: Decide, call: ToolCall) -> Flow[Any]:
-    """Return the answer of `decide` about a call: a decision, None, or `Paused`."""
+    """Return the answer of `decide` about a call: a decision, also one that holds for more, None, or `Paused`."""
     try:
         answer = yield from ask(Consult(decide, call))
     except Paused:
         return Paused
-    if answer is None or isinstance(answer, bool | str | dict):
+    if answer is None or isinstance(answer, bool | str | dict | PersonAnswer):
         return answer
     if answer is Paused or isinstance(answer, Paused):
         return Paused
     raise DefinitionError(
-        f"approve= must return True, False, a reason (str), other arguments (dict), None or Paused for a call, "
-        f"got {type(answer).__name__}"
+        f"approve= must return True, False, a reason (str), other arguments (dict), PersonAnswer, None or Paused for "
+        f"a call, got {type(answer).__name__}"
     )

@@ -17,7 +17,7 @@ from agentkit.core.flow import apply_policies, around, ask, drive
 from agentkit.core.labels import TRUSTED, Label
 from agentkit.core.messages import ToolCall, assistant, system, tool_message, user
 from agentkit.engine.loop import agent_loop
-from agentkit.policies import Content, Destination, Plain
+from agentkit.policies import Content, Destination, PersonAnswer, Plain
 from agentkit.policies.approval import ApprovalAsked, approve
 from agentkit.policies.calls_in_text import run_text_calls
 from agentkit.policies.long_results import TruncatedResults, truncate_results
@@ -614,6 +614,30 @@ class TestFromNowOn:
         assert len(sent_mails) == 3
         assert len(questions) == 2
         assert "bob@shop.example" in questions[1]
+
+    @pytest.mark.parametrize("by_function", [False, True])
+    @pytest.mark.parametrize(("scope", "pauses"), [("call", 3), ("values", 2), ("recipients", 1)])
+    def test_in_code(self, world, scope, pauses, by_function):
+        reading = tool(lambda: MAIL, name="read", description="Reads.", trust="untrusted", effect="read")
+        turns = [call("send_mail", to="ann@shop.example", text=text) for text in ("one 1", "one 1", "two 2")]
+        allowed, asked = PersonAnswer(True, scope), []
+
+        def decide(made):
+            asked.append(made.name)
+            return allowed if made.name == "send_mail" else None
+
+        model = ScriptedModel(call("read"), *turns, FINAL)
+        agent = JsonAgent(reading, send_mail, model=model, approve=decide if by_function else None)
+        events = []
+        options = {"listeners": [lambda event: events.append(event) if isinstance(event, ApprovalAsked) else None]}
+        request, query = {}, "Answer."
+        while True:
+            try:
+                world.run(agent, query, **options, **request)
+                break
+            except Paused as pause:
+                query, request = None, {"session": pause.session, "approvals": dict.fromkeys(pause.calls, allowed)}
+        assert len(events) == pauses
 
     def test_a_new_conversation_asks_again(self, world):
         turn = [("ann@shop.example", "one")]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import filterfalse
 from typing import Any
 
 from ...core.approval_question import UntrustedValue
@@ -93,7 +94,7 @@ class Origins:
 
     def introduce(self) -> str:
         """Return the beginning of a reason."""
-        return f"text from outside ({', '.join(self.sources())}) has been read"
+        return f"text from outside ({', '.join(filterfalse(is_keeper, self.sources()))}) has been read"
 
     def sources(self) -> tuple[str, ...]:
         """Return the names of the untrusted sources that have been read, those of enclosing agents first."""
