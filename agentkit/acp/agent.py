@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -66,14 +67,20 @@ class EditorAgent:
             auth_methods=[],
         )
 
-    async def new_session(self, cwd: str, **_: Any) -> Any:  # noqa: ARG002
+    async def new_session(self, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any) -> Any:  # noqa: ARG002
         """Begin a conversation."""
         identity = uuid4().hex
         session = Session() if self._journal is None else await asyncio.to_thread(Session.open, identity, self._journal)
-        self._open[identity] = EditorSession(identity, session)
+        self._open[identity] = EditorSession(identity, session, notice=_unused(mcp_servers))
         return schema.NewSessionResponse(session_id=identity)
 
-    async def load_session(self, cwd: str, session_id: str, **_: Any) -> Any:  # noqa: ARG002
+    async def load_session(
+        self,
+        cwd: str,  # noqa: ARG002
+        session_id: str,
+        mcp_servers: Sequence[Any] | None = None,
+        **_: Any,
+    ) -> Any:
         """Open a conversation of the journal, and show what happened in it."""
         if self._journal is None:
             raise RequestError(NOT_FOUND, "sessions are not kept: start agentkit acp with --journal FILE")
@@ -83,7 +90,8 @@ class EditorAgent:
             raise RequestError(NOT_FOUND, mask(str(error))) from error
         if stored is None:
             raise RequestError(NOT_FOUND, f"the journal has no session {session_id!r:.80}")
-        self._open[session_id] = EditorSession(session_id, stored.session, stored.interrupted)
+        notice = _unused(mcp_servers)
+        self._open[session_id] = EditorSession(session_id, stored.session, stored.interrupted, notice=notice)
         await self._show(session_id, stored)
         return schema.LoadSessionResponse()
 
@@ -135,3 +143,9 @@ class EditorAgent:
                 session_update="available_commands_update", available_commands=known
             )
             await self._client.session_update(identity, commands)
+
+
+def _unused(servers: Sequence[Any] | None) -> str:
+    """Return a sentence about the MCP servers that the editor sent, "" without any."""
+    names = ", ".join(server.name for server in servers or ())
+    return names and f"MCP servers of the editor are not used: {names}. Give them to the agent, or use --mcp."

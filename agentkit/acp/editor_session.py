@@ -32,10 +32,11 @@ class EditorSession:
         identity: Its id.
         session: Its session.
         interrupted: The id in the journal of a run that a crash stopped.
+        notice: What the person reads before the first answer.
     """
 
-    def __init__(self, identity: str, session: Session, interrupted: str = "") -> None:
-        self.id, self.session, self.interrupted = identity, session, interrupted
+    def __init__(self, identity: str, session: Session, interrupted: str = "", *, notice: str = "") -> None:
+        self.id, self.session, self.interrupted, self._notice = identity, session, interrupted, notice
         self._cancelled: asyncio.Event | None = None
         self._asked: PendingInput | None = None
 
@@ -55,6 +56,9 @@ class EditorSession:
             raise RequestError(-32600, "a turn of this session is still working: cancel it, or wait for its end")
         self._cancelled = asyncio.Event()
         try:
+            if self._notice:
+                await self._send(client, [acp.update_agent_thought_text(self._notice)])
+                self._notice = ""
             return await self._turn(agent, client, query, has_forms=has_forms)
         finally:
             self._cancelled = None

@@ -310,6 +310,21 @@ async def test_a_run_that_waits_for_a_permission_continues_in_another_process(tm
 
 
 @in_loop
+async def test_mcp_servers_of_the_editor_are_named_once_because_they_are_not_used(tmp_path):
+    editor, servers = Editor(), [schema.McpServerStdio(name="clock", command="clock", args=[], env=[])]
+    replies, journal = [answer("one"), answer("two"), answer("three")], tmp_path / "runs.db"
+    async with connected(agent_of(price_of, replies=replies), editor, journal=journal) as client:
+        session = (await client.new_session(cwd="/", mcp_servers=servers)).session_id
+        for query in ("?", "again"):
+            await ask(client, session, query)
+        await client.load_session(cwd="/", session_id=session, mcp_servers=servers)
+        await ask(client, session)
+    thoughts = [update.content.text for update in editor.of(schema.AgentThoughtChunk)]
+    wanted = "MCP servers of the editor are not used: clock. Give them to the agent, or use --mcp."
+    assert thoughts == [wanted] * 2
+
+
+@in_loop
 async def test_a_run_that_fails_is_an_error_without_secrets():
     hide("sk-very-secret-key")
     editor = Editor()
