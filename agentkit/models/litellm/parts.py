@@ -10,6 +10,7 @@ from typing import Any
 from ...core.errors import ModelError
 from ...core.messages import Message, user
 from ...core.parts import Part, describe_part, parts_of
+from .prices import find_row
 
 _FLAGS = {"image_url": "supports_vision", "file": "supports_pdf_input", "input_audio": "supports_audio_input"}
 """The keys of litellm's table, by the types of parts."""
@@ -86,13 +87,7 @@ def find_flags(table: Mapping[str, Any], provider: str, model: str, declared: An
 
     Rows of Ollama's models are about other servers than the one that is asked.
     """
-    found: dict[str, Any] = {}
-    if provider != "ollama_chat":
-        for key in (f"{provider}/{model}", model):
-            row = table.get(key) or {}
-            if str(row.get("litellm_provider", "")).startswith(provider):
-                found = row
-                break
+    found = {} if provider == "ollama_chat" else find_row(table, provider, model)
     return {**found, **declared} if isinstance(declared, Mapping) and found else dict(found)
 
 

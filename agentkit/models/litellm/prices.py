@@ -53,22 +53,23 @@ def find_prices(
     """Return the prices of a model: those given, else those of its row in the table; None without both.
 
     Args:
-        table: litellm's table, which lists a model with or without the provider's prefix.
+        table: litellm's table.
         provider: litellm's name of the provider.
         model: The provider's name of the model.
         given: The caller's options, of which `PRICE_OPTIONS` and `model_info` count; prices in dollars per token.
     """
     given = given or {}
     own = {**(given.get("model_info") or {}), **{key: given[key] for key in PRICE_OPTIONS if key in given}}
-    listed = _find_row(table, provider, model)
+    listed = find_row(table, provider, model)
     if all(own.get(key) is not None for key in PRICE_OPTIONS):
         return Prices({**{key: listed[key] for key in _LENGTHS if key in listed}, **own})
-    return Prices(listed) if listed else None
+    return Prices(listed) if "input_cost_per_token" in listed else None
 
 
-def _find_row(table: Mapping[str, Any], provider: str, model: str) -> Mapping[str, Any]:
+def find_row(table: Mapping[str, Any], provider: str, model: str) -> Mapping[str, Any]:
+    """Return a model's row in litellm's table, which lists it with or without the provider's prefix; {} if unlisted."""
     for key in (f"{provider}/{model}", model):
-        row: dict[str, Any] = table.get(key, {})
-        if "input_cost_per_token" in row and str(row.get("litellm_provider", "")).startswith(provider):
+        row: Mapping[str, Any] = table.get(key) or {}
+        if row and str(row.get("litellm_provider", "")).startswith(provider):
             return row
     return {}
