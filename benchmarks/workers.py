@@ -101,6 +101,31 @@ def measure(kind: str, url: str, workers: int, number: int, turns: int, concurre
     return number * steps / seconds
 
 
+def measure_one(url: str, workers: int, turns: int, concurrency: int) -> tuple[float, float]:
+    """Return the seconds from submission to end of a key's only run, beside the crowd: median and maximum of ten."""
+    ages = []
+    with Client(url) as client:
+        processes = [start("agentkit", url, concurrency) for _ in range(workers)]
+        for _ in range(11):
+            one = client.submit("agent", str(turns), key="one")
+            one.result()
+            ages.append(one.status.age)
+        for process in processes:
+            process.kill()
+            process.wait()
+    return statistics.median(ages[1:]), max(ages[1:])  # the first one has waited for the processes
+
+
+def measure_fairness(url: str, crowd: int, turns: int, concurrency: int) -> None:
+    """Print how long a key's only run takes beside `crowd` runs of another key."""
+    with Client(url) as client:
+        last = [client.submit("agent", str(turns), key="crowd") for _ in range(crowd)][-1]
+        for workers in (1, 2):
+            median, most = measure_one(url, workers, turns, concurrency)
+            assert last.status.state == "queued", "the crowd was done before"
+            print(f"{workers} workers: one run beside {crowd} took {median:.2f} s, at most {most:.2f} s", flush=True)
+
+
 def fill(url: str, number: int) -> None:
     """Add finished runs of one turn: copies of the rows of a real one."""
     with Client(url) as client:
@@ -140,9 +165,13 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--finished", type=int, nargs="*", default=[])
+    parser.add_argument("--crowd", type=int, help="Measure a key's only run beside this many of another key instead.")
     given = parser.parse_args()
     if given.bare:
         serve_bare(given.db, given.concurrency)
+    if given.crowd:
+        measure_fairness(given.db, given.crowd, given.turns, given.concurrency)
+        return
     for workers in (1, 2, 4):
         rates: dict[str, list[float]] = {"agentkit": [], BARE: []}
         for _ in range(given.rounds):

@@ -73,7 +73,7 @@ def format_age(seconds: float) -> str:
 
 def _describe(status: Any) -> str:
     query = escape_unprintable(" ".join(mask(status.query).split()), 60)
-    cost = "" if status.usage.cost is None else f"${status.usage.cost:.4f}"
+    cost = "" if status.usage.cost is None or not status.usage.requests else f"${status.usage.cost:.4f}"
     about = [status.agent, *([f"key {status.key}"] if status.key else []), cost, status.worker]
     problems = [mask(status.error), *(f"in doubt: {call}" for call in status.in_doubt)]
     problems += [f"changed: {change}" for change in status.changes]

@@ -1,6 +1,7 @@
 """What a client refuses, and a queue on one machine without a server."""
 
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -152,7 +153,7 @@ def test_the_commands_submit_list_cancel_and_retry(url):
         return done.stdout
 
     assert run("submit", "Hello", "there", "--db", url, "--id", "one", "--key", "ada") == "one\n"
-    assert run("runs", "--db", url).startswith("one  queued ")
+    assert re.fullmatch(r"one  queued +\ds  agent  key ada  Hello there\n", run("runs", "--db", url))  # no costs yet
     run("runs", "one", "--cancel", "--db", url)
     (listed,) = json.loads(run("runs", "--db", url, "--state", "stopped", "--json"))
     assert (listed["id"], listed["query"], listed["key"]) == ("one", "Hello there", "ada")
