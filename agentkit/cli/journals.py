@@ -54,7 +54,7 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
 @click.option("--html", "page", type=FILE, help="Write the run as a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list, or the run, as JSON.")
 @queue_options
-@click.option("--export", type=FILE, help="Write the run into a file for agentkit replay.")
+@click.option("--export", type=FILE, help="Write the run into a file for agentkit replay and show.")
 @click.option("--delete", is_flag=True, help="Remove the run.")
 @click.option(
     "--prune",
@@ -81,7 +81,7 @@ def runs_command(
 
     In a database that workers use, the list has the submitted runs with their states, costs and workers.
     """
-    _check_combination(run_id, page, as_json, delete, prune, check, salvage)
+    _check_combination(run_id, page, as_json, export, delete, prune, check, salvage)
     is_about_journal = any(value not in (None, False) for value in (page, export, delete, prune, check, salvage))
     if not is_about_journal and manage_runs(journal, run_id, limit, as_json=as_json, **queued):
         return
@@ -105,22 +105,25 @@ def runs_command(
     elif delete:
         store.delete(run_id, store=journal)
     else:
-        run = store.show(run_id, store=journal)
-        if page is not None:
-            run.to_html(page)
-        elif as_json:
-            click.echo(dump_json(run.as_dict(), indent=2))
-        else:
-            print_lines(import_module("agentkit.views.history").render_result(run.as_dict()))
+        _show_run(store.show(run_id, store=journal), page, as_json=as_json)
+
+
+def _show_run(run: Any, page: Path | None, *, as_json: bool) -> None:
+    if page is not None:
+        run.to_html(page)
+    elif as_json:
+        click.echo(dump_json(run.as_dict(), indent=2))
+    else:
+        print_lines(import_module("agentkit.views.history").render_result(run.as_dict()))
 
 
 def _check_combination(run_id: str | None, *values: Any) -> None:
     """Raise `click.UsageError` for options that would have no effect beside each other, or without a run."""
-    names = ("--html", "--json", "--delete", "--prune", "--check", "--salvage")
+    names = ("--html", "--json", "--export", "--delete", "--prune", "--check", "--salvage")
     given = [name for name, value in zip(names, values, strict=True) if value not in (None, False)]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} exclude each other")
-    if run_id is None and given in (["--html"], ["--delete"]):
+    if run_id is None and given in (["--html"], ["--export"], ["--delete"]):
         raise click.UsageError(f"{given[0]} needs the id of a run: agentkit runs RUN_ID {given[0]}")
     if run_id is not None and given in (["--prune"], ["--check"], ["--salvage"]):
         raise click.UsageError(f"{given[0]} is about the whole journal: leave the id of the run out")

@@ -143,6 +143,7 @@ def test_the_shell_completes_commands_options_and_models(folder):
     [
         ("runs --html page.html", "--html needs the id of a run"),
         ("runs --delete", "--delete needs the id of a run"),
+        ("runs --export run.jsonl", "--export needs the id of a run"),
         ("runs --json --prune 3", "--json and --prune exclude each other"),
         ("runs --check --salvage sound.db", "--check and --salvage exclude each other"),
         ("runs abc --check", "--check is about the whole journal"),

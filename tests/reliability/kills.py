@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 from agentkit import JsonAgent, Session, tool
@@ -130,6 +131,8 @@ def start(folder: Path) -> int:
     except JournalError as error:
         status = 3 if "in progress" in str(error) or "continued elsewhere" in str(error) else 1
         sys.stderr.write(f"{error}\n" if status == 1 else "")
+    except BaseException:
+        traceback.print_exc()  # the exit below shows none
     finally:
         sys.stderr.flush()
         os._exit(status)

@@ -35,9 +35,11 @@ def _without_label(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def compare_tools(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     """Describe the differences of the tools' schemas; "" if they are equal."""
+    if old == new:
+        return ""
     changes = compare_locks({"tools": old}, {"tools": new})
     listed = "; ".join(f"{change.tool}{'.' if change.path else ''}{change.path} {change.message}" for change in changes)
-    return f"the tools: {listed}" if listed else "" if old == new else f"the tools: {compare_values('', old, new)}"
+    return f"the tools: {listed or compare_values('', old, new)}"
 
 
 def compare_values(path: str, old: Any, new: Any) -> str:

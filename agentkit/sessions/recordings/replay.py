@@ -37,7 +37,7 @@ def replay_policy(
     `execute` runs the tools, `any_model` accepts another provider's model, `timed` streams with the recorded delays.
     Raises `ReplayDiffers` at the first request, call or answer that differs from the recorded one.
     """
-    check = partial(_check, recording, any_model=any_model, conversation=conversation)
+    check = partial(_check, recording, {}, any_model=any_model, conversation=conversation)
     number = 0
     differences: list[ReplayDiffers] = []
 
@@ -126,9 +126,13 @@ DELTAS: Mapping[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta, "call
 
 
 def _check(
-    recording: Recording, number: int, effect: AskModel, *, any_model: bool, conversation: Sequence[Message] | None
-) -> Exchange:
-    """Return the recorded request with this number; raise `ReplayDiffers` for another one, or one too many."""
+    recording: Recording, masked: dict[int, tuple[Message, Message]], number: int, effect: AskModel, *, any_model: bool,
+    conversation: Sequence[Message] | None,
+) -> Exchange:  # fmt: skip
+    """Return the recorded request with this number; raise `ReplayDiffers` for another one, or one too many.
+
+    `masked` has the messages of earlier requests as a recording has them, so that each is converted once.
+    """
     hint = "" if conversation is None else ONLY_RECORDED
     if number > len(recording.exchanges):
         raise ReplayDiffers(f"{recording.path}: {number - 1} requests are recorded, and one more is made{hint}")
@@ -137,7 +141,10 @@ def _check(
     messages = request.messages if conversation is None else conversation
     if conversation is not None and number > 1:  # a hand-over changes the instruction
         messages = [exchange.messages[0], *messages[1:]]
-    difference = compare_messages(exchange.messages, mask_data(to_jsonable_python([*messages], fallback=str)))
+    for message in messages:
+        if id(message) not in masked:  # it is kept here, so its id stays its own
+            masked[id(message)] = message, mask_data(to_jsonable_python(message, fallback=str))
+    difference = compare_messages(exchange.messages, [masked[id(message)][1] for message in messages])
     if not difference and exchange.tools is not None:
         difference = compare_tools(exchange.tools, mask_data(schemas_of(request.tools)))
     if not difference and exchange.tool_choice not in ("", request.tool_choice):

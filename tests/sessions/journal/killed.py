@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,8 @@ def forked(function, *args) -> int:
         try:
             function(*args)
             status = 0
+        except BaseException:
+            traceback.print_exc()  # the exit below shows none
         finally:
             sys.stderr.flush()
             os._exit(status)
