@@ -7,9 +7,26 @@ A journal stores texts whole, secrets included, because a resumed run must make 
 `show` and `agentkit runs` mask secrets, as recordings do.  The file grows linearly with the messages.
 """
 
-from .location import Journal, JournalError, LeaseLost
-from .maintenance import delete, fork, prune, runs
-from .run_info import RunInfo
-from .view import JournaledRun, show
+from typing import TYPE_CHECKING
 
-__all__ = ["Journal", "JournalError", "JournaledRun", "LeaseLost", "RunInfo", "delete", "fork", "prune", "runs", "show"]
+from ...core.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from .location import Journal as Journal
+    from .location import JournalError as JournalError
+    from .location import LeaseLost as LeaseLost
+    from .maintenance import delete as delete
+    from .maintenance import fork as fork
+    from .maintenance import prune as prune
+    from .maintenance import runs as runs
+    from .run_info import RunInfo as RunInfo
+    from .view import JournaledRun as JournaledRun
+    from .view import show as show
+
+_HOMES = {
+    "sessions.journal.location": ["Journal", "JournalError", "LeaseLost"],
+    "sessions.journal.maintenance": ["delete", "fork", "prune", "runs"],
+    "sessions.journal.run_info": ["RunInfo"],
+    "sessions.journal.view": ["JournaledRun", "show"],
+}  # commands read the places of journals, and load no more
+__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)
