@@ -1,7 +1,7 @@
 """The runs of agents inside tools: each ends exactly once for the listeners, also when its tool is cancelled."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ..core.flow import Event
@@ -33,24 +33,28 @@ class InnerRunEnds:
         self._open: dict[Path, _OpenRun] = {}
         self._ended: set[Path] = set()
 
-    def take(self, event: Event) -> Iterator[Event]:
-        """Yield the ends of the runs that `event` implies, then `event` itself unless it arrived late."""
-        if isinstance(event, ToolFinished):
-            yield from self.end_below((event.result.call.id,))
-        elif isinstance(event, SubRun):
-            path, inner = _unwrap(event)
-            if isinstance(inner, RunStarted):
-                self._open[path] = _OpenRun(event, inner.run_id, time.perf_counter())
-                self._ended.discard(path)
-            elif path in self._ended:
-                return
-            elif isinstance(inner, RunEnded):
-                self._ended.add(path)
-                self._open.pop(path, None)
-                yield from self.end_below(path)
-            for length in range(1, len(path) + 1):
-                if run := self._open.get(path[:length]):
-                    run.usage += event.usage
+    def take(self, event: Event) -> Iterable[Event]:
+        """Return the ends of the runs that `event` implies, then `event` itself unless it arrived late."""
+        if isinstance(event, SubRun):
+            return self._take_inner(event)
+        if self._open and isinstance(event, ToolFinished):
+            return (*self.end_below((event.result.call.id,)), event)
+        return (event,)
+
+    def _take_inner(self, event: SubRun) -> Iterator[Event]:
+        path, inner = _unwrap(event)
+        if isinstance(inner, RunStarted):
+            self._open[path] = _OpenRun(event, inner.run_id, time.perf_counter())
+            self._ended.discard(path)
+        elif path in self._ended:
+            return
+        elif isinstance(inner, RunEnded):
+            self._ended.add(path)
+            self._open.pop(path, None)
+            yield from self.end_below(path)
+        for length in range(1, len(path) + 1):
+            if run := self._open.get(path[:length]):
+                run.usage += event.usage
         yield event
 
     def end_below(self, path: Path = ()) -> Iterator[Event]:

@@ -108,10 +108,7 @@ def _answer_calls(
     calls: Sequence[ToolCall], tools: ToolRegistry, history: list[Message], context: RunContext[Any]
 ) -> Flow[Answer | None]:
     """Run the calls of a turn, append their results to the history, and return the answer if one of them gave it."""
-    begun: set[str] = set()
-    bound = tuple(
-        tools.bind(call, replace(context, call=call, origin=CallOrigin())).change(begun=begun) for call in calls
-    )
+    bound = tuple(tools.bind(call, replace(context, call=call, origin=CallOrigin())) for call in calls)
     normalize_calls(history, [entry.call for entry in bound])
     finished: dict[str, ToolResult] = {}
     results: dict[str, ToolResult] = {}
@@ -133,7 +130,7 @@ def _answer_calls(
             if own and (not own.is_open or rest is ANSWERED_ALREADY):  # a call that paused stays open
                 history.append(own.message)
             elif rest is not None:
-                never_ran = rest is CANCELLED and entry.call.id not in begun
+                never_ran = rest is CANCELLED and not entry.begun
                 history.append(tool_message(entry.call, NOT_BEGUN if never_ran else rest, label=DEVELOPER))
         sort_results(history)
     return answer

@@ -99,7 +99,7 @@ class BoundCall:
         raw: The text that the model wrote, where the call has `{}` because that text is not a JSON object.
         untrusted: The values of the call that need a decision, with their origins.
         origin: The origin of the arguments and of what the tool reads, which gives the label of the result.
-        begun: Gets the id of the call when it begins to run; one set is shared by the calls of a turn.
+        begun: Gets the id of the call when it begins to run; copies of the call share it.
         first_pause: Seconds before the first retry of a failed call; each further pause is twice as long.
         set_ups: Called before each run, the last one that was added first.
     """
@@ -116,7 +116,7 @@ class BoundCall:
     needs_approval: str = ""
     raw: str = ""
     untrusted: tuple[UntrustedValue, ...] = ()
-    begun: set[str] | None = field(default=None, repr=False, compare=False)
+    begun: set[str] = field(default_factory=set, repr=False, compare=False)
     first_pause: float = FIRST_RETRY_SECONDS
     origin: CallOrigin = field(default_factory=CallOrigin, repr=False, compare=False)
     set_ups: tuple[Callable[[], object], ...] = field(default=(), repr=False, compare=False)
@@ -171,8 +171,7 @@ class BoundCall:
 
     def mark_begun(self) -> None:
         """Add the id of the call to `begun`: from here on, the call may have had an effect."""
-        if self.begun is not None:
-            self.begun.add(self.call.id)
+        self.begun.add(self.call.id)
 
     def invoke(self, loop: asyncio.AbstractEventLoop | None = None) -> ToolResult:
         """Run the tool in this thread, blocking, and return its result.
