@@ -15,6 +15,9 @@ FIRST, VERSION = FIRST_LINE["kind"], FIRST_LINE["version"]
 OLD_FIRST, OLD_VERSION = "recording", 1
 """The kind and the version in the first line of files without rows of a journal: they have the requests alone."""
 
+DENIED = "Denied: "
+"""The begin of what the model reads of a refused call, before the reason."""
+
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
@@ -168,9 +171,11 @@ class _LineReader:
         begin["history"], own = recording.messages[: begin["first"]], recording.messages[begin["first"] :]
         content = own[0].get("content") if own else None
         begin["content"] = content if isinstance(content, list) else None
-        if recording.is_journaled:  # it has no decisions: a call with an outcome was approved
+        if recording.is_journaled:  # it has no decisions, but what followed from them
             changed = {call: json.loads(arguments) for call, arguments in self._changed.items()}
             recording.decisions |= {call: changed.get(call, True) for call in recording.results}
             for message in (message for message in own if message["role"] == "tool"):
                 call = message["tool_call_id"]
                 recording.results.setdefault(call, {**self._asked.get(call, {}), "text": message["content"]})
+                if str(message["content"]).startswith(DENIED):
+                    recording.decisions.setdefault(call, message["content"].removeprefix(DENIED))

@@ -1,6 +1,7 @@
 """A journaled run is replayed without model and tools, or the first difference is named."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -77,6 +78,15 @@ def test_a_run_that_was_approved_in_pieces_is_replayed_in_one(world, path):
     assert (again.answer, MADE) == ("done", [])
     contents = [message["content"] for message in again.messages if message["role"] == "tool"]
     assert contents == [message["content"] for message in result.messages if message["role"] == "tool"]
+
+
+def test_a_refused_call_is_refused_again(world, path):
+    replies = (calls(call("pay", euros=1), call("pay", euros=2)), answer("done"))
+    decide = {1: "too much", 2: False}
+    agent = agent_of(path, *replies, approve=lambda call: decide[json.loads(call.arguments)["euros"]])
+    result = world.run(agent, "Go")
+    again = replayed(world, agent_of(None), result.run_id, path)
+    assert (again.answer, again.messages, MADE) == ("done", result.messages, [])
 
 
 def test_calls_of_unknown_outcome_stay_unknown(world, path):
