@@ -13,6 +13,8 @@ from agentkit.tools.execution.call import ToolResult
 from agentkit.tools.execution.call_tools import CallTools
 from agentkit.tools.final_answer import make_answer_tool
 
+MAX_TURNS = 100
+
 
 class Turns:
     """Requests to a model, each followed by the calls of its reply, until a call gives the answer.
@@ -34,10 +36,11 @@ class Turns:
 
     def take(self) -> Flow[Any]:
         """Take turns until the answer; an error that the policy raises in place of a request ends them."""
-        while True:
+        for _ in range(MAX_TURNS):
             answers = yield from self._turn(self.request)
             if answers:
                 return answers[0]
+        raise AssertionError(f"neither an answer nor an error of the policy in {MAX_TURNS} turns")
 
     def finish(self) -> Flow[Any]:
         """Take turns; if the policy ends them, make the final request, and return the answer that it brings."""
