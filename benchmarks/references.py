@@ -148,7 +148,8 @@ class Referring:
             yield from self.reveal()
             return value
         found = self.choose(value, wanted if self.can_write(wanted) else NOTHING)
-        yield call("extract_text", reference=[*self.hidden][-1], question="What?")
+        self.asked += 1
+        yield call("extract_text", reference=[*self.hidden][-1], question=f"Question {self.asked}")
         self.note_result((yield answer(found)), found)
         return _HANDLE.match(self.last)[1]
 
