@@ -203,7 +203,7 @@ class Referring:
         """Return whether hidden results have the words of a text: the model without tools reads nothing else."""
         known = normalize(json.dumps([*self.hidden.values()], ensure_ascii=False))
         words = [word for word in _WORD.findall(normalize(str(wanted))) if len(word) > 3 or not word.isalpha()]
-        return wanted is not NOTHING and all(word in known for word in words)
+        return wanted is not NOTHING and wanted != "" and all(word in known for word in words)
 
     def is_said(self, value: Any) -> bool:
         """Return whether the user's words contain a value."""

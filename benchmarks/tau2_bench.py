@@ -86,7 +86,8 @@ class Domain:
             module.get_knowledge_base = cache(module.get_knowledge_base)
             self.make = partial(self.make, retrieval_variant="bm25")
             self.choose = import_module("tau2.runner.build")._derive_read_log_allowlist
-        database = self.make().tools.db
+        environment = self.make()
+        database, self.names = environment.tools.db, [tool.name for tool in environment.get_tools()]
         self.load, self.text = type(database).model_validate_json, database.model_dump_json()
 
     def open(self, task: Any) -> Any:
@@ -129,13 +130,15 @@ def make_directly(environment: Any, action: Any) -> bool:
     return failed
 
 
-def play(environment: Any, actions: list[Any], write: Callable[[str, dict[str, Any]], list[Sent]]) -> tuple[bool, bool]:
+def play(
+    environment: Any, names: list[str], actions: list[Any], write: Callable[[str, dict[str, Any]], list[Sent]]
+) -> tuple[bool, bool]:
     """Play the calls through an agent.
 
     Returns:
         Whether the calls that ran, in the history, are those of the task: read by the tools' types, and word for word.
     """
-    tools = {tool.name: JsonTool(environment.tools.tools[tool.name]) for tool in environment.get_tools()}
+    tools = {name: JsonTool(environment.tools.tools[name]) for name in names}
 
     def send() -> Iterator[Any]:
         for action in actions:
@@ -172,12 +175,11 @@ def play(environment: Any, actions: list[Any], write: Callable[[str, dict[str, A
         return called == wanted, called == wanted
 
 
-def converse(environment: Any, task: Any, actions: list[Any], setting: str) -> int:
+def converse(environment: Any, names: list[str], task: Any, actions: list[Any], setting: str) -> int:
     """Play the calls as a conversation, one query for each call; return how many waited for a person."""
     toolkit, asked = environment.tools, 0
     tools = [
-        JsonTool(toolkit.tools[tool.name], effect=EFFECTS[toolkit.tool_type(tool.name).name], trust="trusted")
-        for tool in environment.get_tools()
+        JsonTool(toolkit.tools[name], effect=EFFECTS[toolkit.tool_type(name).name], trust="trusted") for name in names
     ]
     replies: list[Any] = []
     model = ScriptedModel([lambda _: replies.pop(0)] * (2 * len(actions)))
@@ -216,14 +218,14 @@ def measure(name: str) -> None:
         unmet += [task.id] * (not all(wanted[2]))
         for title, write in PASSES.items():
             environment = domain.open(task)
-            is_read, is_equal = play(environment, actions, write)
+            is_read, is_equal = play(environment, domain.names, actions, write)
             is_same = read_state(environment, task) == wanted
             found[title].update({"state": is_same, "read": is_read, "equal": is_equal})
             if not (is_same and is_read):
                 print(f"  {name} {task.id}, {title}: state {is_same}, history {is_read}", file=sys.stderr)
         for setting in SETTINGS:
             environment = domain.open(task)
-            found[setting]["asked"] += converse(environment, task, actions, setting)
+            found[setting]["asked"] += converse(environment, domain.names, task, actions, setting)
             found[setting]["state"] += read_state(environment, task) == wanted
     print(f"{name}: {len(domain.tasks)} tasks, {calls} calls of the assistant, {changed} end in another state")
     print(
