@@ -23,7 +23,7 @@ class SmallDisk:
 
     def fill(self) -> None:
         """Leave no room."""
-        words = self.command("dd", "if=/dev/zero", f"of={self.folder / 'filling'}", "bs=4k")
+        words = self.command("dd", "if=/dev/zero", f"of={self.folder / 'filling'}", "bs=1M")
         assert b"No space left" in subprocess.run(words, capture_output=True, check=False).stderr
 
     def empty(self) -> None:

@@ -32,7 +32,7 @@ def use_up_log(server: PostgresServer) -> None:
 @pytest.mark.parametrize("ends_server", [False, True], ids=["tables", "log"])
 def test_a_full_disk_stops_the_runs_until_there_is_room(client, start, effects, postgres_server, ends_server):
     worker = start().wait_ready()
-    handles = submit(client, 8, 0.05)
+    handles = submit(client, 8, 0.2)
     wait_until(lambda: len(effects()) > 8)
     postgres_server.disk.fill()
     if ends_server:
