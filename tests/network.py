@@ -67,4 +67,6 @@ class Network:
     def close(self) -> None:
         self._server.close()
         for end in self._pairs:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)  # which ends the thread that waits for it
             end.close()
