@@ -120,8 +120,8 @@ class InnerRun:
         session, stored = self.request.session, self.approvals.inner_answers.get(self.key)
         outer = ENCLOSING_CALL.get() if self.request.query is None else None
         if outer is not None:  # a run that only repeats its answer does not label what it had read
-            origins = Origins(session.messages, outer)
-            outer.origin.add(Label.from_dict(stored["label"]) if stored else origins.label.join(origins.answers))
+            read = Label.from_dict(stored["label"]) if stored else Origins(session.messages, outer).whole_label
+            outer.origin.add(read)
         if session.journaled is not None and session.journaled.origin and self.key not in self.approvals.nested:
             session.journaled = None
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from inspect import Parameter
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
@@ -36,8 +37,6 @@ DESTINATION_FORMATS = frozenset(
 """JSON Schema formats of destinations."""
 RUNS_AGENT = "__agentkit_agent__"
 """Attribute of the functions of agents as tools."""
-_PLACES: WeakKeyDictionary[JsonTool[..., Any], dict[str, set[str]]] = WeakKeyDictionary()
-"""The formats of the places in the arguments of tools."""
 MAX_DEPTH = 4
 """Levels of nested models that are searched for markers and formats."""
 MAX_SCHEMAS = 10_000
@@ -46,48 +45,54 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _INDEX = re.compile(r"\[\d+\]")
 
 
-class Roles:
-    """The roles of the parameters of tools, read once per tool."""
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """What the markers and the schema of a tool tell about the places in its arguments.
 
-    def __init__(self) -> None:
-        self._declared: dict[int, tuple[JsonTool[..., Any], dict[str, Role]]] = {}
+    Attributes:
+        declared: The roles that markers declare.
+        formats: The formats of each place, those of alternatives and items included.
+        has_destination: Whether one of the places is a destination.
+        has_address: Whether one of them is a web address.
+    """
 
-    def find(self, tool: JsonTool[..., Any], where: str) -> Role:
-        """Return the role of a place in a tool's arguments, such as `mail.to[0]`.
+    declared: Mapping[str, Role]
+    formats: Mapping[str, Collection[str]]
+    has_destination: bool
+    has_address: bool
 
-        A marker holds for all that is inside of its parameter.  Without one the type decides, then the name: a web or
-        mail address, a path and a name such as `recipient_id` are destinations.  All other parameters of a tool with a
-        destination, and of one that only reads, are content; of other tools those named as such, and the rest is plain.
-        """
-        path = _INDEX.sub("", where.removeprefix("a name in "))
-        if id(tool) not in self._declared:
-            self._declared[id(tool)] = tool, dict(_read_markers(tool))
-        declared = self._declared[id(tool)][1]
-        outer = path
-        while outer:
-            if outer in declared:
-                return declared[outer]
-            outer = outer.rpartition(".")[0]
-        places = _read_places(tool)
-        if _is_destination(path, places.get(path, frozenset())):
-            return Destination()
-        is_named = path.rpartition(".")[2].lower() in CONTENT_WORDS
-        return Content() if is_named or tool.effect == "read" or self._has_destination(tool, declared) else Plain()
 
-    def _has_destination(self, tool: JsonTool[..., Any], declared: Mapping[str, Role]) -> bool:
-        return any(isinstance(role, Destination) for role in declared.values()) or any(
-            path not in declared and _is_destination(path, formats) for path, formats in _read_places(tool).items()
-        )
+_PLACES: WeakKeyDictionary[JsonTool[..., Any], _Places] = WeakKeyDictionary()
+"""The places of tools that were asked for."""
+
+
+def find_role(tool: JsonTool[..., Any], where: str) -> Role:
+    """Return the role of a place in a tool's arguments, such as `mail.to[0]`.
+
+    A marker holds for all that is inside of its parameter.  Without one the type decides, then the name: a web or
+    mail address, a path and a name such as `recipient_id` are destinations.  All other parameters of a tool with a
+    destination, and of one that only reads, are content; of other tools those named as such, and the rest is plain.
+    """
+    path, places = _INDEX.sub("", where.removeprefix("a name in ")), _read_places(tool)
+    outer = path
+    while outer:
+        if outer in places.declared:
+            return places.declared[outer]
+        outer = outer.rpartition(".")[0]
+    if _looks_as_destination(path, places.formats.get(path, ())):
+        return Destination()
+    is_named = path.rpartition(".")[2].lower() in CONTENT_WORDS
+    return Content() if is_named or tool.effect == "read" or places.has_destination else Plain()
+
+
+def is_destination(tool: JsonTool[..., Any], where: str) -> bool:
+    """Return whether a place in a tool's arguments says where the call goes."""
+    return isinstance(find_role(tool, where), Destination)
 
 
 def sends_outside(tool: JsonTool[..., Any]) -> bool:
     """Return whether a tool sends data outside: as declared (`egress=`), else if it takes a web address anywhere."""
-    if tool.egress is not None:
-        return tool.egress
-    return any(
-        "uri" in formats or not ADDRESS_WORDS.isdisjoint(_words(path.rpartition(".")[2]))
-        for path, formats in _read_places(tool).items()
-    )
+    return _read_places(tool).has_address if tool.egress is None else tool.egress
 
 
 def is_consequential(tool: JsonTool[..., Any]) -> bool:
@@ -105,11 +110,10 @@ def may_have_effect(tool: JsonTool[..., Any]) -> bool:
 
 def list_roles(tool: JsonTool[..., Any]) -> dict[str, str]:
     """Return the roles of a tool's parameters, by their names: "destination", "content" or "plain"."""
-    roles = Roles()
-    return {name: type(roles.find(tool, name)).__name__.lower() for name in tool.parameters.get("properties", {})}
+    return {name: type(find_role(tool, name)).__name__.lower() for name in tool.parameters.get("properties", {})}
 
 
-def _is_destination(path: str, formats: Collection[str]) -> bool:
+def _looks_as_destination(path: str, formats: Collection[str]) -> bool:
     return not DESTINATION_FORMATS.isdisjoint(formats) or names_destination(path)
 
 
@@ -123,16 +127,27 @@ def _words(name: str) -> list[str]:
     return [*words, *(ending for word in words for ending in _ENDINGS if word.endswith(ending))]
 
 
-def _read_places(tool: JsonTool[..., Any]) -> dict[str, set[str]]:
-    """Return the formats of the places in a tool's arguments, those of alternatives and items included.
+def _read_places(tool: JsonTool[..., Any]) -> _Places:
+    """Return the places in a tool's arguments, read once per tool."""
+    if (known := _PLACES.get(tool)) is not None:
+        return known
+    declared, formats = dict(_read_markers(tool)), _read_formats(tool.parameters)
+    has_destination = any(isinstance(role, Destination) for role in declared.values()) or any(
+        path not in declared and _looks_as_destination(path, found) for path, found in formats.items()
+    )
+    has_address = any(
+        "uri" in found or not ADDRESS_WORDS.isdisjoint(_words(path.rpartition(".")[2]))
+        for path, found in formats.items()
+    )
+    places = _PLACES[tool] = _Places(declared, formats, has_destination, has_address)
+    return places
 
-    A schema with too many counts as one with a web address.
-    """
-    if tool in _PLACES:
-        return _PLACES[tool]
+
+def _read_formats(parameters: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Return the formats of the places in a schema; one with too many parts counts as one with a web address."""
     found: dict[str, set[str]] = {}
-    definitions = tool.parameters.get("$defs", {})
-    left: list[tuple[str, Any, int]] = [("", tool.parameters, 0)]
+    definitions = parameters.get("$defs", {})
+    left: list[tuple[str, Any, int]] = [("", parameters, 0)]
     for _ in range(MAX_SCHEMAS):
         if not left:
             break
@@ -149,7 +164,6 @@ def _read_places(tool: JsonTool[..., Any]) -> dict[str, set[str]]:
         left += ((f"{path}.{name}".removeprefix("."), inner, depth + 1) for name, inner in properties)
     if left:
         found[""] = {"uri"}
-    _PLACES[tool] = found
     return found
 
 

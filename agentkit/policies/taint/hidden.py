@@ -29,7 +29,7 @@ from ...tools.execution.call_tools import CallTools
 from ...tools.json_tool import JsonTool
 from ...tools.registry import ToolRegistry
 from ...tools.results.result_text import render_text
-from ...tools.roles import may_have_effect
+from ...tools.roles import find_role, is_destination, may_have_effect
 from ..decisions import Approvals
 from ..long_results import TruncatedResults
 from .handle_tools import EXTRACT, EXTRACT_TEXT, REVEAL, Extractor, make_handle_tools
@@ -145,9 +145,9 @@ class _Hidden:
     def _check_references(self, bound: BoundCall, tool: JsonTool[..., Any], references: list[Reference]) -> BoundCall:
         if bound.is_answer or not may_have_effect(tool):
             return bound
-        roles = {entry.where: self.origins.roles.find(tool, entry.where) for entry in references}
+        roles = {entry.where: find_role(tool, entry.where) for entry in references}
         untrusted = [entry for entry in references if entry.label.is_untrusted and not self.handles.is_vouched(entry)]
-        places = [where for where, _ in iterate_values(bound.call.arguments, {}) if self._is_destination(tool, where)]
+        places = [where for where, _ in iterate_values(bound.call.arguments, {}) if is_destination(tool, where)]
         is_directed = tool.effect == "read" or not {entry.where for entry in untrusted}.issuperset(places)
         is_directed = is_directed or (not places and self._has_own_words(bound, tool, roles))
         waiting: list[UntrustedValue] = []
@@ -179,7 +179,7 @@ class _Hidden:
         """Hold a call that passes results on to others than their readers."""
         if bound.is_answer or not may_have_effect(tool):
             return bound
-        recipients = find_recipients(json.dumps(arguments), tool, self.origins.roles)
+        recipients = find_recipients(json.dumps(arguments), tool)
         sent = [entry for entry in references if find_outsiders(entry.label.readers, recipients, tool) is not None]
         if not sent:
             return bound
@@ -196,12 +196,9 @@ class _Hidden:
         extracted = [
             UntrustedValue(where, value, EXTRACT, str(value), is_destination=True)
             for where, value in iterate_values(bound.call.arguments, tool.parameters)
-            if self._is_destination(tool, where) and not is_reference(value) and self.origins.may_repeat(value)
+            if is_destination(tool, where) and not is_reference(value) and self.origins.may_repeat(value)
         ]
         return self._hold(bound, tool, extracted)
-
-    def _is_destination(self, tool: JsonTool[..., Any], where: str) -> bool:
-        return isinstance(self.origins.roles.find(tool, where), Destination)
 
     def _hold(self, bound: BoundCall, tool: JsonTool[..., Any], untrusted: list[UntrustedValue]) -> BoundCall:
         if not untrusted or self.approvals.grants.cover(tool.name, untrusted):
@@ -226,9 +223,8 @@ class _Hidden:
             return result
         text = result.rendered.text if result.rendered is not None else str(result.value)
         if bound.tool is not None and bound.tool is self.own[EXTRACT]:
-            return replace(
-                result, content=NO_VALUE if result.error else text, label=replace(label, integrity="trusted")
-            )
+            label = replace(label, integrity="trusted")
+            return replace(result, content=NO_VALUE if result.error else text, label=label)
         handle = self.handles.store(text, label)
         shown = describe_handle(handle, result.call.name, text, bound.tool)
         failed = ", an error" if result.error else ""

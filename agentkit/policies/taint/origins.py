@@ -15,7 +15,7 @@ from ...core.roles import Content, Destination
 from ...tools.arguments.repair import truncate
 from ...tools.execution.call import ANSWER_RESULT
 from ...tools.json_tool import JsonTool
-from ...tools.roles import Roles, may_have_effect
+from ...tools.roles import find_role, may_have_effect
 from .values import MAX_VALUE_CHARS, Texts, Value, find_addresses, iterate_values, spell
 
 _TRUSTED_DATA = TRUSTED.as_dict()
@@ -35,7 +35,6 @@ class Origins:
 
     history: Sequence[Message]
     outer: "EnclosingCall | None" = None
-    roles: Roles = field(default_factory=Roles)
     _read: int = 0
     _label: Label = DEVELOPER
     _untrusted: dict[str, Texts] = field(default_factory=dict)
@@ -44,7 +43,7 @@ class Origins:
     """The texts of trusted results that may repeat untrusted values."""
     _names: tuple[int, dict[str, str]] = 0, {}
     """A number of messages, and the tools of the calls in them, by call id."""
-    answers: Label = DEVELOPER
+    _answers: Label = DEVELOPER
     """The joined label of the values of answers; their messages, whose text is fixed, do not have them."""
     _vouched: set[str] = field(default_factory=set)
     """The values of trusted fields of untrusted results; a part of one is not trusted."""
@@ -74,7 +73,7 @@ class Origins:
         if not self.sources():
             return ()
         values = [
-            (where, value, self.knows(value), self.roles.find(tool, where))
+            (where, value, self.knows(value), find_role(tool, where))
             for where, value in iterate_values(arguments, tool.parameters)
         ]
         places = [known for _, _, known, role in values if isinstance(role, Destination)]
@@ -119,6 +118,11 @@ class Origins:
         return self._label
 
     @property
+    def whole_label(self) -> Label:
+        """The joined label of this conversation's messages and of the values of its answers."""
+        return self.label.join(self._answers)
+
+    @property
     def is_untouched(self) -> bool:
         """Whether nothing untrusted, and nothing with limited readers, was read here or around this run."""
         return self.label is DEVELOPER and self.outer is None
@@ -130,14 +134,14 @@ class Origins:
 
     def label_inputs(self, arguments: str, tool: JsonTool[..., Any] | None) -> Label:
         """Return the label of a call's arguments; without a tool the call cannot run, and its result may quote it."""
-        sources = self.sources()
+        sources, readers = self.sources(), self.readers
         if not sources:
-            return TRUSTED if (readers := self.readers) is None else Label("trusted", (), readers)
+            return TRUSTED if readers is None else Label("trusted", (), readers)
         if tool is None or not all(self.knows(value) for _, value in iterate_values(arguments, {})):
-            return Label("untrusted", sources, self.readers)
+            return Label("untrusted", sources, readers)
         if tool.trust == "trusted":
-            return Label("trusted", (), self.readers)
-        return Label("untrusted" if any(map(is_keeper, sources)) else "trusted", sources, self.readers)
+            return Label("trusted", (), readers)
+        return Label("untrusted" if any(map(is_keeper, sources)) else "trusted", sources, readers)
 
     def knows(self, value: Value) -> bool:
         """Return whether a value is trusted; one of ASCII punctuation alone, such as `/` and `*`, stands anywhere."""
@@ -163,7 +167,7 @@ class Origins:
         """Read one message; the model's own are nothing that it could refer to."""
         label = label_of(message)
         if message["role"] == "tool" and message.get("content") == ANSWER_RESULT:
-            self.answers = self.answers.join(label)
+            self._answers = self._answers.join(label)
             return
         if message["role"] == "assistant":
             self._label = self._label.join(label)

@@ -76,7 +76,7 @@ def _report_label(flow: Flow[Any], origins: Origins, origin: CallOrigin) -> Flow
     try:
         return (yield from flow)
     finally:
-        origin.add(origins.label.join(origins.answers))
+        origin.add(origins.whole_label)
 
 
 @dataclass(frozen=True)

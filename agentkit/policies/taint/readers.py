@@ -13,9 +13,8 @@ from ...core.approval_question import UntrustedValue
 from ...core.delimiters import remove_delimiters
 from ...core.labels import join_readers, label_of
 from ...core.messages import Message, text_of
-from ...core.roles import Destination
 from ...tools.json_tool import JsonTool
-from ...tools.roles import Roles, is_consequential
+from ...tools.roles import is_consequential, is_destination
 from .origins import Origins, describe
 from .values import Texts, Value, iterate_values, normalize
 
@@ -27,9 +26,9 @@ Doubt: TypeAlias = tuple[str, tuple[UntrustedValue, ...]]
 NOTHING: Doubt = "", ()
 
 
-def find_recipients(arguments: str, tool: JsonTool[..., Any], roles: Roles) -> Recipients:
+def find_recipients(arguments: str, tool: JsonTool[..., Any]) -> Recipients:
     """Return the destinations in the arguments of a call, a parameter's own choices included."""
-    return [entry for entry in iterate_values(arguments, {}) if isinstance(roles.find(tool, entry[0]), Destination)]
+    return [entry for entry in iterate_values(arguments, {}) if is_destination(tool, entry[0])]
 
 
 def find_outsiders(readers: Readers, recipients: Recipients, tool: JsonTool[..., Any]) -> Recipients | None:
@@ -83,7 +82,7 @@ class ReaderCheck:
             is_strict: Whether every value counts, and a call without any.
         """
         readers = self.origins.readers
-        recipients = find_recipients(arguments, tool, self.origins.roles) if readers is not None else []
+        recipients = find_recipients(arguments, tool) if readers is not None else []
         outside = find_outsiders(readers, recipients, tool)
         if outside is None or not (outside or is_strict or is_consequential(tool)):
             return NOTHING
