@@ -148,17 +148,19 @@ def _read_formats(parameters: Mapping[str, Any]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     definitions = parameters.get("$defs", {})
     left: list[tuple[str, Any, int]] = [("", parameters, 0)]
+    seen: set[tuple[str, int]] = set()  # a type may contain itself at the same place
     for _ in range(MAX_SCHEMAS):
         if not left:
             break
         path, schema, depth = left.pop()
-        if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+        if not isinstance(schema, Mapping) or depth > MAX_DEPTH or (path, id(schema)) in seen:
             continue
+        seen.add((path, id(schema)))
         if path:
             found.setdefault(path, set()).add(str(schema.get("format", "")))
         if "$ref" in schema:
             left.append((path, definitions.get(str(schema["$ref"]).rpartition("/")[2]), depth))
-        alternatives = (inner for key in ("anyOf", "oneOf", "allOf") for inner in schema.get(key, ()))
+        alternatives = (inner for key in ("anyOf", "oneOf", "allOf", "prefixItems") for inner in schema.get(key, ()))
         left += ((path, inner, depth) for inner in (schema.get("items"), *alternatives))
         properties = schema.get("properties", {}).items()
         left += ((f"{path}.{name}".removeprefix("."), inner, depth + 1) for name, inner in properties)

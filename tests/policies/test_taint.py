@@ -772,6 +772,24 @@ def test_tools_of_every_kind_have_roles():
     assert type(find_role(JsonTool(forward).renamed("other"), "where")) is Destination
 
 
+def test_a_type_that_contains_itself_sends_nothing_outside():
+    tree = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"$ref": "#/$defs/tree"}}]}
+    schema = {"type": "object", "properties": {"data": {"$ref": "#/$defs/tree"}}, "$defs": {"tree": tree}}
+    count = JsonTool.from_schema(name="count", description="Counts.", parameters=schema, call=print, effect="read")
+    assert not sends_outside(count)
+    assert list_roles(count) == {"data": "content"}
+
+
+def test_a_web_address_in_a_tuple_is_a_destination():
+    @tool(effect="read")
+    def fetch(page: tuple[int, HttpUrl]) -> str:
+        """Fetches."""
+        return "a page"
+
+    assert sends_outside(fetch)
+    assert list_roles(fetch) == {"page": "destination"}
+
+
 def plain(number: int) -> int:
     """Returns the number."""
     return number
