@@ -71,7 +71,7 @@ class EditorAgent:
         """Begin a conversation."""
         identity = uuid4().hex
         session = Session() if self._journal is None else await asyncio.to_thread(Session.open, identity, self._journal)
-        self._open[identity] = EditorSession(identity, session, notice=_unused(mcp_servers))
+        self._open[identity] = EditorSession(identity, session, notice=_describe_unused(mcp_servers))
         return schema.NewSessionResponse(session_id=identity)
 
     async def load_session(
@@ -90,7 +90,7 @@ class EditorAgent:
             raise RequestError(NOT_FOUND, mask(str(error))) from error
         if stored is None:
             raise RequestError(NOT_FOUND, f"the journal has no session {session_id!r:.80}")
-        notice = _unused(mcp_servers)
+        notice = _describe_unused(mcp_servers)
         self._open[session_id] = EditorSession(session_id, stored.session, stored.interrupted, notice=notice)
         await self._show(session_id, stored)
         return schema.LoadSessionResponse()
@@ -145,7 +145,7 @@ class EditorAgent:
             await self._client.session_update(identity, commands)
 
 
-def _unused(servers: Sequence[Any] | None) -> str:
+def _describe_unused(servers: Sequence[Any] | None) -> str:
     """Return a sentence about the MCP servers that the editor sent, "" without any."""
     names = ", ".join(server.name for server in servers or ())
     return names and f"MCP servers of the editor are not used: {names}. Give them to the agent, or use --mcp."

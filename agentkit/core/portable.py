@@ -112,6 +112,14 @@ def to_object_text(arguments: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if value else "{}"
 
 
+def to_canonical_text(arguments: str) -> str:
+    """Return the arguments of a call in one layout, with sorted keys; text that is not JSON is returned unchanged."""
+    try:
+        return json.dumps(json.loads(arguments), sort_keys=True)
+    except (ValueError, RecursionError):
+        return arguments
+
+
 def to_valid_text(text: str) -> str:
     """Replace what is not valid Unicode (halves of surrogate pairs) in `text`."""
     if text.isascii() or _is_unicode(text):

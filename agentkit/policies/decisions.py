@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from ..core.approval_question import PersonAnswer, Scope, UntrustedValue
 from ..core.errors import RunError
 from ..core.messages import ToolCall
+from ..core.portable import to_canonical_text
 from ..tools.execution.call import BoundCall
 from ..tools.settings import REPEATABLE_EFFECTS
 
@@ -21,11 +22,7 @@ Decision: TypeAlias = bool | str | dict[str, Any]
 
 def digest_call(call: ToolCall) -> str:
     """Return a digest of a call's name and arguments, followed by the name; the layout of the JSON does not matter."""
-    try:
-        arguments = json.dumps(json.loads(call.arguments), sort_keys=True)
-    except (ValueError, RecursionError):
-        arguments = call.arguments
-    text = f"{call.name}\0{arguments}".encode(errors="surrogatepass")
+    text = f"{call.name}\0{to_canonical_text(call.arguments)}".encode(errors="surrogatepass")
     return f"{hashlib.sha256(text).hexdigest()}:{call.name}"
 
 

@@ -12,7 +12,6 @@ useless, however often it is made.  Only consecutive useless turns count.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from typing import Any
 
 from ..core.errors import LimitExceeded, NoAnswer
 from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, ask, interpret
+from ..core.portable import to_canonical_text
 from ..engine.model import AskModel, Model, Reply
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
@@ -156,14 +156,7 @@ _INSTEAD = "Do something else, or call final_answer with what is known."
 def _fingerprint(result: ToolResult) -> set[int]:
     """Return hashes of a call with its result; for a failure, also of the tool with the error alone."""
     name, content = result.call.name, (result.content, repr(result.images) if result.images else "")
-    marks = {hash((name, _canonical(result.call.arguments), content))}
+    marks = {hash((name, to_canonical_text(result.call.arguments), content))}
     if result.error is not None:
         marks.add(hash((name, content)))
     return marks
-
-
-def _canonical(arguments: str) -> str:
-    try:
-        return json.dumps(json.loads(arguments), sort_keys=True)
-    except (ValueError, RecursionError):
-        return arguments

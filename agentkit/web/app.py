@@ -80,8 +80,7 @@ class Page:
 
     async def info(self, _: Request) -> Response:
         agent = self._agent
-        tools = [{"name": name, "description": tool.description} for name, tool in agent.tools.items()
-                 if tool is not agent.tools.answer]  # fmt: skip
+        tools = [{"name": tool.name, "description": tool.description} for tool in agent.tools.own_tools]
         model = agent.choose_backend()[0].name
         shown = {"description": mask(agent.description), "model": model, "tools": tools}
         return JSONResponse({**shown, "isStored": self._journal is not None})

@@ -3,6 +3,7 @@
 import json
 
 from agentkit.core.messages import ToolCall, Usage, assistant, calls_of, pending_calls, system, tool_message, user
+from agentkit.core.portable import to_canonical_text
 from agentkit.engine.history.tool_calls import normalize_reply
 
 ADD = ToolCall("call_1", "add", '{"a": 1}')
@@ -49,6 +50,13 @@ def test_arguments_that_are_no_text_and_names_that_are_missing_are_made_text():
     assert json.loads(call.arguments) == {"a": 1}
     nothing = {"role": "assistant", "tool_calls": [{"id": "x", "function": {"name": "f", "arguments": None}}]}
     assert calls_of(normalize_reply(nothing, set()))[0].arguments == "{}"
+
+
+def test_equal_arguments_have_one_text_and_broken_ones_keep_theirs():
+    assert to_canonical_text('{"b":1, "a": [ ]}') == to_canonical_text('{"a":[],"b":1}')
+    assert to_canonical_text('{"a": 1}') != to_canonical_text('{"a": 2}')
+    for broken in ('{"a": ', "", "[" * 100_000):
+        assert to_canonical_text(broken) == broken
 
 
 def test_usage_adds_up_and_an_unknown_price_makes_the_sum_unknown():

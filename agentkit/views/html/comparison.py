@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
+from ...core.portable import to_canonical_text
 from .conversation import MessageList, content_of
 from .figures import format_moment, run_figures
 from .markup import Html, join, tag
@@ -70,7 +71,7 @@ def _keys(side: MessageList) -> Sequence[str]:
     for message in side.messages:
         if message["role"] == "assistant":
             calls = [
-                (call["function"]["name"], _canonical(call["function"]["arguments"]))
+                (call["function"]["name"], to_canonical_text(call["function"]["arguments"]))
                 for call in message.get("tool_calls") or ()
             ]
             keys.append(json.dumps(calls) if calls else content_of(message))
@@ -85,10 +86,3 @@ def _results(side: MessageList) -> Sequence[Sequence[str]]:
         for message in side.messages
         if message["role"] == "assistant"
     ]
-
-
-def _canonical(arguments: str) -> str:
-    try:
-        return json.dumps(json.loads(arguments), sort_keys=True)
-    except (ValueError, RecursionError):
-        return arguments

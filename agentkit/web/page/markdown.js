@@ -1,5 +1,5 @@
-// Draws the trees of Markdown that the server makes (agentkit/views/markdown.py).  Elements and attributes come from the
-// lists below, and texts are set as text, so nothing in a tree can run, load or style anything.
+// Draws the trees of Markdown that the server makes (`parse_markdown`).  Elements and attributes come from the lists
+// below, and texts are set as text, so nothing in a tree can run, load or style anything.
 
 import { make } from "./dom.js";
 
