@@ -8,6 +8,8 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.util._once import Once
 from rows import for_each
 from snippets import run_document
 
@@ -32,6 +34,8 @@ def ids(path):
 @pytest.mark.timeout(240)
 def test_the_snippets_of_a_page_run(path, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)  # a page that sets it sets it for the process
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", Once())
     try:
         run_document(path, lambda: "".join(capsys.readouterr()))
     finally:

@@ -19,7 +19,7 @@ def ask(tmp_path, policy, query):
     """Send one prompt; return the messages of the protocol in both directions, and the answer."""
     if shutil.which("node") is None or not (MODULES / "acpx").exists():
         pytest.skip("missing: node with acpx from npm (tests/integration/install.sh)")
-    served = shlex.join([sys.executable, "-m", "agentkit.cli", "acp", f"{HERE / 'shop.py'}:agent"])
+    served = shlex.join([sys.executable, "-m", "agentkit.cli", "acp", f"{HERE / 'web_shop.py'}:agent"])
     command = [
         MODULES / ".bin" / "acpx",
         "--agent",

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from shop import HOSTILE
+from web_shop import HOSTILE
 
 from agentkit.views.markdown import parse_markdown
 
@@ -138,7 +138,7 @@ def test_a_browser_drives_the_page(tmp_path):
     if CHROMIUM is None:
         pytest.skip("missing: Chromium (Debian package chromium)")
     port = free_port()
-    serve = [sys.executable, "-m", "agentkit.cli", "web", f"{HERE / 'shop.py'}:agent", "--journal", str(tmp_path / "runs.db"),
+    serve = [sys.executable, "-m", "agentkit.cli", "web", f"{HERE / 'web_shop.py'}:agent", "--journal", str(tmp_path / "runs.db"),
              "--port", str(port), "--token", "token", "--no-open"]  # fmt: skip
     command = ["node", HERE / "page.mjs", MODULES, CHROMIUM, f"http://127.0.0.1:{port}", *serve]
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=140, check=False)
