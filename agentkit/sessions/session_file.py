@@ -12,13 +12,12 @@ from typing_extensions import TypedDict
 
 from ..core.errors import RunError
 from ..core.messages import Message, Usage, user
+from .journal.reader import closed_state
 from .recordings.file import OLD_FIRST, Recording
 from .recordings.lines import FIRST_LINE, Line, message_lines
 
 FORMAT, VERSION = "agentkit session", 1
 """The name and version in the data of a session; files with the data itself can always be read."""
-NOTHING_OPEN: Mapping[str, Any] = {"inbox": [], "waiting": {}, "nested": {}, "handed": []}
-"""The state of a session that a file lacks because its run was killed before the first request."""
 REMEDY = "Session.save writes sessions; messages from elsewhere become one with Session(messages=[...])."
 
 
@@ -105,4 +104,5 @@ def read_saved(content: bytes) -> Any:
         raise ValueError("it is a recorded run of an older version, which has requests and no conversation")
     data = {"messages": saved.messages, "usage": saved.usage.as_dict(), "cut": saved.cut}
     end = {name: saved.end[name] for name in ("answer", "stopped", "error") if name in saved.end}
-    return {"format": FORMAT, "version": VERSION, **data, **NOTHING_OPEN, **saved.state, **end}
+    state = {**closed_state([]), **saved.state}  # no state was written if the run was killed before its first request
+    return {"format": FORMAT, "version": VERSION, **data, **state, **end}

@@ -69,8 +69,6 @@ class JournaledConversation:
     state: Mapping[str, Any] = field(default_factory=dict, repr=False)
     total: int = 0
     """The sum of the digests without the instruction's: each request stores it, so missing messages are noticed."""
-    rows: int = 0
-    """Messages in the journal."""
     stored: "StoredAnswer | None" = field(default=None, repr=False)
     """The answer of a finished run that is resumed; a run without a query returns it."""
     base: Usage = field(default_factory=Usage)
@@ -95,19 +93,13 @@ class JournaledConversation:
     def detach(self) -> None:
         """Become a new conversation; the old one stays in the journal."""
         self.key, self.run, self.state, self.total = secrets.randbits(60), "", {}, 0
-        self.written, self.digests, self.cut, self.rows, self.stored = [], [], set(), 0, None
+        self.written, self.digests, self.cut, self.stored = [], [], set(), None
 
     def note(self, message: Message, number: int) -> None:
         """Add the next message that the journal has, with its digest."""
         self.total += number if self.written else 0
         self.written.append(message)
         self.digests.append(number)
-        self.rows = max(self.rows, len(self.written))
-
-    def forget(self, place: int) -> None:
-        """End the conversation before index `place`; the rows in the journal are not changed."""
-        self.total -= sum(self.digests[max(1, place) :])
-        del self.written[place:], self.digests[place:]
 
     def new_messages(self, messages: Sequence[Message]) -> Iterator[tuple[int, Message]]:
         """Yield the messages to write, with their indexes; they count as written."""
@@ -128,10 +120,10 @@ class JournaledConversation:
 
     def truncation_statements(self, messages: Sequence[Message]) -> Iterator[Statement]:
         """Yield the statement that removes the last rows, if there are fewer `messages`."""
-        if len(messages) < len(self.written):
-            self.forget(len(messages))
-            self.rows = len(messages)
-            yield DELETE_MESSAGES, (self.key, len(messages))
+        if (end := len(messages)) < len(self.written):
+            self.total -= sum(self.digests[max(1, end) :])
+            del self.written[end:], self.digests[end:]
+            yield DELETE_MESSAGES, (self.key, end)
 
     def cut_statements(self, stored: TruncatedResults) -> Iterator[Statement]:
         """Yield the statements that write the full texts of results truncated since the last write."""

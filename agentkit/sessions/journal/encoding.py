@@ -37,6 +37,11 @@ def damage_error(store: Store, what: str) -> JournalError:
     return JournalError(f"the journal {show_place(store.place)!r} is damaged: {what}")
 
 
+def message_error(store: Store, place: int) -> JournalError:
+    """Return the error for a message that is missing or not as it was written."""
+    return damage_error(store, f"message {place} of a run is incomplete")
+
+
 def encode_json(value: Any) -> str:
     """Return `value` as JSON; raise `JournalError` if it is not JSON serialisable."""
     try:

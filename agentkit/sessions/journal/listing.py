@@ -4,10 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from .encoding import digest
+from .encoding import digest, message_error
 from .location import JournalError
-from .reader import find_damage
-from .run_info import SELECT_RUNS, STEP_COLUMNS, RunInfo, describe_run, read_info
+from .run_info import SELECT_RUNS, STEP_COLUMNS, RunInfo, describe_run
 from .store import Store
 
 RUNS_PER_QUERY = 300
@@ -89,31 +88,28 @@ def _read_batch(
 def _check_conversations(store: Store, keys: set[int]) -> dict[int, str]:
     """Return the damage of each conversation, "" for one that is as it was written."""
     sql = "SELECT conversation, place, body, digest FROM messages WHERE conversation IN ({}) ORDER BY place"
-    places: dict[int, int] = defaultdict(int)
-    damaged = set()
-    for key, place, body, number in store.read(sql.format(", ".join("?" * len(keys))), *keys):
-        if place != places[key] or digest(place, body) != number:
-            damaged.add(key)
+    places, damage = dict.fromkeys(keys, 0), dict.fromkeys(keys, "")
+    try:
+        rows = store.read(sql.format(", ".join("?" * len(keys))), *keys)
+    except JournalError as error:
+        if len(keys) > 1:
+            raise
+        return dict.fromkeys(keys, str(error))
+    for key, place, body, number in rows:
+        if not damage[key] and (place != places[key] or digest(place, body) != number):
+            damage[key] = str(message_error(store, places[key]))
         places[key] += 1
-    return {key: find_damage(store, key) if key in damaged else "" for key in keys}
+    return damage
 
 
 def _list_one_by_one(store: Store) -> list[RunInfo]:
     """Read each run for itself; the queries for the ids use an index alone, so none is missing."""
     inner = {run for (run,) in store.read("SELECT id FROM runs WHERE origin LIKE '%/%' AND origin > ''")}
-    checked: dict[int, str] = {}
-    found = [_read_run(store, run, checked) for (run,) in store.read("SELECT id FROM runs") if run not in inner]
+    newest, checked, found = _newest_inner_runs(store), dict[int, str](), list[RunInfo]()
+    for identity in (run for (run,) in store.read("SELECT id FROM runs") if run not in inner):
+        try:
+            rows = store.read(f"{SELECT_RUNS} WHERE id = ?", identity)
+            found.append(_read_batch(store, rows, newest, checked)[0])
+        except (JournalError, LookupError) as error:
+            found.append(RunInfo(identity, error=str(error)))
     return sorted(found, key=lambda run: run.begun, reverse=True)
-
-
-def _read_run(store: Store, identity: str, checked: dict[int, str]) -> RunInfo:
-    """Return the state of a run; `checked` has the damage of the conversations read so far, "" for sound ones."""
-    try:
-        run = read_info(store, store.read(f"{SELECT_RUNS} WHERE id = ?", identity)[0])
-        if run.conversation not in checked:
-            checked[run.conversation] = find_damage(store, run.conversation)
-        if damage := checked[run.conversation]:
-            return RunInfo(identity, error=damage)
-    except (JournalError, ValueError, LookupError, TypeError) as error:
-        return RunInfo(identity, error=str(error))
-    return run

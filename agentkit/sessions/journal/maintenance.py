@@ -11,7 +11,7 @@ from .conversation import message_row
 from .encoding import encode_json, reading
 from .listing import list_runs
 from .location import JournalError, Place
-from .reader import NOTHING_OPEN, end_of_run, handoffs_in, read_messages
+from .reader import closed_state, end_of_run, read_messages
 from .run_info import RunInfo, find_run
 from .steps import inner_runs
 from .store import Statement, Store
@@ -56,7 +56,7 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
         end = replies[step] if step < len(replies) else len(listed)
         with reading(opened, f"conversations, run {run.id}"):
             state = json.loads(opened.read("SELECT state FROM conversations WHERE id = ?", run.conversation)[0][0])
-        state |= {**NOTHING_OPEN, "handed": handoffs_in(listed[run.first : end])}
+        state |= {**closed_state(listed[run.first : end]), "inbox": state.get("inbox", [])}
         branch, key = secrets.token_hex(6), secrets.randbits(60)
         opened.append(
             [

@@ -1,14 +1,14 @@
 """Read a journal: conversations to continue, and the state of runs."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 from ...core.messages import Message, Usage, calls_of
 from .connections import opened_store
 from .conversation import JournaledConversation, StoredAnswer
-from .encoding import digest, reading
-from .location import Journal, JournalError, show_place
+from .encoding import damage_error, digest, message_error, reading
+from .location import Journal, JournalError
 from .run_info import RunInfo, find_run
 from .steps import usage_of
 from .store import Store
@@ -19,33 +19,16 @@ HANDOFF_PREFIX = "The conversation is handed over to "
 """The beginning of the result of a hand-off."""
 TRANSFER_PREFIX = "transfer_to_"
 """The beginning of the names of hand-off tools."""
-NOTHING_OPEN: Mapping[str, Any] = {"waiting": {}, "nested": {}, "asked": {}, "inner_answers": {}}
-"""The state of a session without pending calls."""
-
-
-def find_damage(store: Store, key: int) -> str:
-    """Return the message of the `JournalError` that reading a conversation would raise, "" for a sound one."""
-    try:
-        for _ in _read_texts(store, key):
-            pass
-    except JournalError as error:
-        return str(error)
-    return ""
-
-
-def _read_texts(store: Store, key: int) -> Iterator[tuple[str, int]]:
-    rows = store.read("SELECT place, body, digest FROM messages WHERE conversation = ? ORDER BY place", key)
-    for expected, (place, body, number) in enumerate(rows):
-        if place != expected or digest(place, body) != number:
-            raise JournalError(
-                f"the journal {show_place(store.place)!r} is damaged: message {expected} of a run is incomplete"
-            )
-        yield body, number
+Opened: TypeAlias = tuple[JournaledConversation, dict[str, Any], dict[str, Any]]
+"""What `open_run` returns."""
 
 
 def read_messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
     """Yield the messages of a conversation with their digests; raise `JournalError` at the first damaged one."""
-    for place, (body, number) in enumerate(_read_texts(store, key)):
+    rows = store.read("SELECT place, body, digest FROM messages WHERE conversation = ? ORDER BY place", key)
+    for expected, (place, body, number) in enumerate(rows):
+        if place != expected or digest(place, body) != number:
+            raise message_error(store, expected)
         with reading(store, f"messages, message {place}"):
             message = json.loads(body)
         yield message, number
@@ -80,7 +63,7 @@ def open_named(journal: Journal, name: str) -> tuple[JournaledConversation, dict
         return read_conversation(store, journal, store.read("SELECT id FROM conversations WHERE name = ?", name)[0][0])
 
 
-def open_run(journal: Journal, run: str) -> tuple[JournaledConversation, dict[str, Any], dict[str, Any]]:
+def open_run(journal: Journal, run: str) -> Opened:
     """Return the conversation of a run to resume, its state, and the calls that had begun with their new arguments.
 
     The conversation of a finished run ends with that run and has its stored answer; nothing is written until the next
@@ -115,9 +98,7 @@ def _refuse_superseded(run: RunInfo) -> None:
         )
 
 
-def _finished(
-    store: Store, journal: Journal, run: RunInfo
-) -> tuple[JournaledConversation, dict[str, Any], dict[str, Any]]:
+def _finished(store: Store, journal: Journal, run: RunInfo) -> Opened:
     kept, state = read_conversation(store, journal, run.conversation)
     end = end_of_run(store, run, len(kept.written))
     messages = kept.written[:end]
@@ -126,23 +107,12 @@ def _finished(
     if end < len(kept.written) or _runs_after(store, run):
         kept = JournaledConversation(journal)
     calls = tuple(calls_of(messages[places[-1]])) if places else ()
-    kept.run = ""
+    kept.run, kept.base = "", usage_before(store, run)
     kept.stored = StoredAnswer(run.id, run.answer, run.stopped, calls, run.steps, run.usage)
-    kept.base = Usage()
-    for (other,) in store.read(
-        f"SELECT id FROM runs WHERE conversation = ? AND rowid < {_ROW}", run.conversation, run.id
-    ):
-        kept.base += usage_of(store, other)
-    return (
-        kept,
-        {**state, **NOTHING_OPEN, "inbox": [], "handed": handoffs_in(messages[run.first :]), "messages": messages},
-        {},
-    )
+    return kept, {**state, **closed_state(messages[run.first :]), "messages": messages}, {}
 
 
-def _unfinished(
-    store: Store, journal: Journal, run: RunInfo
-) -> tuple[JournaledConversation, dict[str, Any], dict[str, Any]]:
+def _unfinished(store: Store, journal: Journal, run: RunInfo) -> Opened:
     kept, state = read_conversation(store, journal, run.conversation, run.id)
     end = len(kept.written)
     places = [place for place in range(run.first, end) if kept.written[place]["role"] == "assistant"]
@@ -154,6 +124,12 @@ def _unfinished(
 
 
 _ROW = "(SELECT rowid FROM runs WHERE id = ?)"
+
+
+def usage_before(store: Store, run: RunInfo) -> Usage:
+    """Return the usage of the earlier runs of a conversation."""
+    sql = f"SELECT id FROM runs WHERE conversation = ? AND rowid < {_ROW}"
+    return sum((usage_of(store, other) for (other,) in store.read(sql, run.conversation, run.id)), Usage())
 
 
 def _runs_after(store: Store, run: RunInfo) -> bool:
@@ -170,7 +146,13 @@ def end_of_run(store: Store, run: RunInfo, end: int) -> int:
     return end if later is None else min(later, end)
 
 
-def handoffs_in(messages: Sequence[Message]) -> list[str]:
+def closed_state(messages: Sequence[Message]) -> dict[str, Any]:
+    """Return the state of a session after a run with these messages that left no pending call and no unread message."""
+    handed = _handoffs_in(messages)
+    return {"inbox": [], "waiting": {}, "nested": {}, "handed": handed, "asked": {}, "inner_answers": {}}
+
+
+def _handoffs_in(messages: Sequence[Message]) -> list[str]:
     """Return the names of the agents to which a run was handed over, in order."""
     results = {
         message.get("tool_call_id"): str(message.get("content")) for message in messages if message["role"] == "tool"
@@ -189,6 +171,4 @@ def _check_request(store: Store, kept: JournaledConversation, run: RunInfo, plac
     for step, number in rows:
         before = places[step - 1] if step <= len(places) else end
         if number != sum(kept.digests[1:before]) % DIGEST_MODULUS:
-            raise JournalError(
-                f"the journal {show_place(store.place)!r} is damaged: messages of run {run.id} are missing"
-            )
+            raise damage_error(store, f"messages of run {run.id} are missing")

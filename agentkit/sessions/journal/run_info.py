@@ -54,12 +54,6 @@ class RunInfo:
         return self.state in ("interrupted", "paused", "failed")
 
 
-def read_info(store: Store, row: tuple[Any, ...]) -> RunInfo:
-    """Return the state of a run from a row of `SELECT_RUNS`, with its steps."""
-    steps = store.read(f"SELECT {STEP_COLUMNS} FROM steps WHERE run = ? ORDER BY step DESC, begun DESC", row[0])
-    return describe_run(store, row, steps)
-
-
 def describe_run(
     store: Store, row: tuple[Any, ...], steps: Sequence[tuple[Any, ...]], newest_inner: float = math.inf
 ) -> RunInfo:
@@ -115,5 +109,6 @@ def find_run(store: Store, run: str) -> RunInfo:
         which = "several runs have ids that begin with" if rows else "no run has the id"
         raise JournalError(f"{which} {run!r} in {show_place(store.place)!r}; agentkit runs lists them")
     row = (exact or rows)[0]
+    steps = store.read(f"SELECT {STEP_COLUMNS} FROM steps WHERE run = ? ORDER BY step DESC, begun DESC", row[0])
     with reading(store, f"runs, run {row[0]}"):
-        return read_info(store, row)
+        return describe_run(store, row, steps)

@@ -110,9 +110,9 @@ class JournalWriter:
     def _check_unchanged(self) -> None:
         conversation = self.conversation
         found = self._open_store().read("SELECT count(*) FROM messages WHERE conversation = ?", conversation.key)[0][0]
-        if not found and conversation.rows:  # the rows were deleted
+        if not found and conversation.written:  # the rows were deleted
             self._detach()
-        elif found != conversation.rows:
+        elif found != len(conversation.written):
             name = f" {conversation.name!r}" if conversation.name else ""
             message = f"the conversation{name} was continued elsewhere since it was opened. Open it again."
             raise ConversationBusy(message)

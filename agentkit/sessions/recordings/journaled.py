@@ -13,7 +13,7 @@ from ..journal.connections import opened_store
 from ..journal.encoding import reading
 from ..journal.location import Place, show_place
 from ..journal.maintenance import DEFAULT_PATH
-from ..journal.reader import NOTHING_OPEN, end_of_run, handoffs_in, read_messages
+from ..journal.reader import closed_state, end_of_run, read_messages, usage_before
 from ..journal.run_info import RunInfo, find_run
 from ..journal.store import Store
 from .file import Recording
@@ -48,10 +48,10 @@ def _read_lines(run_id: str, place: Place) -> list[Line]:
         with reading(store, f"setups, steps, conversations and cut, run {run.id}"):
             state = json.loads(store.read("SELECT state FROM conversations WHERE id = ?", run.conversation)[0][0])
             if len(messages) < len(everything):
-                state |= {**NOTHING_OPEN, "inbox": [], "handed": handoffs_in(messages[run.first :])}
+                state |= closed_state(messages[run.first :])
             cut = store.read("SELECT key, body FROM cut WHERE conversation = ?", run.conversation)
             return [
-                FIRST_LINE,
+                {**FIRST_LINE, "usage": usage_before(store, run).as_dict()},
                 {"kind": "run", "id": run.id, "query": run.query, "model": run.model, "first": run.first},
                 *_conversation_lines(store, run, messages),
                 *({"kind": "cut", "key": key, "text": json.loads(body)} for key, body in cut),

@@ -79,16 +79,10 @@ class RequestRecorder:
         tools = schemas_of(request.tools)
         changed = {"tools": tools} if tools != self._tools else {}
         self._tools, self._asked, self._deltas = tools, time.perf_counter(), []
-        new_messages = [*map(self._place_of, self._messages[same:])]
-        self._file.write(
-            "request", model=model, **{"from": same}, messages=new_messages,
-            tool_choice=request.tool_choice, **changed,
-        )  # fmt: skip
-
-    def _place_of(self, message: Message) -> Message | int:
-        """Return the index of a message in the conversation; the message itself if a policy made it."""
-        written = self._writer.conversation.written
-        return next((place for place in range(len(written) - 1, -1, -1) if written[place] is message), message)
+        places = {id(message): place for place, message in enumerate(self._writer.conversation.written)}
+        added = [places.get(id(message), message) for message in self._messages[same:]]  # whole if a policy made it
+        choice = request.tool_choice
+        self._file.write("request", model=model, **{"from": same}, messages=added, tool_choice=choice, **changed)
 
 
 def _mask_deltas(deltas: Sequence[list[Any]]) -> list[list[Any]]:

@@ -68,10 +68,13 @@ def test_the_conversation_of_a_run_is_loaded_and_continues(world, path, tmp_path
     assert loaded.usage.requests == 3
 
 
-def test_the_usage_before_a_recorded_run_is_counted(world, path):
-    agent = agent_of(answer("one"), answer("two"))
+@pytest.mark.parametrize("exported", [False, True])
+def test_the_usage_before_a_recorded_run_is_counted(world, path, tmp_path, exported):
+    agent = agent_of(answer("one"), answer("two"), journal=tmp_path / "runs.db" if exported else None)
     world.run(agent, "First")
-    world.run(agent, "Second", record=path)
+    result = world.run(agent, "Second", record=None if exported else path)
+    if exported:
+        export(result.run_id, path, store=tmp_path / "runs.db")
     assert Session.load(path).usage == agent.session.usage == Usage(requests=2, cost=0.0)
 
 
