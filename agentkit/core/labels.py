@@ -143,4 +143,6 @@ class CallOrigin:
     def label(self) -> Label:
         """The label of the result."""
         label = self.own if self.inputs is self.own else self.own.join(self.inputs)
-        return replace(label, sources=(*label.sources, self.keeper)) if self.keeper else label
+        if not self.keeper or self.keeper in label.sources:
+            return label
+        return replace(label, sources=(*label.sources, self.keeper))

@@ -156,8 +156,7 @@ class _ApprovalPolicy:
             for at in waiting:
                 if (answer := answers.get(calls[at].call.id)) is None:
                     continue
-                decided[at] = yield from self._carry_out(calls[at], answer.decision)
-                self.approvals.grants.add(calls[at].call.name, calls[at].untrusted, answer.scope)
+                decided[at] = yield from self._carry_out(calls[at], self._read_scope(calls[at], answer))
 
     def _describe(self, bound: BoundCall) -> PendingCall:
         problem = self.problems.get(bound.call.id, "")

@@ -94,11 +94,11 @@ class TestPausing:
         assert [one.id for one in error.calls] == ["2"]
         assert DONE == []
 
-    @pytest.mark.parametrize("decide", [lambda error: {"2": True}, lambda error: {error.calls[0]: True}])
-    def test_a_decision_holds_for_the_call_that_waited(self, world, decide):
+    @pytest.mark.parametrize("by_id", [True, False])
+    def test_a_decision_holds_for_the_call_that_waited(self, world, by_id):
         pausing = agent(call("delete", path="a"), FINAL)
         error = self.paused(world, pausing)
-        approvals = {key if key != "2" else error.calls[0].id: value for key, value in decide(error).items()}
+        approvals = {error.calls[0].id if by_id else error.calls[0]: True}
         message = error.session.messages[-1]
         message["tool_calls"][0]["function"]["arguments"] = '{"path": "/"}'
         again = self.paused(world, pausing, None, session=error.session, approvals=approvals)

@@ -1,4 +1,4 @@
-"""Replies that are none, and the last request of a run."""
+"""Replies that are empty, cut or refused."""
 
 import json
 

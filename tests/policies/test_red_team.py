@@ -10,7 +10,7 @@ from pydantic import BaseModel, HttpUrl
 
 from agentkit import Document, JsonAgent, JsonTool, Paused, RunContext, Session, ToolError, tool
 from agentkit.core.ask_person import Person
-from agentkit.core.labels import Label
+from agentkit.core.labels import Label, label_of
 from agentkit.journal import runs
 from agentkit.testing import ScriptedModel, answer, call, calls
 
@@ -156,6 +156,13 @@ class TestMemory:
         found = tool(lambda: ANN, name="find", description="Finds.", effect="read")
         turns = call("note", text="my words"), call("find"), call("send", to=ANN, text="hello")
         assert not waits([read_mail, note, found, send], READ, *turns)
+
+    def test_a_tool_that_keeps_several_values_is_one_source(self):
+        note, _ = self.make()
+        model = ScriptedModel(call("read_code"), call("note", text=EVE), call("note", text=MAIL), answer("x"))
+        agent = JsonAgent(read_code, note, model=model)
+        agent.run("Note it.")
+        assert label_of(agent.history[7]).sources == ("read_code", "what note keeps")
 
     def test_a_hidden_text(self):
         note, recall = self.make(effect="write")
@@ -404,7 +411,7 @@ class TestHidden:
         inner = {"tool_calls": [{"name": "final_answer", "arguments": {"answer": value}}]}
         return call("extract_value", reference="#1", question="Which?", kind=kind, **more), inner
 
-    @pytest.mark.parametrize("to", ["771", "771.0", "acct-771", "77" + "1@home.example", "00771", "seven seven one"])
+    @pytest.mark.parametrize("to", ["771", "771.0", "acct-771", "771@home.example", "00771", "seven seven one"])
     def test_a_number_in_a_destination(self, to):
         assert self.play(*self.extract(771), call("send", to=to, text="hello"))
 
@@ -487,7 +494,7 @@ class TestGrants:
         assert self.ask(TO_EVE, call("send", to=f"{EVE}, {ANN}"), scope="r") == 2
 
     def test_a_value_at_another_place_is_another_one(self):
-        assert self.ask(TO_EVE, call("send", to="hello there"), scope="v") == 2
+        assert self.ask(call("send", to=BOB, text=EVE), TO_EVE, scope="v") == 2
 
 
 def test_a_run_that_failed_is_no_way_around():

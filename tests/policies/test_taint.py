@@ -620,24 +620,21 @@ class TestFromNowOn:
     def test_in_code(self, world, scope, pauses, by_function):
         reading = tool(lambda: MAIL, name="read", description="Reads.", trust="untrusted", effect="read")
         turns = [call("send_mail", to="ann@shop.example", text=text) for text in ("one 1", "one 1", "two 2")]
-        allowed, asked = PersonAnswer(True, scope), []
+        allowed, events = PersonAnswer(True, scope), []
 
         def decide(made):
-            asked.append(made.name)
             return allowed if made.name == "send_mail" else None
 
         model = ScriptedModel(call("read"), *turns, FINAL)
-        agent = JsonAgent(reading, send_mail, model=model, approve=decide if by_function else None)
-        events = []
-        options = {"listeners": [lambda event: events.append(event) if isinstance(event, ApprovalAsked) else None]}
-        request, query = {}, "Answer."
-        while True:
+        decider = decide if by_function else None
+        agent = JsonAgent(reading, send_mail, model=model, approve=decider, listeners=[events.append])
+        query, decisions = "Answer.", None
+        while len(model.requests) < len(model.script):
             try:
-                world.run(agent, query, **options, **request)
-                break
+                world.run(agent, query, approvals=decisions)
             except Paused as pause:
-                query, request = None, {"session": pause.session, "approvals": dict.fromkeys(pause.calls, allowed)}
-        assert len(events) == pauses
+                query, decisions = None, dict.fromkeys(pause.calls, allowed)
+        assert sum(isinstance(event, ApprovalAsked) for event in events) == pauses
 
     def test_a_new_conversation_asks_again(self, world):
         turn = [("ann@shop.example", "one")]
