@@ -19,7 +19,7 @@ def to_portable_name(name: str) -> str:
 
 
 def find_free_name(name: str, *taken: Container[str]) -> str:
-    """Return `name`, of at most 64 characters; with a number at its end if one of `taken` has it."""
+    """Return `name`; if one of `taken` has it, with a number at its end, at most 64 characters in all."""
     free, number = name, 1
     while any(free in names for names in taken):
         number += 1

@@ -147,7 +147,7 @@ class BoundCall:
     def hold(self, reason: str, untrusted: Iterable[UntrustedValue] = ()) -> "BoundCall":
         """Return the same call as one that needs a decision for one reason more."""
         reasons = "; ".join(filter(None, [self.needs_approval, reason]))
-        return replace(self, needs_approval=reasons, untrusted=(*self.untrusted, *untrusted))
+        return self.change(needs_approval=reasons, untrusted=(*self.untrusted, *untrusted))
 
     def with_variable(self, variable: ContextVar[T], value: T) -> "BoundCall":
         """Return the same call, which runs with a context variable set."""
