@@ -246,8 +246,8 @@ class TestValues:
         give = tool(
             lambda to: got.append(to), name="send", description="Sends.", effect="write", parameters={"to": "x"}
         )
-        held([read_mail, give], READ, twice)
-        assert got in ([], [BOB])
+        assert not held([read_mail, give], READ, twice)
+        assert got == [], "the arguments are not valid"
 
     def test_names_of_a_nested_object(self):
         @tool(effect="write")
