@@ -114,7 +114,7 @@ class _LineReader:
             recording.cut.pop(line["key"], None)
             recording.cut |= {line["key"]: line["text"]} if "text" in line else {}
         elif kind == "state":
-            recording.state = line["state"]
+            recording.state = {**line["state"]}
         elif kind == "request":
             self._add_request(number, line)
         elif kind in ("reply", "error"):

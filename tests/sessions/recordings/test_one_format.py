@@ -223,6 +223,7 @@ class TestOtherFiles:
             ('{"kind": "record", "version": 2, "usage": {"requests": "many"}}', "usage"),
             (HEAD + '\n{"kind": "cut", "key": "a", "text": 3}', "cut"),
             (HEAD + '\n{"kind": "state", "state": {"inbox": [null]}}', "inbox"),
+            (HEAD + '\n{"kind": "state", "state": 5}', "line 2: TypeError"),
             (HEAD + "\n" + "[" * 100_000, "damaged"),
         ],
     )
