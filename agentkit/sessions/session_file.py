@@ -14,7 +14,7 @@ from ..core.errors import RunError
 from ..core.messages import Message, Usage, user
 from .journal.reader import closed_state
 from .recordings.file import OLD_FIRST, Recording
-from .recordings.lines import FIRST_LINE, Line, message_lines
+from .recordings.lines import FIRST_LINE, Line
 
 FORMAT, VERSION = "agentkit session", 1
 """The name and version in the data of a session; files with the data itself can always be read."""
@@ -86,7 +86,8 @@ def name_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 def lines_of_session(data: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Line]:
     """Yield the lines of a file for the data of a session, and its `state`, which is a part of them."""
     yield {**FIRST_LINE, "usage": data["usage"]}
-    yield from message_lines(data["messages"])
+    for place, message in enumerate(data["messages"]):
+        yield {"kind": "message", "place": place, "message": message}
     yield from ({"kind": "cut", "key": key, "text": text} for key, text in data["cut"].items())
     yield {"kind": "state", "state": state}
 

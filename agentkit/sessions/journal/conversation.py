@@ -139,9 +139,5 @@ class JournaledConversation:
     @property
     def _turn(self) -> int:
         """The index at which the last written turn begins."""
-        place = len(self.written)
-        while place > 0:
-            place -= 1
-            if self.written[place].get("role") != "tool":
-                break
-        return place
+        places = range(len(self.written) - 1, -1, -1)
+        return next((place for place in places if self.written[place].get("role") != "tool"), 0)

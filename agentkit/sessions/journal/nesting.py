@@ -1,11 +1,11 @@
 """The run around an agent that is a tool: one journal records both, so that both are resumed together."""
 
-import json
 from contextvars import ContextVar
 from dataclasses import dataclass
 
 from .connections import opened_store
 from .conversation import JournaledConversation
+from .setup import read_setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,9 @@ class EnclosingRun:
 
     def instruction_of(self, run: str) -> str:
         """Return the instruction with which a run of the journal began."""
-        sql = "SELECT body FROM setups JOIN runs ON setups.id = runs.setup WHERE runs.id = ?"
         with opened_store(self.conversation.journal.path, must_exist=True) as store:
-            rows = store.read(sql, run)
-        return str(json.loads(rows[0][0])[0]) if rows else ""
+            setup = read_setup(store, run)
+        return setup.instruction if setup else ""
 
 
 ENCLOSING_RUN: ContextVar[EnclosingRun | None] = ContextVar("around", default=None)

@@ -29,7 +29,7 @@ from ...views.log import is_shown
 from .conversation import Uncertain
 from .location import JournalError
 from .nesting import ENCLOSING_RUN, EnclosingRun
-from .steps import BegunCall, preset_result, restore_result
+from .steps import preset_result, restore_result
 from .writer import JournalWriter
 
 UNKNOWN = ExceptionInfo(
@@ -75,9 +75,10 @@ def journal_policy(writer: JournalWriter, on_uncertain: Uncertain = None) -> Pol
             calls = []
             enclosing = EnclosingRun(writer.conversation, writer.run, writer.inner)
             for bound in effect.calls:
-                begun = writer.known.pop(bound.call.id, None)
-                if begun is not None and (begun.outcome is not None or not _continues_inside(bound, writer.inner)):
-                    bound = yield from _restore_call(bound, begun, on_uncertain)
+                if bound.call.id in writer.known:
+                    outcome = writer.known.pop(bound.call.id)
+                    if outcome is not None or not _continues_inside(bound, writer.inner):
+                        bound = yield from _restore_call(bound, outcome, on_uncertain)
                 if writer.append is None:  # agents inside the call are journaled too
                     bound = bound.with_variable(ENCLOSING_RUN, enclosing)
                 calls.append(_guard(bound, writer))
@@ -191,10 +192,10 @@ def _continues_inside(bound: BoundCall, inner: Mapping[str, str]) -> bool:
     return not is_declared and any(key.startswith(f"{bound.call.id}/") for key in inner)
 
 
-def _restore_call(bound: BoundCall, begun: BegunCall, on_uncertain: Uncertain) -> Flow[BoundCall]:
+def _restore_call(bound: BoundCall, outcome: Mapping[str, Any] | None, on_uncertain: Uncertain) -> Flow[BoundCall]:
     """Return a call that began before as it is to be made now: with its result, if that is recorded."""
-    if begun.outcome is not None:
-        return restore_result(bound, begun.outcome)
+    if outcome is not None:
+        return restore_result(bound, outcome)
     if bound.tool is not None and bound.tool.effect in REPEATABLE_EFFECTS:
         return bound
     decision: Any = None

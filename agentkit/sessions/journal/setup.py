@@ -1,5 +1,6 @@
 """The instruction and tools that a run began with; an agent that resumes it should have the same."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from ...tools.lock import compare_locks, lock
 from ...tools.registry import ToolRegistry
 from .location import JournalError
+from .store import Store
 
 MAX_SHOWN_CHARS = 60
 """Characters of an instruction that are shown after its first change."""
@@ -43,6 +45,12 @@ class Setup:
             old, new = (text[place : place + MAX_SHOWN_CHARS] for text in (self.instruction, now.instruction))
             listed.append(f"instruction, at character {place}: {old!r} became {new!r}")
         return listed
+
+
+def read_setup(store: Store, run: str) -> Setup | None:
+    """Return the setup that a run of a journal began with; None for a branch, which stores none."""
+    rows = store.read("SELECT body FROM setups JOIN runs ON setups.id = runs.setup WHERE runs.id = ?", run)
+    return Setup(*json.loads(rows[0][0])) if rows else None
 
 
 def schemas_of(tools: ToolRegistry) -> dict[str, Any]:

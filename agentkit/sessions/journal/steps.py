@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ...core.errors import ExceptionInfo
@@ -17,14 +17,6 @@ from ...tools.results.result_text import RenderedResult, StoredResult, has_own_t
 from .encoding import encode_json, step_digest
 from .store import Statement, Store
 from .tables import END_STEP, INSERT_STEP
-
-
-@dataclass(frozen=True, slots=True)
-class BegunCall:
-    """A recorded call: its arguments if they differ from the model's, and its outcome if it has one."""
-
-    arguments: str | None
-    outcome: Mapping[str, Any] | None
 
 
 class StepRows:

@@ -19,8 +19,8 @@ from .connections import close_store, open_store
 from .conversation import JournaledConversation
 from .encoding import digest, encode_json
 from .location import ConversationBusy, JournalError, LeaseLost
-from .setup import Setup
-from .steps import BegunCall, StepRows, inner_runs, outcome_of, time_and_calls, usage_of
+from .setup import Setup, read_setup
+from .steps import StepRows, inner_runs, outcome_of, time_and_calls, usage_of
 from .store import Lease, Statement, Store
 from .tables import END_RUN, INSERT_CONVERSATION, INSERT_RUN, INSERT_SETUP, SUPERSEDE_RUNS, UPDATE_STATE
 
@@ -47,8 +47,8 @@ class JournalWriter:
     """What a resumed run used before, without the calls that have no result."""
     step: int = 0
     """Replies of the run."""
-    known: dict[str, BegunCall] = field(default_factory=dict)
-    """The recorded calls of the last turn of a resumed run, by their ids."""
+    known: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
+    """The outcomes of the recorded calls of the last turn of a resumed run, by their ids; None without an outcome."""
     inner: dict[str, str] = field(default_factory=dict)
     """The runs of agents inside its calls, by the calls' ids."""
     _first: int = 1
@@ -132,18 +132,14 @@ class JournalWriter:
 
     def _continue(self, store: Store) -> None:
         self.run = self.conversation.run
-        sql = "SELECT first, body FROM runs LEFT JOIN setups ON setups.id = runs.setup WHERE runs.id = ?"
-        self._first, body = store.read(sql, self.run)[0]
-        if body and self.conversation.changed == "refuse":
-            Setup(*json.loads(body)).check(self.run, self.setup)
+        self._first = store.read("SELECT first FROM runs WHERE id = ?", self.run)[0][0]
+        if self.conversation.changed == "refuse" and (before := read_setup(store, self.run)):
+            before.check(self.run, self.setup)
         self.step = sum(message["role"] == "assistant" for message in self.conversation.written[self._first :])
-        found = store.read("SELECT call, arguments, outcome FROM steps WHERE run = ? AND step = ?", self.run, self.step)
-        self.known = {
-            call: BegunCall(arguments, json.loads(outcome) if outcome else None)
-            for call, arguments, outcome in found
-            if call
-        }
-        self._begun = {call for call, begun in self.known.items() if begun.outcome is not None}
+        sql = "SELECT call, outcome FROM steps WHERE run = ? AND step = ? AND call != ''"
+        found = store.read(sql, self.run, self.step)
+        self.known = {call: json.loads(outcome) if outcome else None for call, outcome in found}
+        self._begun = {call for call, outcome in self.known.items() if outcome is not None}
         self._ended = {*self._begun}
         if recorded := self._steps.read_reply(store, self.run, self.step + 1):
             self._reply, self._figures = recorded

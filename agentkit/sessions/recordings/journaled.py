@@ -15,6 +15,7 @@ from ..journal.location import Place, show_place
 from ..journal.maintenance import DEFAULT_PATH
 from ..journal.reader import closed_state, end_of_run, read_messages, usage_before
 from ..journal.run_info import RunInfo, find_run
+from ..journal.setup import read_setup
 from ..journal.store import Store
 from .file import Recording
 from .lines import FIRST_LINE, Line, encode_lines
@@ -62,16 +63,15 @@ def _read_lines(run_id: str, place: Place) -> list[Line]:
 
 def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message]) -> Iterator[Line]:
     """Yield the messages, each reply after its request, and the calls with their results after the reply."""
-    sql = "SELECT body FROM setups WHERE id = (SELECT setup FROM runs WHERE id = ?)"
-    setup = [json.loads(body) for (body,) in store.read(sql, run.id)]
-    instruction, tools = setup[0] if setup else (messages[0]["content"], None)
+    setup = read_setup(store, run.id)
+    first = system(setup.instruction) if setup else messages[0]
     steps, number, before = _read_steps(store, run), 0, Usage()
-    for place, message in enumerate([system(instruction), *messages[1:]]):
+    for place, message in enumerate([first, *messages[1:]]):
         if message["role"] == "assistant" and place >= run.first:
             number += 1
             model, _, outcome = steps.get((number, ""), (run.model, None, {}))
             usage = Usage(**outcome["usage"]) if "usage" in outcome else before
-            yield {"kind": "request", "model": model} | ({"tools": tools} if number == 1 else {})
+            yield {"kind": "request", "model": model} | ({"tools": setup.tools} if setup and number == 1 else {})
             figures = {"finish_reason": outcome.get("finish_reason"), "usage": _difference(usage, before)}
             yield {"kind": "reply", "message": message, **figures, "model": model}
             before = usage

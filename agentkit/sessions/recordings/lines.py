@@ -20,7 +20,6 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from ...core.masking import mask_data
-from ...core.messages import Message
 from ...core.private_files import open_private
 from ..journal import tables
 from ..journal.location import JournalError
@@ -53,11 +52,6 @@ def line_of(statement: Statement) -> Line | None:
     data = {name: json.loads(value) if name in JSON_VALUES else value for name, value in values.items()}
     outcome = data.pop("outcome", {})
     return {"kind": kind, **data, **outcome}
-
-
-def message_lines(messages: Iterable[Message]) -> Iterator[Line]:
-    """Yield the lines of a conversation."""
-    return ({"kind": "message", "place": place, "message": message} for place, message in enumerate(messages))
 
 
 def encode_line(line: Line) -> str:
