@@ -3,13 +3,15 @@
 That ends POSIX locks.  So a lock is that of a byte of one file on Windows and on 64-bit Linux (fcntl(2), "Open file
 description locks"), and `flock` of a file per conversation elsewhere (flock(2): "the lock is released ... when all such
 file descriptors have been closed").
+
+A lock has the journal's path and the key of a conversation; only one thread at a time calls a method.
 """
 
 import os
 import struct
 import sys
 from contextlib import suppress
-from typing import Protocol
+from typing import TypeAlias
 
 if sys.platform == "win32":
     import msvcrt
@@ -18,34 +20,6 @@ else:
 
 SLOTS, SLOT_BYTES = 1024, 64
 """Slots at the beginning of the file: each has the key, the process and the start of the last lease of its keys."""
-
-
-class LeaseLocks(Protocol):
-    """Locks by the journal's path and the key of a conversation; only one thread at a time calls a method."""
-
-    def take(self, path: str, key: int) -> bool:
-        """Take the lock; return False if another process has it."""
-        ...
-
-    def free(self, path: str, key: int) -> None:
-        """Release the lock."""
-        ...
-
-    def is_taken(self, path: str, key: int) -> bool:
-        """Return whether another process has the lock."""
-        ...
-
-    def write_holder(self, path: str, key: int, record: bytes) -> None:
-        """Store who has the lock."""
-        ...
-
-    def read_holder(self, path: str, key: int) -> bytes:
-        """Return what the last holder of the lock has stored."""
-        ...
-
-    def forget(self) -> None:
-        """Close the files that a forked child inherits: their locks are those of the parent."""
-        ...
 
 
 class ByteLocks:
@@ -174,6 +148,9 @@ class WholeFileLocks:
     @staticmethod
     def _name(path: str, key: int) -> str:
         return os.path.join(f"{path}-leases", str(key))
+
+
+LeaseLocks: TypeAlias = ByteLocks | WholeFileLocks
 
 
 def _byte_lock(kind: int, key: int) -> bytes:
