@@ -1,12 +1,12 @@
 """Turns without the agent loop, to drive a policy alone in either world."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentkit import LimitExceeded, NoAnswer, RunContext, ToolRegistry
+from agentkit import LimitExceeded, NoAnswer, Paused, RunContext, ToolCall, ToolRegistry
 from agentkit.core.flow import Emit, Event, Flow, Policy, apply_policies, ask, drive
-from agentkit.core.messages import Message, calls_of, user
+from agentkit.core.messages import Message, calls_of, pending_calls, user
 from agentkit.engine.model import AskModel, Model, ModelAsked, Reply, Request
 from agentkit.policies.final_request import FinalRequest
 from agentkit.tools.execution.call import ToolResult
@@ -35,11 +35,12 @@ class Turns:
         self.stopped = ""
 
     def take(self) -> Flow[Any]:
-        """Take turns until the answer; an error that the policy raises in place of a request ends them."""
+        """Take turns until the answer, first the rest of one that paused; an error that the policy raises ends them."""
+        answers = yield from self._call(pending_calls(self.messages))
         for _ in range(MAX_TURNS):
-            answers = yield from self._turn(self.request)
             if answers:
                 return answers[0]
+            answers = yield from self._turn(self.request)
         raise AssertionError(f"neither an answer nor an error of the policy in {MAX_TURNS} turns")
 
     def finish(self) -> Flow[Any]:
@@ -58,13 +59,26 @@ class Turns:
     def _turn(self, request: Request) -> Flow[list[Any]]:
         reply: Reply = yield from ask(AskModel(self.model, request))
         self.messages.append(reply.message)
-        bound = [request.tools.bind(call, RunContext(None, call=call)) for call in calls_of(reply.message)]
-        if not bound:
+        return (yield from self._call(calls_of(reply.message)))
+
+    def _call(self, calls: Sequence[ToolCall]) -> Flow[list[Any]]:
+        """Run calls and return the answers among their results; those of a turn that pauses may stay open."""
+        if not calls:
             return []
-        results = yield from ask(CallTools(tuple(bound)))
-        self.results += results
-        self.messages += [result.message for result in results]
+        finished: dict[str, ToolResult] = {}
+        bound = tuple(self.request.tools.bind(call, RunContext(None, call=call)) for call in calls)
+        try:
+            results = yield from ask(CallTools(bound, finished))
+        except Paused:
+            self._append(result for result in finished.values() if not result.is_open)
+            raise
+        self._append(results)
         return [result.value for result in results if result.is_answer]
+
+    def _append(self, results: Iterable[ToolResult]) -> None:
+        for result in results:
+            self.results.append(result)
+            self.messages.append(result.message)
 
     def drive(self, world, flow: Flow[Any], *policies: Policy) -> Any:
         """Drive one of the two flows under the policies in one of the two worlds, and return the answer."""
