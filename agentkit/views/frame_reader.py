@@ -76,14 +76,8 @@ class FrameReader:
                 yield from self._open_call(event)
             case ToolFinished(result):
                 if not result.is_answer:
-                    content = mask(result.content)
-                    yield CallClosed(
-                        self._agent,
-                        join_path(self._agent, result.call.id),
-                        content,
-                        result.seconds,
-                        result.error is not None,
-                    )
+                    path, content = join_path(self._agent, result.call.id), mask(result.content)
+                    yield CallClosed(self._agent, path, content, result.seconds, result.error is not None)
             case Progress():
                 identity = event.call.id if event.call else ""
                 yield CallProgress(join_path(self._agent, identity), mask(str(event.value)))

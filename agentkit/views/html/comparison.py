@@ -36,11 +36,11 @@ def render_comparison(first: Side, second: Side) -> Html:
     table = tag(
         "div", tag("table", tag("tr", tag("th"), tag("th", "first"), tag("th", "second")), *rows), class_="wide"
     )
-    answers = [render_answer(result.get("error"), result.get("answer"), shown.max_bytes) for result, shown in sides]
+    answers = (render_answer(result.get("error"), result.get("answer"), shown.max_bytes) for result, shown in sides)
     return join(
         table,
         tag("h2", "Answers"),
-        tag("div", *(tag("div", shown, class_="side") for shown in answers), class_="pair"),
+        tag("div", *(tag("div", answer, class_="side") for answer in answers), class_="pair"),
         tag("h2", "Turns", id="turns"),
         *_pairs(first[1], second[1]),
     )
