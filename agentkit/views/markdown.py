@@ -47,7 +47,7 @@ class MarkdownStream:
     """Reads Markdown that arrives in pieces, masked already: a block is finished when the next one has begun.
 
     A text is parsed again only when it is half as long again as what was left before, so the work is linear in its
-    length.
+    length.  A reference to an address that is defined after its block was finished stays text.
     """
 
     def __init__(self) -> None:
@@ -129,6 +129,8 @@ def _build(tokens: Sequence[Any]) -> list[Node]:
                 open_lists.pop()
         elif token.type == "text" and not links:
             open_lists[-1].extend(_find_links(token.content))
+        elif token.type == "image" and links:  # a link cannot have another one inside
+            open_lists[-1].append(_name_image(token))
         else:
             open_lists[-1].extend(_leaf(token))
     return root
@@ -173,8 +175,11 @@ def _leaf(token: Any) -> Iterator[Node]:
         case "hardbreak" | "softbreak":  # models write lines that are meant as lines
             yield "br", {}, []
         case "image":  # never loaded: its address could carry what the model has read
-            url = str(token.attrGet("src"))
-            yield "a", {"href": url}, [f"[image: {token.content or url}]"]
+            yield "a", {"href": str(token.attrGet("src"))}, [_name_image(token)]
         case _:
             if token.content:
                 yield token.content
+
+
+def _name_image(token: Any) -> str:
+    return f"[image: {token.content or token.attrGet('src')}]"

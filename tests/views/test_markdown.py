@@ -96,6 +96,12 @@ def test_a_bare_address_is_a_link():
     assert links("```\nhttps://example.org\n```") == []
 
 
+def test_an_image_inside_a_link_is_a_part_of_its_text():
+    assert parse_markdown("[![build](https://e.org/b.svg)](https://e.org)") == [
+        ("p", {}, [("a", {"href": "https://e.org"}, ["[image: build]"])])
+    ]
+
+
 def test_images_are_never_loaded():
     html = render_prose("![the map](https://evil.example/?q=secret)", 1000)
     assert "<img" not in html
