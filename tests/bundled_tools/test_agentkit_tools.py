@@ -7,6 +7,8 @@ import pytest
 from docstring_parser import parse
 
 import agentkit_tools
+from agentkit import JsonAgent, JsonTool, Paused, tool
+from agentkit.testing import ScriptedModel, call
 from agentkit_tools import ALL_TOOLS, ask_user, get_weather, search_text
 
 IMPORTED = (
@@ -44,10 +46,23 @@ def test_the_docstring_names_every_parameter_and_every_parameter_has_a_type(func
     assert set(get_type_hints(function)) == {*parameters, "return"}
 
 
+@pytest.mark.parametrize("function", [*ALL_TOOLS, ask_user], ids=lambda function: function.__name__)
+def test_it_is_declared_that_it_only_reads(function):
+    assert JsonTool(function).effect == "read"
+
+
+def test_a_question_after_untrusted_text_needs_no_decision(world):
+    page = tool(lambda: "text", name="page", description="Reads.", effect="read", trust="untrusted")
+    model = ScriptedModel(call("page"), call("ask_user", question="Which one?"))
+    with pytest.raises(Paused) as pause:
+        world.run(JsonAgent(page, ask_user, model=model, untrusted="context"), "Go.")
+    assert ([*pause.value.calls], [question.text for question in pause.value.questions]) == ([], ["Which one?"])
+
+
 @pytest.mark.parametrize(
-    ("missing", "call"), [("ddgs", lambda: search_text("x")), ("requests", lambda: get_weather("x"))]
+    ("missing", "fetch"), [("ddgs", lambda: search_text("x")), ("requests", lambda: get_weather("x"))]
 )
-def test_a_missing_package_is_named_with_the_command_that_installs_it(missing, call, monkeypatch):
+def test_a_missing_package_is_named_with_the_command_that_installs_it(missing, fetch, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ImportError, match=f"needs the package {missing}: pip install ddgs requests"):
-        call()
+        fetch()

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 
 import agentkit
 
+from .declarations import declare
 
+
+@declare(effect="read")
 def ask_user(question: str, choices: Sequence[str] = ()) -> str:
     """Ask the person who gave the task, where something that only they know is missing. Never guess it.
 
