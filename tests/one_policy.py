@@ -26,9 +26,11 @@ class Turns:
         stopped: "answer", or why `finish` made the final request.
     """
 
-    def __init__(self, model: Model, *tools: Callable[..., Any], answer: Any = str, stream: bool = False) -> None:
+    def __init__(
+        self, model: Model, *tools: Callable[..., Any], answer: Any = str, stream: bool = False, query: str = "go"
+    ) -> None:
         self.model = model
-        self.messages: list[Message] = [user("go")]
+        self.messages: list[Message] = [user(query)]
         self.request = Request(self.messages, ToolRegistry(*tools, answer=make_answer_tool(answer)), stream=stream)
         self.results: list[ToolResult] = []
         self.events: list[Event] = []

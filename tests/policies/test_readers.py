@@ -4,78 +4,25 @@ import json
 from typing import Annotated, Literal
 
 import pytest
+from guarded_turns import Guarded
+from limited_tools import ANN, BOB, PAY, QUERY, TOOLS, get_news, get_pay, send
+from one_policy import drive_here
+from stacked_runs import flow_of
 
-from agentkit import DefinitionError, JsonAgent, JsonTool, Paused, RunContext, Session, tool
+from agentkit import DefinitionError, JsonAgent, JsonTool, Paused, RunContext, tool
 from agentkit.core.ask_person import Person
-from agentkit.core.labels import Label, label_of
+from agentkit.core.labels import label_of
+from agentkit.core.messages import user
 from agentkit.policies import Destination
-from agentkit.policies.approval import ApprovalAsked
+from agentkit.policies.approval import ApprovalAsked, approve
+from agentkit.policies.taint.policy import guard_untrusted
 from agentkit.testing import ScriptedModel, answer, call, calls
 
-ANN, BOB = "ann@home.example", "bob@home.example"
-QUERY = f"Tell {ANN} and {BOB} hello."
 
-
-@tool(effect="read", readers=[ANN, "keep"])
-def get_pay() -> str:
-    """Gets the pay."""
-    return "Cid earns 4,711 a month."
-
-
-@tool(effect="read", readers=[BOB, ANN])
-def get_plan() -> str:
-    """Gets the plan."""
-    return "We move in May."
-
-
-@tool(effect="read")
-def get_news() -> str:
-    """Gets the news."""
-    return "It rains in Rome."
-
-
-@tool(effect="write")
-def send(to: str | list[str], text: str = "", urgent: bool = False) -> str:
-    """Sends a mail."""
-    return "sent"
-
-
-@tool(effect="write")
-def keep(text: str) -> str:
-    """Keeps a note."""
-    return "kept"
-
-
-@tool(effect="write")
-def post(text: str = "", loud: bool = False) -> str:
-    """Posts on the wall."""
-    return "posted"
-
-
-@tool(effect="read")
-def fetch(url: str) -> str:
-    """Fetches a page."""
-    return "a page"
-
-
-@tool
-def count(text: str) -> int:
-    """Counts letters."""
-    return len(text)
-
-
-TOOLS = (get_pay, get_plan, get_news, send, keep, post, fetch, count)
-PAY = call("get_pay")
-
-
-def waits(world, *replies, query=QUERY, tools=TOOLS, session=None, **settings):
+def waits(world, *replies, query=QUERY, tools=TOOLS, **settings):
     """Return the tools whose calls wait for a decision."""
-    agent = JsonAgent(*tools, model=ScriptedModel(*replies, answer("Done.")), **settings)
-    try:
-        world.run(agent, query, **({"session": session} if session else {}))
-    except Paused as pause:
-        return [waiting.name for waiting in pause.calls]
-    return []
+    turns = Guarded(*replies, tools=tools, query=query, **settings)
+    return [waiting.name for waiting in turns.list_held(world)]
 
 
 class TestValues:
@@ -130,11 +77,10 @@ class TestValues:
         assert waits(world, PAY, call("share", to={BOB: ANN, ANN: ANN}), tools=tools, query=ANN) == ["share"]
 
     def test_what_was_returned_after_it_has_its_readers(self, world):
-        agent = JsonAgent(*TOOLS, model=ScriptedModel(PAY, call("count", text="4,711"), answer("Done.")))
-        result = world.run(agent, QUERY)
-        assert label_of(agent.history[5]).readers == (ANN, "keep")
-        assert result.label.readers == (ANN, "keep")
-        assert not result.label.is_untrusted
+        turns = Guarded(PAY, call("count", text="4,711"), tools=TOOLS, query=QUERY)
+        turns.go_on(world)
+        assert label_of(turns.messages[4]).readers == (ANN, "keep")
+        assert not label_of(turns.messages[4]).is_untrusted
 
     def test_data_in_a_trusted_address_of_a_page_waits_too(self, world):
         @tool(effect="read", trust={"": "trusted"})
@@ -148,68 +94,59 @@ class TestValues:
         assert waits(world, *turns, tools=(*TOOLS, list_pages)) == ["fetch"]
 
 
-class TestTheWaysOfAText:
-    """The readers stay with a text wherever it goes."""
+class TestTurnsInsideOfTools:
+    """The readers stay with a text on its way into turns inside of a tool, and back."""
 
-    def test_through_an_inner_agent_and_back(self, world):
-        inner = JsonAgent(get_pay, model=ScriptedModel(PAY, answer("4,711")))
-        clerk = inner.as_tool("clerk", "Reads.")
+    def clerk(self, *replies, tools):
+        """A tool that takes turns of its own, and the calls that waited in them."""
+        held = []
+
+        def clerk(query: str) -> str:
+            """Takes turns."""
+            inner = Guarded(*replies, tools=tools, query=query)
+            try:
+                return str(drive_here(inner.guarded()))
+            except Paused as pause:
+                held.extend(waiting.name for waiting in pause.calls)
+                return "waits"
+
+        return clerk, held
+
+    def test_back(self, world):
+        clerk, _ = self.clerk(PAY, answer("4,711"), tools=(get_pay,))
         turns = call("clerk", query="Read."), call("send", to=BOB, text="4,711")
         assert waits(world, *turns, tools=(clerk, send)) == ["send"]
 
-    def test_into_an_inner_agent(self, world):
-        inner = JsonAgent(send, model=ScriptedModel(call("send", to=BOB, text="much"), answer("Done.")))
-        clerk = inner.as_tool("clerk", "Writes.")
-        assert waits(world, PAY, call("clerk", query="Tell Bob 4,711."), tools=(get_pay, clerk)) == ["send"]
+    @pytest.mark.parametrize(("text", "waiting"), [("much", ["send"]), ("hello", [])])
+    def test_into_them(self, world, text, waiting):
+        clerk, held = self.clerk(call("send", to=BOB, text=text), tools=(send,))
+        Guarded(PAY, call("clerk", query="Tell Bob 4,711."), tools=(get_pay, clerk), query=QUERY).go_on(world)
+        assert held == waiting
 
-    def test_an_inner_agent_may_send_what_its_recipient_may_read(self, world):
-        inner = JsonAgent(send, model=ScriptedModel(call("send", to=BOB, text="hello"), answer("Done.")))
-        clerk = inner.as_tool("clerk", "Writes.")
-        assert waits(world, PAY, call("clerk", query="Tell Bob 4,711."), tools=(get_pay, clerk)) == []
-
-    def test_a_query_a_note_and_a_tool_may_limit_them(self, world):
+    def test_a_tool_may_limit_them(self, world):
         @tool
         def look(run: RunContext) -> str:
             """Looks."""
             run.limit_readers(ANN)
-            run.say("It is 4,711.")
-            return "looked"
+            return "It is 4,711."
 
         leak = call("send", to=BOB, text="4,711")
         assert waits(world, call("look"), leak, tools=(look, send)) == ["send"]
-        agent = JsonAgent(send, model=ScriptedModel(leak, answer("Done.")))
-        agent.say("It is 4,711.", label=Label("user", readers=(ANN,)))
-        with pytest.raises(Paused):
-            world.run(agent, QUERY)
-        agent = JsonAgent(send, model=ScriptedModel(leak, answer("Done.")))
-        with pytest.raises(Paused):
-            world.run(agent, "Tell 4,711.", label=Label("user", readers=(ANN,)))
-
-    def test_through_a_file_and_a_long_result(self, world, tmp_path):
-        book = tool(lambda: "x " * 400 + "4,711" + " x" * 400, name="book", description="Reads.", readers=[ANN])
-        agent = JsonAgent(book, model=ScriptedModel(call("book"), answer("Done.")), max_result=200)
-        world.run(agent, "Read.")
-        [identity] = agent.session.cut.texts
-        agent.session.messages[2:] = []
-        agent.session.save(tmp_path / "s.json")
-        turns = call("read_more", result_id=identity, offset=780), call("send", to=BOB, text="4,711")
-        session = Session.load(tmp_path / "s.json")
-        assert waits(world, *turns, tools=(send,), session=session, max_result=200) == ["send"]
 
 
 class TestQuestion:
     """What a person reads, and what the answers hold for."""
 
     def ask(self, world, *turns, decide="values"):
-        seen, questions = [], []
+        questions = []
 
         def read(prompt):
             questions.append(prompt)
             return decide
 
-        model = ScriptedModel(PAY, *turns, answer("Done."))
-        world.run(JsonAgent(*TOOLS, model=model, approve=Person(read), listeners=[seen.append]), QUERY)
-        return questions, [event for event in seen if isinstance(event, ApprovalAsked)]
+        asking = Guarded(PAY, *turns, tools=TOOLS, query=QUERY, decide=Person(read))
+        asking.go_on(world)
+        return questions, [event for event in asking.events if isinstance(event, ApprovalAsked)]
 
     def test_it_names_the_value_its_source_the_passage_and_the_readers(self, world):
         questions, [asked] = self.ask(world, call("send", to=BOB, text="4,711"), decide="y")
@@ -248,7 +185,7 @@ class TestContext:
         ],
     )
     def test_every_call_to_others_waits(self, world, sending, held):
-        assert waits(world, PAY, sending, untrusted="context") == held
+        assert waits(world, PAY, sending, setting="context") == held
 
 
 class TestHidden:
@@ -270,23 +207,21 @@ class TestHidden:
     def test_a_reference_goes_to_those_who_may_read_the_result(self, world, sending, held):
         news = tool(lambda: "rain", name="news", description="Reads.", trust="untrusted", effect="read")
         turn = calls(PAY, call("news"))
-        assert waits(world, turn, sending, untrusted="hidden", tools=(*TOOLS, news)) == held
+        assert waits(world, turn, sending, setting="hidden", tools=(*TOOLS, news)) == held
 
     def test_the_model_reads_nothing_of_it_and_after_it_did_every_call_to_others_waits(self, world):
         reveal = call("reveal_result", reference="#1")
-        model = ScriptedModel(PAY, reveal, call("send", to=ANN), call("send", to=BOB), answer("Done."))
-        agent = JsonAgent(*TOOLS, model=model, untrusted="hidden")
-        with pytest.raises(Paused) as caught:
-            world.run(agent, QUERY)
-        assert [json.loads(waiting.arguments)["to"] for waiting in caught.value.calls] == [BOB]
-        assert agent.history[3]["content"] == "#1 from get_pay, 24 characters"
-        assert "4,711" in agent.history[5]["content"]
+        sending = call("send", to=ANN), call("send", to=BOB)
+        turns = Guarded(PAY, reveal, *sending, tools=TOOLS, query=QUERY, setting="hidden")
+        assert [json.loads(waiting.arguments)["to"] for waiting in turns.list_held(world)] == [BOB]
+        assert turns.contents[0] == "#1 from get_pay, 24 characters"
+        assert "4,711" in turns.contents[1]
 
     def test_an_extract_has_its_readers(self, world):
-        inner = {"tool_calls": [{"name": "final_answer", "arguments": {"answer": True}}]}
         ask = call("extract_value", reference="#1", question="Is it much?", kind="yes_or_no")
-        assert waits(world, PAY, ask, inner, call("send", to=BOB, text="hello"), untrusted="hidden") == ["send"]
-        assert waits(world, PAY, ask, inner, call("send", to=ANN, text="hello"), untrusted="hidden") == []
+        settings = {"setting": "hidden", "extracts": (True,)}
+        assert waits(world, PAY, ask, call("send", to=BOB, text="hello"), **settings) == ["send"]
+        assert waits(world, PAY, ask, call("send", to=ANN, text="hello"), **settings) == []
 
 
 @pytest.mark.parametrize("readers", ["ann", [""], [3], 3])
@@ -306,3 +241,19 @@ def test_readers_are_inherited_and_a_marker_decides_what_a_recipient_is(world):
     limited = tool(lambda: "4,711", name="look", description="Looks.", readers=["77"])
     turns = call("look"), calls(call("call_up", number=77, words="4,711"), call("call_up", number=78, words="4,711"))
     assert waits(world, *turns, tools=(limited, call_up)) == ["call_up"]
+
+
+def test_under_the_other_policies_a_call_to_another_waits(world):
+    history = [user(QUERY)]
+    model = ScriptedModel(PAY, call("send", to=BOB, text="4,711"))
+    with pytest.raises(Paused) as caught:
+        world.drive(flow_of(model, *TOOLS, history=history, inner=(guard_untrusted(history), approve())))
+    assert [waiting.name for waiting in caught.value.calls] == ["send"]
+
+
+def test_an_agent_tells_who_may_read_its_answer(world):
+    agent = JsonAgent(*TOOLS, model=ScriptedModel(PAY, call("count", text="4,711"), answer("Done.")))
+    result = world.run(agent, QUERY)
+    assert label_of(agent.history[5]).readers == (ANN, "keep")
+    assert result.label.readers == (ANN, "keep")
+    assert not result.label.is_untrusted
