@@ -101,9 +101,7 @@ def _refuse_superseded(run: RunInfo) -> None:
 def _finished(store: Store, journal: Journal, run: RunInfo) -> Opened:
     kept, state = read_conversation(store, journal, run.conversation)
     end = end_of_run(store, run, len(kept.written))
-    messages = kept.written[:end]
-    places = [place for place in range(run.first, end) if messages[place]["role"] == "assistant"]
-    _check_request(store, kept, run, places, end)
+    messages, places = kept.written[:end], _find_replies(store, kept, run, end)
     if end < len(kept.written) or _runs_after(store, run):
         kept = JournaledConversation(journal)
     calls = tuple(calls_of(messages[places[-1]])) if places else ()
@@ -114,9 +112,7 @@ def _finished(store: Store, journal: Journal, run: RunInfo) -> Opened:
 
 def _unfinished(store: Store, journal: Journal, run: RunInfo) -> Opened:
     kept, state = read_conversation(store, journal, run.conversation, run.id)
-    end = len(kept.written)
-    places = [place for place in range(run.first, end) if kept.written[place]["role"] == "assistant"]
-    _check_request(store, kept, run, places, end)
+    places = _find_replies(store, kept, run, len(kept.written))
     sql = "SELECT call, arguments FROM steps WHERE run = ? AND step = ? AND call != ''"
     with reading(store, f"steps, run {run.id}"):
         begun = {call: json.loads(given) if given else True for call, given in store.read(sql, run.id, len(places))}
@@ -165,10 +161,12 @@ def _handoffs_in(messages: Sequence[Message]) -> list[str]:
     ]
 
 
-def _check_request(store: Store, kept: JournaledConversation, run: RunInfo, places: Sequence[int], end: int) -> None:
-    """Raise `JournalError` if the last request was made with other messages than those in the journal."""
+def _find_replies(store: Store, kept: JournaledConversation, run: RunInfo, end: int) -> list[int]:
+    """Return the indexes of a run's replies; raise `JournalError` if messages before its last request are missing."""
+    places = [place for place in range(run.first, end) if kept.written[place]["role"] == "assistant"]
     rows = store.read("SELECT step, input FROM steps WHERE run = ? AND call = '' ORDER BY step DESC LIMIT 1", run.id)
     for step, number in rows:
         before = places[step - 1] if step <= len(places) else end
         if number != sum(kept.digests[1:before]) % DIGEST_MODULUS:
             raise damage_error(store, f"messages of run {run.id} are missing")
+    return places

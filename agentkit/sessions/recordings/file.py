@@ -100,12 +100,15 @@ class _LineReader:
         self._tools: Mapping[str, Any] | None = None
         self._asked: dict[str, dict[str, str]] = {}
         self._changed: dict[str, str] = {}
+        self._used: list[Usage] = []
 
     def read(self, number: int, line: Line) -> None:
         """Add one line."""
         recording, kind = self._recording, line["kind"]
         if number == 1:
             self._check_version(kind, line["version"])
+        elif "usage" in line:  # of a reply, or of an agent inside a tool
+            self._used.append(Usage(**line["usage"]))
         if kind in (FIRST, OLD_FIRST, "run"):
             recording.begin |= line
         elif kind in ("message", "truncate"):
@@ -164,8 +167,7 @@ class _LineReader:
         """Add what follows from all lines: the usage, the conversation before the run, the results of a journal."""
         recording, begin = self._recording, self._recording.begin
         recording.is_journaled |= begin.get("journaled", False)
-        outcomes = (exchange.outcome or {} for exchange in recording.exchanges)
-        recording.usage = sum((Usage(**line.get("usage", {})) for line in outcomes), Usage(**begin.get("usage", {})))
+        recording.usage = sum(self._used, Usage(**begin.get("usage", {})))
         if "first" not in begin:
             return
         begin["history"], own = recording.messages[: begin["first"]], recording.messages[begin["first"] :]

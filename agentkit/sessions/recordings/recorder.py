@@ -19,6 +19,7 @@ from ...engine.model import (
     ThinkingDelta,
     ToolCallDelta,
 )
+from ...engine.result import SubRun
 from ...policies.approval import ApprovalGiven
 from ..journal.policy import WriteJournal
 from ..journal.setup import schemas_of
@@ -53,6 +54,8 @@ class RequestRecorder:
                 figures = {"finish_reason": reply.finish_reason, "usage": reply.usage.as_dict(), "model": reply.model}
                 deltas = {"deltas": _mask_deltas(self._deltas)} if self._deltas else {}
                 self._file.write("reply", seconds=self._seconds, message=reply.message, **figures, **deltas)
+            case SubRun(usage=usage) if usage.requests:
+                self._file.write("usage", usage=usage.as_dict())
             case ApprovalGiven(call, decision):
                 self._file.write("decision", call=call.id, name=call.name, decision=decision)
 

@@ -60,9 +60,8 @@ def test_nothing_else_changes(
                     play(model, HI, stream=stream)
                 error = caught.value
                 errors.append((str(error), error.kind, error.status, error.transient, error.retry_after))
-            bodies = [
-                (sent.path, sent.body) for sent in server.requests if sent.body
-            ]  # 1.84 asks Ollama for prices, too
+            # 1.84 asks Ollama for prices, too
+            bodies = [(sent.path, sent.body) for sent in server.requests if sent.body]
             heard.append((replies, errors, bodies))
     first, second = (re.sub(r"'id': '[^']*'", "", repr(one)) for one in heard)  # litellm makes some ids up
     assert first == second

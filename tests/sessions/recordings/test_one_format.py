@@ -116,6 +116,19 @@ def test_agents_inside_tools_are_journaled_and_not_recorded(world, path, tmp_pat
     assert sorted(file.name for file in tmp_path.glob("run*")) == ["run.jsonl", "runs.db", "runs.db-lease"]
 
 
+@pytest.mark.parametrize("exported", [False, True])
+def test_the_usage_of_agents_inside_tools_is_counted(world, path, tmp_path, exported):
+    inner = agent_of(call("add", a=1, b=2), answer("3"), tools=[add], description="Adds.")
+    agent = agent_of(
+        call("clerk", query="1 + 2?"), answer("3"), tools=[inner.as_tool("clerk")],
+        journal=tmp_path / "runs.db" if exported else None,
+    )  # fmt: skip
+    result = world.run(agent, "Go", record=None if exported else path)
+    if exported:
+        export(result.run_id, path, store=tmp_path / "runs.db")
+    assert Session.load(path).usage == agent.session.usage == Usage(requests=4, cost=0.0)
+
+
 def test_lines_end_at_line_feeds_alone(world, path):
     text = "one\u2028two\u0085three\x0cfour"
     world.run(agent_of(answer(text)), text, record=path)
