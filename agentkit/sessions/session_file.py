@@ -78,7 +78,8 @@ def name_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except (ValueError, RecursionError) as error:
-        raise RunError(f"{os.fspath(path)!r} is damaged, or not a saved session: {error}. {REMEDY}") from error
+        reason = str(error).removesuffix(".")
+        raise RunError(f"{os.fspath(path)!r} is damaged, or not a saved session: {reason}. {REMEDY}") from error
     except RunError as error:
         raise RunError(f"{os.fspath(path)!r}: {error}") from error
 

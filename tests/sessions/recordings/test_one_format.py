@@ -223,7 +223,10 @@ class TestOtherFiles:
         [
             ('{"kind": "diary"}', "line 1: KeyError: 'version'"),
             ('{"kind": "diary", "version": 2}', "its first line must be of the kind 'record', got 'diary'"),
-            ('{"kind": "record", "version": 3}', "it has version 3 of the format, expected 2. Update agentkit"),
+            (
+                '{"kind": "record", "version": 3}',
+                "it has version 3 of the format, expected 2. Update agentkit[.] Session",
+            ),
             (HEAD + '\n{"kind": "message", "place": 1, "message": {"role": "user"}}', "message 0 is missing"),
             (HEAD + '\n{"kind": "message", "place": 0, "message": {"role": 3}}', "message 0 has no role"),
             (HEAD + '\n{"kind": "message", "place": 0, "message": [1]}', "line 2: TypeError"),
