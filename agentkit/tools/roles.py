@@ -39,6 +39,8 @@ RUNS_AGENT = "__agentkit_agent__"
 """Attribute of the functions of agents as tools."""
 MAX_DEPTH = 4
 """Levels of nested models that are searched for markers and formats."""
+ANY_NAME = "*"
+"""Stands for the names that a schema does not list."""
 MAX_SCHEMAS = 10_000
 """Parts of a schema that are searched for formats."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -52,8 +54,8 @@ class _Places:
     Attributes:
         declared: The roles that markers declare.
         formats: The formats of each place, those of alternatives and items included.
-        has_destination: Whether one of the places is a destination.
-        has_address: Whether one of them is a web address.
+        has_destination: Whether one of the places, whose names are all listed, is a destination.
+        has_address: Whether one of the places is a web address.
     """
 
     declared: Mapping[str, Role]
@@ -133,7 +135,8 @@ def _read_places(tool: JsonTool[..., Any]) -> _Places:
         return known
     declared, formats = dict(_read_markers(tool)), _read_formats(tool.parameters)
     has_destination = any(isinstance(role, Destination) for role in declared.values()) or any(
-        path not in declared and _looks_as_destination(path, found) for path, found in formats.items()
+        path not in declared and ANY_NAME not in path and _looks_as_destination(path, found)
+        for path, found in formats.items()
     )
     has_address = any(
         "uri" in found or not ADDRESS_WORDS.isdisjoint(_words(path.rpartition(".")[2]))
@@ -162,7 +165,8 @@ def _read_formats(parameters: Mapping[str, Any]) -> dict[str, set[str]]:
             left.append((path, definitions.get(str(schema["$ref"]).rpartition("/")[2]), depth))
         alternatives = (inner for key in ("anyOf", "oneOf", "allOf", "prefixItems") for inner in schema.get(key, ()))
         left += ((path, inner, depth) for inner in (schema.get("items"), *alternatives))
-        properties = schema.get("properties", {}).items()
+        any_names = (schema.get("additionalProperties"), *schema.get("patternProperties", {}).values())
+        properties = (*schema.get("properties", {}).items(), *((ANY_NAME, inner) for inner in any_names))
         left += ((f"{path}.{name}".removeprefix("."), inner, depth + 1) for name, inner in properties)
     if left:
         found[""] = {"uri"}
