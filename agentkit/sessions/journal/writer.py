@@ -55,7 +55,7 @@ class JournalWriter:
     _pending: list[Statement] = field(default_factory=list, repr=False)
     _begun: set[str] = field(default_factory=set, repr=False)
     _ended: set[str] = field(default_factory=set, repr=False)
-    recorded: set[str] = field(default_factory=set)
+    _recorded: set[str] = field(default_factory=set, repr=False)
     """The ids of calls whose beginning is in the journal."""
     _reply: tuple[int, Reply] | None = None
     """A recorded reply that is not in the conversation yet, and the digest of the messages that it answers."""
@@ -159,7 +159,7 @@ class JournalWriter:
 
     def may_run(self, call: str) -> bool:
         """Return whether the journal has the beginning of a call, or its outcome."""
-        return call in self.recorded or call in self._ended
+        return call in self._recorded or call in self._ended
 
     def take_reply(self) -> Reply | None:
         """Return the reply that was recorded before the run was stopped, once, if the conversation is the same."""
@@ -185,7 +185,7 @@ class JournalWriter:
             return
         if result.is_open or result.value is NOT_STARTED:  # begun again, it is recorded again
             self._begun.discard(identity)
-            self.recorded.discard(identity)
+            self._recorded.discard(identity)
             sql = "DELETE FROM steps WHERE run = ? AND step = ? AND call = ?"
             self._pending.append((sql, (self.run, self.step, identity)))
         else:
@@ -235,7 +235,7 @@ class JournalWriter:
             append = self.append or partial(self._open_store().append, lease=self._lease)
             append(self._pending)
             self._pending.clear()
-            self.recorded |= self._begun
+            self._recorded |= self._begun
 
     def _note_conversation(self) -> None:
         conversation = self.conversation
