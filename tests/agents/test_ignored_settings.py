@@ -29,6 +29,7 @@ def price_of(item: str) -> float:
         ({"journal": 5}, "journal must be the path of a file or a URL, got 5"),
         ({"journal": True}, "journal must be the path of a file or a URL, got True"),
         ({"journal": ""}, "journal must be the path of a file or a URL, got ''"),
+        ({"journal": "sqlite:///"}, "journal must be the path of a file or a URL, got 'sqlite:///'"),
         ({"model": ""}, "model must be a name .* got ''"),
         ({"model": "openai/x", "timeout": -1}, "timeout must be a number of seconds above 0"),
         ({"model": "offline", "timeout": 5}, "The embedded offline model has no options"),

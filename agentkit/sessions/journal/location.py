@@ -47,7 +47,7 @@ class Journal:
             raise DefinitionError(f'Journal(sync={self.sync!r}): sync must be "normal" or "full"')
         if self.errors not in ("warn", "raise"):
             raise DefinitionError(f'Journal(errors={self.errors!r}): errors must be "warn" or "raise"')
-        if not isinstance(self.path, str | os.PathLike) or not self.path:
+        if not isinstance(self.path, str | os.PathLike) or not without_scheme(self.path):
             raise DefinitionError(f"journal must be the path of a file or a URL, got {self.path!r:.80}")
         object.__setattr__(self, "path", without_scheme(self.path))
         if isinstance(self.path, str) and "://" in self.path and not is_url(self.path):
