@@ -10,9 +10,14 @@ from typing import Any, NotRequired
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from ..core.delimiters import delimit, new_delimiter_id
 from ..core.errors import RunError
-from ..core.messages import Message, Usage, user
+from ..core.labels import DEVELOPER, Label
+from ..core.messages import Message, Usage, pending_calls, tool_message, user
+from ..engine.loop import CANCELLED
+from ..tools.results.result_text import StoredResult
 from .journal.reader import closed_state
+from .journal.steps import value_of
 from .recordings.file import OLD_FIRST, Recording
 from .recordings.lines import FIRST_LINE, Line
 
@@ -104,7 +109,28 @@ def read_saved(content: bytes) -> Any:
     saved = Recording.parse(content)
     if saved.begin["kind"] == OLD_FIRST:
         raise ValueError("it is a recorded run of an older version, which has requests and no conversation")
-    data = {"messages": saved.messages, "usage": saved.usage.as_dict(), "cut": saved.cut}
+    messages = [*saved.messages, *_close_begun(saved)]
+    data = {"messages": messages, "usage": saved.usage.as_dict(), "cut": saved.cut}
     end = {name: saved.end[name] for name in ("answer", "stopped", "error") if name in saved.end}
     state = {**closed_state([]), **saved.state}  # no state was written if the run was killed before its first request
     return {"format": FORMAT, "version": VERSION, **data, **state, **end}
+
+
+def _close_begun(saved: Recording) -> Iterator[Message]:
+    """Yield the tool messages of the calls that began before the process of a run was killed: they run no second time.
+
+    A result is delimited if it is untrusted, and not truncated.
+    """
+    for call in pending_calls(saved.messages):
+        if saved.end or call.id not in saved.begun:  # a run that ended leaves calls that wait for a person
+            continue
+        outcome = saved.results.get(call.id)
+        if outcome is None:
+            yield tool_message(call, CANCELLED, label=DEVELOPER)
+            continue
+        value, label = value_of(outcome), Label.from_dict(outcome.get("label"))
+        text, parts = (
+            (value.rendered.text, value.rendered.images) if isinstance(value, StoredResult) else (str(value), ())
+        )
+        shown = delimit(text, new_delimiter_id(), call.name) if label.is_untrusted else text
+        yield tool_message(call, shown, parts, label=label)

@@ -45,6 +45,7 @@ class Recording:
         cut: The whole texts of truncated results.
         usage: The usage of the conversation before and of the run.
         exchanges: The requests and their outcomes.
+        begun: The ids of the calls that began.
         results: The results of calls, by their ids.
         decisions: The decisions about calls, by their ids.
         end: The answer or the error, if the run ended.
@@ -59,6 +60,7 @@ class Recording:
     cut: dict[str, Any] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     exchanges: list[Exchange] = field(default_factory=list)
+    begun: set[str] = field(default_factory=set)
     results: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     decisions: dict[str, Any] = field(default_factory=dict)
     end: Line = field(default_factory=dict)
@@ -125,6 +127,7 @@ class _LineReader:
         elif kind == "decision":
             recording.decisions[line["call"]] = line["decision"]
         elif kind == "call":
+            recording.begun.add(line["call"])
             self._changed |= {line["call"]: line["arguments"]} if "arguments" in line else {}
         elif kind == "result":
             call = line["call"]

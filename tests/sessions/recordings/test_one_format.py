@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from agentkit import JsonAgent, RunError, Session, Usage, tool
+from agentkit.core.delimiters import is_delimited
 from agentkit.core.errors import ModelError
+from agentkit.core.labels import label_of
+from agentkit.engine.loop import CANCELLED
 from agentkit.journal import export, runs
 from agentkit.sessions.journal.setup import schemas_of
 from agentkit.testing import Recording, ReplayDiffers, ScriptedModel, answer, call, calls
@@ -171,6 +174,60 @@ def test_a_killed_process_leaves_what_happened_so_far(path):
     with pytest.raises(ModelError, match="the recording has no reply"):
         agent_of(tools=[add]).replay(path)
     assert agent_of(answer("3"), tools=[add]).run(session=Session.load(path)).answer == "3"
+
+
+KILLED_IN_A_TURN = """
+import os, signal, sys
+from agentkit import JsonAgent, tool
+from agentkit.testing import ScriptedModel, call, calls
+
+@tool(effect="write")
+def pay(item: str) -> str:
+    "Pays."
+    print(item, flush=True)
+    if item == "b":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return f"paid {item}"
+
+@tool(trust="untrusted", effect="write")
+def fetch() -> str:
+    "Fetches."
+    return "from outside"
+
+turn = calls(call("fetch"), call("pay", item="a"), call("pay", item="b"), call("pay", item="c"))
+agent = JsonAgent(pay, fetch, model=ScriptedModel(turn), untrusted="values", journal=sys.argv[2] or None)
+agent.run("Go", record=sys.argv[1] or None)
+"""
+
+
+@pytest.mark.parametrize("exported", [False, True])
+def test_calls_of_a_killed_turn_run_no_second_time(world, path, tmp_path, exported):
+    journal = tmp_path / "runs.db"
+    places = ("", str(journal)) if exported else (str(path), "")
+    died = subprocess.run(
+        [sys.executable, "-c", KILLED_IN_A_TURN, *places], check=False, capture_output=True, text=True
+    )
+    assert (died.returncode, died.stdout) == (-signal.SIGKILL, "a\nb\n"), died.stderr
+    if exported:
+        (run,) = runs(journal)
+        export(run.id, path, store=journal)
+    paid = []
+
+    @tool(effect="write")
+    def pay(item: str) -> str:
+        """Pays."""
+        paid.append(item)
+        return f"paid {item}"
+
+    agent = JsonAgent(pay, model=ScriptedModel(answer("done")))
+    result = world.run(agent, None, session=Session.load(path), approvals={"call_1_4": True})  # fetch is untrusted
+    assert paid == ["c"]
+    fetched, *contents = [message["content"] for message in result.messages if message["role"] == "tool"][:4]
+    assert "from outside" in fetched
+    assert is_delimited(fetched)
+    assert contents == ["paid a", CANCELLED, "paid c"]
+    labels = [label_of(message).is_untrusted for message in result.messages if message["role"] == "tool"]
+    assert labels[:2] == [True, False]
 
 
 class TestOlderFiles:
