@@ -124,8 +124,10 @@ class TestAtATerminal:
         talk.send("\x1b[A\n")  # the line before
         talk.expect("6\r\n")
         talk.expect_prompt()
-        talk.send("/hel\t")
-        talk.expect("/help")
+        talk.send("/hel")
+        talk.expect("/hel")
+        talk.send("\t")
+        talk.expect("p")
         talk.send("\n")
         talk.expect("Esc or Ctrl-C stops an answer")
         talk.expect_prompt()
