@@ -73,7 +73,7 @@ def retry(
         for tries, wait in enumerate((*waits, None), 1):
             try:
                 request = cap_timeout(effect.request, end - clock())
-                return (yield from ask(AskModel(effect.model, request)))
+                return (yield from ask(effect if timeout is None else AskModel(effect.model, request)))
             except ModelError as caught:
                 error = caught
             if wait is None:
