@@ -37,7 +37,7 @@ def free_port():
 def test_the_client_of_ag_ui_drives_an_agent():
     require("@ag-ui/client")
     port = free_port()
-    code = f"import uvicorn, shop, agentkit.web; uvicorn.run(agentkit.web.agui(shop.agent), port={port}, log_level='warning')"
+    code = f"import uvicorn, web_shop, agentkit.web; uvicorn.run(agentkit.web.agui(web_shop.agent), port={port}, log_level='warning')"
     server = subprocess.Popen([sys.executable, "-c", code], env=ENVIRONMENT, cwd=HERE)
     try:
         for _ in range(200):
