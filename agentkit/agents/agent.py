@@ -256,7 +256,7 @@ class JsonAgent(Generic[T]):
         self.session.clear()
 
     def __repr__(self) -> str:
-        own = (name for name in self.tools if self.tools[name] is not self.tools.answer)
+        own = (tool.name for tool in self.tools.own_tools)
         names = ", ".join([*own, *(f"{toolset.name}__*" for toolset in self.toolsets)])
         return f"JsonAgent({names}; model={self._backends.backend(self.model, self.model).name!r})"
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from asking_tools import RUNS, abook, book, note, pay
+from asking_tools import RUNS, WRONG_ANSWERS, abook, book, note, pay
 
 from agentkit import JsonAgent, Paused, Question, RunError, Session, ask_question, tool
 from agentkit.core.errors import DefinitionError
@@ -212,17 +212,7 @@ class TestTheTurn:
 
 
 class TestWhatCannotBe:
-    @pytest.mark.parametrize(
-        ("answers", "reason"),
-        [
-            ({"call_9": 1}, r"answers: no open question has the id 'call_9'\. Open: 'call_1_1'\."),
-            ({"call_1_1": "two"}, r"answers\['call_1_1'\]: 'two' is not of type 'integer'\. Expected: .*for example 1"),
-            (
-                {"call_1_1": object()},
-                r"answers\['call_1_1'\]: Object of type object is not JSON serializable\. Expected",
-            ),
-        ],
-    )
+    @pytest.mark.parametrize(("answers", "reason"), WRONG_ANSWERS)
     def test_a_wrong_answer_names_the_form_and_changes_nothing(self, world, answers, reason):
         pause = pause_of(world, agent_of(book))
         with pytest.raises(RunError, match=reason):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from asking_tools import RUNS, abook, book, note, pay
+from asking_tools import RUNS, WRONG_ANSWERS, abook, book, note, pay
 from one_policy import Turns, drive_here
 from stacked_runs import flow_of
 
@@ -260,17 +260,7 @@ class TestRunsInsideOfTools:
 
 
 class TestWhatCannotBe:
-    @pytest.mark.parametrize(
-        ("answers", "reason"),
-        [
-            ({"call_9": 1}, r"answers: no open question has the id 'call_9'\. Open: 'call_1_1'\."),
-            ({"call_1_1": "two"}, r"answers\['call_1_1'\]: 'two' is not of type 'integer'\. Expected: .*for example 1"),
-            (
-                {"call_1_1": object()},
-                r"answers\['call_1_1'\]: Object of type object is not JSON serializable\. Expected",
-            ),
-        ],
-    )
+    @pytest.mark.parametrize(("answers", "reason"), WRONG_ANSWERS)
     def test_a_wrong_answer_names_the_form_and_changes_nothing(self, world, answers, reason):
         turns = Asking(book)
         turns.pause(world)

@@ -11,7 +11,7 @@ import os
 import struct
 import sys
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 if sys.platform == "win32":
     import msvcrt
@@ -65,10 +65,7 @@ class ByteLocks:
 
     def forget(self) -> None:
         """Close the files that a forked child inherits: their locks are those of the parent."""
-        for file in self._files.values():
-            with suppress(OSError):
-                os.close(file)
-        self._files.clear()
+        _close(self._files)
 
     def _open(self, path: str) -> int:
         name, file = f"{path}-lease", self._files.get(path)
@@ -140,14 +137,18 @@ class WholeFileLocks:
 
     def forget(self) -> None:
         """Close the files that a forked child inherits: their locks are those of the parent."""
-        for file in self._files.values():
-            with suppress(OSError):
-                os.close(file)
-        self._files.clear()
+        _close(self._files)
 
     @staticmethod
     def _name(path: str, key: int) -> str:
         return os.path.join(f"{path}-leases", str(key))
+
+
+def _close(files: dict[Any, int]) -> None:
+    for file in files.values():
+        with suppress(OSError):
+            os.close(file)
+    files.clear()
 
 
 LeaseLocks: TypeAlias = ByteLocks | WholeFileLocks

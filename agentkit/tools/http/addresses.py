@@ -109,7 +109,7 @@ def truncate(text: str, max_chars: int = 200) -> str:
     return text if len(text) <= max_chars else f"{text[:max_chars]}..."
 
 
-def find_addresses(target: Target, timeout: float, hosts: Container[str] = ()) -> list[CheckedAddress]:
+def resolve_target(target: Target, timeout: float, hosts: Container[str] = ()) -> list[CheckedAddress]:
     """Resolve a target and check every one of its addresses.
 
     Args:

@@ -16,7 +16,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any, cast
 
 from ...core.errors import ToolError
-from .addresses import Target, find_addresses, truncate
+from .addresses import Target, resolve_target, truncate
 from .fetch_settings import FetchSettings
 
 MAX_CONNECT_SECONDS = 5.0
@@ -132,7 +132,7 @@ def _exchange(target: Target, deadline: Deadline, method: str, headers: Mapping[
 def _connect(target: Target, deadline: Deadline) -> socket.socket:
     """Connect to the first checked address that accepts."""
     failure: OSError = OSError("the host has no address")
-    for found in find_addresses(target, deadline.wait_seconds(), deadline.limits.hosts):
+    for found in resolve_target(target, deadline.wait_seconds(), deadline.limits.hosts):
         connection = socket.socket(found.family, socket.SOCK_STREAM)
         connection.settimeout(deadline.wait_seconds(MAX_CONNECT_SECONDS))
         try:
