@@ -4,20 +4,23 @@ That ends POSIX locks.  So a lock is that of a byte of one file on Windows and o
 description locks"), and `flock` of a file per conversation elsewhere (flock(2): "the lock is released ... when all such
 file descriptors have been closed").
 
-A lock has the journal's path and the key of a conversation; only one thread at a time calls a method.
+A lock has the journal's path and the key of a conversation, and is held by an open file of its own.
 """
 
 import os
 import struct
 import sys
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import TypeAlias
+
+from ...core.private_files import MODE
 
 if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
 
+FLAGS = os.O_RDWR | os.O_CREAT
 SLOTS, SLOT_BYTES = 1024, 64
 """Slots at the beginning of the file: each has the key, the process and the start of the last lease of its keys."""
 
@@ -25,130 +28,84 @@ SLOTS, SLOT_BYTES = 1024, 64
 class ByteLocks:
     """One file beside the journal; the lock of a conversation is that of one byte."""
 
-    def __init__(self) -> None:
-        self._files: dict[str, int] = {}
-        """Open for the life of the process: to close one would end its locks."""
-
-    def take(self, path: str, key: int) -> bool:
-        """Take the lock; return False if another process has it."""
+    def take(self, path: str, key: int) -> int | None:
+        """Take the lock and return the open file that holds it; return None if another process has the lock."""
+        file = os.open(f"{path}-lease", FLAGS, MODE)
         try:
-            _lock_byte(self._open(path), key, take=True)
+            _lock_byte(file, key, take=True)
         except (BlockingIOError, PermissionError):
-            return False
-        return True
+            os.close(file)
+            return None
+        return file
 
-    def free(self, path: str, key: int) -> None:
-        """Release the lock."""
+    def free(self, path: str, key: int, file: int) -> None:  # noqa: ARG002
+        """Release the lock, also if a process that was just being forked has the open file too."""
         with suppress(OSError):
-            _lock_byte(self._open(path), key, take=False)
+            _lock_byte(file, key, take=False)
+        os.close(file)
 
     def is_taken(self, path: str, key: int) -> bool:
         """Return whether another process has the lock; on Linux without taking it, which would refuse a run."""
-        if not os.path.exists(f"{path}-lease"):
-            return False
-        if sys.platform == "linux":
-            found = fcntl.fcntl(self._open(path), fcntl.F_OFD_GETLK, _byte_lock(fcntl.F_WRLCK, key))
-            return bool(struct.unpack("@hhqqi4x", found)[0] != fcntl.F_UNLCK)
-        if is_free := self.take(path, key):
-            self.free(path, key)
-        return not is_free
+        with open(f"{path}-lease", "rb") as looked:
+            if sys.platform == "linux":
+                found = fcntl.fcntl(looked, fcntl.F_OFD_GETLK, _byte_lock(fcntl.F_WRLCK, key))
+                return bool(struct.unpack("@hhqqi4x", found)[0] != fcntl.F_UNLCK)
+        if (file := self.take(path, key)) is not None:
+            self.free(path, key, file)
+        return file is None
 
-    def write_holder(self, path: str, key: int, record: bytes) -> None:
-        """Store who has the lock."""
-        os.lseek(self._open(path), key % SLOTS * SLOT_BYTES, os.SEEK_SET)
-        os.write(self._open(path), record)
-
-    def read_holder(self, path: str, key: int) -> bytes:
-        """Return what the last holder of the lock has stored."""
-        os.lseek(self._open(path), key % SLOTS * SLOT_BYTES, os.SEEK_SET)
-        return os.read(self._open(path), SLOT_BYTES)
-
-    def forget(self) -> None:
-        """Close the files that a forked child inherits: their locks are those of the parent."""
-        _close(self._files)
-
-    def _open(self, path: str) -> int:
-        name, file = f"{path}-lease", self._files.get(path)
-        with suppress(OSError):
-            if file is not None and os.path.samestat(os.fstat(file), os.stat(name)):
-                return file
-        self._files[path] = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
-        return self._files[path]
+    def holder_place(self, path: str, key: int) -> tuple[str, int]:
+        """Return the file, and the index in it, where the holder of the lock is written."""
+        return f"{path}-lease", key % SLOTS * SLOT_BYTES
 
 
 class WholeFileLocks:
     """A folder beside the journal with a file for each conversation that has a lease; the lock is `flock`."""
 
-    def __init__(self) -> None:
-        self._files: dict[tuple[str, int], int] = {}
-
-    def take(self, path: str, key: int) -> bool:
-        """Take the lock; return False if another process has it."""
-        name = self._name(path, key)
+    def take(self, path: str, key: int) -> int | None:
+        """Take the lock and return the open file that holds it; return None if another process has the lock."""
+        name, _ = self.holder_place(path, key)
         while True:
             with suppress(FileExistsError):
                 os.mkdir(os.path.dirname(name), 0o700)
             try:
-                file = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
+                file = os.open(name, FLAGS, MODE)
             except FileNotFoundError:  # the last lease has just removed the folder
                 continue
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.path.samestat(os.fstat(file), os.stat(name)):
-                    self._files[path, key] = file
-                    return True
+                    return file
             except BlockingIOError:
                 os.close(file)
-                return False
+                return None
             except FileNotFoundError:
                 pass
             os.close(file)  # the holder has removed the file after this one was opened
 
-    def free(self, path: str, key: int) -> None:
+    def free(self, path: str, key: int, file: int) -> None:
         """Release the lock and remove its file."""
-        name = self._name(path, key)
+        name, _ = self.holder_place(path, key)
         with suppress(OSError):
             os.unlink(name)
-        os.close(self._files.pop((path, key)))
+        os.close(file)
         with suppress(OSError):
             os.rmdir(os.path.dirname(name))
 
     def is_taken(self, path: str, key: int) -> bool:
         """Return whether another process has the lock: whether there is a file that is not left from a dead process."""
-        try:
-            with open(self._name(path, key), "rb") as file:
-                if not file.read(1):  # it is just being taken, which a lock here would prevent
-                    return False
+        with open(self.holder_place(path, key)[0], "rb") as file:
+            if not file.read(1):  # it is just being taken, which a lock here would prevent
+                return False
+            try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return False
-        except BlockingIOError:
-            return True
+            except BlockingIOError:
+                return True
         return False
 
-    def write_holder(self, path: str, key: int, record: bytes) -> None:
-        """Store who has the lock."""
-        os.write(self._files[path, key], record)
-
-    def read_holder(self, path: str, key: int) -> bytes:
-        """Return what the holder of the lock has stored."""
-        with open(self._name(path, key), "rb") as file:
-            return file.read(SLOT_BYTES)
-
-    def forget(self) -> None:
-        """Close the files that a forked child inherits: their locks are those of the parent."""
-        _close(self._files)
-
-    @staticmethod
-    def _name(path: str, key: int) -> str:
-        return os.path.join(f"{path}-leases", str(key))
-
-
-def _close(files: dict[Any, int]) -> None:
-    for file in files.values():
-        with suppress(OSError):
-            os.close(file)
-    files.clear()
+    def holder_place(self, path: str, key: int) -> tuple[str, int]:
+        """Return the file, and the index in it, where the holder of the lock is written."""
+        return os.path.join(f"{path}-leases", str(key)), 0
 
 
 LeaseLocks: TypeAlias = ByteLocks | WholeFileLocks

@@ -14,7 +14,8 @@ from .location import ConversationBusy, JournalError
 
 ATTEMPTS, SECONDS_BETWEEN_ATTEMPTS = 4, 0.005
 _guard = threading.Lock()
-_held: set[tuple[str, int]] = set()
+_held: dict[tuple[str, int], int] = {}
+"""The open files that hold the locks of this process, by the paths of journals and the keys of conversations."""
 
 
 def acquire_lease(
@@ -29,22 +30,22 @@ def acquire_lease(
     path = os.path.realpath(journal)
     with _guard:
         try:
-            is_free = (path, key) not in _held and _take_lock(locks, path, key)
+            file = None if (path, key) in _held else _take_lock(locks, path, key)
         except OSError as error:
             reason = f"{error.strerror}. The folder must exist and be writable."
             raise JournalError(f"the journal {os.fspath(journal)!r} cannot be opened: {reason}") from error
-        if not is_free:
+        if file is None:
             raise ConversationBusy(describe_lease(what, *_read_holder(locks, path, key)))
-        _held.add((path, key))
+        _held[path, key] = file
         record = f"{key} {os.getpid()} {time.strftime('%Y-%m-%d %H:%M:%S')}".encode()
         with suppress(OSError):  # the holder is only named in messages
-            locks.write_holder(path, key, record.ljust(SLOT_BYTES))
+            os.lseek(file, locks.holder_place(path, key)[1], os.SEEK_SET)
+            os.write(file, record.ljust(SLOT_BYTES))
 
     def release() -> None:
         with _guard:
-            if (path, key) in _held:
-                _held.discard((path, key))
-                locks.free(path, key)
+            if (held := _held.pop((path, key), None)) is not None:
+                locks.free(path, key, held)
 
     return release
 
@@ -60,11 +61,11 @@ def is_leased(journal: str | os.PathLike[str], key: int, *, locks: LeaseLocks = 
         return False
 
 
-def _take_lock(locks: LeaseLocks, path: str, key: int) -> bool:
+def _take_lock(locks: LeaseLocks, path: str, key: int) -> int | None:
     """Take a lock; wait a moment for a process that only looks whether it is taken."""
     for _ in range(ATTEMPTS - 1):
-        if locks.take(path, key):
-            return True
+        if (file := locks.take(path, key)) is not None:
+            return file
         time.sleep(SECONDS_BETWEEN_ATTEMPTS)
     return locks.take(path, key)
 
@@ -77,18 +78,22 @@ def describe_lease(what: str, holder: str = "another run", since: str = "") -> s
 
 def _read_holder(locks: LeaseLocks, path: str, key: int) -> tuple[str, ...]:
     with suppress(OSError, ValueError):
-        number, process, since = locks.read_holder(path, key).decode().strip().split(" ", 2)
+        name, place = locks.holder_place(path, key)
+        with open(name, "rb") as file:
+            file.seek(place)
+            number, process, since = file.read(SLOT_BYTES).decode().strip().split(" ", 2)
         if int(number) == key:
             return "this process" if int(process) == os.getpid() else f"process {process}", since
     return ()
 
 
 def _close_in_child() -> None:
-    global _guard
-    _guard = threading.Lock()
-    LOCKS.forget()
+    for file in _held.values():  # the locks are those of the parent
+        with suppress(OSError):
+            os.close(file)
     _held.clear()
+    _guard.release()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_in_child)
+if hasattr(os, "register_at_fork"):  # no lock is just being taken, so a child knows all open files
+    os.register_at_fork(before=_guard.acquire, after_in_parent=_guard.release, after_in_child=_close_in_child)
