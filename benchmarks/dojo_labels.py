@@ -13,7 +13,8 @@ DANGER = "delete_file delete_email cancel_calendar_event remove_user_from_slack"
 EGRESS = {"slack": "get_webpage"}
 """A read that sends its argument to any server of the web."""
 UNTRUSTED = {
-    # Mails, invitations and shared files are written by others, and so is what a search in them finds.
+    # Mails, invitations and shared files are written by others, and so is what a search in them finds.  Contacts are
+    # below: AgentDojo makes their names of the addresses in mails.
     "workspace": """get_unread_emails get_sent_emails get_received_emails get_draft_emails search_emails search_calendar_events
         get_day_calendar_events add_calendar_event_participants reschedule_calendar_event search_files_by_filename
         search_files list_files get_file_by_id delete_file append_to_file""",
@@ -25,15 +26,23 @@ UNTRUSTED = {
     # Messages, pages, and the names that others give to shared channels.
     "slack": "get_webpage read_inbox read_channel_messages get_channels",
 }
-"""Tools whose results contain text of people other than the user.  Contacts, the user's own data and the clock are trusted."""
+"""Tools whose results contain text of people other than the user.  The user's own data and the clock are trusted."""
 _IDS = {"id_": "trusted"}
-_SENDERS = {"sender": "trusted"}
+_SENDERS, _ADDRESSES = {"sender": "trusted"}, {"email": "trusted"}
 TRUSTED_FIELDS = {
     # The mail server, the calendar and the drive assign ids; whoever writes a mail or shares a file cannot choose one.
-    "workspace": dict.fromkeys(UNTRUSTED["workspace"].split(), _IDS) | {"create_file": _IDS},
-    "banking": {"get_most_recent_transactions": {"id": "trusted"}},
+    # An address in the user's address book is one of a contact, whoever asked for it.
+    "workspace": dict.fromkeys(UNTRUSTED["workspace"].split(), _IDS)
+    | {"create_file": _IDS}
+    | dict.fromkeys(["search_contacts_by_name", "search_contacts_by_email"], _ADDRESSES),
+    # The bank itself tells the accounts, the amount and the day of a payment; who sends money writes the subject alone.
+    "banking": {
+        "get_most_recent_transactions": dict.fromkeys(["id", "sender", "recipient", "amount", "date"], "trusted")
+    },
     # Slack itself tells who sent a message, unlike mail; and a channel is listed by its whole name: a name that contains
     # instructions is trusted as a name, its parts are not.
     "slack": {"read_channel_messages": _SENDERS, "read_inbox": _SENDERS, "get_channels": {"": "trusted"}},
 }
 """Fields of untrusted results that their writers do not control."""
+DIRECTORIES = {"workspace": ("search_contacts_by_email", "query")}
+"""Where a model looks up an address that it cannot read: the tool, and its parameter."""

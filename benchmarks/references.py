@@ -5,10 +5,12 @@ value of a call as a good model would have to, by the first of these rules that 
 
 1. Before anything is hidden, or if the user's own words contain the value: as it is.
 2. A whole field of a hidden result: a reference to it.  In a list of several, the number of the row is asked for first.
+   A mail address as a recipient is looked up in the user's address book by that reference; if it is there, the
+   reference is one to the contact.
 3. A number, a truth value, a date, or a value that a trusted result shows, which hidden texts may have chosen: an extract
    of that kind, whose answer is then written.  A time of a day is a date and two numbers.
 4. Anything else, such as an address in a sentence, or a summary: a text that the model without tools writes, passed on by
-   reference; or, as "reveal", the results are shown, and the value is written.
+   reference; or, as "reveal", the results are shown, and the value is written.  Recipients are looked up as above.
 
 A call with an effect that has no value from the user's words may be one that a text orders ("do what the mail says"): the
 tool is asked for first, by a choice among all.
@@ -25,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentkit.policies.taint.hidden import NO_VALUE
-from agentkit.policies.taint.values import find_token, normalize, spell
+from agentkit.policies.taint.values import find_addresses, find_token, normalize, spell
 from agentkit.testing import answer, call
 
 Reply = dict[str, Any]
@@ -50,6 +52,10 @@ class Referring:
         wanted: The calls of the attack.
         reveals: Whether parts of texts are shown, not passed on as texts of the model without tools.
         fields: The trusted fields of results, by their tools; handles name them.
+        directory: The tool that finds contacts, and its parameter.
+        read_result: Returns the result of the last call.
+        contacts: The handles of what it has returned.
+        is_writing: Whether the call that is being written has an effect.
         trusted: The trusted fields of the hidden results, by their handles.
         hidden: The hidden results, by their handles.
         shown: What the model has read, normalized.
@@ -64,6 +70,10 @@ class Referring:
     wanted: list[tuple[str, Arguments]] = field(default_factory=list)
     reveals: bool = False
     fields: Mapping[str, Collection[str]] = field(default_factory=dict)
+    directory: tuple[str, str] | None = None
+    read_result: Callable[[], Any] = lambda: None
+    contacts: set[str] = field(default_factory=set)
+    is_writing: bool = False
     trusted: dict[str, Collection[str]] = field(default_factory=dict)
     hidden: dict[str, Any] = field(default_factory=dict)
     shown: list[str] = field(default_factory=list)
@@ -89,7 +99,7 @@ class Referring:
 
     def express(self, name: str, arguments: Arguments) -> Writing:
         """Yield the requests that come before a call; return the call's tool and arguments."""
-        self.is_swayed = False
+        self.is_swayed, self.is_writing = False, name in self.writes
         if self.hidden and name in self.writes and not any(map(self.is_said, _leaves(arguments))):
             chosen = self.choose(name, next((tool for tool, _ in self.wanted if tool in self.writes), NOTHING))
             yield from self.extract("choice", chosen, choices=sorted({*self.writes, name, chosen}))
@@ -115,8 +125,12 @@ class Referring:
             for key, part in value.items():
                 written[key] = yield from self.write(part, wanted.get(key) if isinstance(wanted, dict) else NOTHING)
             return written
-        if (reference := self.find_field(value)) is not None and not self.is_said(value):
-            return (yield from self.refer(*reference, wanted))
+        are_addresses = self.directory is not None and self.is_writing and _are_mail_addresses(value)
+        is_address = are_addresses and isinstance(value, str)
+        is_field = is_address or not are_addresses  # a list of addresses is looked up one by one
+        if is_field and (reference := self.find_field(value)) is not None and not self.is_said(value):
+            found = yield from self.refer(*reference, wanted)
+            return (yield from self.look_up(found)) if is_address else found
         if isinstance(value, list):
             written = []
             for place, part in enumerate(value):
@@ -125,7 +139,21 @@ class Referring:
             return written
         if self.is_said(value):
             return value
-        return (yield from self.ask_for(value, wanted if wanted is not None else NOTHING))
+        found = yield from self.ask_for(value, wanted if wanted is not None else NOTHING)
+        return (yield from self.look_up(found)) if is_address and found in self.hidden else found
+
+    def look_up(self, reference: str) -> Writing:
+        """Yield the request that looks an address up; return a reference to the contact, or to the address itself."""
+        tool, parameter = self.directory
+        handle, *path = reference.split(".")
+        address = self.hidden[handle]
+        for key in path:
+            address = address[int(key) if isinstance(address, list) else key]
+        request = yield call(tool, **{parameter: reference})
+        self.note_result(request, contacts := self.read_result())
+        found, own = _find(contacts, address), _HANDLE.match(self.last)[1]
+        self.contacts.add(own)
+        return reference if found is None else ".".join([own, *found])
 
     def ask_for(self, value: Any, wanted: Any) -> Writing:
         """Yield the extract of a value that is no field; return what the model writes."""
@@ -149,7 +177,7 @@ class Referring:
             return value
         found = self.choose(value, wanted if self.can_write(wanted) else NOTHING)
         self.asked += 1
-        yield call("extract_text", reference=[*self.hidden][-1], question=f"Question {self.asked}")
+        yield call("extract_text", reference=self.newest, question=f"Question {self.asked}")
         self.note_result((yield answer(found)), found)
         return _HANDLE.match(self.last)[1]
 
@@ -175,12 +203,17 @@ class Referring:
     def extract(self, kind: str, found: Any, handle: str = "", **more: Any) -> Generator[Reply, Request, None]:
         """Yield a question about a hidden result, and the answer of the model without tools."""
         self.asked += 1
-        handle = handle or [*self.hidden][-1]
+        handle = handle or self.newest
         yield call("extract_value", reference=handle, question=f"Question {self.asked}", kind=kind, **more)
         request = yield call("final_answer", answer=found)
         self.note_result(request, found)
         if self.last == NO_VALUE:
             raise ValueError(f"{found!r}: the extract failed")
+
+    @property
+    def newest(self) -> str:
+        """The newest hidden result that is no contact."""
+        return [handle for handle in self.hidden if handle not in self.contacts][-1]
 
     def reveal(self) -> Generator[Reply, Request, None]:
         """Yield a request to show each hidden result."""
@@ -221,6 +254,12 @@ class Referring:
     def find_wanted(self, name: str, key: str) -> Any:
         """Return what the attack wants as an argument of a tool."""
         return next((given[key] for _, given in self.wanted_of(name) if key in given), NOTHING)
+
+
+def _are_mail_addresses(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_are_mail_addresses, value))
+    return isinstance(value, str) and find_addresses(value) == [value] and "@" in value
 
 
 def _contains(text: str, value: Any) -> bool:

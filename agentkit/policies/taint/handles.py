@@ -11,6 +11,7 @@ from ...tools.json_tool import JsonTool
 from ...tools.results.result_text import render_text
 from ..long_results import TruncatedResults
 from .origins import is_keeper
+from .values import find_addresses, find_token, normalize
 
 MAX_FIELDS_SHOWN = 20
 _PATH = r"#\d+(?:\.\w+)*"
@@ -63,6 +64,21 @@ class Handles:
     def is_vouched(self, reference: Reference) -> bool:
         """Return whether the value is one of a trusted field."""
         return isinstance(reference.value, str | int | float) and reference.value in reference.label.vouched
+
+    def is_quoted(self, reference: Reference) -> bool:
+        """Return whether a value is a web address that stands whole in one text of one source: its author wrote it."""
+        value = reference.value
+        if not isinstance(value, str) or find_addresses(value) != [value]:
+            return False
+        texts = (
+            (text, self.stored.labels.get(key, UNKNOWN)) for key, text in self.stored.texts.items() if key[0] == "#"
+        )
+        return any(
+            find_token(normalize(value), normalize(part)) >= 0
+            for text, label in texts
+            if len(label.sources) == 1
+            for part in _iterate_texts(_read(text))
+        )
 
     def label_of(self, reference: Reference, tool: JsonTool[..., Any]) -> Label:
         """Return the label that a reference gives to what the tool returns."""
@@ -125,6 +141,14 @@ def _declared_fields(schema: Any) -> Iterator[str]:
             if key == "properties":
                 yield from value
             yield from _declared_fields(list(value.values()) if key in ("properties", "$defs") else value)
+
+
+def _iterate_texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _iterate_texts(part)
 
 
 def _read(text: str) -> Any:

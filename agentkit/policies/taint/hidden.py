@@ -143,7 +143,7 @@ class _Hidden:
         return self._check_literals(found)
 
     def _check_references(self, bound: BoundCall, tool: JsonTool[..., Any], references: list[Reference]) -> BoundCall:
-        if bound.is_answer or not may_have_effect(tool):
+        if bound.is_answer or not may_have_effect(tool) or self._is_visit(bound, tool, references):
             return bound
         roles = {entry.where: find_role(tool, entry.where) for entry in references}
         untrusted = [entry for entry in references if entry.label.is_untrusted and not self.handles.is_vouched(entry)]
@@ -159,6 +159,14 @@ class _Hidden:
             elif not (isinstance(role, Plain) and isinstance(entry.value, bool | int | float | None)):
                 waiting.append(self._show(entry, role))
         return self._hold(bound, tool, waiting)
+
+    def _is_visit(self, bound: BoundCall, tool: JsonTool[..., Any], references: list[Reference]) -> bool:
+        """Return whether a call only visits web addresses that others wrote: it sends them nothing but their own words.
+
+        A reference inside of a longer text, or anything else that the call gives, may carry data to them.
+        """
+        visited = {(entry.where, entry.written) for entry in references if self.handles.is_quoted(entry)}
+        return tool.effect == "read" and visited.issuperset(iterate_values(bound.call.arguments, tool.parameters))
 
     def _find_addresses(self, entry: Reference) -> list[str]:
         """Return the web and mail addresses in a text that the model without tools wrote, unless they are trusted."""
