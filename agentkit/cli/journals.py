@@ -49,7 +49,16 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
 
 @click.command("runs", short_help="List, show and remove stored runs.")
 @click.argument("run_id", required=False)
-@click.option("--journal", "--db", type=JOURNAL_PLACE, default=DEFAULT_JOURNAL, show_default=True, help=JOURNAL_HELP)
+@click.option(
+    "--journal",
+    "--db",
+    type=JOURNAL_PLACE,
+    default=DEFAULT_JOURNAL,
+    show_default=True,
+    envvar=["AGENTKIT_DB", "AGENTKIT_JOURNAL"],
+    show_envvar=True,
+    help=JOURNAL_HELP,
+)
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="List only the newest N runs.")
 @click.option("--html", "page", type=FILE, help="Write the run as a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list, or the run, as JSON.")

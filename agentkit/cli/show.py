@@ -1,6 +1,7 @@
 """`agentkit show`: a stored run or conversation."""
 
 import json
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -31,10 +32,12 @@ def show_command(file: Path, journal: Path | str | None, page: Path | None, othe
     """Show FILE as text, or as a page that loads nothing else.
 
     FILE is the result of `run --json`, the events of `run --jsonl`, a run of `run --record`, or a saved session; - for
-    standard input.
+    standard input.  With the variable AGENTKIT_DB, FILE may be the id of a run in that journal.
     """
     if other is not None and page is None:
         raise click.UsageError("--compare needs --html: two runs are shown as a page")
+    if journal is None and str(file) != "-" and not file.exists():
+        journal = os.environ.get("AGENTKIT_DB") or None
     try:
         data = _read(file) if journal is None else _read_run(str(file), journal)
         lines = [*import_module("agentkit.views.history").render_result(data)]

@@ -48,6 +48,18 @@ def test_damage_is_reported_and_the_sound_runs_are_saved(run):
     assert run("runs", "--check", "--journal", "saved.db").stdout == "no damage found\n"
 
 
+def test_the_variables_of_workers_and_of_runs_name_the_journal(run, monkeypatch):
+    monkeypatch.setenv("AGENTKIT_JOURNAL", "other.db")
+    assert run(*ASKED[:-2]).stdout == "5\n"
+    assert "Add 2 and 3" in run("runs").stdout
+    monkeypatch.setenv("AGENTKIT_DB", "sqlite:///other.db")
+    monkeypatch.setenv("AGENTKIT_JOURNAL", "missing.db")
+    assert "Add 2 and 3" in run("runs").stdout
+    run_id = json.loads(run("runs", "--json").stdout)[0]["id"]
+    assert "answer   5" in run("show", run_id).stdout
+    assert "'given.db' does not exist" in run("runs", "--db", "given.db").stderr
+
+
 def test_kept_runs_are_listed_and_shown(run):
     assert run(*ASKED).stdout == "5\n"
     listed = run("runs")
