@@ -16,7 +16,7 @@ from pydantic_core import to_jsonable_python
 from ..core.errors import InnerPaused, Paused
 from ..core.flow import Event, Listener
 from ..core.labels import Label
-from ..core.messages import ToolCall, Usage, calls_of, user
+from ..core.messages import ToolCall, calls_of, user
 from ..engine.result import Result, RunFinished, SubRun
 from ..policies.approval import APPROVER, make_pause_error
 from ..policies.decisions import Approvals
@@ -26,6 +26,7 @@ from ..policies.taint.origins import ENCLOSING_CALL, Origins
 from ..sessions.journal.conversation import StoredAnswer
 from ..sessions.journal.location import JournalError
 from ..sessions.journal.nesting import ENCLOSING_RUN, EnclosingRun
+from ..sessions.journal.run_info import RunInfo
 from ..sessions.session import Session
 from .interface import Runnable
 from .options import RunRequest
@@ -92,7 +93,8 @@ class InnerRun:
             found = _resume(enclosing, self.key) or found
         if found is None and (stored := self.approvals.inner_answers.get(self.key)):
             calls = tuple(ToolCall(*entry) for entry in stored["calls"])
-            answer = StoredAnswer("", stored["value"], stored["stopped"], calls, stored["steps"], Usage())
+            ended = RunInfo("", answer=stored["value"], stopped=stored["stopped"], steps=stored["steps"])
+            answer = StoredAnswer(ended, calls)
             return replace(request, query=None, content=None, session=Session([user(self.query)]), stored=answer)
         if found is not None and found is not session:
             for name in ADOPTED:

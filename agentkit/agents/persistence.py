@@ -33,7 +33,7 @@ def persist(agent: Runnable, request: RunRequest, run: Run) -> Iterator[tuple[Po
             request.session.approvals.decisions.update(decided)
         elif (conversation := _conversation(request.journal or agent.journal, request.session)) is not None:
             if stored := conversation.stored if request.query is None else None:
-                run.usage, run.steps, run.run_id = stored.usage, stored.steps, stored.run
+                run.usage, run.steps, run.run_id = stored.run.usage, stored.run.steps, stored.run.id
                 stack.callback(setattr, conversation, "stored", None)
             else:
                 setup, conversation.stored = Setup.of(agent.instruction, agent.tools), None

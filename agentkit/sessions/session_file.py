@@ -15,7 +15,7 @@ from ..core.errors import RunError
 from ..core.labels import DEVELOPER, Label
 from ..core.messages import Message, Usage, pending_calls, tool_message, user
 from ..engine.loop import CANCELLED
-from ..tools.results.result_text import StoredResult
+from ..tools.results.result_text import render_result
 from .journal.reader import closed_state
 from .journal.steps import value_of
 from .recordings.file import OLD_FIRST, Recording
@@ -128,9 +128,6 @@ def _close_begun(saved: Recording) -> Iterator[Message]:
         if outcome is None:
             yield tool_message(call, CANCELLED, label=DEVELOPER)
             continue
-        value, label = value_of(outcome), Label.from_dict(outcome.get("label"))
-        text, parts = (
-            (value.rendered.text, value.rendered.images) if isinstance(value, StoredResult) else (str(value), ())
-        )
-        shown = delimit(text, new_delimiter_id(), call.name) if label.is_untrusted else text
-        yield tool_message(call, shown, parts, label=label)
+        shown, label = render_result(value_of(outcome)), Label.from_dict(outcome.get("label"))
+        text = delimit(shown.text, new_delimiter_id(), call.name) if label.is_untrusted else shown.text
+        yield tool_message(call, text, shown.images, label=label)

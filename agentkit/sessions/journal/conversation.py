@@ -9,6 +9,7 @@ from ...core.messages import Message, ToolCall, Usage
 from ...policies.long_results import TruncatedResults
 from .encoding import digest, encode_json
 from .location import Journal, show_place
+from .run_info import RunInfo
 from .store import Statement
 from .tables import DELETE_CUT, DELETE_MESSAGES, INSERT_CUT, INSERT_MESSAGE
 
@@ -26,23 +27,10 @@ def message_row(key: int, place: int, message: Message) -> tuple[int, int, str, 
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """The answer of a finished run.
+    """A finished run, and the calls of its last reply: that of the answer tool has the typed answer."""
 
-    Attributes:
-        run: The id of the run.
-        value: The answer as JSON.
-        stopped: Why the run ended, see `Result.stopped`.
-        calls: The calls of the last reply; that of the answer tool has the typed answer.
-        steps: The number of replies.
-        usage: The usage of the run.
-    """
-
-    run: str
-    value: Any
-    stopped: str
+    run: RunInfo
     calls: tuple[ToolCall, ...]
-    steps: int
-    usage: Usage
 
 
 @dataclass(eq=False)
@@ -101,22 +89,17 @@ class JournaledConversation:
         self.written.append(message)
         self.digests.append(number)
 
-    def new_messages(self, messages: Sequence[Message]) -> Iterator[tuple[int, Message]]:
-        """Yield the messages to write, with their indexes; they count as written."""
+    def message_statements(self, messages: Sequence[Message]) -> Iterator[tuple[int, Statement]]:
+        """Yield the indexes of the messages to write, which count as written, and the statements that write them."""
         for place in (*range(min(1, len(messages))), *range(max(1, self._turn), len(messages))):
             if place == len(self.written):
                 self.note({}, 0)
             old, self.written[place] = self.written[place], messages[place]
             if old is not messages[place] and old != messages[place]:
-                yield place, messages[place]
-
-    def statement(self, place: int, message: Message) -> Statement:
-        """Return the statement that writes one message."""
-        row = message_row(self.key, place, message)
-        number = row[-1]
-        self.total += (number - self.digests[place]) if place else 0
-        self.digests[place] = number
-        return INSERT_MESSAGE, row
+                row = message_row(self.key, place, messages[place])
+                self.total += (row[-1] - self.digests[place]) if place else 0
+                self.digests[place] = row[-1]
+                yield place, (INSERT_MESSAGE, row)
 
     def truncation_statements(self, messages: Sequence[Message]) -> Iterator[Statement]:
         """Yield the statement that removes the last rows, if there are fewer `messages`."""

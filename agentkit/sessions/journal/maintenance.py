@@ -1,17 +1,17 @@
 """Maintain a journal: list, branch and delete its runs."""
 
-import json
 import secrets
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 from ...core.errors import DefinitionError
 from .connections import opened_store
 from .conversation import message_row
-from .encoding import encode_json, reading
+from .encoding import encode_json
 from .listing import list_runs
-from .location import JournalError, Place
-from .reader import closed_state, end_of_run, read_messages
+from .location import ConversationBusy, Journal, JournalError, Place
+from .reader import closed_state, end_of_run, read_conversation
 from .run_info import RunInfo, find_run
 from .steps import inner_runs
 from .store import Statement, Store
@@ -47,16 +47,14 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
     """
     with opened_store(store, must_exist=True) as opened:
         run = find_run(opened, run_id)
-        listed = [message for message, _ in read_messages(opened, run.conversation)]
-        listed = listed[: end_of_run(opened, run, len(listed))]
+        kept, _ = read_conversation(opened, Journal(store), run.conversation)
+        listed = kept.written[: end_of_run(opened, run, len(kept.written))]
         replies = [place for place in range(run.first, len(listed)) if listed[place]["role"] == "assistant"]
         last = len(replies) - (run.state == "finished")
         if not 0 <= step <= last:
             raise JournalError(f"run {run.id}: step must be an integer from 0 to {last}, got {step}")
         end = replies[step] if step < len(replies) else len(listed)
-        with reading(opened, f"conversations, run {run.id}"):
-            state = json.loads(opened.read("SELECT state FROM conversations WHERE id = ?", run.conversation)[0][0])
-        state |= {**closed_state(listed[run.first : end]), "inbox": state.get("inbox", [])}
+        state = {**kept.state, **closed_state(listed[run.first : end]), "inbox": kept.state.get("inbox", [])}
         branch, key = secrets.token_hex(6), secrets.randbits(60)
         opened.append(
             [
@@ -84,12 +82,7 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
 def delete(run_id: str, *, store: Place = DEFAULT_PATH) -> None:
     """Delete a run; with the last run of a conversation also its messages."""
     with opened_store(store, must_exist=True) as opened:
-        run = find_run(opened, run_id)
-        lease = opened.lease(run.conversation, f"run {run.id}")
-        try:
-            opened.append([*_removal_statements(opened, run.id, run.conversation)])
-        finally:
-            lease.release()
+        _delete_run(opened, find_run(opened, run_id))
         opened.remove([(DELETE_SETUPS, ())])
 
 
@@ -102,18 +95,20 @@ def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:
         for run in list_runs(opened, idle_since=time.time() - days * SECONDS_PER_DAY):
             if run.state in ("running", "damaged"):
                 continue
-            try:
-                lease = opened.lease(run.conversation)
-            except JournalError:  # it has just been resumed
-                continue
-            try:
-                opened.append([*_removal_statements(opened, run.id, run.conversation)])
-            finally:
-                lease.release()
-            count += 1
+            with suppress(ConversationBusy):  # it has just been resumed
+                _delete_run(opened, run)
+                count += 1
         if count:
             opened.remove([(DELETE_SETUPS, ())])
     return count
+
+
+def _delete_run(store: Store, run: RunInfo) -> None:
+    lease = store.lease(run.conversation, f"run {run.id}")
+    try:
+        store.append([*_removal_statements(store, run.id, run.conversation)])
+    finally:
+        lease.release()
 
 
 def _removal_statements(store: Store, run: str, key: int) -> Iterator[Statement]:

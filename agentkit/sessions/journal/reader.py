@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any, TypeAlias
 
 from ...core.messages import Message, Usage, calls_of
@@ -74,28 +75,17 @@ def open_run(journal: Journal, run: str) -> Opened:
     """
     with opened_store(journal.path, journal.sync, must_exist=True) as store:
         wanted = find_run(store, run)
-        if wanted.state == "finished":
-            with store.snapshot():
-                return _finished(store, journal, wanted)
-        _refuse_superseded(wanted)
-        lease = store.lease(wanted.conversation, f"run {wanted.id}")
-        try:
-            with store.snapshot():
-                now = find_run(store, run)  # another process may have ended it before the lease was free
-                if now.state == "finished":
-                    return _finished(store, journal, now)
-                _refuse_superseded(now)
-                return _unfinished(store, journal, now)
-        finally:
-            lease.release()
-
-
-def _refuse_superseded(run: RunInfo) -> None:
-    if run.state == "superseded":
-        raise JournalError(
-            f"run {run.id} cannot be resumed: its conversation continued with another run. Branch it: "
-            f"agent.fork({run.id!r}, step)"
-        )
+        with ExitStack() as stack:
+            if wanted.state not in ("finished", "superseded"):
+                stack.callback(store.lease(wanted.conversation, f"run {wanted.id}").release)
+            stack.enter_context(store.snapshot())
+            now = find_run(store, run)  # another process may have ended it before the lease was free
+            if now.state == "superseded":
+                raise JournalError(
+                    f"run {now.id} cannot be resumed: its conversation continued with another run. Branch it: "
+                    f"agent.fork({now.id!r}, step)"
+                )
+            return (_finished if now.state == "finished" else _unfinished)(store, journal, now)
 
 
 def _finished(store: Store, journal: Journal, run: RunInfo) -> Opened:
@@ -106,7 +96,7 @@ def _finished(store: Store, journal: Journal, run: RunInfo) -> Opened:
         kept = JournaledConversation(journal)
     calls = tuple(calls_of(messages[places[-1]])) if places else ()
     kept.run, kept.base = "", usage_before(store, run)
-    kept.stored = StoredAnswer(run.id, run.answer, run.stopped, calls, run.steps, run.usage)
+    kept.stored = StoredAnswer(run, calls)
     return kept, {**state, **closed_state(messages[run.first :]), "messages": messages}, {}
 
 

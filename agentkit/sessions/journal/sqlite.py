@@ -82,7 +82,7 @@ class SqliteStore:
                     raise
                 time.sleep(0.01)
         self._file.execute("BEGIN IMMEDIATE")
-        with self._transaction():
+        with self._file:
             if self._number("application_id") == APPLICATION:
                 return
             if self._file.execute("SELECT 1 FROM sqlite_master").fetchone():
@@ -94,7 +94,7 @@ class SqliteStore:
 
     def _upgrade(self) -> None:
         self._file.execute("BEGIN IMMEDIATE")
-        with self._transaction():
+        with self._file:
             if self._number("user_version") == 1:
                 for statement in UPGRADE.strip().split("\n"):
                     self._file.execute(statement)
@@ -119,7 +119,7 @@ class SqliteStore:
             self._file.execute(*statements[0])
             return
         self._file.execute("BEGIN IMMEDIATE")
-        with self._transaction():
+        with self._file:
             for sql, values in statements:
                 self._file.execute(sql, values)
 
@@ -180,16 +180,6 @@ class SqliteStore:
     @property
     def _named(self) -> str:
         return f"the journal {os.fspath(self.path)!r}"
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        try:
-            yield
-            self._file.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                self._file.execute("ROLLBACK")
-            raise
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

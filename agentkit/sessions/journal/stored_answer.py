@@ -21,5 +21,5 @@ def repeat_answer(tools: ToolRegistry, stored: StoredAnswer) -> Flow[Answer]:
             except Exception:
                 break
             if results[0].error is None:
-                return Answer(results[0].value, stored.stopped)
-    return Answer(stored.value, stored.stopped)
+                return Answer(results[0].value, stored.run.stopped)
+    return Answer(stored.run.answer, stored.run.stopped)

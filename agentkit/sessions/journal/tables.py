@@ -32,18 +32,15 @@ COLUMNS = {
     "steps": ("run", "step", "call", "name", "input", "arguments", "begun", "ended", "outcome", "digest"),
 }  # fmt: skip
 """The columns of each table, in order."""
-KEYS = {
-    "conversations": ("id",), "messages": ("conversation", "place"), "cut": ("conversation", "key"), "runs": ("id",),
-    "setups": ("id",), "steps": ("run", "step", "call"),
-}  # fmt: skip
-"""The columns of each table that identify a row."""
+KEY_COLUMNS = {"conversations": 1, "messages": 2, "cut": 2, "runs": 1, "setups": 1, "steps": 3}
+"""The number of columns at the beginning of each table that identify a row."""
 
 
 def insert(table: str, *, replace: bool = False) -> str:
     """Return the statement that adds a row, unless a row with its key exists; with `replace` in place of that row."""
-    columns, keys = COLUMNS[table], KEYS[table]
-    others = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in keys)
-    action = f"({', '.join(keys)}) DO UPDATE SET {others}" if replace else "DO NOTHING"
+    columns, number = COLUMNS[table], KEY_COLUMNS[table]
+    others = ", ".join(f"{name} = excluded.{name}" for name in columns[number:])
+    action = f"({', '.join(columns[:number])}) DO UPDATE SET {others}" if replace else "DO NOTHING"
     marks = ", ".join("?" * len(columns))
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) ON CONFLICT {action}"
 

@@ -150,12 +150,14 @@ class JournalWriter:
 
     def begin_request(self, model: str) -> None:
         """Record that a request is about to be made."""
-        self._begin_step(self.step + 1, "", model, self.conversation.total % DIGEST_MODULUS, None)
+        number = self.conversation.total % DIGEST_MODULUS
+        self._pending.append(self._steps.begin(self.run, self.step + 1, "", model, number, None))
 
     def end_request(self, reply: Reply) -> None:
         """Record the reply of the request; its message stays in the step until the conversation has it."""
         self._figures = {"usage": self.usage().as_dict(), "finish_reason": reply.finish_reason}
-        self._end_step(self.step + 1, "", {**self._figures, "message": reply.message})
+        outcome = {**self._figures, "message": reply.message}
+        self._pending.append(self._steps.end(self.run, self.step + 1, "", outcome))
 
     def may_run(self, call: str) -> bool:
         """Return whether the journal has the beginning of a call, or its outcome."""
@@ -176,7 +178,8 @@ class JournalWriter:
         asked = next((call for call in pending_calls(self.messages) if call.id == identity), bound.call)
         arguments = bound.call.arguments if bound.call.arguments != asked.arguments else None
         self._begun.add(identity)
-        self._begin_step(self.step, identity, asked.name, digest(asked.name, asked.arguments), arguments)
+        number = digest(asked.name, asked.arguments)
+        self._pending.append(self._steps.begin(self.run, self.step, identity, asked.name, number, arguments))
 
     def end_call(self, result: ToolResult) -> None:
         """Record the result of a call; a paused call has no result yet, and a cancelled one may not have begun."""
@@ -190,7 +193,7 @@ class JournalWriter:
             self._pending.append((sql, (self.run, self.step, identity)))
         else:
             self._ended.add(identity)
-            self._end_step(self.step, identity, outcome_of(result))
+            self._pending.append(self._steps.end(self.run, self.step, identity, outcome_of(result)))
 
     def end_run(self, status: str, outcome: Mapping[str, Any]) -> None:
         """Record the end of the run."""
@@ -241,21 +244,16 @@ class JournalWriter:
         conversation = self.conversation
         self._pending += conversation.truncation_statements(self.messages)
         before = len(conversation.written)
-        for place, message in conversation.new_messages(self.messages):
-            self._pending += [conversation.statement(place, message), *self._steps.release_images(self.run, message)]
+        for place, statement in conversation.message_statements(self.messages):
+            message = self.messages[place]
+            self._pending += [statement, *self._steps.release_images(self.run, message)]
             if place >= max(before, self._first) and message["role"] == "assistant":
                 self.step += 1
                 if self._figures is not None:  # the message has a row of its own now
-                    self._end_step(self.step, "", self._figures)
+                    self._pending.append(self._steps.end(self.run, self.step, "", self._figures))
                     self._figures = None
         self._pending += conversation.cut_statements(self.texts)
         state = self.state()
         if state != conversation.state:
             conversation.state = state
             self._pending.append((UPDATE_STATE, (encode_json(state), conversation.key)))
-
-    def _begin_step(self, step: int, call: str, name: str, number: int, arguments: str | None) -> None:
-        self._pending.append(self._steps.begin(self.run, step, call, name, number, arguments))
-
-    def _end_step(self, step: int, call: str, outcome: Mapping[str, Any]) -> None:
-        self._pending.append(self._steps.end(self.run, step, call, outcome))

@@ -11,9 +11,9 @@ from ...core.messages import Message, Usage, calls_of, system
 from ...core.private_files import write_atomically
 from ..journal.connections import opened_store
 from ..journal.encoding import reading
-from ..journal.location import Place, show_place
+from ..journal.location import Journal, Place, show_place
 from ..journal.maintenance import DEFAULT_PATH
-from ..journal.reader import closed_state, end_of_run, read_messages, usage_before
+from ..journal.reader import closed_state, end_of_run, read_conversation, usage_before
 from ..journal.run_info import RunInfo, find_run
 from ..journal.setup import read_setup
 from ..journal.store import Store
@@ -44,18 +44,16 @@ def export(run_id: str, path: str | os.PathLike[str], *, store: Place = DEFAULT_
 def _read_lines(run_id: str, place: Place) -> list[Line]:
     with opened_store(place, must_exist=True) as store, store.snapshot():
         run = find_run(store, run_id)
-        everything = [message for message, _ in read_messages(store, run.conversation)]
-        messages = everything[: end_of_run(store, run, len(everything))]
-        with reading(store, f"setups, steps, conversations and cut, run {run.id}"):
-            state = json.loads(store.read("SELECT state FROM conversations WHERE id = ?", run.conversation)[0][0])
-            if len(messages) < len(everything):
-                state |= closed_state(messages[run.first :])
-            cut = store.read("SELECT key, body FROM cut WHERE conversation = ?", run.conversation)
+        kept, state = read_conversation(store, Journal(place), run.conversation)
+        messages, cut = kept.written[: end_of_run(store, run, len(kept.written))], state.pop("cut")
+        if len(messages) < len(kept.written):
+            state |= closed_state(messages[run.first :])
+        with reading(store, f"setups and steps, run {run.id}"):
             return [
                 {**FIRST_LINE, "usage": usage_before(store, run).as_dict()},
                 {"kind": "run", "id": run.id, "query": run.query, "model": run.model, "first": run.first},
                 *_conversation_lines(store, run, messages),
-                *({"kind": "cut", "key": key, "text": json.loads(body)} for key, body in cut),
+                *({"kind": "cut", "key": key, "text": text} for key, text in cut.items()),
                 {"kind": "state", "state": state},
                 *_end_lines(run),
             ]

@@ -740,7 +740,7 @@ class TestFailing:
             if left[0] < 0:
                 store._file.execute("PRAGMA max_page_count=1")
                 store._file.execute("BEGIN IMMEDIATE")
-                with store._errors(), store._transaction():
+                with store._errors(), store._file:
                     store._file.execute("CREATE TABLE more (x)")
             write(statements)
 
