@@ -33,7 +33,7 @@ from agentkit.policies.evidence.check import find_unsupported
 from agentkit.policies.long_results import TruncatedResults
 from agentkit.policies.taint.handles import Handles, UnknownHandle
 from agentkit.policies.taint.origins import Origins
-from agentkit.policies.taint.values import find_addresses
+from agentkit.policies.taint.values import find_addresses, is_public_page
 from agentkit.policies.text_tool_mode import _read_block
 from agentkit.tools.final_answer import make_answer_tool
 from agentkit.tools.lint import lint
@@ -117,7 +117,7 @@ READERS = {
     "policies.evidence.check": lambda text: find_unsupported(CLAIMS, text),
     "policies.evidence.claims": lambda text: find_unsupported(text, CLAIMS),
     "policies.taint.handles": read_references,
-    "policies.taint.values": lambda text: (read_origins(text), find_addresses(text)),
+    "policies.taint.values": lambda text: (read_origins(text), find_addresses(text), is_public_page(text)),
     "policies.text_tool_mode": lambda text: _read_block(text, TOOLS),
     "tools.arguments.json_text": TOOLS["weather"].call_with_raw_arguments,
     "tools.arguments.json_reader": lambda text: TOOLS["weather"].call_with_raw_arguments('{"city": 1, x: ' + text),

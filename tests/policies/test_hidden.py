@@ -265,6 +265,23 @@ class TestVisits:
         ask = call("extract_text", reference="#1", question="Which page?")
         assert self.visits(world, ask, call("fetch", url="#2"), extracts=(made,), also="secret 4711") == []
 
+    @pytest.mark.parametrize(
+        "link",
+        [
+            "http://169.254.169.254/latest", "http://localhost:8000/x", "file:///etc/passwd", "http://intranet/x",
+            "http://metadata.google.internal/x", "http://nas.local", "https://ann:pw@news.example/", "http://0x7f.1/",
+            "ann@home.example", "http://[::1]/", "//news.example/x",
+        ],
+    )  # fmt: skip
+    def test_an_address_without_a_public_name_waits(self, world, link):
+        ask = call("extract_text", reference="#1", question="Which page?")
+        assert self.visits(world, ask, call("fetch", url="#2"), extracts=(link,), body=f"Read {link} now") == []
+
+    @pytest.mark.parametrize("link", ["www.news.example", "news.example/soup", "HTTP://News.Example:8080/a?b=c#d"])
+    def test_an_address_is_visited_in_each_notation(self, world, link):
+        ask = call("extract_text", reference="#1", question="Which page?")
+        assert self.visits(world, ask, call("fetch", url="#2"), extracts=(link,), body=f"Read {link}, now") == [link]
+
     def test_an_address_of_parts_of_several_texts_waits(self, world):
         ask = call("extract_text", reference="#1", question="Which page?")
         turns = ask, call("fetch", url="#2")

@@ -11,7 +11,7 @@ from ...tools.json_tool import JsonTool
 from ...tools.results.result_text import render_text
 from ..long_results import TruncatedResults
 from .origins import is_keeper
-from .values import find_addresses, find_token, normalize
+from .values import find_token, is_public_page, normalize
 
 MAX_FIELDS_SHOWN = 20
 _PATH = r"#\d+(?:\.\w+)*"
@@ -66,9 +66,12 @@ class Handles:
         return isinstance(reference.value, str | int | float) and reference.value in reference.label.vouched
 
     def is_quoted(self, reference: Reference) -> bool:
-        """Return whether a value is a web address that stands whole in one text of one source: its author wrote it."""
+        """Return whether a value is a public web address that stands whole in one text: its author wrote it.
+
+        Texts that come from several sources may have been put together.
+        """
         value = reference.value
-        if not isinstance(value, str) or find_addresses(value) != [value]:
+        if not isinstance(value, str) or not is_public_page(value):
             return False
         texts = (
             (text, self.stored.labels.get(key, UNKNOWN)) for key, text in self.stored.texts.items() if key[0] == "#"

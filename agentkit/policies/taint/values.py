@@ -25,6 +25,11 @@ _ADDRESS = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_PUBLIC_PAGE = re.compile(
+    r"(?:https?://)?(?:[a-z0-9-]+\.)+(?!(?:local|localhost|localdomain|internal|intranet|lan|home|corp)\b)[a-z]{2,24}"
+    r"(?::\d+)?(?:[/?#]\S*)?",
+    re.IGNORECASE | re.ASCII,
+)
 _BEFORE, _AFTER = re.compile(r"[\w/\\@.+%&~*-]"), re.compile(r"[\w/\\@+&=#~*-]|[.,:;?!]\w")
 """Characters beside a value that make it a part of a longer word, path, address or number."""
 _ESCAPED_SPACE = re.compile(r"(?<!\\)\\[nrt]")
@@ -139,6 +144,11 @@ def find_addresses(text: str) -> list[str]:
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text).replace("\N{IDEOGRAPHIC FULL STOP}", ".")
     return [*dict.fromkeys(_ADDRESS.findall(text))]
+
+
+def is_public_page(text: str) -> bool:
+    """Return whether a text is one web address whose host has a public name: no number, none of the own network."""
+    return find_addresses(text) == [text] and _PUBLIC_PAGE.fullmatch(text) is not None
 
 
 def find_token(spelling: str, text: str) -> int:
