@@ -4,7 +4,8 @@ That ends POSIX locks.  So a lock is that of a byte of one file on Windows and o
 description locks"), and `flock` of a file per conversation elsewhere (flock(2): "the lock is released ... when all such
 file descriptors have been closed").
 
-A lock has the journal's path and the key of a conversation, and is held by an open file of its own.
+A lock has the journal's path and the key of a conversation, and is held by an open file.  Many locks of bytes share one:
+a process with thousands of runs may not open a file for each.
 """
 
 import os
@@ -28,13 +29,16 @@ SLOTS, SLOT_BYTES = 1024, 64
 class ByteLocks:
     """One file beside the journal; the lock of a conversation is that of one byte."""
 
+    def __init__(self) -> None:
+        self.shared: dict[str, int] = {}
+        """The open files by their journals, until the process ends: to close one would end its locks."""
+
     def take(self, path: str, key: int) -> int | None:
         """Take the lock and return the open file that holds it; return None if another process has the lock."""
-        file = os.open(f"{path}-lease", FLAGS, MODE)
+        file = self._open(path)
         try:
             _lock_byte(file, key, take=True)
         except (BlockingIOError, PermissionError):
-            os.close(file)
             return None
         return file
 
@@ -42,7 +46,14 @@ class ByteLocks:
         """Release the lock, also if a process that was just being forked has the open file too."""
         with suppress(OSError):
             _lock_byte(file, key, take=False)
-        os.close(file)
+
+    def _open(self, path: str) -> int:
+        name, file = f"{path}-lease", self.shared.get(path)
+        with suppress(OSError):
+            if file is not None and os.path.samestat(os.fstat(file), os.stat(name)):
+                return file
+        self.shared[path] = os.open(name, FLAGS, MODE)
+        return self.shared[path]
 
     def is_taken(self, path: str, key: int) -> bool:
         """Return whether another process has the lock; on Linux without taking it, which would refuse a run."""
@@ -61,6 +72,9 @@ class ByteLocks:
 
 class WholeFileLocks:
     """A folder beside the journal with a file for each conversation that has a lease; the lock is `flock`."""
+
+    def __init__(self) -> None:
+        self.shared: dict[str, int] = {}
 
     def take(self, path: str, key: int) -> int | None:
         """Take the lock and return the open file that holds it; return None if another process has the lock."""

@@ -88,10 +88,11 @@ def _read_holder(locks: LeaseLocks, path: str, key: int) -> tuple[str, ...]:
 
 
 def _close_in_child() -> None:
-    for file in _held.values():  # the locks are those of the parent
+    for file in {*_held.values(), *LOCKS.shared.values()}:  # the locks are those of the parent
         with suppress(OSError):
             os.close(file)
     _held.clear()
+    LOCKS.shared.clear()
     _guard.release()
 
 

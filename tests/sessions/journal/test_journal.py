@@ -23,7 +23,7 @@ from agentkit.engine.model import Reply
 from agentkit.sessions.journal import Journal, JournalError, delete, fork, prune, reader, runs, show
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.conversation import JournaledConversation
-from agentkit.sessions.journal.file_locks import ByteLocks, WholeFileLocks
+from agentkit.sessions.journal.file_locks import HAS_BYTE_LOCKS, ByteLocks, WholeFileLocks
 from agentkit.sessions.journal.lease import acquire_lease, is_leased
 from agentkit.sessions.journal.policy import JournalFailed
 from agentkit.sessions.journal.sqlite import SqliteStore
@@ -474,6 +474,18 @@ class TestLeases:
             release()
         assert re.fullmatch(rf"run x|the conversation is in progress: process {os.getpid()}, since .*\n", other.stdout)
         assert not is_leased(file, 7, locks=kind)
+
+    @pytest.mark.skipif(not HAS_BYTE_LOCKS, reason="here each lock is a file")
+    def test_many_leases_need_one_open_file(self, file):
+        releases = [acquire_lease(file, 1)]
+        before = os.dup(0)  # the lowest free number
+        os.close(before)
+        releases += [acquire_lease(file, key) for key in range(2, 50)]
+        after = os.dup(0)
+        os.close(after)
+        for release in releases:
+            release()
+        assert after == before
 
     @pytest.mark.parametrize("locks", [ByteLocks, WholeFileLocks])
     def test_a_process_that_lists_runs_refuses_no_run(self, file, locks):
