@@ -4,8 +4,8 @@ That ends POSIX locks.  So a lock is that of a byte of one file on Windows and o
 description locks"), and `flock` of a file per conversation elsewhere (flock(2): "the lock is released ... when all such
 file descriptors have been closed").
 
-A lock has the journal's path and the key of a conversation, and is held by an open file.  Many locks of bytes share one:
-a process with thousands of runs may not open a file for each.
+A lock has the journal's path and the key of a conversation, and is held by an open file.  Locks of bytes share one: a
+process with thousands of runs may not open a file for each.
 """
 
 import os
