@@ -8,7 +8,8 @@ from itertools import islice
 from typing import Any
 
 from ...core.lazy_names import display_with
-from ...core.messages import Message, ToolCall, assistant, tool_message
+from ...core.messages import Message, ToolCall, Usage, assistant, tool_message
+from ...engine.trace import Span, Trace
 from ...tools.results.result_text import render_text
 from .connections import opened_store
 from .listing import list_runs
@@ -60,11 +61,11 @@ def show(run_id: str, *, store: Place = DEFAULT_PATH) -> JournaledRun:
     """
     with opened_store(store, must_exist=True) as opened:
         run = find_run(opened, run_id)
-        found, error = _read(opened, run)
-        spans = _spans(opened, run, run.begun)
+        found, error = _read_messages(opened, run)
+        trace = _read_trace(opened, run, run.begun)
     if error:
         run = replace(run, state="damaged", error=error)
-    return JournaledRun(run, found, {"spans": spans})
+    return JournaledRun(run, found, trace.as_dict())
 
 
 def show_conversation(key: int, *, store: Place = DEFAULT_PATH) -> list[JournaledRun]:
@@ -75,15 +76,13 @@ def show_conversation(key: int, *, store: Place = DEFAULT_PATH) -> list[Journale
     """
     with opened_store(store, must_exist=True) as opened:
         messages = [message for message, _ in read_messages(opened, key)]
-        return [
-            JournaledRun(
-                run, messages[: end_of_run(opened, run, len(messages))], {"spans": _spans(opened, run, run.begun)}
-            )
-            for run in reversed(list_runs(opened, conversation=key))
-        ]
+        own = [*reversed(list_runs(opened, conversation=key))]
+        ends = [end_of_run(opened, run, len(messages)) for run in own]
+        traces = [_read_trace(opened, run, run.begun).as_dict() for run in own]
+    return [JournaledRun(run, messages[:end], trace) for run, end, trace in zip(own, ends, traces, strict=True)]
 
 
-def _read(store: Store, run: RunInfo) -> tuple[list[Message], str]:
+def _read_messages(store: Store, run: RunInfo) -> tuple[list[Message], str]:
     """Return the messages of a run before any damage, and the damage."""
     end, found = end_of_run(store, run, sys.maxsize), list[Message]()
     try:
@@ -93,34 +92,28 @@ def _read(store: Store, run: RunInfo) -> tuple[list[Message], str]:
     return found, ""
 
 
-def _spans(store: Store, run: RunInfo, began: float) -> list[dict[str, Any]]:
-    """Return the spans of a run; those of agents inside its calls are under `inner`, as in `Trace.as_dict`."""
+def _read_trace(store: Store, run: RunInfo, began: float) -> Trace:
+    """Return the requests and calls of a run; those of agents inside its calls are in `inner`."""
+    trace, names = Trace(began=began), dict[str, str]()
     sql = "SELECT call, name, begun, ended, outcome FROM steps WHERE run = ? ORDER BY begun"
-    spans = [_span(began, *step) for step in store.read(sql, run.id)]
-    calls = {span["call"]: span for span in spans if "call" in span}
+    for call, name, begun, ended, outcome in store.read(sql, run.id):
+        result = json.loads(outcome) if outcome else {}
+        error = ": ".join(result.get("error", ())) or ("" if ended else "the outcome is unknown")
+        usage = Usage(**result["usage"]) if "usage" in result else None
+        start, end = max(began, begun), max(began, ended or begun)
+        trace.spans.append(Span("tool" if call else "model", name, start, end, call, error, usage))
+        if call:
+            names[call] = name
     for place, identity in dict(inner_runs(store, run.id)).items():
-        inner = find_run(store, identity)
-        content = {"spans": _spans(store, inner, began), "notes": [], "messages": _read(store, inner)[0]}
-        if place in calls:
-            calls[place]["inner"] = content
-        elif outer := calls.get(place.rpartition("/")[0]):
-            call = ToolCall(place, outer["name"], json.dumps({"query": inner.query}))
-            times = {"start": inner.begun - began, "end": inner.seen - began}
-            below = outer.setdefault("inner", {"spans": [], "notes": [], "messages": []})
-            below["spans"].append({"kind": "tool", "name": call.name, "call": place, **times, "inner": content})
-            below["messages"] += [assistant(None, [call]), tool_message(call, render_text(inner.answer))]
-    return spans
-
-
-def _span(began: float, call: str, name: str, begun: float, ended: float | None, outcome: str | None) -> dict[str, Any]:
-    result = json.loads(outcome) if outcome else {}
-    error = ": ".join(result.get("error", ())) or ("" if ended else "the outcome is unknown")
-    span = {
-        "kind": "tool" if call else "model",
-        "name": name,
-        "call": call,
-        "error": error,
-        "usage": result.get("usage"),
-    }
-    times = {"start": max(0.0, begun - began), "end": max(0.0, (ended or begun) - began)}
-    return {**{key: value for key, value in span.items() if value}, **times}
+        inner, outer = find_run(store, identity), place.rpartition("/")[0]
+        below = _read_trace(store, inner, began)
+        below.messages = _read_messages(store, inner)[0]
+        if place in names:
+            trace.inner[place] = below
+        elif outer in names:  # a function that calls agents
+            call, between = ToolCall(place, names[outer], json.dumps({"query": inner.query})), trace.within(outer)
+            between.spans.append(Span("tool", call.name, inner.begun, inner.seen, place))
+            between.inner[place] = below
+            answer = tool_message(call, render_text(inner.answer))
+            between.messages = [*between.messages, assistant(None, [call]), answer]
+    return trace
