@@ -17,8 +17,9 @@ from ..journal.reader import closed_state, end_of_run, read_conversation, usage_
 from ..journal.run_info import RunInfo, find_run
 from ..journal.setup import read_setup
 from ..journal.store import Store
+from ..journal.tables import COLUMNS, END_STEP, INSERT_STEP
 from .file import Recording
-from .lines import FIRST_LINE, Line, encode_lines
+from .lines import FIRST_LINE, Line, encode_lines, line_of
 
 
 def read_journaled(run_id: str, place: Place) -> Recording:
@@ -63,11 +64,13 @@ def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message])
     """Yield the messages, each reply after its request, and the calls with their results after the reply."""
     setup = read_setup(store, run.id)
     first = system(setup.instruction) if setup else messages[0]
-    steps, number, before = _read_steps(store, run), 0, Usage()
+    rows = store.read(f"SELECT {', '.join(COLUMNS['steps'])} FROM steps WHERE run = ?", run.id)
+    steps, number, before = {row[1:3]: row for row in rows}, 0, Usage()
     for place, message in enumerate([first, *messages[1:]]):
         if message["role"] == "assistant" and place >= run.first:
             number += 1
-            model, _, outcome = steps.get((number, ""), (run.model, None, {}))
+            asked = steps.get((number, ""))
+            model, outcome = (asked[3], json.loads(asked[8] or "{}")) if asked else (run.model, {})
             usage = Usage(**outcome["usage"]) if "usage" in outcome else before
             yield {"kind": "request", "model": model} | ({"tools": setup.tools} if setup and number == 1 else {})
             figures = {"finish_reason": outcome.get("finish_reason"), "usage": _difference(usage, before)}
@@ -75,22 +78,10 @@ def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message])
             before = usage
         yield {"kind": "message", "place": place, "message": message}
         for call in calls_of(message):
-            name, arguments, outcome = steps.get((number, call.id), ("", None, {}))
-            if name:
-                changed = {} if arguments is None else {"arguments": arguments}
-                yield {"kind": "call", "step": number, "call": call.id, "name": name, **changed}
-            if outcome:
-                yield {"kind": "result", "call": call.id, **outcome}
+            if row := steps.get((number, call.id)):
+                end = [(END_STEP, (*row[7:], *row[:3]))] if row[8] else []
+                yield from filter(None, map(line_of, [(INSERT_STEP, row), *end]))
     yield {"kind": "message", "place": 0, "message": messages[0]}  # a hand-over changes the instruction
-
-
-def _read_steps(store: Store, run: RunInfo) -> dict[tuple[int, str], tuple[str, str | None, dict[str, Any]]]:
-    """Return name, changed arguments and outcome of the steps, by number and call."""
-    rows = store.read("SELECT step, call, name, arguments, outcome FROM steps WHERE run = ? ORDER BY step", run.id)
-    return {
-        (step, call): (name, arguments, json.loads(outcome) if outcome else {})
-        for step, call, name, arguments, outcome in rows
-    }
 
 
 def _difference(usage: Usage, before: Usage) -> dict[str, Any]:
