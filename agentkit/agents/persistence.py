@@ -54,6 +54,7 @@ def _journal(conversation: JournaledConversation, request: RunRequest, setup: Se
     writer.open(request.query, run.model)
     run.spent, run.run_id = writer.spent, writer.run
     run.usage, run.steps = writer.spent.usage, writer.spent.steps
+    session.approvals.begun = writer.decided
     writer.usage = lambda: run.usage
     try:
         yield journal_policy(writer, conversation.on_uncertain)

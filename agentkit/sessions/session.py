@@ -248,10 +248,9 @@ class Session:
         changed: Changed = "refuse",
     ) -> "Session":
         """Return the conversation of a stopped run; a run on it without a query resumes that run."""
-        conversation, state, begun = open_run(Journal.of(store), run_id)
+        conversation, state = open_run(Journal.of(store), run_id)
         conversation.on_uncertain, conversation.changed = on_uncertain, changed
-        (session := cls._of(conversation, state)).approvals.begun = begun
-        return session
+        return cls._of(conversation, state)
 
     @classmethod
     def _of(cls, kept: JournaledConversation, state: Mapping[str, Any]) -> "Session":

@@ -20,8 +20,8 @@ HANDOFF_PREFIX = "The conversation is handed over to "
 """The beginning of the result of a hand-off."""
 TRANSFER_PREFIX = "transfer_to_"
 """The beginning of the names of hand-off tools."""
-Opened: TypeAlias = tuple[JournaledConversation, dict[str, Any], dict[str, Any]]
-"""What `open_run` returns."""
+Opened: TypeAlias = tuple[JournaledConversation, dict[str, Any]]
+"""A conversation to continue, and the state of its session as far as it was written."""
 
 
 def read_messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
@@ -35,10 +35,8 @@ def read_messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
         yield message, number
 
 
-def read_conversation(
-    store: Store, journal: Journal, key: int, run: str = ""
-) -> tuple[JournaledConversation, dict[str, Any]]:
-    """Return a conversation to continue with `run`, and the state of its session as far as it was written."""
+def read_conversation(store: Store, journal: Journal, key: int, run: str = "") -> Opened:
+    """Return a conversation to continue with `run`."""
     kept = JournaledConversation(journal, key)
     for message, number in read_messages(store, key):
         kept.note(message, number)
@@ -56,7 +54,7 @@ def read_conversation(
     return kept, {**kept.state, "cut": cut}
 
 
-def open_named(journal: Journal, name: str) -> tuple[JournaledConversation, dict[str, Any]]:
+def open_named(journal: Journal, name: str) -> Opened:
     """Return the conversation of that name, or a new one."""
     with opened_store(journal.path, journal.sync) as store:
         key = JournaledConversation(journal).key
@@ -65,7 +63,7 @@ def open_named(journal: Journal, name: str) -> tuple[JournaledConversation, dict
 
 
 def open_run(journal: Journal, run: str) -> Opened:
-    """Return the conversation of a run to resume, its state, and the calls that had begun with their new arguments.
+    """Return the conversation of a run to resume, and its state.
 
     The conversation of a finished run ends with that run and has its stored answer; nothing is written until the next
     query.  If it continued with other runs, the returned one is a new conversation.
@@ -97,16 +95,13 @@ def _finished(store: Store, journal: Journal, run: RunInfo) -> Opened:
     calls = tuple(calls_of(messages[places[-1]])) if places else ()
     kept.run, kept.base = "", usage_before(store, run)
     kept.stored = StoredAnswer(run, calls)
-    return kept, {**state, **closed_state(messages[run.first :]), "messages": messages}, {}
+    return kept, {**state, **closed_state(messages[run.first :]), "messages": messages}
 
 
 def _unfinished(store: Store, journal: Journal, run: RunInfo) -> Opened:
     kept, state = read_conversation(store, journal, run.conversation, run.id)
-    places = _find_replies(store, kept, run, len(kept.written))
-    sql = "SELECT call, arguments FROM steps WHERE run = ? AND step = ? AND call != ''"
-    with reading(store, f"steps, run {run.id}"):
-        begun = {call: json.loads(given) if given else True for call, given in store.read(sql, run.id, len(places))}
-    return kept, state, begun
+    _find_replies(store, kept, run, len(kept.written))
+    return kept, state
 
 
 _ROW = "(SELECT rowid FROM runs WHERE id = ?)"

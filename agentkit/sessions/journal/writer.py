@@ -49,6 +49,8 @@ class JournalWriter:
     """Replies of the run."""
     known: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
     """The outcomes of the recorded calls of the last turn of a resumed run, by their ids; None without an outcome."""
+    decided: dict[str, Any] = field(default_factory=dict)
+    """The decisions about those calls: True, or the new arguments."""
     inner: dict[str, str] = field(default_factory=dict)
     """The runs of agents inside its calls, by the calls' ids."""
     _first: int = 1
@@ -136,9 +138,10 @@ class JournalWriter:
         if self.conversation.changed == "refuse" and (before := read_setup(store, self.run)):
             before.check(self.run, self.setup)
         self.step = sum(message["role"] == "assistant" for message in self.conversation.written[self._first :])
-        sql = "SELECT call, outcome FROM steps WHERE run = ? AND step = ? AND call != ''"
-        found = store.read(sql, self.run, self.step)
-        self.known = {call: json.loads(outcome) if outcome else None for call, outcome in found}
+        sql = "SELECT call, arguments, outcome FROM steps WHERE run = ? AND step = ? AND call != ''"
+        for call, arguments, outcome in store.read(sql, self.run, self.step):
+            self.known[call] = json.loads(outcome) if outcome else None
+            self.decided[call] = json.loads(arguments) if arguments else True
         self._begun = {call for call, outcome in self.known.items() if outcome is not None}
         self._ended = {*self._begun}
         if recorded := self._steps.read_reply(store, self.run, self.step + 1):
@@ -150,8 +153,8 @@ class JournalWriter:
 
     def begin_request(self, model: str) -> None:
         """Record that a request is about to be made."""
-        number = self.conversation.total % DIGEST_MODULUS
-        self._pending.append(self._steps.begin(self.run, self.step + 1, "", model, number, None))
+        number, step = self.conversation.total % DIGEST_MODULUS, self.step + 1
+        self._pending.append(self._steps.begin(self.run, step, "", model, number, None))
 
     def end_request(self, reply: Reply) -> None:
         """Record the reply of the request; its message stays in the step until the conversation has it."""
@@ -253,7 +256,6 @@ class JournalWriter:
                     self._pending.append(self._steps.end(self.run, self.step, "", self._figures))
                     self._figures = None
         self._pending += conversation.cut_statements(self.texts)
-        state = self.state()
-        if state != conversation.state:
+        if (state := self.state()) != conversation.state:
             conversation.state = state
             self._pending.append((UPDATE_STATE, (encode_json(state), conversation.key)))

@@ -318,7 +318,8 @@ class TestApprovals:
         assert resumed(world, agent, run.id, approvals={waiting.id: {"to": "you"}}).answer == "ok"
         assert made == ["you"]
 
-    def test_a_call_that_was_begun_is_not_decided_again(self, world, path):
+    @pytest.mark.parametrize("name", ["", "kolkata"])
+    def test_a_call_that_was_begun_is_not_decided_again(self, world, path, name):
         made: list[str] = []
         asked: list[str] = []
 
@@ -336,10 +337,14 @@ class TestApprovals:
 
         tools = [*self.tools(made), stop]
         turn = calls(("pay", {"to": "me"}), ("stop", {}))
+        session = Session.open(name, path) if name else Session()
         with pytest.raises(KeyboardInterrupt):
-            world.run(agent_of(path, turn, tools=tools, approve=decide), "Go")
-        before = len(asked)
-        result = resumed(world, agent_of(path, final("ok"), tools=tools, approve=decide), runs(path)[0].id)
+            world.run(agent_of(path, turn, tools=tools, approve=decide), "Go", session=session)
+        before, agent = len(asked), agent_of(path, final("ok"), tools=tools, approve=decide)
+        if name:
+            result = world.run(agent, None, session=Session.open(name, path))
+        else:
+            result = resumed(world, agent, runs(path)[0].id)
         assert made == ["you", "stopped"]
         assert asked[before:] == ["{}"], "only about the read, which is repeated"
         assert next(m["content"] for m in result.messages if m["role"] == "tool").endswith("paid you")
