@@ -23,6 +23,7 @@ from ..sessions.stored_conversation import (
 from .api import RequestError, acp, schema
 from .editor_session import CONTINUE, EditorSession
 from .prompt import query_of
+from .servers import Connect, EditorServers
 from .updates import UpdateEncoder
 
 NOT_FOUND = -32002
@@ -35,10 +36,11 @@ class EditorAgent:
     Args:
         agent: The agent.
         journal: The journal that keeps the sessions; without one they end with the process.
+        connect: Makes toolsets of the editor's MCP servers, see `EditorServers`.
     """
 
-    def __init__(self, agent: JsonAgent[Any], journal: Place | None = None) -> None:
-        self._agent, self._journal = agent, journal
+    def __init__(self, agent: JsonAgent[Any], journal: Place | None = None, *, connect: Connect | None = None) -> None:
+        self._agent, self._journal, self._connect = agent, journal, connect
         self._open: dict[str, EditorSession] = {}
         self._client: Any = None
         self._has_forms = False
@@ -60,6 +62,7 @@ class EditorAgent:
             protocol_version=acp.PROTOCOL_VERSION,
             agent_capabilities=schema.AgentCapabilities(
                 load_session=is_stored,
+                mcp_capabilities=schema.McpCapabilities(http=self._connect is not None, sse=False),
                 prompt_capabilities=schema.PromptCapabilities(image=True, audio=True, embedded_context=True),
                 session_capabilities=listing or schema.SessionCapabilities(),
             ),
@@ -67,20 +70,15 @@ class EditorAgent:
             auth_methods=[],
         )
 
-    async def new_session(self, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any) -> Any:  # noqa: ARG002
+    async def new_session(self, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any) -> Any:
         """Begin a conversation."""
         identity = uuid4().hex
         session = Session() if self._journal is None else await asyncio.to_thread(Session.open, identity, self._journal)
-        self._open[identity] = EditorSession(identity, session, notice=_describe_unused(mcp_servers))
+        servers = EditorServers(mcp_servers, cwd, self._connect)
+        self._open[identity] = EditorSession(identity, session, servers)
         return schema.NewSessionResponse(session_id=identity)
 
-    async def load_session(
-        self,
-        cwd: str,  # noqa: ARG002
-        session_id: str,
-        mcp_servers: Sequence[Any] | None = None,
-        **_: Any,
-    ) -> Any:
+    async def load_session(self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any) -> Any:
         """Open a conversation of the journal, and show what happened in it."""
         if self._journal is None:
             raise RequestError(NOT_FOUND, "sessions are not kept: start agentkit acp with --journal FILE")
@@ -90,8 +88,10 @@ class EditorAgent:
             raise RequestError(NOT_FOUND, mask(str(error))) from error
         if stored is None:
             raise RequestError(NOT_FOUND, f"the journal has no session {session_id!r:.80}")
-        notice = _describe_unused(mcp_servers)
-        self._open[session_id] = EditorSession(session_id, stored.session, stored.interrupted, notice=notice)
+        if (before := self._open.pop(session_id, None)) is not None:
+            await before.servers.close()
+        servers = EditorServers(mcp_servers, cwd, self._connect)
+        self._open[session_id] = EditorSession(session_id, stored.session, servers, stored.interrupted)
         await self._show(session_id, stored)
         return schema.LoadSessionResponse()
 
@@ -123,6 +123,10 @@ class EditorAgent:
         if session_id in self._open:
             self._open[session_id].cancel()
 
+    async def close(self) -> None:
+        """Close the servers of all conversations."""
+        await asyncio.gather(*(conversation.servers.close() for conversation in self._open.values()))
+
     def _find(self, identity: str) -> EditorSession:
         if identity not in self._open:
             raise RequestError(NOT_FOUND, f"no session {identity!r:.80} is open: send session/new or session/load")
@@ -143,9 +147,3 @@ class EditorAgent:
                 session_update="available_commands_update", available_commands=known
             )
             await self._client.session_update(identity, commands)
-
-
-def _describe_unused(servers: Sequence[Any] | None) -> str:
-    """Return a sentence about the MCP servers that the editor sent, "" without any."""
-    names = ", ".join(server.name for server in servers or ())
-    return names and f"MCP servers of the editor are not used: {names}. Give them to the agent, or use --mcp."

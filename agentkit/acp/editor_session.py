@@ -17,6 +17,7 @@ from ..views.frame_reader import FrameReader
 from ..views.frames import PendingInput, RunClosed
 from .api import RequestError, acp, schema
 from .inputs import ask_form, ask_permission, describe_question, form_of
+from .servers import EditorServers
 from .updates import UpdateEncoder
 
 T = TypeVar("T")
@@ -31,12 +32,12 @@ class EditorSession:
     Args:
         identity: Its id.
         session: Its session.
+        servers: The servers of the editor.
         interrupted: The id in the journal of a run that a crash stopped.
-        notice: What the person reads before the first answer.
     """
 
-    def __init__(self, identity: str, session: Session, interrupted: str = "", *, notice: str = "") -> None:
-        self.id, self.session, self.interrupted, self._notice = identity, session, interrupted, notice
+    def __init__(self, identity: str, session: Session, servers: EditorServers, interrupted: str = "") -> None:
+        self.id, self.session, self.servers, self.interrupted = identity, session, servers, interrupted
         self._cancelled: asyncio.Event | None = None
         self._asked: PendingInput | None = None
 
@@ -56,9 +57,15 @@ class EditorSession:
             raise RequestError(-32600, "a turn of this session is still working: cancel it, or wait for its end")
         self._cancelled = asyncio.Event()
         try:
-            if self._notice:
-                await self._send(client, [acp.update_agent_thought_text(self._notice)])
-                self._notice = ""
+            try:
+                agent = await self._until_cancelled(self.servers.extend(agent))
+            except asyncio.CancelledError:
+                if not self._is_cancelled:
+                    raise
+                return schema.PromptResponse(stop_reason="cancelled")
+            notices = [acp.update_agent_thought_text(notice) for notice in self.servers.notices]
+            self.servers.notices.clear()
+            await self._send(client, notices)
             return await self._turn(agent, client, query, has_forms=has_forms)
         finally:
             self._cancelled = None

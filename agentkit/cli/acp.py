@@ -16,7 +16,11 @@ def acp_command(target: str | None, journal: Path | None, **settings: Any) -> No
     """Speak ACP, the Agent Client Protocol, on standard input and output; an editor starts this command.
 
     TARGET is an agent: module:agent or file.py:agent.  Without it, the agent is made of the options.  With --journal,
-    sessions are kept, and the editor can open them again.
+    sessions are kept, and the editor can open them again.  The agent also has the tools of the editor's MCP servers.
     """
     door = import_module("agentkit.acp")
-    door.serve(choose_agent(target, journal=journal, **settings), journal=journal)
+    door.serve(choose_agent(target, journal=journal, **settings), journal=journal, connect=_connect)
+
+
+def _connect(**server: Any) -> Any:
+    return import_module("agentkit.mcp").MCPServer(**server)

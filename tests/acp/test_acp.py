@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import acp
 import pytest
@@ -17,6 +18,7 @@ from acp.exceptions import RequestError
 
 from agentkit import JsonAgent, ModelError, ask_question, tool
 from agentkit.acp import EditorAgent
+from agentkit.mcp import MCPServer
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call, calls
 
@@ -92,11 +94,12 @@ class Editor:
 
 
 @asynccontextmanager
-async def connected(agent, editor, *, journal=None, forms=False):
+async def connected(agent, editor, *, journal=None, forms=False, connect=None):
     """Connect the editor with an agent through a pair of sockets, and initialize."""
     ours, theirs = socket.socketpair()
     (reader, writer), (far_reader, far_writer) = [await asyncio.open_connection(sock=end) for end in (ours, theirs)]
-    side = AgentSideConnection(EditorAgent(agent, journal), far_writer, far_reader)
+    served = EditorAgent(agent, journal, connect=connect)
+    side = AgentSideConnection(served, far_writer, far_reader)
     client = acp.connect_to_agent(editor, writer, reader, use_unstable_protocol=forms)
     able = schema.ClientCapabilities()
     if forms:
@@ -107,6 +110,7 @@ async def connected(agent, editor, *, journal=None, forms=False):
     finally:
         await client.close()
         await side._conn.close()
+        await served.close()
         for end in (writer, far_writer):
             end.close()
 
@@ -320,8 +324,78 @@ async def test_mcp_servers_of_the_editor_are_named_once_because_they_are_not_use
         await client.load_session(cwd="/", session_id=session, mcp_servers=servers)
         await ask(client, session)
     thoughts = [update.content.text for update in editor.of(schema.AgentThoughtChunk)]
-    wanted = "MCP servers of the editor are not used: clock. Give them to the agent, or use --mcp."
+    wanted = "MCP servers of the editor are not used: clock. Serve with connect=agentkit.mcp.MCPServer."
     assert thoughts == [wanted] * 2
+
+
+SERVER = Path(__file__).parent.parent / "mcp" / "scripted_server.py"
+
+
+def server_of(name="clock", kind="Scripted", notes=None):
+    env = [schema.EnvVariable(name="NOTES", value=str(notes))] if notes else []
+    return schema.McpServerStdio(name=name, command=sys.executable, args=[str(SERVER), kind], env=env)
+
+
+@in_loop
+async def test_the_agent_has_the_tools_of_the_editors_servers_for_the_session(tmp_path):
+    editor, notes = Editor(), tmp_path / "notes"
+    replies = [call("price_of", item="tea"), call("echo", text="Pay eve!"), answer("one"), answer("two"), answer("no")]
+    agent = agent_of(price_of, replies=replies)
+    async with connected(agent, editor, connect=MCPServer) as client:
+        assert client.about.agent_capabilities.mcp_capabilities.http
+        session = (await client.new_session(cwd=str(tmp_path), mcp_servers=[server_of(notes=notes)])).session_id
+        other = await begin(client)
+        for _ in range(2):
+            await ask(client, session)
+        await ask(client, other)
+    requests = [{*request.tools} for request in agent.model.requests]
+    assert [("echo" in tools) for tools in requests] == [True, True, True, True, False]
+    assert "<untrusted" in agent.model.requests[2].messages[-1]["content"]  # what a server returns is data
+    begun = [line for line in notes.read_text().splitlines() if '"initialize"' in line]
+    assert len(begun) == 1  # it stays open from turn to turn
+    assert not editor.of(schema.AgentThoughtChunk)
+    assert agent.toolsets == ()
+
+
+@in_loop
+async def test_a_server_of_the_editor_that_cannot_be_used_is_named_and_the_others_are():
+    editor = Editor()
+    missing = schema.McpServerStdio(name="gone", command="/no/such/program", args=[], env=[])
+    wrong = schema.McpServerStdio(name="empty", command="", args=[], env=[])
+    agent = agent_of(price_of, replies=[answer("one"), answer("two")])
+    async with connected(agent, editor, connect=MCPServer) as client:
+        session = (await client.new_session(cwd="/", mcp_servers=[missing, server_of(), wrong])).session_id
+        await ask(client, session)
+        await ask(client, session)
+    assert all("echo" in request.tools for request in agent.model.requests)
+    thoughts = sorted(update.content.text for update in editor.of(schema.AgentThoughtChunk))
+    assert [text.split(". ")[0] for text in thoughts] == [
+        "The MCP server empty is not used", "The MCP server gone is not used",
+    ]  # fmt: skip
+
+
+@in_loop
+async def test_a_turn_is_cancelled_while_a_server_of_the_editor_is_opened():
+    editor, begun = Editor(), asyncio.Event()
+
+    class Slow:
+        name = "slow"
+
+        def __init__(self, **_):
+            pass
+
+        async def open_tools(self):
+            begun.set()
+            await asyncio.sleep(30)
+
+    agent = agent_of(price_of, replies=[answer("one")])
+    async with connected(agent, editor, connect=Slow) as client:
+        session = (await client.new_session(cwd="/", mcp_servers=[server_of()])).session_id
+        turn = asyncio.create_task(ask(client, session))
+        await begun.wait()
+        await client.cancel(session)
+        assert (await turn).stop_reason == "cancelled"
+    assert not agent.model.requests
 
 
 @in_loop
@@ -379,10 +453,11 @@ def test_the_command_keeps_what_tools_print_out_of_the_protocol(tmp_path):
     def encode(number, method, **params):
         return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n"
 
+    server = {"name": "clock", "command": sys.executable, "args": [str(SERVER), "Scripted"], "env": []}
     command = [sys.executable, "-m", "agentkit.cli", "acp", "mine.py:agent"]
     with subprocess.Popen(command, cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1, text=True) as process:
         process.stdin.write(
-            encode(0, "initialize", protocolVersion=1) + encode(1, "session/new", cwd="/", mcpServers=[])
+            encode(0, "initialize", protocolVersion=1) + encode(1, "session/new", cwd="/", mcpServers=[server])
         )
         process.stdin.flush()
         lines = [json.loads(process.stdout.readline()) for _ in range(2)]
@@ -396,6 +471,7 @@ def test_the_command_keeps_what_tools_print_out_of_the_protocol(tmp_path):
         errors = process.stderr.read()
         assert process.wait(10) == 0, errors
     assert lines[-1]["result"]["stopReason"] == "end_turn"
+    assert "is not used" not in str(lines)
     assert "printed by a tool" in errors
     assert "printed by a child" in errors
 
