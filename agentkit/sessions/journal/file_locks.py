@@ -22,16 +22,14 @@ else:
     import fcntl
 
 FLAGS = os.O_RDWR | os.O_CREAT
+shared_files: dict[str, int] = {}
+"""The open files of `ByteLocks` by their journals, until the process ends: to close one would end its locks."""
 SLOTS, SLOT_BYTES = 1024, 64
 """Slots at the beginning of the file: each has the key, the process and the start of the last lease of its keys."""
 
 
 class ByteLocks:
     """One file beside the journal; the lock of a conversation is that of one byte."""
-
-    def __init__(self) -> None:
-        self.shared: dict[str, int] = {}
-        """The open files by their journals, until the process ends: to close one would end its locks."""
 
     def take(self, path: str, key: int) -> int | None:
         """Take the lock and return the open file that holds it; return None if another process has the lock."""
@@ -48,12 +46,12 @@ class ByteLocks:
             _lock_byte(file, key, take=False)
 
     def _open(self, path: str) -> int:
-        name, file = f"{path}-lease", self.shared.get(path)
+        name, file = f"{path}-lease", shared_files.get(path)
         with suppress(OSError):
             if file is not None and os.path.samestat(os.fstat(file), os.stat(name)):
                 return file
-        self.shared[path] = os.open(name, FLAGS, MODE)
-        return self.shared[path]
+        shared_files[path] = os.open(name, FLAGS, MODE)
+        return shared_files[path]
 
     def is_taken(self, path: str, key: int) -> bool:
         """Return whether another process has the lock; on Linux without taking it, which would refuse a run."""
@@ -72,9 +70,6 @@ class ByteLocks:
 
 class WholeFileLocks:
     """A folder beside the journal with a file for each conversation that has a lease; the lock is `flock`."""
-
-    def __init__(self) -> None:
-        self.shared: dict[str, int] = {}
 
     def take(self, path: str, key: int) -> int | None:
         """Take the lock and return the open file that holds it; return None if another process has the lock."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from .file_locks import LOCKS, SLOT_BYTES, LeaseLocks
+from .file_locks import LOCKS, SLOT_BYTES, LeaseLocks, shared_files
 from .location import ConversationBusy, JournalError
 
 ATTEMPTS, SECONDS_BETWEEN_ATTEMPTS = 4, 0.005
@@ -88,11 +88,11 @@ def _read_holder(locks: LeaseLocks, path: str, key: int) -> tuple[str, ...]:
 
 
 def _close_in_child() -> None:
-    for file in {*_held.values(), *LOCKS.shared.values()}:  # the locks are those of the parent
+    for file in {*_held.values(), *shared_files.values()}:  # the locks are those of the parent
         with suppress(OSError):
             os.close(file)
     _held.clear()
-    LOCKS.shared.clear()
+    shared_files.clear()
     _guard.release()
 
 

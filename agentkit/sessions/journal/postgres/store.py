@@ -60,16 +60,11 @@ class PostgresStore:
             raise JournalError(f"{named} has no journal: no run was recorded in this database")
         if version > len(MIGRATIONS):
             raise JournalError(f"{named} has version {version}, expected {len(MIGRATIONS)}. Update agentkit.")
-        self._connection.execute("BEGIN")
-        try:
+        with self._connection.transaction():
             self._connection.execute("SELECT pg_advisory_xact_lock(?)", (APPLICATION,))
             for number in range(self._version(), len(MIGRATIONS)):
                 for statement in MIGRATIONS[number].strip().split(";\n"):
                     self._connection.execute(statement)
-            self._connection.execute("COMMIT")
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
 
     def _version(self) -> int:
         sql = "SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = 'version'"  # to_regclass may be outdated
