@@ -57,8 +57,8 @@ class JournalWriter:
     _pending: list[Statement] = field(default_factory=list, repr=False)
     _begun: set[str] = field(default_factory=set, repr=False)
     _ended: set[str] = field(default_factory=set, repr=False)
-    _recorded: set[str] = field(default_factory=set, repr=False)
-    """The ids of calls whose beginning is in the journal."""
+    _unrecorded: set[str] = field(default_factory=set, repr=False)
+    """The ids of calls whose beginning is not in the journal yet."""
     _reply: tuple[int, Reply] | None = None
     """A recorded reply that is not in the conversation yet, and the digest of the messages that it answers."""
     _figures: dict[str, Any] | None = None
@@ -164,7 +164,7 @@ class JournalWriter:
 
     def may_run(self, call: str) -> bool:
         """Return whether the journal has the beginning of a call, or its outcome."""
-        return call in self._recorded or call in self._ended
+        return call in self._begun and call not in self._unrecorded
 
     def take_reply(self) -> Reply | None:
         """Return the reply that was recorded before the run was stopped, once, if the conversation is the same."""
@@ -181,6 +181,7 @@ class JournalWriter:
         asked = next((call for call in pending_calls(self.messages) if call.id == identity), bound.call)
         arguments = bound.call.arguments if bound.call.arguments != asked.arguments else None
         self._begun.add(identity)
+        self._unrecorded.add(identity)
         number = digest(asked.name, asked.arguments)
         self._pending.append(self._steps.begin(self.run, self.step, identity, asked.name, number, arguments))
 
@@ -191,7 +192,6 @@ class JournalWriter:
             return
         if result.is_open or result.value is NOT_STARTED:  # begun again, it is recorded again
             self._begun.discard(identity)
-            self._recorded.discard(identity)
             sql = "DELETE FROM steps WHERE run = ? AND step = ? AND call = ?"
             self._pending.append((sql, (self.run, self.step, identity)))
         else:
@@ -241,7 +241,7 @@ class JournalWriter:
             append = self.append or partial(self._open_store().append, lease=self._lease)
             append(self._pending)
             self._pending.clear()
-            self._recorded |= self._begun
+            self._unrecorded.clear()
 
     def _note_conversation(self) -> None:
         conversation = self.conversation

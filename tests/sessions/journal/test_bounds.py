@@ -16,12 +16,18 @@ from pydantic import BaseModel
 from stores import change_rows, locked, patch_append, shorten_waits
 
 from agentkit import JsonAgent, Session, tool
-from agentkit.journal import JournalError, RunInfo, fork, runs, show
+from agentkit.core.messages import ToolCall
+from agentkit.journal import Journal, JournalError, RunInfo, fork, runs, show
+from agentkit.policies.long_results import TruncatedResults
 from agentkit.sessions.journal.connections import opened_store
+from agentkit.sessions.journal.conversation import JournaledConversation
 from agentkit.sessions.journal.repair import find_problems, salvage
+from agentkit.sessions.journal.setup import Setup
 from agentkit.sessions.journal.tables import COLUMNS
+from agentkit.sessions.journal.writer import JournalWriter
 from agentkit.sessions.stored_conversation import find_conversation
 from agentkit.testing import ScriptedModel, answer, call
+from agentkit.tools.execution.call import BoundCall
 
 DONE: list[str] = []
 
@@ -401,3 +407,19 @@ def test_sound_runs_are_saved_from_a_damaged_file(path, tmp_path):
     assert {run: agent_of(saved).resume(run).answer for run in answers} == answers
     with pytest.raises(JournalError, match="exists"):
         salvage(path, saved)
+
+
+def test_many_calls_are_recorded_in_linear_time(file):
+    messages = [{"role": "system", "content": "You write."}, {"role": "user", "content": "Go"}]
+    setup, rows = Setup("You write.", {}), []
+    conversation = JournaledConversation(Journal(file))
+    writer = JournalWriter(conversation, messages, dict, TruncatedResults(), setup, append=rows.extend)
+    writer.begin("Go", "scripted")
+    start = time.process_time()
+    for number in range(50_000):
+        writer.begin_call(BoundCall(ToolCall(f"call_{number}", "book", "{}"), lambda: None))
+        assert not writer.may_run(f"call_{number}")
+        writer.write()
+        assert writer.may_run(f"call_{number}")
+    assert time.process_time() - start < 3, "each write visits all calls"
+    assert len(rows) > 50_000
