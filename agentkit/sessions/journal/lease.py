@@ -13,7 +13,7 @@ from .file_locks import LOCKS, SLOT_BYTES, LeaseLocks, shared_files
 from .location import ConversationBusy, JournalError
 
 ATTEMPTS, SECONDS_BETWEEN_ATTEMPTS = 4, 0.005
-_guard = threading.Lock()
+_guard = threading.RLock()
 _held: dict[tuple[str, int], int] = {}
 """The open files that hold the locks of this process, by the paths of journals and the keys of conversations."""
 

@@ -35,8 +35,8 @@ def read_messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
         yield message, number
 
 
-def read_conversation(store: Store, journal: Journal, key: int, run: str = "") -> Opened:
-    """Return a conversation to continue with `run`."""
+def read_conversation(store: Store, journal: Journal, key: int) -> Opened:
+    """Return a conversation without what its runs have used."""
     kept = JournaledConversation(journal, key)
     for message, number in read_messages(store, key):
         kept.note(message, number)
@@ -46,12 +46,16 @@ def read_conversation(store: Store, journal: Journal, key: int, run: str = "") -
         kept.state = json.loads(state)
         cut = {key: json.loads(body) for key, body in texts}
     kept.cut = {*cut}
-    for other, status in store.read("SELECT id, status FROM runs WHERE conversation = ?", key):
+    return kept, {**kept.state, "cut": cut}
+
+
+def _count_runs(store: Store, kept: JournaledConversation, run: str = "") -> None:
+    """Set the run that continues, which is `run` or an unfinished one, and the usage of the others."""
+    for other, status in store.read("SELECT id, status FROM runs WHERE conversation = ?", kept.key):
         if other == run or status not in ("finished", "superseded"):
             kept.run = other
         else:
             kept.base += usage_of(store, other)
-    return kept, {**kept.state, "cut": cut}
 
 
 def open_named(journal: Journal, name: str) -> Opened:
@@ -59,7 +63,10 @@ def open_named(journal: Journal, name: str) -> Opened:
     with opened_store(journal.path, journal.sync) as store:
         key = JournaledConversation(journal).key
         store.append([(INSERT_CONVERSATION, (key, name))])
-        return read_conversation(store, journal, store.read("SELECT id FROM conversations WHERE name = ?", name)[0][0])
+        key = store.read("SELECT id FROM conversations WHERE name = ?", name)[0][0]
+        kept, state = read_conversation(store, journal, key)
+        _count_runs(store, kept)
+        return kept, state
 
 
 def open_run(journal: Journal, run: str) -> Opened:
@@ -99,7 +106,8 @@ def _finished(store: Store, journal: Journal, run: RunInfo) -> Opened:
 
 
 def _unfinished(store: Store, journal: Journal, run: RunInfo) -> Opened:
-    kept, state = read_conversation(store, journal, run.conversation, run.id)
+    kept, state = read_conversation(store, journal, run.conversation)
+    _count_runs(store, kept, run.id)
     _find_replies(store, kept, run, len(kept.written))
     return kept, state
 
