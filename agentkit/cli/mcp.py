@@ -56,13 +56,30 @@ def inspect_command(server: str) -> None:
     linter = import_module("agentkit.tools.lint")
     try:
         door: Any = import_module("agentkit.mcp")
-        opened = door.MCPServer(url=server) if server.startswith(("http://", "https://")) else door.MCPServer(server)
+        opened = _server_of(server) if server.startswith(("http://", "https://")) else door.MCPServer(server)
     except (ImportError, agentkit.DefinitionError) as error:
         raise click.UsageError(str(error)) from error
     with keep_open([opened]):
         tools = [*opened.tools.values()]
         print_tools(opened.tools)
         print_findings(linter.lint(tools), linter.estimate_tokens(tools))
+
+
+@mcp_command.command("login")
+@click.argument("url")
+def login_command(url: str) -> None:
+    """Log in at the server URL in the browser; servers with `"auth": "oauth"` use the stored tokens."""
+    try:
+        door = import_module("agentkit.mcp")
+    except ImportError as error:
+        raise click.UsageError(str(error)) from error
+    door.login(url)
+    print_note(f"you are logged in at {url}")
+
+
+def _server_of(url: str) -> Any:
+    is_known = import_module("agentkit.mcp.oauth").StoredLogin(url).exists
+    return import_module("agentkit.mcp").MCPServer(url=url, auth="oauth" if is_known else None)
 
 
 def _read_address(address: str) -> tuple[str, int]:

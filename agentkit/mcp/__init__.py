@@ -11,6 +11,7 @@ from ..core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .client import MCPServer as MCPServer
+    from .oauth import login as login
     from .resources import Resource as Resource
     from .server import make_app as make_app
     from .server import make_server as make_server
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "mcp.client": ["MCPServer"],
+    "mcp.oauth": ["login"],
     "mcp.resources": ["Resource"],
     "mcp.server": ["make_app", "make_server", "serve"],
 }

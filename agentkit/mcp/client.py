@@ -19,6 +19,7 @@ from ..tools.results.result_text import StoredResult
 from ..tools.settings import ToolEffect, Trust
 from .background_loop import LOOP, run_on
 from .config import check_settings, derive_name, make_endpoint, read_config
+from .endpoints import Auth
 from .link import ServerLink
 from .lock import find_locked, lock_path
 from .questions import find_ask, to_questions, to_responses
@@ -45,6 +46,7 @@ class MCPServer:
             PATH, SHELL, TERM and USER, and no other variable of this process.
         url: The address of a server that runs already, instead of a command.
         headers: HTTP headers for each request.
+        auth: "oauth" for a server that wants a login, which `agentkit mcp login URL` stores; or an `httpx2.Auth`.
         env: Environment variables for the program.
         cwd: The working directory of the program.
         name: Tells its tools from others with equal names; default: from the command or the address.
@@ -65,6 +67,7 @@ class MCPServer:
         *,
         url: str | None = None,
         headers: Mapping[str, str] | None = None,
+        auth: Auth = None,
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         name: str = "",
@@ -74,7 +77,7 @@ class MCPServer:
         timeout: float = 30.0,
         lock: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.endpoint = make_endpoint(command, url, headers, env, cwd)
+        self.endpoint = make_endpoint(command, url, headers, env, cwd, auth)
         self.name = to_portable_name(name or derive_name(self.endpoint))
         check_settings(self.name, trust, effects or {}, timeout)
         locked = None if lock is None else find_locked(lock, name or self.name)
@@ -94,8 +97,8 @@ class MCPServer:
         """Return the servers of a file in the common form, `{"mcpServers": {"time": {"command": "uvx", ...}}}`.
 
         `${NAME}` is replaced by an environment variable, `${NAME:-default}` also without one.  A server has `command`,
-        `args`, `env`, `cwd`, or `url`, `headers`; and of the keywords of `MCPServer` `prefix`, `trust`, `effects` and
-        `timeout`.  Servers with `"disabled": true` are left out.
+        `args`, `env`, `cwd`, or `url`, `headers`, `auth`; and of the keywords of `MCPServer` `prefix`, `trust`,
+        `effects` and `timeout`.  Servers with `"disabled": true` are left out.
 
         Args:
             path: The file.

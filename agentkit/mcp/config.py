@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 from ..core.errors import DefinitionError
 from ..tools.settings import ToolEffect, Trust, check_timeout
-from .endpoints import Address, Command, Endpoint
+from .endpoints import Address, Auth, Command, Endpoint
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _RUNNERS = frozenset({"uvx", "npx", "uv", "node", "python", "python3", "docker", "bunx", "deno", "pipx", "run"})
 """Words of a command that do not name the server."""
-_KEYWORDS = ("env", "cwd", "url", "headers", "prefix", "trust", "effects", "timeout")
+_KEYWORDS = ("env", "cwd", "url", "headers", "auth", "prefix", "trust", "effects", "timeout")
 _KEYS = (*_KEYWORDS, "command", "args", "disabled", "type", "transport")
 _TRANSPORTS = ("stdio", "http", "streamable-http", "streamable_http", "streamableHttp")
 
@@ -28,6 +28,7 @@ def make_endpoint(
     headers: Mapping[str, str] | None,
     env: Mapping[str, str] | None,
     cwd: str | os.PathLike[str] | None,
+    auth: Auth = None,
 ) -> Endpoint:
     """Return where a server is; raise `DefinitionError` unless there is one command or one address."""
     if (command is None) == (url is None):
@@ -39,9 +40,12 @@ def make_endpoint(
             raise DefinitionError("MCPServer: env and cwd are for a command, not for a server at a URL.")
         if urlsplit(url).scheme not in ("http", "https"):
             raise DefinitionError(f"MCPServer: url must begin with http:// or https://, got {url!r:.80}.")
-        return Address(url, _check_texts("headers", headers))
-    if headers:
-        raise DefinitionError("MCPServer: headers are for a server at a URL. For a command, use env.")
+        if isinstance(auth, str) and auth != "oauth":
+            raise DefinitionError(f"MCPServer: auth must be 'oauth' or an httpx2.Auth, got {auth!r:.40}.")
+        return Address(url, _check_texts("headers", headers), auth)
+    if headers or auth:
+        name = "headers are" if headers else "auth is"
+        raise DefinitionError(f"MCPServer: {name} for a server at a URL. For a command, use env.")
     words = tuple(shlex.split(command) if isinstance(command, str) else map(str, command or ()))
     if not words or not words[0].strip():
         raise DefinitionError('MCPServer: the command is empty. Write MCPServer("uvx mcp-server-time").')

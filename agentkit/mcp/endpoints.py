@@ -6,17 +6,21 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, TextIO, TypeAlias
+from typing import Any, Literal, TextIO, TypeAlias
 
 import httpx2
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+
+from .oauth import StoredLogin
 
 MAX_STDERR_CHARS = 2_000
 """Characters of a server's last error output that an error shows."""
 HTTP_TIMEOUT = httpx2.Timeout(30.0, read=300.0)
 """Seconds to connect and to send, and between two pieces of an answer, which a server may hold open."""
 
+Auth: TypeAlias = "Literal['oauth'] | httpx2.Auth | None"
+"""How this program proves at a server who it is: by a stored login, or as an object of the HTTP library does."""
 Streams: TypeAlias = tuple[Any, Any]
 """The stream of received messages, and the stream of messages to send."""
 
@@ -51,19 +55,28 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server that is reached by streamable HTTP; `headers` go with each request."""
+    """A server that is reached by streamable HTTP; `headers` go with each request, `auth` is "oauth" or adds more."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    auth: Auth = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return self.url
 
     @asynccontextmanager
-    async def connect(self, _: "Transport") -> AsyncGenerator[Streams, None]:
+    async def connect(self, transport: "Transport") -> AsyncGenerator[Streams, None]:
         """Open an HTTP client; yield the streams of the messages."""
+
+        async def note(response: httpx2.Response) -> None:
+            transport.status = response.status_code
+
+        auth = StoredLogin(self.url).make_auth() if self.auth == "oauth" else self.auth
+        hooks = {"response": [note]}
         async with (
-            httpx2.AsyncClient(headers=dict(self.headers), timeout=HTTP_TIMEOUT) as client,
+            httpx2.AsyncClient(
+                headers=dict(self.headers), timeout=HTTP_TIMEOUT, auth=auth, event_hooks=hooks
+            ) as client,
             streamable_http_client(self.url, http_client=client) as (received, sent),
         ):
             yield received, sent
@@ -73,10 +86,11 @@ Endpoint: TypeAlias = Command | Address
 
 
 class Transport:
-    """What is known of a transport: whether it has ended, and the last error output of the program."""
+    """What is known of a transport: whether it has ended, the last HTTP status, the last errors of the program."""
 
     def __init__(self) -> None:
         self.has_ended = False
+        self.status = 0
         self._errors = b""
 
     def end(self) -> None:

@@ -15,12 +15,14 @@ from ..core.errors import RunError, ToolError
 from ..core.masking import mask
 from ..tools.toolset import ServerLogged
 from .connection import Connection
-from .endpoints import Endpoint
+from .endpoints import Endpoint, Transport
 from .questions import Ask
 
 T = TypeVar("T")
 MAX_REASON_CHARS = 1_000
 """Characters of an error that a server causes."""
+BAD_REQUEST, UNAUTHORIZED = 400, 401
+LOGIN = 'Run: agentkit mcp login URL, and give auth="oauth"; or give the token in headers='
 MAX_BURST = 100
 """Events of one call, or of a server's log, that are passed on at once; after that, `MAX_EVENTS_PER_SECOND`."""
 MAX_EVENTS_PER_SECOND = 20.0
@@ -93,7 +95,7 @@ class ServerLink:
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            raise RunError(self._describe_failure(error, connection.transport.errors)) from error
+            raise RunError(self._describe_failure(error, connection.transport)) from error
         return connection
 
     async def call(
@@ -155,15 +157,20 @@ class ServerLink:
             return f"the server {self._name!r} closed the connection before it answered; {UNKNOWN_EFFECT}"
         return f"the server {self._name!r} refused the call: {_shorten(error)}"
 
-    def _describe_failure(self, error: BaseException, errors: str) -> str:
+    def _describe_failure(self, error: BaseException, transport: Transport) -> str:
         if isinstance(error, TimeoutError):
             reason = f"no answer within {self._timeout:g} seconds"
         elif isinstance(error, FileNotFoundError):
             reason = f"there is no program {error.filename!r}"
+        elif transport.status == UNAUTHORIZED and not isinstance(error, RunError):
+            reason = f"it wants a login or a token (HTTP {UNAUTHORIZED}). {LOGIN}"
         else:
-            reason = f"{type(error).__name__}: {_shorten(error)}"
-        shown = f" Its error output ends with: {errors}" if errors else ""
-        return mask(f"the MCP server {self._name!r} ({self._endpoint}) cannot be opened: {reason}.{shown}")
+            status = f" (HTTP {transport.status})" if transport.status >= BAD_REQUEST else ""
+            reason = f"{type(error).__name__}: {_shorten(error)}{status}"
+        shown = f" Its error output ends with: {transport.errors}" if transport.errors else ""
+        return mask(
+            f"the MCP server {self._name!r} ({self._endpoint}) cannot be opened: {reason.removesuffix('.')}.{shown}"
+        )
 
     def _add_channel(self, run: RunContext[Any] | None, count: int) -> None:
         """Count the calls of a run, which gets the server's log messages while it has any."""

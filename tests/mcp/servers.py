@@ -1,10 +1,15 @@
 """The scripted servers of the tests, and what is left of them."""
 
 import os
+import socket
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -20,6 +25,34 @@ def scripted(kind: str = "Scripted", notes: Path | None = None, **settings) -> M
     env = {"NOTES": str(notes)} if notes else {}
     settings = {"effects": {"*": "read"}, "name": "scripted", **settings}
     return MCPServer([sys.executable, str(SCRIPT), kind], env=env, **settings)
+
+
+@contextmanager
+def over_http(script: str, *arguments: str, **how: Any) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+    """Start a script with a free port and arguments; yield the port, and the process when it is there."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    path = str(Path(__file__).parent / script)
+    process = subprocess.Popen(
+        [sys.executable, path, str(port), *arguments], stderr=subprocess.DEVNULL, text=True, **how
+    )
+    try:
+        until = time.monotonic() + 30
+        while not _is_open(port):
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        yield port, process
+    finally:
+        process.kill()
+        process.wait()
+        for stream in filter(None, (process.stdin, process.stdout)):
+            stream.close()
+
+
+def _is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def contents(result) -> list[str]:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -12,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from servers import ANSWER, contents
+from servers import ANSWER, contents, over_http
 
 from agentkit import JsonAgent, Paused, RunError, Session
 from agentkit.events import Progress
@@ -23,35 +22,15 @@ SCRIPT = str(Path(__file__).parent / "sdk_server.py")
 SETTINGS = {"name": "shop", "trust": "trusted", "effects": {"*": "read"}}
 
 
-def find_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def is_open(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
 @pytest.fixture(params=["stdio", "http"])
 def shop(request):
     """A function that returns the server, over one of the two transports."""
     if request.param == "stdio":
         yield lambda **settings: MCPServer([sys.executable, SCRIPT], **{**SETTINGS, **settings})
         return
-    port = find_port()
-    process = subprocess.Popen([sys.executable, SCRIPT, str(port)], stderr=subprocess.DEVNULL)
-    try:
-        until = time.monotonic() + 30
-        while not is_open(port):
-            assert time.monotonic() < until
-            time.sleep(0.02)
+    with over_http("sdk_server.py") as (port, _):
         url = f"http://127.0.0.1:{port}/mcp"
         yield lambda **settings: MCPServer(url=url, **{**SETTINGS, **settings})
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_tools_are_called_and_changes_are_followed(shop):

@@ -1,0 +1,187 @@
+"""Servers that want a login (OAuth 2.1): a person logs in once in the browser, and later runs use the stored tokens."""
+
+import asyncio
+import hashlib
+import json
+import threading
+import time
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import click
+import httpx2
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
+from mcp.shared.auth import (
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from pydantic import AnyUrl
+
+from ..core.background import run_coroutine
+from ..core.errors import RunError
+from ..core.masking import hide, mask
+from ..core.private_files import write_atomically
+
+LOGIN_SECONDS = 300.0
+"""The longest time that a person may take."""
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nYou are logged in. Close this page."
+
+
+class LoginNeeded(RunError):
+    """A server wants a login that is not stored, or is no longer valid."""
+
+
+class StoredLogin:
+    """The login at one server, in a file that only its owner can read; the SDK's `TokenStorage`.
+
+    Args:
+        url: The address of the server.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        name = hashlib.sha256(url.encode()).hexdigest()[:24]
+        self._file = Path(click.get_app_dir("agentkit"), "mcp_logins", f"{name}.json")
+        self._context: Any = None
+        self._data: dict[str, Any] = {}
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file; its tokens may no longer be valid."""
+        return self._file.exists()
+
+    def make_auth(
+        self, port: int = 0, show: Callable[[str], None] | None = None, wait: "asyncio.Future[str] | None" = None
+    ) -> OAuthClientProvider:
+        """Return what adds the stored tokens to requests, and renews them.
+
+        Args:
+            port: Where this program waits for the browser, in a login.
+            show: Shows a person the address of the login; without it, `LoginNeeded` is raised where one is needed.
+            wait: Gets the path that the browser is sent back to.
+        """
+        self._data = {} if show else self._read()
+
+        async def redirect(address: str) -> None:
+            if show is None:
+                raise LoginNeeded(f"the server {self.url} wants a login. Run: agentkit mcp login {self.url}")
+            show(address)
+
+        async def receive() -> AuthorizationCodeResult:
+            assert wait is not None
+            given = {name: values[0] for name, values in parse_qs(urlsplit(await wait).query).items()}
+            if "code" not in given:
+                reason = given.get("error_description") or given.get("error") or "there is no code in its answer"
+                raise RunError(f"the login at {self.url} failed: {reason:.300}")
+            return AuthorizationCodeResult(code=given["code"], state=given.get("state"), iss=given.get("iss"))
+
+        metadata = OAuthClientMetadata(
+            client_name="agentkit", redirect_uris=[AnyUrl(f"http://127.0.0.1:{port}/callback")],
+            grant_types=["authorization_code", "refresh_token"], token_endpoint_auth_method="none",
+        )  # fmt: skip
+        auth = OAuthClientProvider(self.url, metadata, self, redirect, receive)
+        self._context = auth.context
+        self._restore()
+        return auth
+
+    def _restore(self) -> None:
+        """Give the SDK what it does not store itself, and needs to renew tokens in another process."""
+        data, context = self._data, self._context
+        if "oauth_metadata" in data:
+            context.oauth_metadata = OAuthMetadata.model_validate(data["oauth_metadata"])
+        if "resource" in data:
+            context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(data["resource"])
+        context.auth_server_url = data.get("auth_server_url")
+        context.token_expiry_time = data.get("expires")
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Return the stored tokens."""
+        return self._hidden(OAuthToken.model_validate(self._data["tokens"])) if "tokens" in self._data else None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Store new tokens, with what is needed to renew them."""
+        context = self._context
+        parts = {"oauth_metadata": context.oauth_metadata, "resource": context.protected_resource_metadata}
+        known = {name: part.model_dump(mode="json", exclude_none=True) for name, part in parts.items() if part}
+        expires = {} if tokens.expires_in is None else {"expires": time.time() + tokens.expires_in}
+        if context.auth_server_url:
+            known["auth_server_url"] = context.auth_server_url
+        self._write(tokens=self._hidden(tokens).model_dump(mode="json", exclude_none=True), **known, **expires)
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return what the server knows this program as."""
+        return OAuthClientInformationFull.model_validate(self._data["client"]) if "client" in self._data else None
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Store what the server knows this program as."""
+        self._write(client=client_info.model_dump(mode="json", exclude_none=True))
+
+    def _hidden(self, tokens: OAuthToken) -> OAuthToken:
+        """Return the tokens, which are masked from now on wherever secrets are."""
+        hide(*filter(None, (tokens.access_token, tokens.refresh_token)))
+        return tokens
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            data = json.loads(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            data = None
+        if not isinstance(data, dict) or "tokens" not in data:
+            raise LoginNeeded(f"the server {self.url} wants a login. Run: agentkit mcp login {self.url}")
+        return data
+
+    def _write(self, **changed: Any) -> None:
+        self._data |= {"url": self.url, **changed}
+        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(self._file, json.dumps(self._data, indent=2).encode())
+
+
+def login(url: str, *, show: Callable[[str], None] | None = None) -> None:
+    """Let a person log in at a server, and store the tokens for `MCPServer(url=..., auth="oauth")`.
+
+    Args:
+        url: The address of the server.
+        show: Shows the address of the login; default: in the browser, and on standard error.
+
+    Raises:
+        RunError: The login failed, or took longer than 300 seconds; or the server wants none.
+    """
+    run_coroutine(_log_in(StoredLogin(url), show or show_in_browser))
+
+
+async def _log_in(stored: StoredLogin, show: Callable[[str], None]) -> None:
+    """Ask the server for anything, which makes it ask for a login, and wait until the browser comes back."""
+    came_back: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = (await reader.readline()).decode("latin-1").split()
+        if len(line) > 1 and line[1].startswith("/callback?") and not came_back.done():
+            came_back.set_result(line[1])
+        writer.write(ANSWER)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        auth = stored.make_auth(server.sockets[0].getsockname()[1], show, came_back)
+        ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        try:
+            async with asyncio.timeout(LOGIN_SECONDS), httpx2.AsyncClient(auth=auth, timeout=LOGIN_SECONDS) as client:
+                await client.post(stored.url, json=ping, headers={"Accept": "application/json, text/event-stream"})
+        except TimeoutError as error:
+            raise RunError(f"the login at {stored.url} was not finished within {LOGIN_SECONDS:.0f} seconds") from error
+        except (httpx2.HTTPError, OAuthFlowError) as error:
+            raise RunError(f"the login at {stored.url} failed: {mask(str(error))}") from error
+    if auth.context.current_tokens is None:
+        raise RunError(f"the server {stored.url} wants no login. Leave auth= out.")
+
+
+def show_in_browser(address: str) -> None:
+    """Open an address in the browser, and print it for one on another machine."""
+    click.echo(f"Log in at this address:\n{address}", err=True)
+    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # it may wait for the browser's end
