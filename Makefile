@@ -1,8 +1,10 @@
 # `make demo` shows the main job, `make test` runs every check, `make integration` the tests with heavier real parts.  Nothing but Python 3.11+ is needed.
 PYTHON ?= python3
 BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE :=
+# Compiled modules are kept, whatever the shell says: the tests start many programs of Python.
 
-.PHONY: demo test test-litellm integration docs pictures notebooks bench lint types pytest format clean kills workers
+.PHONY: demo test everything test-litellm integration docs pictures notebooks bench lint types pytest format clean kills workers
 
 demo: .venv/demo.stamp
 	$(BIN)/python examples/quickstart.py
@@ -19,7 +21,8 @@ test-litellm:  # the wire tests with another litellm: make test-litellm VERSION=
 	.cache/litellm-$(VERSION)/bin/python -m pytest -n auto tests/models/litellm tests/reliability
 
 docs: .venv/docs.stamp
-	$(BIN)/zensical build --strict --clean
+	@rm -rf site .cache/[0-9]* .cache/*.json .cache/objects.inv  # --clean would delete all of .cache
+	$(BIN)/zensical build --strict
 	$(BIN)/python -c "$$USE_OWN_SCRIPT"
 	@! grep -rlE '<(script|link|img)[^>]* (src|href)="?(https?:)?//' site --include='*.html'  # nothing from outside
 
@@ -32,7 +35,7 @@ for page in Path("site").rglob("*.html"):
 endef
 export USE_OWN_SCRIPT
 
-pictures: .venv/integration.stamp  # the screenshots of the documentation, with Chromium
+pictures: .venv/integration.stamp .cache/integration/installed  # the screenshots of the documentation, with Chromium
 	$(BIN)/python tests/integration/pictures.py
 
 notebooks: .venv/dev.stamp
@@ -55,8 +58,8 @@ types: .venv/dev.stamp
 pytest: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto -m "not integration"
 
-integration: .venv/integration.stamp
-	$(BIN)/python -m pytest -n auto -m integration -rs
+integration: .venv/integration.stamp .cache/integration/installed
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m integration -rs
 
 workers: .venv/dev.stamp
 	AGENTKIT_WORKER_RUNS=200 AGENTKIT_WORKER_STEPS=20 $(BIN)/python -m pytest -rs -s -m integration tests/dbos -k killed_workers
@@ -81,14 +84,21 @@ format: .venv/dev.stamp
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	@touch $@
 
-.venv/integration.stamp: .venv/dev.stamp tests/integration/install.sh tests/integration/package.json
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[integration]"
+.venv/integration.stamp: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,integration]"
+	@touch .venv/dev.stamp $@
+
+.cache/integration/installed: tests/integration/install.sh tests/integration/package.json $(wildcard tests/integration/requirements-*.txt)
 	tests/integration/install.sh
 	@touch $@
 
 .venv/docs.stamp: .venv/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
 	@touch $@
+
+everything: .venv/bin/python  # what all targets need of Python, in one run of pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,integration,docs]"
+	@touch .venv/demo.stamp .venv/docs.stamp .venv/dev.stamp .venv/integration.stamp
 
 clean:
 	rm -rf .venv dist build site .cache .pytest_cache .mypy_cache .ruff_cache

@@ -4,39 +4,50 @@
 set -uo pipefail
 cd "$(dirname "$0")"
 cache=$(cd ../.. && pwd)/.cache/integration
+python=${PYTHON:-python3}
 mkdir -p "$cache"
 
-missing=()
-command -v chromium >/dev/null || missing+=(chromium)
-ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing+=(postgresql)
-if [ ${#missing[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
-fi
-command -v chromium >/dev/null || echo "missing: chromium (Debian package chromium)"
-ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "missing: PostgreSQL (Debian package postgresql)"
+install_from_debian() {
+    missing=()
+    command -v chromium >/dev/null || missing+=(chromium)
+    ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing+=(postgresql)
+    if [ ${#missing[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
+    fi
+    command -v chromium >/dev/null || echo "missing: chromium (Debian package chromium)"
+    ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "missing: PostgreSQL (Debian package postgresql)"
+}
 
-if command -v npm >/dev/null; then
+install_from_npm() {
+    command -v npm >/dev/null || { echo "missing: npm (Debian package npm)"; return; }
     cp package.json "$cache/"
-    (cd "$cache" && npm install --no-package-lock --no-audit --no-fund --loglevel=error) || echo "missing: the npm packages of tests/integration/package.json"
-else
-    echo "missing: npm (Debian package npm)"
-fi
+    (cd "$cache" && npm install --no-package-lock --no-audit --no-fund --loglevel=error) ||
+        echo "missing: the npm packages of tests/integration/package.json"
+}
 
 # Chat templates of many models, which the source of llama-cpp-python brings along; nothing of it is built.
-if [ ! -d "$cache/templates" ]; then
-    mkdir -p "$cache/source" && "${PYTHON:-python3}" -m pip download --quiet --no-deps --no-binary :all: --dest "$cache/source" llama-cpp-python==0.3.36 &&
+install_templates() {
+    [ ! -d "$cache/templates" ] || return
+    mkdir -p "$cache/source" && "$python" -m pip download --quiet --no-deps --no-binary :all: --dest "$cache/source" llama-cpp-python==0.3.36 &&
         mkdir -p "$cache/templates" &&
         tar xzf "$cache"/source/llama_cpp_python-*.tar.gz -C "$cache/templates" --strip-components=5 --wildcards --no-anchored 'models/templates/*.jinja' ||
         { rm -rf "$cache/templates"; echo "missing: the source of the package llama-cpp-python, for its chat templates"; }
     rm -rf "$cache/source"
-fi
+}
 
 # Python programs that must not share the environment of the tests: one environment for each file requirements-NAME.txt.
-for file in requirements-*.txt; do
-    [ -e "$file" ] || continue
-    name=${file#requirements-}
+install_programs() {
+    name=${1#requirements-}
     env="$cache/${name%.txt}"
-    [ -x "$env/bin/python" ] || python3 -m venv "$env"
-    "$env/bin/python" -m pip install --quiet --requirement "$file" || echo "missing: the packages of tests/integration/$file"
+    [ -x "$env/bin/python" ] || "$python" -m venv "$env"
+    "$env/bin/python" -m pip install --quiet --requirement "$1" || echo "missing: the packages of tests/integration/$1"
+}
+
+install_from_debian &
+install_from_npm &
+install_templates &
+for file in requirements-*.txt; do
+    [ ! -e "$file" ] || install_programs "$file" &
 done
+wait
 exit 0

@@ -5,12 +5,13 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from rows import for_each
 
 from agentkit import JsonAgent, Limits, ModelError
 from agentkit.engine.result import Result, RunFinished
@@ -97,10 +98,8 @@ def ask(agent: JsonAgent[str], world: str) -> Result[Any]:
     return finished.result
 
 
-@pytest.mark.parametrize("world", ["sync", "async", "sync-streamed", "async-streamed"])
-def test_the_costs_that_the_proxy_reports_count_and_limit_the_run(
-    world: str, provider: ModelServer, proxy: str
-) -> None:
+def check_costs(world: str, provider: ModelServer, proxy: str) -> None:
+    """The costs that the proxy reports count, and limit the run."""
     provider.play([CALL] * 3, DONE)
     limits = Limits(dollars=2.5 * DOLLARS, unknown_price="allow")
     agent = JsonAgent(price_of, model="openai/shop-alias", api_base=proxy, api_key=KEY, limits=limits)
@@ -109,12 +108,22 @@ def test_the_costs_that_the_proxy_reports_count_and_limit_the_run(
     assert result.cost == pytest.approx(4 * DOLLARS)
 
 
-@pytest.mark.parametrize("world", ["sync", "async", "sync-streamed", "async-streamed"])
-def test_the_wait_that_the_provider_demands_is_known_behind_the_proxy(
-    world: str, provider: ModelServer, proxy: str
-) -> None:
+def check_wait(world: str, provider: ModelServer, proxy: str) -> None:
+    """The wait that the provider demands is known behind the proxy."""
     provider.play({"status": 429, "headers": {"retry-after": "7"}})
     agent = JsonAgent(price_of, model="openai/shop-alias", api_base=proxy, api_key=KEY, retries=0)
     with pytest.raises(ModelError) as caught:
         ask(agent, world)
     assert (caught.value.kind, caught.value.retry_after) == ("rate_limit", 7)
+
+
+WORLDS = ("sync", "async", "sync-streamed", "async-streamed")
+
+
+@for_each("row", [(check, world) for check in (check_costs, check_wait) for world in WORLDS])
+def test_costs_and_waits_reach_the_run_through_the_proxy(
+    row: tuple[Callable[[str, ModelServer, str], None], str], provider: ModelServer, proxy: str
+) -> None:
+    """In one case, so that one process starts one proxy, which takes long."""
+    check, world = row
+    check(world, provider, proxy)
