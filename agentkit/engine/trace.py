@@ -53,7 +53,7 @@ class Span:
             "usage": self.usage.as_dict() if self.usage else None,
             "place": self.place,
             "repairs": [str(repair) for repair in self.repairs],
-            "raw": mask(self.raw)[:MAX_RAW_CHARS],
+            "raw": mask(self.raw)[:MAX_RAW_CHARS] if self.raw else "",
         }
         times = {"start": round(self.start - began, 5), "end": round(self.end - began, 5)}
         return {
