@@ -74,7 +74,7 @@ format: .venv/dev.stamp
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "agentkit needs Python 3.11 or newer: make PYTHON=python3.11 ..."; exit 1; }
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv --upgrade-deps .venv  # a new pip resolves in a third of the time
 
 .venv/demo.stamp: .venv/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[tools,cli]"

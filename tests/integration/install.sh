@@ -5,6 +5,7 @@ set -uo pipefail
 cd "$(dirname "$0")"
 cache=$(cd ../.. && pwd)/.cache/integration
 python=${PYTHON:-python3}
+pip=("$cache/pip/bin/python" -m pip)
 mkdir -p "$cache"
 
 install_from_debian() {
@@ -28,7 +29,7 @@ install_from_npm() {
 # Chat templates of many models, which the source of llama-cpp-python brings along; nothing of it is built.
 install_templates() {
     [ ! -d "$cache/templates" ] || return
-    mkdir -p "$cache/source" && "$python" -m pip download --quiet --no-deps --no-binary :all: --dest "$cache/source" llama-cpp-python==0.3.36 &&
+    mkdir -p "$cache/source" && "${pip[@]}" download --quiet --no-deps --no-binary :all: --dest "$cache/source" llama-cpp-python==0.3.36 &&
         mkdir -p "$cache/templates" &&
         tar xzf "$cache"/source/llama_cpp_python-*.tar.gz -C "$cache/templates" --strip-components=5 --wildcards --no-anchored 'models/templates/*.jinja' ||
         { rm -rf "$cache/templates"; echo "missing: the source of the package llama-cpp-python, for its chat templates"; }
@@ -39,10 +40,11 @@ install_templates() {
 install_programs() {
     name=${1#requirements-}
     env="$cache/${name%.txt}"
-    [ -x "$env/bin/python" ] || "$python" -m venv "$env"
-    "$env/bin/python" -m pip install --quiet --requirement "$1" || echo "missing: the packages of tests/integration/$1"
+    [ -x "$env/bin/python" ] || "$python" -m venv --without-pip "$env"
+    "${pip[@]}" --python "$env/bin/python" install --quiet --requirement "$1" || echo "missing: the packages of tests/integration/$1"
 }
 
+"$python" -m venv --upgrade-deps "$cache/pip"  # the newest pip for all, which resolves in a third of the time
 install_from_debian &
 install_from_npm &
 install_templates &
