@@ -81,6 +81,15 @@ class Person:
             return None
 
 
+def ask_line(prompt: str) -> str | None:
+    """Return the line that the person at the terminal or in the notebook enters; None if no person can be asked."""
+    try:
+        with _PROMPT_LOCK:
+            return _ask_line(_read, prompt)
+    except (EOFError, OSError, RuntimeError):  # a lost standard input; a notebook without a frontend
+        return None
+
+
 def _ask_line(read: Callable[[str], str], text: str) -> str:
     return read("\n".join(map(escape_unprintable, text.split("\n")))).strip()
 

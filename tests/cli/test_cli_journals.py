@@ -3,6 +3,8 @@
 import json
 import re
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 
 import pytest
@@ -148,3 +150,32 @@ def test_a_journaled_run_is_replayed(run):
     assert run("replay", "run.jsonl", "--tools", "mytools.py:add", "--quiet").stdout == "5\n"
     missing = run("replay", "nothing.jsonl", "--tools", "mytools.py:add")
     assert (missing.exit_code, "For a run in a journal, add --journal" in missing.output) == (2, True)
+
+
+def test_what_was_typed_before_does_not_decide_about_a_call_that_was_under_way(folder):
+    (folder / "shop.py").write_text(
+        "import os, pathlib\nfrom agentkit import tool\n\n\n@tool(effect='write')\ndef pay(euros: int) -> str:\n"
+        "    'Pays.'\n    with open('paid', 'a') as file:\n        file.write('x')\n"
+        "    os._exit(9) if pathlib.Path('dies').exists() else None\n    return 'paid'\n"
+    )
+    (folder / "dies").touch()
+    command = [
+        sys.executable,
+        "-m",
+        "agentkit.cli",
+        "run",
+        "Pay 5 euros",
+        "--tools",
+        "shop.py:pay",
+        "--journal",
+        "runs.db",
+    ]
+    assert subprocess.run(command, capture_output=True, cwd=folder, check=False).returncode == 9
+    (folder / "dies").unlink()
+    (run,) = runs("runs.db", unfinished=True)
+    terminal = Terminal("resume", run.id, "--tools", "shop.py:pay")
+    terminal.send("y\n")
+    terminal.expect("y, n, or its result:")
+    terminal.send("n\n")
+    terminal.end()
+    assert (folder / "paid").read_text() == "x"

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from ...core.ask_person import describe_call
+from ...core.ask_person import ask_line, describe_call
 from ...core.background import run_in_thread
 from ...core.errors import ExceptionInfo, Paused
 from ...core.flow import Done, Effect, Event, Flow, Policy, WarningEvent, ask, interpret
@@ -208,10 +208,7 @@ def _restore_call(bound: BoundCall, outcome: Mapping[str, Any] | None, on_uncert
 
 def _ask_person(call: ToolCall) -> Any:
     """Ask the person at the terminal about a call; return None if there is no terminal."""
-    try:
-        decision = input(f"\n{describe_call(call)}\n{QUESTION}").strip()
-    except (EOFError, OSError, RuntimeError):
-        return None
+    decision = ask_line(f"\n{describe_call(call)}\n{QUESTION}") or ""
     return {"y": True, "yes": True, "": None, "n": None, "no": None}.get(decision.lower(), decision)
 
 
