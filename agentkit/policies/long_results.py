@@ -117,7 +117,7 @@ def truncate_results(stored: TruncatedResults | None = None, max_result: int = M
             own = bound.tool.max_result if bound.tool else None
             store = stored if readable else None
             most = max_result if own is None else own
-            return bound.change(shorten=partial(_truncate, most=most, store=store, origin=bound.origin))
+            return bound.change(shorten=partial(truncate_result, most=most, store=store, origin=bound.origin))
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             nonlocal readable, offered
@@ -151,8 +151,8 @@ def _make_read_more(stored: TruncatedResults, length: int) -> JsonTool[..., str]
     return JsonTool(read_more, effect="read", trust="trusted")
 
 
-def _truncate(text: str, *, most: int, store: TruncatedResults | None, origin: CallOrigin) -> str:
-    """Return `text` if it is short enough, else its head and tail with a note on the rest."""
+def truncate_result(text: str, *, most: int, store: TruncatedResults | None, origin: CallOrigin) -> str:
+    """Return `text` if it is short enough, else its head and tail with a note on the rest, which `store` gets."""
     if len(text) <= most:
         return text
     head, tail = most * 3 // 4, most // 4

@@ -12,9 +12,10 @@ from typing_extensions import TypedDict
 
 from ..core.delimiters import delimit, new_delimiter_id
 from ..core.errors import RunError
-from ..core.labels import DEVELOPER, Label
+from ..core.labels import DEVELOPER, CallOrigin, Label
 from ..core.messages import Message, Usage, pending_calls, tool_message, user
 from ..engine.loop import CANCELLED
+from ..policies.long_results import MAX_RESULT_CHARS, TruncatedResults, truncate_result
 from ..tools.results.result_text import render_result
 from .journal.reader import closed_state
 from .journal.steps import value_of
@@ -109,17 +110,18 @@ def read_saved(content: bytes) -> Any:
     saved = Recording.parse(content)
     if saved.begin["kind"] == OLD_FIRST:
         raise ValueError("it is a recorded run of an older version, which has requests and no conversation")
-    messages = [*saved.messages, *_close_begun(saved)]
-    data = {"messages": messages, "usage": saved.usage.as_dict(), "cut": saved.cut}
+    cut = TruncatedResults()
+    messages = [*saved.messages, *_close_begun(saved, cut)]
+    data = {"messages": messages, "usage": saved.usage.as_dict(), "cut": {**saved.cut, **cut.as_dict()}}
     end = {name: saved.end[name] for name in ("answer", "stopped", "error") if name in saved.end}
     state = {**closed_state([]), **saved.state}  # no state was written if the run was killed before its first request
     return {"format": FORMAT, "version": VERSION, **data, **state, **end}
 
 
-def _close_begun(saved: Recording) -> Iterator[Message]:
+def _close_begun(saved: Recording, cut: TruncatedResults) -> Iterator[Message]:
     """Yield the tool messages of the calls that began before the process of a run was killed: they run no second time.
 
-    A result is delimited if it is untrusted, and not truncated.
+    A result is delimited if it is untrusted; `cut` gets the whole text of one that is truncated.
     """
     for call in pending_calls(saved.messages):
         if saved.end or call.id not in saved.begun:  # a run that ended leaves calls that wait for a person
@@ -129,5 +131,6 @@ def _close_begun(saved: Recording) -> Iterator[Message]:
             yield tool_message(call, CANCELLED, label=DEVELOPER)
             continue
         shown, label = render_result(value_of(outcome)), Label.from_dict(outcome.get("label"))
-        text = delimit(shown.text, new_delimiter_id(), call.name) if label.is_untrusted else shown.text
+        text = truncate_result(shown.text, most=MAX_RESULT_CHARS, store=cut, origin=CallOrigin(own=label))
+        text = delimit(text, new_delimiter_id(), call.name) if label.is_untrusted else text
         yield tool_message(call, text, shown.images, label=label)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -192,7 +193,7 @@ def pay(item: str) -> str:
 @tool(trust="untrusted", effect="write")
 def fetch() -> str:
     "Fetches."
-    return "from outside"
+    return "from outside " + 30_000 * "x" + " the end"
 
 turn = calls(call("fetch"), call("pay", item="a"), call("pay", item="b"), call("pay", item="c"))
 agent = JsonAgent(pay, fetch, model=ScriptedModel(turn), untrusted="values", journal=sys.argv[2] or None)
@@ -225,6 +226,9 @@ def test_calls_of_a_killed_turn_run_no_second_time(world, path, tmp_path, export
     fetched, *contents = [message["content"] for message in result.messages if message["role"] == "tool"][:4]
     assert "from outside" in fetched
     assert is_delimited(fetched)
+    assert len(fetched) < 21_000
+    (whole,) = re.findall(r'read_more: result_id="(\w+)"', fetched)
+    assert Session.load(path).cut.texts[whole].endswith("x the end")
     assert contents == ["paid a", CANCELLED, "paid c"]
     labels = [label_of(message).is_untrusted for message in result.messages if message["role"] == "tool"]
     assert labels[:2] == [True, False]
