@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = float(os.environ.get("AGENTKIT_KILL_SECONDS", "30"))
+SECONDS = float(os.environ.get("AGENTKIT_KILL_SECONDS", "20"))
 """`make kills` sets more."""
 
 

@@ -222,13 +222,13 @@ def test_a_truncated_reply_is_recognised(mode: str) -> None:
 
 
 def test_an_abandoned_stream_hangs_up() -> None:
-    with ModelServer({"content": "word " * 3000, "pace": 0.001}) as server:
+    with ModelServer({"content": "word " * 20_000, "pace": 0.001}) as server:
         stream = JsonAgent(price_of, model=model(server)).stream("What?")
         for event in stream:
             if type(event).__name__ == "TextDelta":
                 break
         stream.close()
-        for _ in range(100):
+        for _ in range(400):
             if server.hung_up:
                 break
             server.closing.wait(0.05)
