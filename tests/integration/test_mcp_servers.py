@@ -1,5 +1,6 @@
 """Agents with the tools of servers from npm and PyPI, in both eras of the protocol; the conformance suite of clients."""
 
+import fcntl
 import json
 import os
 import socket
@@ -154,7 +155,8 @@ class Page(BaseHTTPRequestHandler):
 
 
 def test_mcp_server_fetch(world):
-    with HTTPServer(("127.0.0.1", 0), Page) as pages:
+    with HTTPServer(("127.0.0.1", 0), Page) as pages, (CACHE / "fetch.lock").open("w") as alone:
+        fcntl.flock(alone, fcntl.LOCK_EX)  # its first call installs a part of it, which another must not find half done
         threading.Thread(target=pages.serve_forever, daemon=True).start()
         server = pypi("mcp-server-fetch", "--ignore-robots-txt", "--allow-private-ips")
         found = run(world, server, call("fetch", url=f"http://127.0.0.1:{pages.server_port}/"))
