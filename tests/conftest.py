@@ -16,10 +16,10 @@ from agentkit.engine.result import Result
 LOOPBACK = {"127.0.0.1", "::1", "localhost", "", None}
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """More processes than processors: a part of the tests waits, of those for integration most."""
+def pytest_xdist_auto_num_workers() -> int:
+    """More processes than processors: a part of the tests waits."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores * 2 if config.option.markexpr == "integration" else cores + cores // 2
+    return cores + cores // 2
 
 
 @pytest.hookimpl(tryfirst=True)
