@@ -142,7 +142,7 @@ def play(folder: Path, chance: random.Random, figures: dict[str, int]) -> None:
     """Kill the run of a folder some times, then let it end, and check it."""
     for _ in range(chance.randint(1, 4)):
         children = [start(folder) for _ in range(chance.choice((1, 1, 2)) if recorded(folder) else 1)]
-        time.sleep(chance.uniform(0, MAX_DELAY * (5 if len(sys.argv) > 3 else 1)))  # a connection takes longer
+        time.sleep(chance.uniform(0, MAX_DELAY * (2 if len(sys.argv) > 3 else 1)))  # a connection takes longer
         for child in children:
             os.kill(child, signal.SIGKILL)
             status = os.waitpid(child, 0)[1]
