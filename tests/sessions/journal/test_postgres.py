@@ -23,7 +23,7 @@ from agentkit.sessions.journal.postgres.tables import MIGRATIONS
 from agentkit.testing import ScriptedModel, answer, call
 
 pytestmark = pytest.mark.integration
-END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'"
+END_CONNECTIONS = "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE datname = '{}'"
 
 
 def name_of(url: str) -> str:
