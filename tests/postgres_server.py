@@ -113,7 +113,7 @@ class PostgresServer:
             name = f"test_{secrets.token_hex(6)}"
             self.execute(f"CREATE DATABASE {name}")
         yield self.url(name)
-        self.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+        self.execute(f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{name}'")
         self.execute("DROP SCHEMA IF EXISTS agentkit CASCADE", name)
         self._free.append(name)
 
