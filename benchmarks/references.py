@@ -125,12 +125,11 @@ class Referring:
             for key, part in value.items():
                 written[key] = yield from self.write(part, wanted.get(key) if isinstance(wanted, dict) else NOTHING)
             return written
-        are_addresses = self.directory is not None and self.is_writing and _are_mail_addresses(value)
-        is_address = are_addresses and isinstance(value, str)
-        is_field = is_address or not are_addresses  # a list of addresses is looked up one by one
-        if is_field and (reference := self.find_field(value)) is not None and not self.is_said(value):
+        is_looked_up = self.directory is not None and self.is_writing and _are_mail_addresses(value)
+        is_one = not (is_looked_up and isinstance(value, list))  # addresses are looked up one by one
+        if is_one and (reference := self.find_field(value)) is not None and not self.is_said(value):
             found = yield from self.refer(*reference, wanted)
-            return (yield from self.look_up(found)) if is_address else found
+            return (yield from self.look_up(found)) if is_looked_up else found
         if isinstance(value, list):
             written = []
             for place, part in enumerate(value):
@@ -140,7 +139,7 @@ class Referring:
         if self.is_said(value):
             return value
         found = yield from self.ask_for(value, wanted if wanted is not None else NOTHING)
-        return (yield from self.look_up(found)) if is_address and found in self.hidden else found
+        return (yield from self.look_up(found)) if is_looked_up and found in self.hidden else found
 
     def look_up(self, reference: str) -> Writing:
         """Yield the request that looks an address up; return a reference to the contact, or to the address itself."""

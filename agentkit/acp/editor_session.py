@@ -57,16 +57,13 @@ class EditorSession:
             raise RequestError(-32600, "a turn of this session is still working: cancel it, or wait for its end")
         self._cancelled = asyncio.Event()
         try:
-            try:
-                agent = await self._until_cancelled(self.servers.extend(agent))
-            except asyncio.CancelledError:
-                if not self._is_cancelled:
-                    raise
+            extended = await self._until_cancelled(self.servers.extend(agent))
+            if extended is None:
                 return schema.PromptResponse(stop_reason="cancelled")
             notices = [acp.update_agent_thought_text(notice) for notice in self.servers.notices]
             self.servers.notices.clear()
             await self._send(client, notices)
-            return await self._turn(agent, client, query, has_forms=has_forms)
+            return await self._turn(extended, client, query, has_forms=has_forms)
         finally:
             self._cancelled = None
 
@@ -88,15 +85,11 @@ class EditorSession:
                 return _respond(end)
             if self._is_cancelled:
                 return _respond(end, "cancelled")
-            try:
-                given = await self._until_cancelled(self._ask(client, encoder, end.pending, has_forms=has_forms))
-            except asyncio.CancelledError:
-                if not self._is_cancelled:
-                    raise
-                return _respond(end, "cancelled")
-            if not given:
-                return _respond(end, "end_turn" if self._asked is not None else "cancelled")
-            content = None
+            decided = await self._until_cancelled(self._ask(client, encoder, end.pending, has_forms=has_forms))
+            if not decided:
+                is_asked = decided is not None and self._asked is not None
+                return _respond(end, "end_turn" if is_asked else "cancelled")
+            content, given = None, decided
 
     @property
     def _is_cancelled(self) -> bool:
@@ -137,15 +130,13 @@ class EditorSession:
     async def _say(self, client: Any, text: str) -> None:
         await client.session_update(self.id, acp.update_agent_message_text(text))
 
-    async def _until_cancelled(self, asked: Awaitable[T]) -> T:
-        """Return what the person answers; raise `CancelledError` when the turn is cancelled before."""
+    async def _until_cancelled(self, awaited: Awaitable[T]) -> T | None:
+        """Return what is awaited; None if the turn is cancelled before."""
         assert self._cancelled is not None
-        answer, stop = asyncio.ensure_future(asked), asyncio.ensure_future(self._cancelled.wait())
+        answer, stop = asyncio.ensure_future(awaited), asyncio.ensure_future(self._cancelled.wait())
         try:
             await asyncio.wait([answer, stop], return_when=asyncio.FIRST_COMPLETED)
-            if not answer.done():
-                raise asyncio.CancelledError
-            return answer.result()
+            return answer.result() if answer.done() else None
         finally:
             answer.cancel()
             stop.cancel()

@@ -30,7 +30,8 @@ class EditorServers:
         self._waiting: list[Toolset] = []
         self._opened: list[Toolset] = []
         if connect is None:
-            self.notices += [UNUSED.format(", ".join(server.name for server in servers))] if servers else []
+            if servers:
+                self.notices.append(UNUSED.format(", ".join(server.name for server in servers)))
             return
         for server in servers or ():
             try:

@@ -36,6 +36,9 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\
 class LoginNeeded(RunError):
     """A server wants a login that is not stored, or is no longer valid."""
 
+    def __init__(self, url: str) -> None:
+        super().__init__(f"the server {url} wants a login. Run: agentkit mcp login {url}")
+
 
 class StoredLogin:
     """The login at one server, in a file that only its owner can read; the SDK's `TokenStorage`.
@@ -70,7 +73,7 @@ class StoredLogin:
 
         async def redirect(address: str) -> None:
             if show is None:
-                raise LoginNeeded(f"the server {self.url} wants a login. Run: agentkit mcp login {self.url}")
+                raise LoginNeeded(self.url)
             show(address)
 
         async def receive() -> AuthorizationCodeResult:
@@ -102,7 +105,7 @@ class StoredLogin:
 
     async def get_tokens(self) -> OAuthToken | None:
         """Return the stored tokens."""
-        return self._hidden(OAuthToken.model_validate(self._data["tokens"])) if "tokens" in self._data else None
+        return _hide_tokens(OAuthToken.model_validate(self._data["tokens"])) if "tokens" in self._data else None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Store new tokens, with what is needed to renew them."""
@@ -112,7 +115,7 @@ class StoredLogin:
         expires = {} if tokens.expires_in is None else {"expires": time.time() + tokens.expires_in}
         if context.auth_server_url:
             known["auth_server_url"] = context.auth_server_url
-        self._write(tokens=self._hidden(tokens).model_dump(mode="json", exclude_none=True), **known, **expires)
+        self._write(tokens=_hide_tokens(tokens).model_dump(mode="json", exclude_none=True), **known, **expires)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Return what the server knows this program as."""
@@ -122,24 +125,25 @@ class StoredLogin:
         """Store what the server knows this program as."""
         self._write(client=client_info.model_dump(mode="json", exclude_none=True))
 
-    def _hidden(self, tokens: OAuthToken) -> OAuthToken:
-        """Return the tokens, which are masked from now on wherever secrets are."""
-        hide(*filter(None, (tokens.access_token, tokens.refresh_token)))
-        return tokens
-
     def _read(self) -> dict[str, Any]:
         try:
             data = json.loads(self._file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             data = None
         if not isinstance(data, dict) or "tokens" not in data:
-            raise LoginNeeded(f"the server {self.url} wants a login. Run: agentkit mcp login {self.url}")
+            raise LoginNeeded(self.url)
         return data
 
     def _write(self, **changed: Any) -> None:
         self._data |= {"url": self.url, **changed}
         self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(self._file, json.dumps(self._data, indent=2).encode())
+
+
+def _hide_tokens(tokens: OAuthToken) -> OAuthToken:
+    """Return the tokens, which are masked from now on wherever secrets are."""
+    hide(*filter(None, (tokens.access_token, tokens.refresh_token)))
+    return tokens
 
 
 def login(url: str, *, show: Callable[[str], None] | None = None) -> None:

@@ -11,7 +11,7 @@ from ...tools.json_tool import JsonTool
 from ...tools.results.result_text import render_text
 from ..long_results import TruncatedResults
 from .origins import is_keeper
-from .values import find_token, is_public_page, normalize
+from .values import find_token, is_public_page, iterate_leaves, normalize
 
 MAX_FIELDS_SHOWN = 20
 _PATH = r"#\d+(?:\.\w+)*"
@@ -73,14 +73,16 @@ class Handles:
         value = reference.value
         if not isinstance(value, str) or not is_public_page(value):
             return False
+        wanted = normalize(value)
         texts = (
             (text, self.stored.labels.get(key, UNKNOWN)) for key, text in self.stored.texts.items() if key[0] == "#"
         )
         return any(
-            find_token(normalize(value), normalize(part)) >= 0
+            find_token(wanted, normalize(part)) >= 0
             for text, label in texts
             if len(label.sources) == 1
-            for part in _iterate_texts(_read(text))
+            for where, part in iterate_leaves(_read(text))
+            if isinstance(part, str) and not where.startswith("a name in ")
         )
 
     def label_of(self, reference: Reference, tool: JsonTool[..., Any]) -> Label:
@@ -144,14 +146,6 @@ def _declared_fields(schema: Any) -> Iterator[str]:
             if key == "properties":
                 yield from value
             yield from _declared_fields(list(value.values()) if key in ("properties", "$defs") else value)
-
-
-def _iterate_texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _iterate_texts(part)
 
 
 def _read(text: str) -> Any:

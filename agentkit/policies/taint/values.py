@@ -93,20 +93,21 @@ def iterate_values(arguments: str, schema: Mapping[str, Any]) -> Iterator[tuple[
             yield "a name in the arguments", name
         part = own.get(name, {})
         words = [*_words(part, schema.get("$defs", {}), frozenset())]
-        for where, inner in _leaves(value, name):
+        for where, inner in iterate_leaves(value, name):
             is_own = (where.startswith("a name in "), inner) in words
             if inner != "" and not is_own:
                 yield where, inner
 
 
-def _leaves(data: Any, where: str) -> Iterator[tuple[str, Value]]:
+def iterate_leaves(data: Any, where: str = "") -> Iterator[tuple[str, Value]]:
+    """Yield the texts and numbers in JSON data, and the names in it, with their places."""
     if isinstance(data, dict):
         for key, value in data.items():
             yield f"a name in {where}", key
-            yield from _leaves(value, f"{where}.{key}")
+            yield from iterate_leaves(value, f"{where}.{key}")
     elif isinstance(data, list):
         for place, value in enumerate(data):
-            yield from _leaves(value, f"{where}[{place}]")
+            yield from iterate_leaves(value, f"{where}[{place}]")
     elif data is not None and not isinstance(data, bool):
         yield where, data
 
@@ -123,7 +124,7 @@ def _words(schema: Any, definitions: Mapping[str, Any], seen: frozenset[str]) ->
             yield from ((True, name) for name in value)
             yield from _words(list(value.values()), definitions, seen)
         elif key in ("enum", "const", "default"):
-            yield from ((where.startswith("a name in "), entry) for where, entry in _leaves(value, "-"))
+            yield from ((where.startswith("a name in "), entry) for where, entry in iterate_leaves(value, "-"))
         elif key == "$ref" and value not in seen:
             yield from _words(definitions.get(str(value).rpartition("/")[2]), definitions, seen | {value})
         else:
