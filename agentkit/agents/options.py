@@ -15,6 +15,7 @@ from ..policies.budget import Limits
 from ..policies.decisions import Decision, StoredDecision
 from ..sessions.journal.conversation import Changed, StoredAnswer, Uncertain
 from ..sessions.journal.location import JournalErrors, JournalLocation
+from ..sessions.recordings import Replay
 from ..sessions.session import Session
 
 Approved: TypeAlias = (
@@ -28,8 +29,7 @@ ModelChoice: TypeAlias = str | Model | None
 class RunRequest:
     """The query of a run (None: continue where the session stopped) and its options.
 
-    `replay` is the policy that returns recorded outcomes, `decided` has the recorded decisions.  `settings` are the
-    `RunSettings` among the options.  `content` has the parts of a query that is more than a text.
+    `settings` are the `RunSettings` among the options.  `content` has the parts of a query that is more than a text.
     """
 
     query: str | None
@@ -39,8 +39,7 @@ class RunRequest:
     model: ModelChoice = None
     journal: JournalLocation = None
     record: str | os.PathLike[str] | None = None
-    replay: Policy | None = None
-    decided: Mapping[str, Decision] = field(default_factory=dict)
+    replay: Replay | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     answers: Mapping[str, Any] | None = None
     content: list[Part] | None = None

@@ -8,7 +8,6 @@ from typing import Any
 from ..core.errors import RunError
 from ..core.flow import Policy
 from ..core.versions import find_versions
-from ..policies.decisions import StoredDecision
 from ..sessions.journal.conversation import JournaledConversation
 from ..sessions.journal.location import Journal, JournalLocation, absolute_place, show_place
 from ..sessions.journal.policy import journal_policy
@@ -28,9 +27,8 @@ def persist(agent: Runnable, request: RunRequest, run: Run) -> Iterator[tuple[Po
     with ExitStack() as stack:
         policies: list[Policy] = []
         if request.replay is not None:
-            policies.append(request.replay)
-            decided = {call: StoredDecision(decision, None) for call, decision in request.decided.items()}
-            request.session.approvals.decisions.update(decided)
+            policies.append(request.replay.policy)
+            request.session.approvals.decisions.update(request.replay.decisions)
         elif (conversation := _conversation(request.journal or agent.journal, request.session)) is not None:
             if stored := conversation.stored if request.query is None else None:
                 run.usage, run.steps, run.run_id = stored.run.usage, stored.run.steps, stored.run.id

@@ -15,7 +15,7 @@ from ..core.parts import Query, read_query
 from ..policies.taint.origins import ENCLOSING_CALL
 from ..sessions.journal.location import Journal, resolve_journal
 from ..sessions.journal.maintenance import DEFAULT_PATH, fork
-from ..sessions.recordings import Recording, read_journaled, replay_policy
+from ..sessions.recordings import Recording, Replay, read_journaled
 from ..sessions.session import Session
 from ..tools.toolset import split_toolsets
 from .interface import AgentT, Runnable
@@ -85,15 +85,12 @@ def replay_request(path: str | os.PathLike[str], how: ReplayOptions) -> RunReque
     journal = how.get("journal")
     recording = Recording.load(path) if journal is None else read_journaled(str(path), Journal.of(journal).path)
     begin = recording.begin
-    query = begin.get("query")
-    if not query:
+    if not (query := begin.get("query")):
         raise RunError(f"{os.fspath(path)!r}: a run without a query of its own cannot be replayed")
-    decided = {} if how.get("execute") else recording.decisions  # calls that are executed are decided again
-    session, content = Session(begin["history"]), begin.get("content")
+    session = Session(begin["history"])
     settings: dict[str, Any] = {name: value for name, value in how.items() if name != "journal"}
-    conversation = session.messages if recording.is_journaled else None
-    replay = replay_policy(recording, conversation=conversation, **settings)
-    return RunRequest(query, session, stream=begin["stream"], replay=replay, decided=decided, content=content)
+    replay = Replay(recording, session.messages, **settings)
+    return RunRequest(query, session, stream=begin["stream"], replay=replay, content=begin.get("content"))
 
 
 def check_memory(agent: Runnable, method: str) -> None:

@@ -5,13 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...tools.lock import compare_locks, lock
+from ...tools.lock import lock
 from ...tools.registry import ToolRegistry
+from ..differences import compare_values, list_changes
 from .location import JournalError
 from .store import Store
-
-MAX_SHOWN_CHARS = 60
-"""Characters of an instruction that are shown after its first change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +34,10 @@ class Setup:
 
     def changes(self, now: "Setup") -> list[str]:
         """Describe how `now` differs: the tools, their fields, and the first change of the instruction."""
-        found = compare_locks({"tools": self.tools}, {"tools": now.tools})
-        listed = [f"{change.tool}{'.' if change.path else ''}{change.path}: {change.message}" for change in found]
+        changes = list_changes(self.tools, now.tools)
         if self.instruction != now.instruction:
-            pairs = zip(self.instruction, now.instruction, strict=False)
-            shorter = min(len(self.instruction), len(now.instruction))
-            place = next((place for place, (old, new) in enumerate(pairs) if old != new), shorter)
-            old, new = (text[place : place + MAX_SHOWN_CHARS] for text in (self.instruction, now.instruction))
-            listed.append(f"instruction, at character {place}: {old!r} became {new!r}")
-        return listed
+            changes.append(compare_values("instruction", self.instruction, now.instruction))
+        return changes
 
 
 def read_setup(store: Store, run: str) -> Setup | None:

@@ -21,6 +21,9 @@ from ..journal.tables import COLUMNS, END_STEP, INSERT_STEP
 from .file import Recording
 from .lines import FIRST_LINE, Line, encode_lines, line_of
 
+DENIED = "Denied: "
+"""The begin of what the model reads of a refused call, before the reason."""
+
 
 def read_journaled(run_id: str, place: Place) -> Recording:
     """Return the recording of a journaled run.
@@ -66,6 +69,7 @@ def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message])
     first = system(setup.instruction) if setup else messages[0]
     rows = store.read(f"SELECT {', '.join(COLUMNS['steps'])} FROM steps WHERE run = ?", run.id)
     steps, number, before = {row[1:3]: row for row in rows}, 0, Usage()
+    texts = {entry["tool_call_id"]: entry["content"] for entry in messages[run.first :] if entry["role"] == "tool"}
     for place, message in enumerate([first, *messages[1:]]):
         if message["role"] == "assistant" and place >= run.first:
             number += 1
@@ -78,10 +82,21 @@ def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message])
             before = usage
         yield {"kind": "message", "place": place, "message": message}
         for call in calls_of(message):
-            if row := steps.get((number, call.id)):
-                end = [(END_STEP, (*row[7:], *row[:3]))] if row[8] else []
-                yield from filter(None, map(line_of, [(INSERT_STEP, row), *end]))
+            yield from filter(None, _call_lines(call.id, steps.get((number, call.id)), texts.get(call.id)))
     yield {"kind": "message", "place": 0, "message": messages[0]}  # a hand-over changes the instruction
+
+
+def _call_lines(call: str, row: Sequence[Any] | None, text: Any) -> Iterator[Line | None]:
+    """Yield the lines of a call: its decision and its result; of one that has no outcome the text of its message."""
+    if row:
+        yield line_of((INSERT_STEP, row))
+    if row and row[8]:
+        yield {"kind": "decision", "call": call, "decision": json.loads(row[5] or "true")}
+        yield line_of((END_STEP, (*row[7:], *row[:3])))
+    elif text is not None:
+        yield {"kind": "result", "call": call, "text": text}
+        if str(text).startswith(DENIED):
+            yield {"kind": "decision", "call": call, "decision": text.removeprefix(DENIED)}
 
 
 def _difference(usage: Usage, before: Usage) -> dict[str, Any]:

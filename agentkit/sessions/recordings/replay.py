@@ -3,82 +3,138 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from ...core.errors import ModelError
-from ...core.flow import Effect, Flow, Policy, Sleep, ask, interpret
+from ...core.errors import ModelError, RunError
+from ...core.flow import Effect, Flow, Sleep, ask, interpret
 from ...core.masking import mask, mask_data
 from ...core.messages import Message, Usage
 from ...engine.loop import Answer
 from ...engine.model import AskModel, Delta, Reply, Request, TextDelta, ThinkingDelta, ToolCallDelta
 from ...policies.consult import Consult, ConsultPerson
+from ...policies.decisions import StoredDecision
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
+from ..differences import compare_messages, compare_values, list_changes
 from ..journal.setup import schemas_of
 from ..journal.steps import preset_result, restore_result, value_of
-from .differences import ReplayDiffers, compare_messages, compare_tools, compare_values
 from .file import Exchange, Recording
 
+ONLY_RECORDED = " (a journal has one request of each step; with record= all of them can be replayed)"
+DELTAS: Mapping[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta, "call": ToolCallDelta}
 
-def replay_policy(
-    recording: Recording,
-    *,
-    execute: bool = False,
-    any_model: bool = False,
-    timed: bool = False,
-    conversation: Sequence[Message] | None = None,
-) -> Policy:
-    """Return the policy that gives a run its recorded replies and results, without waits.
+
+class ReplayDiffers(RunError):
+    """A replayed run differs from the recorded one; the message names the step, the place and both values."""
+
+
+@dataclass(eq=False)
+class Replay:
+    """The replay of a recording, whose `policy` gives a run its recorded replies and results, without waits.
 
     `conversation` is that of the new run, which is compared in place of its requests if the recording is a journal's.
     `execute` runs the tools, `any_model` accepts another provider's model, `timed` streams with the recorded delays.
-    Raises `ReplayDiffers` at the first request, call or answer that differs from the recorded one.
     """
-    check = partial(_check, recording, {}, any_model=any_model, conversation=conversation)
-    number = 0
-    differences: list[ReplayDiffers] = []
 
-    def handle(effect: Effect[Any]) -> Flow[Any]:
-        nonlocal number
-        if isinstance(effect, AskModel):
-            number += 1
-            model = RecordedModel(check(number, effect), timed=timed)
-            return (yield from ask(AskModel(model, effect.request)))  # not the effect itself: its model is another one
-        if isinstance(effect, ConsultPerson) and not execute:
-            return {}
-        if isinstance(effect, Consult) and not execute:
-            return None  # the decision is part of the conversation
-        if isinstance(effect, CallTools) and not execute:
-            effect = effect.with_calls(_recorded(recording, number, bound) for bound in effect.calls)
-        return None if isinstance(effect, Sleep) else (yield from ask(effect))
+    recording: Recording
+    conversation: Sequence[Message]
+    execute: bool = False
+    any_model: bool = False
+    timed: bool = False
+    _number: int = field(default=0, init=False)
+    """Requests so far."""
+    _masked: dict[int, tuple[Message, Message]] = field(default_factory=dict, init=False, repr=False)
+    """The messages of requests, by their ids, as a recording has them, so that each is converted once."""
+    _difference: ReplayDiffers | None = field(default=None, init=False)
 
-    def policy(flow: Flow[Any]) -> Flow[Any]:
-        def collect(effect: Effect[Any]) -> Flow[Any]:
-            try:
-                return (yield from handle(effect))
-            except ReplayDiffers as difference:
-                differences.append(difference)
-                raise
+    @property
+    def decisions(self) -> dict[str, StoredDecision]:
+        """The recorded decisions by the ids of the calls; calls that are executed are decided again."""
+        recorded = {} if self.execute else self.recording.decisions
+        return {call: StoredDecision(decision, None) for call, decision in recorded.items()}
 
+    def policy(self, flow: Flow[Any]) -> Flow[Any]:
+        """Raise `ReplayDiffers` at the first request, call or answer that differs from the recorded one."""
         try:
-            answer: Answer = yield from interpret(flow, collect)
+            answer: Answer = yield from interpret(flow, self._handle)
         finally:
-            if differences:  # also if another policy has caught it
-                raise differences[0]
-        _check_answer(recording, answer)
+            if self._difference is not None:  # also if another policy has caught it
+                raise self._difference
+        now, end = mask_data(to_jsonable_python(answer.value, fallback=str)), self.recording.end
+        if "answer" in end and end["answer"] != now:
+            raise self._differ(f": the answer differs, {compare_values('', end['answer'], now)}")
         return answer
 
-    return policy
+    def _handle(self, effect: Effect[Any]) -> Flow[Any]:
+        if isinstance(effect, AskModel):
+            self._number += 1
+            model = RecordedModel(self._find_exchange(effect), timed=self.timed)
+            return (yield from ask(AskModel(model, effect.request)))  # not the effect itself: its model is another one
+        if isinstance(effect, ConsultPerson) and not self.execute:
+            return {}
+        if isinstance(effect, Consult) and not self.execute:
+            return None  # the decision is part of the conversation
+        if isinstance(effect, CallTools) and not self.execute:
+            effect = effect.with_calls(map(self._restore_call, effect.calls))
+        return None if isinstance(effect, Sleep) else (yield from ask(effect))
 
+    def _differ(self, message: str) -> ReplayDiffers:
+        """Return the error for a difference; the first one ends the run."""
+        error = ReplayDiffers(f"{self.recording.path}{message}")
+        self._difference = self._difference or error
+        return error
 
-def _check_answer(recording: Recording, answer: Answer) -> None:
-    now = mask_data(to_jsonable_python(answer.value, fallback=str))
-    if "answer" in recording.end and recording.end["answer"] != now:
-        difference = compare_values("", recording.end["answer"], now)
-        raise ReplayDiffers(f"{recording.path}: the answer differs, {difference}")
+    def _find_exchange(self, effect: AskModel) -> Exchange:
+        """Return the recorded request with this number; raise `ReplayDiffers` for another one, or one too many."""
+        number, exchanges = self._number, self.recording.exchanges
+        hint = ONLY_RECORDED if self.recording.is_journaled else ""
+        if number > len(exchanges):
+            raise self._differ(f": {number - 1} requests are recorded, and one more is made{hint}")
+        exchange = exchanges[number - 1]
+        where = f":{exchange.line}: request {number} differs"
+        if difference := self._compare(exchange, effect.request):
+            raise self._differ(f"{where}: {difference}{hint}")
+        if not self.any_model and _provider(exchange.model) != _provider(effect.model.name):
+            raise self._differ(
+                f"{where}: recorded model {exchange.model!r}, now {effect.model.name!r}. "
+                "agent.replay(path, any_model=True) accepts another provider."
+            )
+        return exchange
+
+    def _compare(self, exchange: Exchange, request: Request) -> str:
+        """Describe the first difference of a request from the recorded one; "" if they are equal."""
+        messages = request.messages
+        if self.recording.is_journaled:  # a hand-over changes the instruction
+            messages = [(exchange.messages if self._number > 1 else self.conversation)[0], *self.conversation[1:]]
+        if difference := compare_messages(exchange.messages, map(self._mask, messages)):
+            return difference
+        if exchange.tools is not None and exchange.tools != (tools := mask_data(schemas_of(request.tools))):
+            changes = list_changes(exchange.tools, tools) or [compare_values("", exchange.tools, tools)]
+            return f"the tools: {'; '.join(changes)}"
+        if exchange.tool_choice in ("", request.tool_choice):
+            return ""
+        return compare_values("tool_choice", exchange.tool_choice, request.tool_choice)
+
+    def _mask(self, message: Message) -> Message:
+        if id(message) not in self._masked:  # it is kept here, so its id stays its own
+            self._masked[id(message)] = message, mask_data(to_jsonable_python(message, fallback=str))
+        return self._masked[id(message)][1]
+
+    def _restore_call(self, bound: BoundCall) -> BoundCall:
+        if bound.problem is not None or bound.is_answer:
+            return bound
+        line, name, arguments = self.recording.results.get(bound.call.id), bound.call.name, mask(bound.call.arguments)
+        where = f": step {self._number} differs: {name}({arguments})"
+        if line is None:
+            raise self._differ(f"{where} has no recorded result")
+        if (line["name"], line["arguments"]) != (name, arguments):
+            raise self._differ(f"{where}, recorded was {line['name']}({line['arguments']})")
+        if "label" in line:  # else of an older version
+            return restore_result(bound, line)
+        return preset_result(bound, value_of(line))
 
 
 class RecordedModel:
@@ -119,58 +175,6 @@ class RecordedModel:
             )  # fmt: skip
         usage = Usage(**outcome["usage"])
         yield 0.0, Reply(dict(outcome["message"]), usage, outcome["finish_reason"], outcome["model"])
-
-
-ONLY_RECORDED = " (a journal has one request of each step; with record= all of them can be replayed)"
-DELTAS: Mapping[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta, "call": ToolCallDelta}
-
-
-def _check(
-    recording: Recording, masked: dict[int, tuple[Message, Message]], number: int, effect: AskModel, *, any_model: bool,
-    conversation: Sequence[Message] | None,
-) -> Exchange:  # fmt: skip
-    """Return the recorded request with this number; raise `ReplayDiffers` for another one, or one too many.
-
-    `masked` has the messages of earlier requests as a recording has them, so that each is converted once.
-    """
-    hint = "" if conversation is None else ONLY_RECORDED
-    if number > len(recording.exchanges):
-        raise ReplayDiffers(f"{recording.path}: {number - 1} requests are recorded, and one more is made{hint}")
-    exchange = recording.exchanges[number - 1]
-    request, where = effect.request, f"{recording.path}:{exchange.line}: request {number} differs"
-    messages = request.messages if conversation is None else conversation
-    if conversation is not None and number > 1:  # a hand-over changes the instruction
-        messages = [exchange.messages[0], *messages[1:]]
-    for message in messages:
-        if id(message) not in masked:  # it is kept here, so its id stays its own
-            masked[id(message)] = message, mask_data(to_jsonable_python(message, fallback=str))
-    difference = compare_messages(exchange.messages, [masked[id(message)][1] for message in messages])
-    if not difference and exchange.tools is not None:
-        difference = compare_tools(exchange.tools, mask_data(schemas_of(request.tools)))
-    if not difference and exchange.tool_choice not in ("", request.tool_choice):
-        difference = compare_values("tool_choice", exchange.tool_choice, request.tool_choice)
-    if difference:
-        raise ReplayDiffers(f"{where}: {difference}{hint}")
-    if not any_model and _provider(exchange.model) != _provider(effect.model.name):
-        raise ReplayDiffers(
-            f"{where}: recorded model {exchange.model!r}, now {effect.model.name!r}. "
-            "agent.replay(path, any_model=True) accepts another provider."
-        )
-    return exchange
-
-
-def _recorded(recording: Recording, number: int, bound: BoundCall) -> BoundCall:
-    if bound.problem is not None or bound.is_answer:
-        return bound
-    line = recording.results.get(bound.call.id)
-    where = f"{recording.path}: step {number} differs: {bound.call.name}({mask(bound.call.arguments)})"
-    if line is None:
-        raise ReplayDiffers(f"{where} has no recorded result")
-    if (line["name"], line["arguments"]) != (bound.call.name, mask(bound.call.arguments)):
-        raise ReplayDiffers(f"{where}, recorded was {line['name']}({line['arguments']})")
-    if "label" in line:  # else of an older version
-        return restore_result(bound, line)
-    return preset_result(bound, value_of(line))
 
 
 def _provider(model: str) -> str:

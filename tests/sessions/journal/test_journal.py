@@ -362,7 +362,7 @@ class TestAChangedAgent:
         run_id = stopped(world, path, ADD)
         with pytest.raises(JournalError) as caught:
             resumed(world, agent_of(path, **self.other("You are new.")), run_id)
-        for part in ("add.c: ", "instruction, at character 0", "'You are new.", 'changed="go on"'):
+        for part in ("add.c: ", "instruction: recorded '", "now 'You are new.", 'changed="go on"'):
             assert part in str(caught.value), part
         assert resumed(world, agent_of(path, final("3")), run_id).answer == "3"
 

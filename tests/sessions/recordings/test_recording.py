@@ -132,7 +132,7 @@ class TestDifferences:
             return a + b + c
 
         world.run(agent_of(*REPLIES), "Go", record=path)
-        assert "the tools: add.c added" in self.refused(world, path, agent_of(tools=[add, look]))
+        assert "the tools: add.c: added" in self.refused(world, path, agent_of(tools=[add, look]))
 
     def test_of_what_a_policy_says(self, world, path):
         world.run(agent_of(*REPLIES), "Go", record=path)

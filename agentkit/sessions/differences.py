@@ -1,45 +1,36 @@
-"""The difference between a replayed run and its recording: the message, the tool's schema, the field."""
+"""What differs between two runs or agents: the message, the tool's schema, the field."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from typing import Any
 
-from ...core.errors import RunError
-from ...tools.lock import compare_locks
+from ..tools.lock import compare_locks
 
 CONTEXT_CHARS = 30
 """Characters that are shown before the first difference of two texts; twice as many after it."""
 
 
-class ReplayDiffers(RunError):
-    """A replayed run differs from the recorded one; the message names the step, the place and both values."""
-
-
-def compare_messages(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> str:
+def compare_messages(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]]) -> str:
     """Describe the first difference of two conversations, without their labels; "" if they are equal."""
-    old, new = [*map(_without_label, old)], [*map(_without_label, new)]
-    for place, (before, now) in enumerate(zip(old, new, strict=False)):
+    for place, (before, now) in enumerate(zip_longest(map(_without_label, old), map(_without_label, new))):
         if before != now:
-            return f"message {place} ({now.get('role')}), {compare_values('', before, now)}"
-    if len(old) == len(new):
-        return ""
-    longer, which = (old, "recorded only") if len(old) > len(new) else (new, "new")
-    extra = longer[min(len(old), len(new))]
-    shown = json.dumps(extra, ensure_ascii=False, default=str)
-    return f"message {min(len(old), len(new))} ({extra.get('role')}) is {which}: {shown[: 3 * CONTEXT_CHARS]}"
+            where = f"message {place} ({(now or before).get('role')})"
+            if before and now:
+                return f"{where}, {compare_values('', before, now)}"
+            shown = json.dumps(now or before, ensure_ascii=False, default=str)
+            return f"{where} is {'new' if now else 'recorded only'}: {shown[: 3 * CONTEXT_CHARS]}"
+    return ""
 
 
 def _without_label(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in message.items() if key != "label"} if "label" in message else message
 
 
-def compare_tools(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Describe the differences of the tools' schemas; "" if they are equal."""
-    if old == new:
-        return ""
+def list_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Describe each difference of the tools' schemas."""
     changes = compare_locks({"tools": old}, {"tools": new})
-    listed = "; ".join(f"{change.tool}{'.' if change.path else ''}{change.path} {change.message}" for change in changes)
-    return f"the tools: {listed or compare_values('', old, new)}"
+    return [f"{change.tool}{'.' if change.path else ''}{change.path}: {change.message}" for change in changes]
 
 
 def compare_values(path: str, old: Any, new: Any) -> str:
