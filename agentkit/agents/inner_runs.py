@@ -23,10 +23,12 @@ from ..policies.decisions import Approvals
 from ..policies.nesting import PARENT_CALL, ParentCall
 from ..policies.questions import RESPONDENT, describe_pause
 from ..policies.taint.origins import ENCLOSING_CALL, Origins
-from ..sessions.journal.conversation import StoredAnswer
+from ..sessions.journal.conversation import JournaledConversation, StoredAnswer
 from ..sessions.journal.location import JournalError
-from ..sessions.journal.nesting import ENCLOSING_RUN, EnclosingRun
+from ..sessions.journal.nesting import ENCLOSING_RUN, read_instruction
 from ..sessions.journal.run_info import RunInfo
+from ..sessions.journal.writer import JournalWriter
+from ..sessions.pending import put_inside
 from ..sessions.session import Session
 from .interface import Runnable
 from .options import RunRequest
@@ -85,7 +87,7 @@ class InnerRun:
         inner.request = replace(inner._continue(enclosing), on_end=inner.report)
         return inner
 
-    def _continue(self, enclosing: EnclosingRun | None) -> RunRequest:
+    def _continue(self, enclosing: JournalWriter | None) -> RunRequest:
         """Return the request that continues the run; the given one, with the journal attached, if it is new."""
         request, session = self.request, self.request.session
         found: Session | None = self.approvals.nested.pop(self.key, None)
@@ -100,7 +102,8 @@ class InnerRun:
             for name in ADOPTED:
                 setattr(session, name, getattr(found, name))
         if enclosing is not None and session.journaled is None:
-            session.journaled = enclosing.within(self.key)
+            journal = enclosing.conversation.journal
+            session.journaled = JournaledConversation(journal, origin=f"{enclosing.run}/{self.key}")
         if found is None or not found.messages:
             return request
         respondent, decisions = RESPONDENT.get(), self.approvals.take_inner(self.key)
@@ -139,15 +142,14 @@ class InnerRun:
             return error
         session = self.request.session
         self.approvals.nested[self.key] = session
-        calls = [replace(call, id=f"{self.key}/{call.id}") for call in session.waiting]
-        questions = [replace(question, id=f"{self.key}/{question.id}") for question in session.questions]
+        calls, questions = put_inside(self.key, session.waiting), put_inside(self.key, session.questions)
         described = make_pause_error(calls, {}) if calls else describe_pause(questions) if questions else error
         pause = InnerPaused(str(described))
         pause.calls, pause.questions, pause.session = tuple(calls), tuple(questions), session
         return pause
 
 
-def _resume(enclosing: EnclosingRun, key: str) -> Session | None:
+def _resume(enclosing: JournalWriter, key: str) -> Session | None:
     """Return the session of the run with this id from the journal of the enclosing run; None if it has none."""
     if not (run := enclosing.inner.pop(key, None)):
         return None
@@ -159,7 +161,7 @@ def _resume(enclosing: EnclosingRun, key: str) -> Session | None:
 
 
 def _claim(
-    agent: Runnable, query: str, parent: ParentCall, approvals: Approvals, enclosing: EnclosingRun | None
+    agent: Runnable, query: str, parent: ParentCall, approvals: Approvals, enclosing: JournalWriter | None
 ) -> str:
     """Return the id of a run that a function begins; several with the same query are distinguished by their agents."""
     base, recorded = parent.name(query), enclosing.inner if enclosing else {}
@@ -171,7 +173,7 @@ def _claim(
         if key in approvals.nested:
             return bool(approvals.nested[key].messages[0].get("content") == agent.instruction)
         if enclosing is not None and key in recorded:
-            return enclosing.instruction_of(recorded[key]) == agent.instruction
+            return read_instruction(enclosing, recorded[key]) == agent.instruction
         return bool(approvals.inner_answers[key]["instruction"] == agent.instruction)
 
     return parent.claim(query, filter(has_instruction, sorted(known)))

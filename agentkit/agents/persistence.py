@@ -67,15 +67,14 @@ def _journal(conversation: JournaledConversation, request: RunRequest, setup: Se
 
 def _conversation(place: JournalLocation, session: Session) -> JournaledConversation | None:
     """Return the conversation in the journal for the run, None without a journal."""
-    old, journal = session.journaled, None if place is None else Journal.of(place)
-    if journal is None:
+    old = session.journaled
+    if place is None:
         return old
-    if old is None:
-        return JournaledConversation(journal)
-    if absolute_place(old.journal.path) == absolute_place(journal.path):
+    journal = Journal.of(place)
+    if old is not None and absolute_place(old.journal.path) == absolute_place(journal.path):
         old.journal = journal
         return old
-    if old.name:
+    if old is not None and old.name:
         raise RunError(
             f"journal={show_place(journal.path)!r}: the session {old.name!r} is in {show_place(old.journal.path)!r}. "
             "Leave journal= out."

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from ..core.labels import DEVELOPER
 from ..core.messages import Message, ToolCall, pending_calls, tool_message
@@ -17,38 +17,26 @@ from ..policies.stored_questions import Questions
 Given: TypeAlias = Mapping[Any, Any]
 """Decisions by calls or their ids, or answers by the ids of questions."""
 Query: TypeAlias = Content | Message
+Entry = TypeVar("Entry", ToolCall, Question)
 NOT_RUN = "Not run: the call waited for approval, and the conversation went on without it."
 NOT_ANSWERED = "The call asked the person a question, and the conversation went on without an answer."
 
 
-class Conversation(Protocol):
-    """What this file needs of a session."""
-
-    messages: list[Message]
-    approvals: Approvals
-    asked: Questions
-
-
-def list_waiting(session: Conversation) -> list[ToolCall]:
+def list_waiting(messages: Sequence[Message], approvals: Approvals) -> list[ToolCall]:
     """Return the calls that wait for a decision; a call of an agent inside a tool has the id "outer id/inner id"."""
-    own = [call for call in pending_calls(session.messages) if call.id in session.approvals.waiting]
-    inner = [
-        replace(call, id=f"{identity}/{call.id}")
-        for identity, nested in session.approvals.nested.items()
-        for call in list_waiting(nested)
-    ]
-    return own + inner
+    inner = [call for outer, nested in approvals.nested.items() for call in put_inside(outer, nested.waiting)]
+    return [call for call in pending_calls(messages) if call.id in approvals.waiting] + inner
 
 
-def list_questions(session: Conversation) -> list[Question]:
+def list_questions(messages: Sequence[Message], approvals: Approvals, asked: Questions) -> list[Question]:
     """Return the questions without an answer; one of an agent inside a tool has the id "outer id/inner id"."""
-    own = session.asked.list_open(pending_calls(session.messages))
-    inner = [
-        replace(question, id=f"{identity}/{question.id}")
-        for identity, nested in session.approvals.nested.items()
-        for question in list_questions(nested)
-    ]
-    return own + [question for question in inner if question.id not in session.asked.inner]
+    inner = [entry for outer, nested in approvals.nested.items() for entry in put_inside(outer, nested.questions)]
+    return asked.list_open(pending_calls(messages)) + [entry for entry in inner if entry.id not in asked.inner]
+
+
+def put_inside(outer: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Return the calls or questions of an agent inside the call `outer`, with their ids in the enclosing run."""
+    return [replace(entry, id=f"{outer}/{entry.id}") for entry in entries]
 
 
 def close_calls(messages: Sequence[Message], approvals: Approvals, asked: Questions) -> list[Message]:

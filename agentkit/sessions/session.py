@@ -28,7 +28,7 @@ from .journal.location import Journal
 from .journal.reader import open_named, open_run
 from .pending import Given, Query, close_calls, list_questions, list_waiting
 from .recordings.lines import encode_lines
-from .session_file import FORMAT, VERSION, inbox_of, lines_of_session, name_in_errors, read_saved, validate_saved
+from .session_file import FORMAT, VERSION, lines_of_session, name_in_errors, read_saved, validate_saved
 
 MAX_LOOP_ROUNDS = 50  # in which an abandoned stream can close itself
 
@@ -77,12 +77,12 @@ class Session:
     @property
     def waiting(self) -> list[ToolCall]:
         """The calls that wait for a decision; one inside a tool has the id "outer/inner"."""
-        return list_waiting(self)
+        return list_waiting(self.messages, self.approvals)
 
     @property
     def questions(self) -> list[Question]:
         """The questions of tools without an answer; their ids are the keys for `answers=`."""
-        return list_questions(self)
+        return list_questions(self.messages, self.approvals, self.asked)
 
     @contextmanager
     def turn(
@@ -148,10 +148,8 @@ class Session:
         elif approvals or answers:
             name = "approvals" if approvals else "answers"
             raise RunError(f"{name} are for pending calls. Leave the query out: agent.run({name}=...)")
-        if self.messages and self.messages[0]["role"] == "system":
-            self.messages[0] = system(instruction)
-        else:
-            self.messages.insert(0, system(instruction))
+        old = [message for message in self.messages[:1] if message["role"] == "system"]
+        self.messages[: len(old)] = [system(instruction)]
         if query is None:
             return []
         self.messages.extend(close_calls(self.messages, self.approvals, self.asked))
@@ -205,9 +203,10 @@ class Session:
     def from_dict(cls, saved: Mapping[str, Any]) -> "Session":
         """Return the session that `as_dict` described; raise `RunError` for anything else."""
         data = validate_saved(saved)
-        session = cls(data["messages"], data["usage"], TruncatedResults.from_dict(data["cut"]), inbox_of(data))
-        if not isinstance(waiting := data["waiting"], dict):  # in older files
-            waiting = dict.fromkeys(waiting, "")
+        inbox, waiting = data["inbox"], data["waiting"]  # of texts and of ids in older files
+        unread = deque(user(entry) if isinstance(entry, str) else entry for entry in inbox)
+        session = cls(data["messages"], data["usage"], TruncatedResults.from_dict(data["cut"]), unread)
+        waiting = waiting if isinstance(waiting, dict) else dict.fromkeys(waiting, "")
         nested = {identity: cls.from_dict(inner) for identity, inner in data["nested"].items()}
         session.approvals = Approvals(waiting, nested=nested, inner_answers={**data.get("inner_answers", {})})
         session.handed, session.asked = data["handed"], Questions.from_dict(data.get("asked", {}))

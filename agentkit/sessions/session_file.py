@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NotRequired
@@ -13,7 +12,7 @@ from typing_extensions import TypedDict
 from ..core.delimiters import delimit, new_delimiter_id
 from ..core.errors import RunError
 from ..core.labels import DEVELOPER, CallOrigin, Label
-from ..core.messages import Message, Usage, pending_calls, tool_message, user
+from ..core.messages import Message, Usage, pending_calls, tool_message
 from ..engine.loop import CANCELLED
 from ..policies.long_results import MAX_RESULT_CHARS, TruncatedResults, truncate_result
 from ..tools.results.result_text import render_result
@@ -71,11 +70,6 @@ def validate_saved(saved: Any) -> SavedSession:
         if not isinstance(message.get("role"), str):
             raise RunError(f"the saved session is damaged, at messages.{place}: a message without a role. {REMEDY}")
     return data
-
-
-def inbox_of(data: SavedSession) -> deque[Message]:
-    """Return the unread messages of a saved session; those of older files are texts."""
-    return deque(user(entry) if isinstance(entry, str) else entry for entry in data["inbox"])
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from ...tools.settings import REPEATABLE_EFFECTS
 from ...views.log import is_shown
 from .conversation import Uncertain
 from .location import JournalError
-from .nesting import ENCLOSING_RUN, EnclosingRun
+from .nesting import ENCLOSING_RUN
 from .steps import preset_result, restore_result
 from .writer import JournalWriter
 
@@ -73,14 +73,13 @@ def journal_policy(writer: JournalWriter, on_uncertain: Uncertain = None) -> Pol
         yield from ask(WriteJournal(writer))
         if isinstance(effect, CallTools):
             calls = []
-            enclosing = EnclosingRun(writer.conversation, writer.run, writer.inner)
             for bound in effect.calls:
                 if bound.call.id in writer.known:
                     outcome = writer.known.pop(bound.call.id)
                     if outcome is not None or not _continues_inside(bound, writer.inner):
                         bound = yield from _restore_call(bound, outcome, on_uncertain)
                 if writer.append is None:  # agents inside the call are journaled too
-                    bound = bound.with_variable(ENCLOSING_RUN, enclosing)
+                    bound = bound.with_variable(ENCLOSING_RUN, writer)
                 calls.append(_guard(bound, writer))
             others = effect.writers if isinstance(effect, JournaledCalls) else ()
             effect = JournaledCalls(tuple(calls), effect.finished, effect.sequential, writers=(*others, writer))

@@ -17,9 +17,9 @@ from ..journal.reader import closed_state, end_of_run, read_conversation, usage_
 from ..journal.run_info import RunInfo, find_run
 from ..journal.setup import read_setup
 from ..journal.store import Store
-from ..journal.tables import COLUMNS, END_STEP, INSERT_STEP
+from ..journal.tables import COLUMNS, END_RUN, END_STEP, INSERT_STEP
 from .file import Recording
-from .lines import FIRST_LINE, Line, encode_lines, line_of
+from .lines import FIRST_LINE, Line, encode_lines, lines_of
 
 DENIED = "Denied: "
 """The begin of what the model reads of a refused call, before the reason."""
@@ -52,6 +52,7 @@ def _read_lines(run_id: str, place: Place) -> list[Line]:
         messages, cut = kept.written[: end_of_run(store, run, len(kept.written))], state.pop("cut")
         if len(messages) < len(kept.written):
             state |= closed_state(messages[run.first :])
+        ended = "SELECT status, ended, outcome, last, id FROM runs WHERE id = ? AND outcome IS NOT NULL"
         with reading(store, f"setups and steps, run {run.id}"):
             return [
                 {**FIRST_LINE, "usage": usage_before(store, run).as_dict()},
@@ -59,7 +60,7 @@ def _read_lines(run_id: str, place: Place) -> list[Line]:
                 *_conversation_lines(store, run, messages),
                 *({"kind": "cut", "key": key, "text": text} for key, text in cut.items()),
                 {"kind": "state", "state": state},
-                *_end_lines(run),
+                *lines_of((END_RUN, row) for row in store.read(ended, run.id)),
             ]
 
 
@@ -82,17 +83,17 @@ def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message])
             before = usage
         yield {"kind": "message", "place": place, "message": message}
         for call in calls_of(message):
-            yield from filter(None, _call_lines(call.id, steps.get((number, call.id)), texts.get(call.id)))
+            yield from _call_lines(call.id, steps.get((number, call.id)), texts.get(call.id))
     yield {"kind": "message", "place": 0, "message": messages[0]}  # a hand-over changes the instruction
 
 
-def _call_lines(call: str, row: Sequence[Any] | None, text: Any) -> Iterator[Line | None]:
+def _call_lines(call: str, row: Sequence[Any] | None, text: Any) -> Iterator[Line]:
     """Yield the lines of a call: its decision and its result; of one that has no outcome the text of its message."""
     if row:
-        yield line_of((INSERT_STEP, row))
+        yield from lines_of([(INSERT_STEP, row)])
     if row and row[8]:
         yield {"kind": "decision", "call": call, "decision": json.loads(row[5] or "true")}
-        yield line_of((END_STEP, (*row[7:], *row[:3])))
+        yield from lines_of([(END_STEP, (*row[7:], *row[:3]))])
     elif text is not None:
         yield {"kind": "result", "call": call, "text": text}
         if str(text).startswith(DENIED):
@@ -105,10 +106,3 @@ def _difference(usage: Usage, before: Usage) -> dict[str, Any]:
         name: None if value is None or old[name] is None else value - old[name]
         for name, value in usage.as_dict().items()
     }
-
-
-def _end_lines(run: RunInfo) -> Iterator[Line]:
-    if run.state == "finished":
-        yield {"kind": "end", "status": run.state, "answer": run.answer, "stopped": run.stopped}
-    elif run.error:
-        yield {"kind": "end", "status": run.state, "error": run.error}

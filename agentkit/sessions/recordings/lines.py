@@ -44,15 +44,15 @@ WRITES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 JSON_VALUES = ("message", "text", "state", "outcome")
 
 
-def line_of(statement: Statement) -> Line | None:
-    """Return the line for a row that is written; None for requests, which have other lines, and for other rows."""
-    kind, names = WRITES.get(statement[0], ("", ()))
-    values = {name: value for name, value in zip(names, statement[1], strict=False) if name and value is not None}
-    if not kind or values.get("call") == "":
-        return None
-    data = {name: json.loads(value) if name in JSON_VALUES else value for name, value in values.items()}
-    outcome = data.pop("outcome", {})
-    return {"kind": kind, **data, **outcome}
+def lines_of(statements: Iterable[Statement]) -> Iterator[Line]:
+    """Yield the lines for rows that are written; requests have other lines, and other rows have none."""
+    for statement, row in statements:
+        kind, names = WRITES.get(statement, ("", ()))
+        values = {name: value for name, value in zip(names, row, strict=False) if name and value is not None}
+        if kind and values.get("call") != "":
+            data = {name: json.loads(value) if name in JSON_VALUES else value for name, value in values.items()}
+            outcome = data.pop("outcome", {})
+            yield {"kind": kind, **data, **outcome}
 
 
 def encode_line(line: Line) -> str:
@@ -75,7 +75,7 @@ class RecordFile:
 
     def append(self, statements: Sequence[Statement]) -> None:
         """Write the rows of a journal."""
-        self._write(encode_line(line) for line in map(line_of, statements) if line is not None)
+        self._write(map(encode_line, lines_of(statements)))
 
     def write(self, kind: str, **data: Any) -> None:
         """Write one line; what is not JSON becomes text."""

@@ -157,10 +157,6 @@ class RecordedModel:
             await asyncio.sleep(wait)
             yield piece
 
-    def worst_case(self, _: Request) -> float:
-        """Return 0: a replayed request is free."""
-        return 0.0
-
     def _pieces(self, request: Request) -> Iterator[tuple[float, Delta | Reply]]:
         """Yield the pieces of the reply, each with the delay before it in seconds."""
         outcome, last = self._outcome, 0.0
