@@ -37,9 +37,16 @@ def damage_error(store: Store, what: str) -> JournalError:
     return JournalError(f"the journal {show_place(store.place)!r} is damaged: {what}")
 
 
-def message_error(store: Store, place: int) -> JournalError:
-    """Return the error for a message that is missing or not as it was written."""
-    return damage_error(store, f"message {place} of a run is incomplete")
+def check_messages(store: Store, *keys: int) -> Iterator[tuple[int, str, int, str]]:
+    """Yield the messages of conversations: the key, the text, its digest, and the damage, "" for a sound message."""
+    places = dict.fromkeys(keys, 0)
+    where = f"conversation IN ({', '.join('?' * len(keys))}) ORDER BY conversation, place"
+    rows = store.read(f"SELECT conversation, place, body, digest FROM messages WHERE {where}", *keys) if keys else ()
+    for key, place, body, number in rows:
+        is_sound = place == places[key] and digest(place, body) == number
+        error = "" if is_sound else str(damage_error(store, f"message {places[key]} of a run is incomplete"))
+        yield key, body, number, error
+        places[key] += 1
 
 
 def encode_json(value: Any) -> str:

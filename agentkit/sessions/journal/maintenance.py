@@ -9,10 +9,9 @@ from ...core.errors import DefinitionError
 from .connections import opened_store
 from .conversation import message_row
 from .encoding import encode_json
-from .listing import list_runs
 from .location import ConversationBusy, Journal, JournalError, Place
 from .reader import closed_state, end_of_run, read_conversation
-from .run_info import RunInfo, find_run
+from .run_info import UNFINISHED, RunInfo, find_run, list_runs
 from .steps import inner_runs
 from .store import Statement, Store
 from .tables import INSERT_MESSAGE
@@ -30,7 +29,9 @@ def runs(store: Place = DEFAULT_PATH, *, unfinished: bool = False, limit: int | 
     A run that cannot be read has the state "damaged".  `limit` is the greatest number of runs.
     """
     with opened_store(store, must_exist=True) as opened:
-        return list_runs(opened, unfinished=unfinished, limit=limit)
+        if not unfinished:
+            return list_runs(opened, limit=limit)
+        return [run for run in list_runs(opened, UNFINISHED, limit=limit) if run.is_unfinished]
 
 
 def name_conversations(store: Place = DEFAULT_PATH) -> dict[int, str]:
@@ -48,7 +49,7 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
     with opened_store(store, must_exist=True) as opened:
         run = find_run(opened, run_id)
         kept, _ = read_conversation(opened, Journal(store), run.conversation)
-        listed = kept.written[: end_of_run(opened, run, len(kept.written))]
+        listed = kept.written[: end_of_run(opened, run)]
         replies = [place for place in range(run.first, len(listed)) if listed[place]["role"] == "assistant"]
         last = len(replies) - (run.state == "finished")
         if not 0 <= step <= last:
@@ -92,8 +93,8 @@ def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:
         raise DefinitionError(f"prune: days must be a number >= 0, got {days!r}")
     count = 0
     with opened_store(store, must_exist=True) as opened:
-        for run in list_runs(opened, idle_since=time.time() - days * SECONDS_PER_DAY):
-            if run.state in ("running", "damaged"):
+        for run in list_runs(opened, "begun < ?", end := time.time() - days * SECONDS_PER_DAY):
+            if run.seen >= end or run.state in ("running", "damaged"):
                 continue
             with suppress(ConversationBusy):  # it has just been resumed
                 _delete_run(opened, run)

@@ -1,6 +1,7 @@
 """Read a journal: conversations to continue, and the state of runs."""
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, TypeAlias
@@ -8,9 +9,9 @@ from typing import Any, TypeAlias
 from ...core.messages import Message, Usage, calls_of
 from .connections import opened_store
 from .conversation import JournaledConversation, StoredAnswer
-from .encoding import damage_error, digest, message_error, reading
+from .encoding import check_messages, damage_error, reading
 from .location import Journal, JournalError
-from .run_info import RunInfo, find_run
+from .run_info import UNFINISHED, RunInfo, find_run
 from .steps import usage_of
 from .store import Store
 from .tables import INSERT_CONVERSATION
@@ -26,10 +27,9 @@ Opened: TypeAlias = tuple[JournaledConversation, dict[str, Any]]
 
 def read_messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
     """Yield the messages of a conversation with their digests; raise `JournalError` at the first damaged one."""
-    rows = store.read("SELECT place, body, digest FROM messages WHERE conversation = ? ORDER BY place", key)
-    for expected, (place, body, number) in enumerate(rows):
-        if place != expected or digest(place, body) != number:
-            raise message_error(store, expected)
+    for place, (_, body, number, error) in enumerate(check_messages(store, key)):
+        if error:
+            raise JournalError(error)
         with reading(store, f"messages, message {place}"):
             message = json.loads(body)
         yield message, number
@@ -49,15 +49,6 @@ def read_conversation(store: Store, journal: Journal, key: int) -> Opened:
     return kept, {**kept.state, "cut": cut}
 
 
-def _count_runs(store: Store, kept: JournaledConversation, run: str = "") -> None:
-    """Set the run that continues, which is `run` or an unfinished one, and the usage of the others."""
-    for other, status in store.read("SELECT id, status FROM runs WHERE conversation = ?", kept.key):
-        if other == run or status not in ("finished", "superseded"):
-            kept.run = other
-        else:
-            kept.base += usage_of(store, other)
-
-
 def open_named(journal: Journal, name: str) -> Opened:
     """Return the conversation of that name, or a new one."""
     with opened_store(journal.path, journal.sync) as store:
@@ -65,7 +56,9 @@ def open_named(journal: Journal, name: str) -> Opened:
         store.append([(INSERT_CONVERSATION, (key, name))])
         key = store.read("SELECT id FROM conversations WHERE name = ?", name)[0][0]
         kept, state = read_conversation(store, journal, key)
-        _count_runs(store, kept)
+        unfinished = store.read(f"SELECT id FROM runs WHERE conversation = ? AND {UNFINISHED}", key)
+        kept.run = unfinished[0][0] if unfinished else ""
+        kept.base = usage_before(store, key, kept.run)
         return kept, state
 
 
@@ -90,49 +83,42 @@ def open_run(journal: Journal, run: str) -> Opened:
                     f"run {now.id} cannot be resumed: its conversation continued with another run. Branch it: "
                     f"agent.fork({now.id!r}, step)"
                 )
-            return (_finished if now.state == "finished" else _unfinished)(store, journal, now)
+            return _read_run(store, journal, now)
 
 
-def _finished(store: Store, journal: Journal, run: RunInfo) -> Opened:
+def _read_run(store: Store, journal: Journal, run: RunInfo) -> Opened:
+    """Return the conversation of a run that is finished or can be resumed, and its state."""
     kept, state = read_conversation(store, journal, run.conversation)
-    end = end_of_run(store, run, len(kept.written))
-    messages, places = kept.written[:end], _find_replies(store, kept, run, end)
-    if end < len(kept.written) or _runs_after(store, run):
-        kept = JournaledConversation(journal)
-    calls = tuple(calls_of(messages[places[-1]])) if places else ()
-    kept.run, kept.base = "", usage_before(store, run)
-    kept.stored = StoredAnswer(run, calls)
-    return kept, {**state, **closed_state(messages[run.first :]), "messages": messages}
-
-
-def _unfinished(store: Store, journal: Journal, run: RunInfo) -> Opened:
-    kept, state = read_conversation(store, journal, run.conversation)
-    _count_runs(store, kept, run.id)
-    _find_replies(store, kept, run, len(kept.written))
+    messages = kept.written[: end_of_run(store, run)]
+    replies = _find_replies(store, kept, run, len(messages))
+    if run.state == "finished":
+        later = store.read(f"SELECT 1 FROM runs WHERE conversation = ? AND rowid > {_ROW} LIMIT 1", kept.key, run.id)
+        if later or len(messages) < len(kept.written):
+            kept = JournaledConversation(journal)
+        kept.stored = StoredAnswer(run, tuple(calls_of(messages[replies[-1]])) if replies else ())
+        state |= {**closed_state(messages[run.first :]), "messages": messages}
+    else:
+        kept.run = run.id
+    kept.base = usage_before(store, run.conversation, run.id)
     return kept, state
 
 
 _ROW = "(SELECT rowid FROM runs WHERE id = ?)"
 
 
-def usage_before(store: Store, run: RunInfo) -> Usage:
-    """Return the usage of the earlier runs of a conversation."""
-    sql = f"SELECT id FROM runs WHERE conversation = ? AND rowid < {_ROW}"
-    return sum((usage_of(store, other) for (other,) in store.read(sql, run.conversation, run.id)), Usage())
+def usage_before(store: Store, key: int, run: str) -> Usage:
+    """Return the usage of the runs of a conversation before `run`, or for "" of all."""
+    sql = f"SELECT id FROM runs WHERE conversation = ? AND rowid < coalesce({_ROW}, {sys.maxsize})"
+    return sum((usage_of(store, other) for (other,) in store.read(sql, key, run)), Usage())
 
 
-def _runs_after(store: Store, run: RunInfo) -> bool:
-    sql = f"SELECT 1 FROM runs WHERE conversation = ? AND rowid > {_ROW} LIMIT 1"
-    return bool(store.read(sql, run.conversation, run.id))
-
-
-def end_of_run(store: Store, run: RunInfo, end: int) -> int:
-    """Return the index after the last message of a run; `end` is that of its conversation."""
+def end_of_run(store: Store, run: RunInfo) -> int | None:
+    """Return the index after the last message of a run; None if it is the end of the conversation."""
     if run.end is not None:
-        return min(run.end, end)
+        return run.end
     sql = f"SELECT min(first) FROM runs WHERE conversation = ? AND rowid > {_ROW}"
-    later = store.read(sql, run.conversation, run.id)[0][0]
-    return end if later is None else min(later, end)
+    end: int | None = store.read(sql, run.conversation, run.id)[0][0]
+    return end
 
 
 def closed_state(messages: Sequence[Message]) -> dict[str, Any]:

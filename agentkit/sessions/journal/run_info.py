@@ -1,20 +1,30 @@
-"""The state of a run as the journal has it."""
+"""The state of runs as the journal has it: of one, or of many with a few queries."""
 
 import json
-import math
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...core.messages import Usage
-from .encoding import damage_error, reading, step_digest
+from .encoding import check_messages, damage_error, reading, step_digest
 from .location import JournalError, show_place
 from .steps import usage_of
 from .store import Store
+from .tables import COLUMNS
 
-SELECT_RUNS = "SELECT id, conversation, query, model, first, begun, ended, status, outcome, origin, last FROM runs"
-STEP_COLUMNS = "step, call, name, begun, ended, input, arguments, outcome, digest"
+RUNS_PER_QUERY = 300
+UNFINISHED = "status NOT IN ('finished', 'superseded')"
+_INNER = "origin > '' AND origin LIKE '%/%'"
+"""Runs of agents inside tools, which are parts of others; an index has them."""
+_SELECT_RUNS = """
+SELECT id, conversation, query, model, first, last, begun, ended, status, outcome, origin, (
+    SELECT max(begun) FROM runs AS part WHERE part.origin > runs.id || '/' AND part.origin < runs.id || '0'
+) FROM runs WHERE"""
+"""The last column is the time at which the newest run inside the run began."""
+Row: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -54,61 +64,110 @@ class RunInfo:
         return self.state in ("interrupted", "paused", "failed")
 
 
-def describe_run(
-    store: Store, row: tuple[Any, ...], steps: Sequence[tuple[Any, ...]], newest_inner: float = math.inf
-) -> RunInfo:
-    """Return the state of a run.
+def find_run(store: Store, run: str) -> RunInfo:
+    """Return the run whose id is or begins with `run`; raise `JournalError` unless there is exactly one."""
+    rows = store.read(f"{_SELECT_RUNS} id >= ? AND id < ? ORDER BY id LIMIT 2", run, f"{run}{chr(sys.maxunicode)}")
+    if not run or not rows or (len(rows) == 2 and rows[0][0] != run):
+        which = "several runs have ids that begin with" if rows else "no run has the id"
+        raise JournalError(f"{which} {run!r} in {show_place(store.place)!r}; agentkit runs lists them")
+    return _describe_run(store, rows[0], _read_steps(store, [rows[0][0]])[rows[0][0]])
+
+
+def list_runs(store: Store, condition: str = "", *values: Any, limit: int | None = None) -> list[RunInfo]:
+    """Return runs, the newest first; without a condition also those that cannot be read, with the state "damaged".
 
     Args:
         store: The open journal.
-        row: The row of `SELECT_RUNS`.
-        steps: The rows of its steps with `STEP_COLUMNS`, the newest first; their digests are checked.
-        newest_inner: When the newest run of an agent inside its calls began.
+        condition: The wanted runs, as SQL about the columns of the table `runs`.
+        *values: The values for the condition.
+        limit: The greatest number of runs.
+    """
+    where = f"(origin IS NULL OR NOT ({_INNER})) AND {condition or '1 = 1'}"
+    checked: dict[int, str] = {}
+    try:
+        end = sys.maxsize if limit is None else limit
+        return [*_read_runs(store, f"{where} ORDER BY begun DESC LIMIT ?", (*values, end), checked)]
+    except JournalError:  # a part of the file is damaged; the indexes alone have all ids
+        ids = store.read(f"SELECT id FROM runs EXCEPT SELECT id FROM runs WHERE {_INNER}")
+    listed: list[RunInfo] = []
+    for (run,) in ids:
+        try:
+            listed += _read_runs(store, f"{where} AND id = ?", (*values, run), checked)
+        except JournalError as error:
+            listed += [] if condition else [RunInfo(run, error=str(error))]
+    return sorted(listed, key=lambda run: run.begun, reverse=True)[:limit]
+
+
+def _read_runs(store: Store, where: str, values: Sequence[Any], checked: dict[int, str]) -> Iterator[RunInfo]:
+    """Yield the state of runs; `checked` has the damage of the conversations read so far, "" for sound ones."""
+    rows = store.read(f"{_SELECT_RUNS} {where}", *values)
+    for batch in (rows[start : start + RUNS_PER_QUERY] for start in range(0, len(rows), RUNS_PER_QUERY)):
+        steps = _read_steps(store, [row[0] for row in batch])
+        checked |= _check_conversations(store, {row[1] for row in batch} - checked.keys())
+        for row in batch:
+            try:
+                if damage := checked[row[1]]:
+                    raise JournalError(damage)
+                yield _describe_run(store, row, steps[row[0]])
+            except JournalError as error:
+                yield RunInfo(row[0], error=str(error))
+
+
+def _check_conversations(store: Store, keys: set[int]) -> dict[int, str]:
+    """Return the damage of each conversation, "" for one that is as it was written."""
+    damage = dict.fromkeys(keys, "")
+    try:
+        for key, _, _, error in check_messages(store, *keys):
+            damage[key] = damage[key] or error
+    except JournalError as error:
+        if len(keys) > 1:
+            raise
+        return dict.fromkeys(keys, str(error))
+    return damage
+
+
+def _read_steps(store: Store, ids: Sequence[str]) -> dict[str, list[Row]]:
+    """Return the rows of the steps of runs, the newest first."""
+    steps: dict[str, list[Row]] = defaultdict(list)
+    columns, marks = ", ".join(COLUMNS["steps"]), ", ".join("?" * len(ids))
+    for row in store.read(f"SELECT {columns} FROM steps WHERE run IN ({marks}) ORDER BY step DESC, begun DESC", *ids):
+        steps[row[0]].append(row)
+    return steps
+
+
+def _describe_run(store: Store, row: Row, steps: Sequence[Row]) -> RunInfo:
+    """Return the state of a run from its row and those of its steps, the newest first.
 
     Raises:
-        JournalError: A step is damaged.
+        JournalError: A row is damaged.
     """
-    identity, conversation, query, model, first, begun, ended, status, outcome, origin, end = row
-    for step, call, name, _, _, number, arguments, text, check in steps:
-        if check is not None and check != step_digest(identity, step, call, name, number, arguments, text):
-            raise damage_error(store, f"step {step} of run {identity} is not readable")
-    result: Mapping[str, Any] = json.loads(outcome) if outcome else {}
-    state = "finished" if "answer" in result else status
-    if state == "open":
-        state = "running" if store.is_leased(conversation) else "interrupted"
-    replied = next(((step[4], step[7]) for step in steps if not step[1] and step[7]), (0.0, ""))
-    is_simple = bool(replied[1]) and newest_inner < replied[0]
-    usage = Usage(**json.loads(replied[1])["usage"]) if is_simple else usage_of(store, identity)
-    seen = max([begun, ended or 0.0, *(step[4] or step[3] for step in steps)])
-    return RunInfo(
-        identity, query, model, state, begun, seen, steps[0][0] if steps else 0, _describe_last(steps),
-        result.get("answer"), result.get("error", ""), usage, origin or "", result.get("stopped", ""), first, end,
-        conversation,
-    )  # fmt: skip
+    identity, conversation, query, model, first, last, begun, ended, status, outcome, origin, newest_inner = row
+    with reading(store, f"runs, run {identity}"):
+        for *columns, _, _, text, check in steps:
+            if check is not None and check != step_digest(*columns, text):
+                raise damage_error(store, f"step {columns[1]} of run {identity} is not readable")
+        result: Mapping[str, Any] = json.loads(outcome) if outcome else {}
+        state = "finished" if "answer" in result else status
+        if state == "open":
+            state = "running" if store.is_leased(conversation) else "interrupted"
+        replied, reply = next(((end, text) for _, _, call, *_, end, text, _ in steps if not call and text), (0.0, ""))
+        is_simple = reply and (newest_inner or 0.0) < replied
+        usage = Usage(**json.loads(reply)["usage"]) if is_simple else usage_of(store, identity)
+        seen = max([begun, ended or 0.0, *(end or start for *_, start, end, _, _ in steps)])
+        return RunInfo(
+            identity, query, model, state, begun, seen, steps[0][1] if steps else 0, _describe_last(steps),
+            result.get("answer"), result.get("error", ""), usage, origin or "", result.get("stopped", ""), first, last,
+            conversation,
+        )  # fmt: skip
 
 
-def _describe_last(steps: Sequence[tuple[Any, ...]]) -> str:
+def _describe_last(steps: Sequence[Row]) -> str:
     """Describe the last step of a run."""
     if not steps:
         return "had not asked the model yet"
-    newest = steps[0][0]
-    calls = [(step[2], step[4]) for step in steps if step[0] == newest and step[1]]
+    _, newest, _, model, *_, ended, _, _ = steps[0]
+    calls = [(name, end) for _, step, call, name, *_, end, _, _ in steps if call and step == newest]
     if not calls:
-        _, _, name, _, end, *_ = steps[0]
-        return f"after a reply of {name}" if end else f"asking {name}"
+        return f"after a reply of {model}" if ended else f"asking {model}"
     open_calls = [name for name, end in calls if end is None]
     return f"calling {', '.join(sorted(open_calls))}" if open_calls else f"{len(calls)} calls had ended"
-
-
-def find_run(store: Store, run: str) -> RunInfo:
-    """Return the run whose id is or begins with `run`; raise `JournalError` unless there is exactly one."""
-    start = run.replace("%", "").replace("_", "") + "%"
-    rows = store.read(f"{SELECT_RUNS} WHERE id = ?", run) or store.read(f"{SELECT_RUNS} WHERE id LIKE ? LIMIT 2", start)
-    exact = [row for row in rows if row[0] == run]
-    if len(exact or rows) != 1 or not run:
-        which = "several runs have ids that begin with" if rows else "no run has the id"
-        raise JournalError(f"{which} {run!r} in {show_place(store.place)!r}; agentkit runs lists them")
-    row = (exact or rows)[0]
-    steps = store.read(f"SELECT {STEP_COLUMNS} FROM steps WHERE run = ? ORDER BY step DESC, begun DESC", row[0])
-    with reading(store, f"runs, run {row[0]}"):
-        return describe_run(store, row, steps)

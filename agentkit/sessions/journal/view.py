@@ -1,7 +1,6 @@
 """One run of a journal for people: in the terminal, in a notebook, as a page."""
 
 import json
-import sys
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -12,11 +11,10 @@ from ...core.messages import Message, ToolCall, Usage, assistant, tool_message
 from ...engine.trace import Span, Trace
 from ...tools.results.result_text import render_text
 from .connections import opened_store
-from .listing import list_runs
 from .location import JournalError, Place
 from .maintenance import DEFAULT_PATH
 from .reader import end_of_run, read_messages
-from .run_info import RunInfo, find_run
+from .run_info import RunInfo, find_run, list_runs
 from .steps import inner_runs
 from .store import Store
 
@@ -76,15 +74,15 @@ def show_conversation(key: int, *, store: Place = DEFAULT_PATH) -> list[Journale
     """
     with opened_store(store, must_exist=True) as opened:
         messages = [message for message, _ in read_messages(opened, key)]
-        own = [*reversed(list_runs(opened, conversation=key))]
-        ends = [end_of_run(opened, run, len(messages)) for run in own]
-        traces = [_read_trace(opened, run, run.begun).as_dict() for run in own]
-    return [JournaledRun(run, messages[:end], trace) for run, end, trace in zip(own, ends, traces, strict=True)]
+        return [
+            JournaledRun(run, messages[: end_of_run(opened, run)], _read_trace(opened, run, run.begun).as_dict())
+            for run in reversed(list_runs(opened, "conversation = ?", key))
+        ]
 
 
 def _read_messages(store: Store, run: RunInfo) -> tuple[list[Message], str]:
     """Return the messages of a run before any damage, and the damage."""
-    end, found = end_of_run(store, run, sys.maxsize), list[Message]()
+    end, found = end_of_run(store, run), list[Message]()
     try:
         found.extend(message for message, _ in islice(read_messages(store, run.conversation), end))
     except JournalError as damage:

@@ -902,11 +902,14 @@ def test_runs_of_the_future_are_not_pruned(tmp_path, days):
 
 
 def test_a_run_with_a_chosen_id_is_found_by_it(path):
-    for identity in ("order_17", "order_170"):
+    for identity in ("order_17", "order_170", "shop_order_1"):
         session = Session()
         session.journaled = JournaledConversation(Journal(path), next_run=identity)
         JsonAgent(len, model=ScriptedModel(final("done")), journal=path).run("Hello", session=session)
     assert [show(identity, store=path).run.id for identity in ("order_17", "order_170")] == ["order_17", "order_170"]
+    assert show("shop_ord", store=path).run.id == "shop_order_1"
+    with pytest.raises(JournalError, match="several runs have ids that begin with 'order_1'"):
+        show("order_1", store=path)
 
 
 def test_a_run_that_another_process_ends_while_it_is_opened_gives_its_answer(world, path, monkeypatch):
