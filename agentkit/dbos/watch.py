@@ -28,8 +28,9 @@ KEPT_EVENT_SECONDS = 86_400.0
 """Seconds for which the events of a run are kept."""
 PRUNE_SECONDS = 600.0
 END_CONNECTION = (
-    "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND classid = ? "
-    "AND objid = ? AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    "SELECT pg_terminate_backend(pid) FROM pg_locks, leases WHERE conversation = ? AND locktype = 'advisory' "
+    "AND objsubid = 1 AND classid = owner >> 32 AND objid = owner & 4294967295 "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 
 
@@ -100,7 +101,7 @@ class Watch:
             lease = store.lease(key, f"worker {worker}")
         except ConversationBusy:
             if is_frozen and is_url(store.place):
-                store.read(END_CONNECTION, key >> 32, key & 0xFFFFFFFF)
+                store.read(END_CONNECTION, key)
             return
         try:  # only now, because another worker may have taken them over meanwhile
             for found in self._pending_of_others(dbos).get(worker, ()):

@@ -81,6 +81,8 @@ def _leave_to_parent() -> None:
     global _guard
     _guard = threading.Lock()
     _inherited.extend(_open.values())
+    for store in _open.values():
+        store.shut()
     _open.clear()
     _users.clear()
 

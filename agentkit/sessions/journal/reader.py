@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from typing import Any, TypeAlias
 
 from ...core.messages import Message, Usage, calls_of
@@ -73,11 +72,10 @@ def open_run(journal: Journal, run: str) -> Opened:
     """
     with opened_store(journal.path, journal.sync, must_exist=True) as store:
         wanted = find_run(store, run)
-        with ExitStack() as stack:
-            if wanted.state not in ("finished", "superseded"):
-                stack.callback(store.lease(wanted.conversation, f"run {wanted.id}").release)
-            stack.enter_context(store.snapshot())
-            now = find_run(store, run)  # another process may have ended it before the lease was free
+        if wanted.state not in ("finished", "superseded"):
+            store.check_free(wanted.conversation, f"run {wanted.id}")
+        with store.snapshot():
+            now = find_run(store, run)  # another process may have ended it before it was free
             if now.state == "superseded":
                 raise JournalError(
                     f"run {now.id} cannot be resumed: its conversation continued with another run. Branch it: "

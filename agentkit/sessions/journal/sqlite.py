@@ -7,19 +7,17 @@ the calls that it was about to make: protect the file like the data in it.
 import errno
 import os
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...core.private_files import create_private
-from .lease import acquire_lease, is_leased
 from .location import JournalError, Place, Sync
-from .store import Lease, Statement
-from .tables import APPLICATION, TABLES, UPGRADE, VERSION
+from .owner_file import OwnerFile, is_alive
+from .store import Lease, Statement, Store
+from .tables import APPLICATION, VERSION, migrations_from
 
 LOCK_TIMEOUT = 10.0
 """Seconds that a write waits for the lock of another process."""
@@ -27,22 +25,14 @@ CHECKPOINT_PAGES = 4_000
 """Pages in the write-ahead log before they are moved into the database, which waits for the disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileLease:
-    """A lease that the system ends with the process."""
-
-    release: Callable[[], None]
-
-
-class SqliteStore:
+class SqliteStore(Store):
     """An open journal file, usable from any thread; all its errors are `JournalError`s."""
 
     def __init__(self, path: Place, sync: Sync = "normal", *, must_exist: bool = False) -> None:
-        self.place: Place = path
+        super().__init__(path)
         self.path = Path(path)
-        self._lock = threading.RLock()
         self._is_locked_out = False
-        self._process = os.getpid()
+        self._owner_file: OwnerFile | None = None
         if must_exist and not self.path.exists():
             raise JournalError(f"the journal {os.fspath(path)!r} does not exist")
         if not self.path.parent.is_dir():
@@ -61,49 +51,46 @@ class SqliteStore:
             raise
 
     def _set_up(self, sync: Sync) -> None:
-        if self._number("application_id") != APPLICATION:
+        if not self._version():
             self._file.execute(f"PRAGMA synchronous={'off' if sync == 'normal' else sync}")  # a new file
-            self._create()
+            self._set_wal()
+        if self._version() < VERSION:
+            self._migrate()
         self._file.execute(f"PRAGMA synchronous={sync}")
         self._file.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
-        if self._number("user_version") == 1:
-            self._upgrade()
-        if (version := self._number("user_version")) != VERSION:
+        if (version := self._version()) != VERSION:
             raise JournalError(f"{self._named} has version {version}, expected {VERSION}. Update agentkit.")
 
-    def _create(self) -> None:
+    def _set_wal(self) -> None:
         end = time.monotonic() + LOCK_TIMEOUT
         while True:  # SQLite does not wait while another process sets the file to WAL
             try:
                 self._file.execute("PRAGMA journal_mode=WAL")
-                break
+                return
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
                     raise
                 time.sleep(0.01)
+
+    def _migrate(self) -> None:
         self._file.execute("BEGIN IMMEDIATE")
         with self._file:
-            if self._number("application_id") == APPLICATION:
-                return
-            if self._file.execute("SELECT 1 FROM sqlite_master").fetchone():
+            version = self._version()
+            if not version and self._file.execute("SELECT 1 FROM sqlite_master").fetchone():
                 raise JournalError(f"{self._named} is the database of another program. Give a file of its own.")
-            for statement in TABLES.split(";\n"):
+            for statement in migrations_from(version):
                 self._file.execute(statement)
             self._file.execute(f"PRAGMA application_id={APPLICATION}")
             self._file.execute(f"PRAGMA user_version={VERSION}")
 
-    def _upgrade(self) -> None:
-        self._file.execute("BEGIN IMMEDIATE")
-        with self._file:
-            if self._number("user_version") == 1:
-                for statement in UPGRADE.strip().split("\n"):
-                    self._file.execute(statement)
-
-    def _number(self, pragma: str) -> int:
-        return int(self._file.execute(f"PRAGMA {pragma}").fetchone()[0])
+    def _version(self) -> int:
+        application, version = (
+            self._file.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+        )
+        return int(version) if application == APPLICATION else 0
 
     def append(self, statements: Sequence[Statement], lease: Lease | None = None) -> None:  # noqa: ARG002
-        """Run the statements, all or none of them; a lease of this process lives as long as the process."""
+        """Run the statements, all or none of them; a lease lives as long as the process."""
         with self._lock, self._errors():
             try:
                 self._run(statements)
@@ -142,13 +129,18 @@ class SqliteStore:
             finally:
                 self._file.execute("ROLLBACK")
 
-    def lease(self, key: int, what: str = "the conversation") -> FileLease:
-        """Take the lease of a conversation."""
-        return FileLease(acquire_lease(self.path, key, what))
+    def _own(self) -> int:
+        if self._owner_file is None:
+            try:
+                self._owner_file = OwnerFile(self.path)
+            except OSError as error:
+                reason = f"{error.strerror}. The folder must exist and be writable."
+                raise JournalError(f"{self._named} cannot be opened: {reason}") from error
+            self._owner = self._owner_file.owner
+        return self._owner
 
-    def is_leased(self, key: int) -> bool:
-        """Return whether a run of any process has the conversation."""
-        return is_leased(self.path, key)
+    def _is_alive(self, owner: int) -> bool:
+        return is_alive(self.path, owner)
 
     def remove(self, statements: Sequence[Statement]) -> None:
         """Run statements that delete runs, and release their space unless another process is writing."""
@@ -176,6 +168,8 @@ class SqliteStore:
         if self._process == os.getpid():  # a child must not close a SQLite file of its parent
             with self._lock, suppress(sqlite3.Error):
                 self._file.close()
+            if self._owner_file is not None:
+                self._owner_file.remove()
 
     @property
     def _named(self) -> str:

@@ -1,34 +1,59 @@
-"""The store of a journal: what a database must do so that runs can be recorded in it.
+"""The store of a journal: what a database must do so that runs can be recorded in it, and the leases in it.
 
 A store keeps the rows of the tables in `tables.py`.  All stores understand the same SQL: `?` for a value,
 `ON CONFLICT`, a `rowid` in `runs` that increases with each new run, and texts that are compared byte by byte.
+
+A lease is a row that names its owner, by which others see whether the process that has it still lives.
 """
 
+import os
+import secrets
+import socket
+import threading
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from .location import Place
+from .location import ConversationBusy, JournalError, Place
+from .tables import END_LEASE, TAKE_LEASE
 
 Statement: TypeAlias = tuple[str, Sequence[Any]]
 
 
-class Lease(Protocol):
+@dataclass(eq=False)
+class Lease:
     """The right to continue a conversation; only one run of all processes has it at a time."""
+
+    key: int
+    token: int
+    store: "Store"
+    is_lost: bool = False
+    """Whether another process has had it since the connection was lost."""
 
     def release(self) -> None:
         """End the lease; a second call does nothing."""
-        ...
+        self.store.end_lease(self)
 
 
-class Store(Protocol):
+class Store(ABC):
     """An open journal, usable from any thread; all its errors are `JournalError`s."""
 
-    @property
-    def place(self) -> Place:
+    def __init__(self, place: Place) -> None:
+        self.place = place
         """The path or the URL."""
-        ...
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._owner = 0
+        """The number in the leases of this process, by which others see whether it lives."""
+        self._held: dict[int, Lease] = {}
+        """The leases of this process, by their tokens."""
+        self._ended: list[Statement] = []
+        """The statements that remove leases, and could not be run yet."""
 
+    @abstractmethod
     def append(self, statements: Sequence[Statement], lease: Lease | None = None) -> None:
         """Run the statements, all or none of them.
 
@@ -39,40 +64,89 @@ class Store(Protocol):
             LeaseLost: Another process has had the lease meanwhile.
             JournalError: Nothing could be written.
         """
-        ...
 
+    @abstractmethod
     def read(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
-        ...
 
+    @abstractmethod
     def snapshot(self) -> AbstractContextManager[None]:
         """Let all queries of this thread inside the block see the same state; other threads wait."""
-        ...
+
+    @abstractmethod
+    def remove(self, statements: Sequence[Statement]) -> None:
+        """Run statements that delete runs, while no run begins; release the space."""
+
+    @abstractmethod
+    def find_damage(self) -> list[str]:
+        """Return a line for each problem that the database finds in its own files."""
+
+    @abstractmethod
+    def is_current(self) -> bool:
+        """Return whether the place still leads to what is open here; a file may have been deleted or replaced."""
+
+    @abstractmethod
+    def shut(self) -> None:
+        """Release the file or the connection, unless it is the parent process's.  `close_store` calls it at last."""
+
+    @abstractmethod
+    def _is_alive(self, owner: int) -> bool:
+        """Return whether the owner of leases, which is not this process, still lives."""
+
+    @abstractmethod
+    def _own(self) -> int:
+        """Return the number of this process, after others can see by it that the process lives."""
 
     def lease(self, key: int, what: str = "the conversation") -> Lease:
         """Take the lease of the conversation `key`.
 
         Raises:
-            JournalError: Another run has it; the message names `what`, the process and the time.
+            ConversationBusy: Another run has it; the message names `what`, the process and the time.
+            JournalError: The lease cannot be written.
         """
-        ...
+        lease = Lease(key, secrets.randbits(60), self)
+        with self._lock:
+            old = self.check_free(key, what)
+            values = key, lease.token, self._own(), _name_process(), time.strftime("%Y-%m-%d %H:%M:%S")
+            self.append([*self._ended, (TAKE_LEASE, (*values, *old))])
+            self._ended.clear()
+            if self.check_free(key, what) != (lease.token, self._owner):
+                raise ConversationBusy(f"{what}: the connection was lost")
+            self._held[lease.token] = lease
+        return lease
+
+    def check_free(self, key: int, what: str = "the conversation") -> tuple[int, int]:
+        """Return the token and the owner of the last lease of a conversation, if it was not ended; else zeros.
+
+        Raises:
+            ConversationBusy: A run of any process has the conversation; the message names `what`.
+        """
+        with self._lock:
+            found = self.read("SELECT token, owner, holder, since FROM leases WHERE conversation = ?", key)
+            token, owner, holder, since = found[0] if found else (0, 0, "", "")
+            if token in self._held if owner == self._owner else owner and self._is_alive(owner):
+                named = "this process" if holder == _name_process() else holder
+                raise ConversationBusy(
+                    f"{what} is in progress: {named}, since {since}, is working on it. Wait until it has ended."
+                )
+        return token, owner
 
     def is_leased(self, key: int) -> bool:
         """Return whether a run of any process has the conversation."""
-        ...
+        try:
+            self.check_free(key)
+        except ConversationBusy:
+            return True
+        return False
 
-    def remove(self, statements: Sequence[Statement]) -> None:
-        """Run statements that delete runs, while no run begins; release the space."""
-        ...
+    def end_lease(self, lease: Lease) -> None:
+        """Remove a lease; if that cannot be written now, it is with the next one."""
+        with self._lock, suppress(JournalError):
+            if self._process == os.getpid() and self._held.pop(lease.token, None) is not None:
+                self._ended.append((END_LEASE, (lease.key, lease.token)))
+                self.append(self._ended)
+                self._ended.clear()
 
-    def find_damage(self) -> list[str]:
-        """Return a line for each problem that the database finds in its own files."""
-        ...
 
-    def is_current(self) -> bool:
-        """Return whether the place still leads to what is open here; a file may have been deleted or replaced."""
-        ...
-
-    def shut(self) -> None:
-        """Release the file or the connection.  `close_store` calls it after the last user."""
-        ...
+def _name_process() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"

@@ -1,8 +1,9 @@
 """The tables of a journal, and the statements that write rows of them."""
 
-APPLICATION, VERSION = 0x616B6A6C, 2
-"""The application id and the version of the tables, in the header of the SQLite file."""
-TABLES = """
+from collections.abc import Iterator
+
+MIGRATIONS = (
+    """
 CREATE TABLE conversations (id INTEGER PRIMARY KEY, name TEXT UNIQUE, state TEXT NOT NULL DEFAULT '{}');
 CREATE TABLE messages (
     conversation INTEGER, place INTEGER, body TEXT NOT NULL, digest INTEGER NOT NULL, PRIMARY KEY (conversation, place)
@@ -10,16 +11,26 @@ CREATE TABLE messages (
 CREATE TABLE cut (conversation INTEGER, key TEXT, body TEXT NOT NULL, PRIMARY KEY (conversation, key)) WITHOUT ROWID;
 CREATE TABLE runs (
     id TEXT PRIMARY KEY, conversation INTEGER, query TEXT, model TEXT, setup TEXT, first INTEGER, begun REAL,
-    ended REAL, status TEXT, outcome TEXT, origin TEXT, last INTEGER
+    ended REAL, status TEXT, outcome TEXT, origin TEXT
 );
 CREATE INDEX runs_of ON runs (conversation);
 CREATE INDEX runs_from ON runs (origin, begun, id) WHERE origin IS NOT NULL;
 CREATE TABLE setups (id TEXT PRIMARY KEY, body TEXT NOT NULL);
 CREATE TABLE steps (
     run TEXT, step INTEGER, call TEXT, name TEXT, input INTEGER, arguments TEXT, begun REAL, ended REAL, outcome TEXT,
-    digest INTEGER, PRIMARY KEY (run, step, call)
-) WITHOUT ROWID;
-"""
+    PRIMARY KEY (run, step, call)
+) WITHOUT ROWID
+""",
+    "ALTER TABLE runs ADD COLUMN last INTEGER;\nALTER TABLE steps ADD COLUMN digest INTEGER",
+    """
+DROP TABLE IF EXISTS leases;
+CREATE TABLE leases (conversation INTEGER PRIMARY KEY, token INTEGER, owner INTEGER, holder TEXT, since TEXT)
+""",
+)
+"""The statements that turn version n of the tables into version n + 1; version 0 has no tables."""
+VERSION = len(MIGRATIONS)
+APPLICATION = 0x616B6A6C
+"""The application id, in the header of a SQLite file."""
 COLUMNS = {
     "conversations": ("id", "name", "state"),
     "messages": ("conversation", "place", "body", "digest"),
@@ -30,9 +41,10 @@ COLUMNS = {
     ),
     "setups": ("id", "body"),
     "steps": ("run", "step", "call", "name", "input", "arguments", "begun", "ended", "outcome", "digest"),
+    "leases": ("conversation", "token", "owner", "holder", "since"),
 }  # fmt: skip
 """The columns of each table, in order."""
-KEY_COLUMNS = {"conversations": 1, "messages": 2, "cut": 2, "runs": 1, "setups": 1, "steps": 3}
+KEY_COLUMNS = {"conversations": 1, "messages": 2, "cut": 2, "runs": 1, "setups": 1, "steps": 3, "leases": 1}
 """The number of columns at the beginning of each table that identify a row."""
 
 
@@ -60,9 +72,12 @@ UPDATE_STATE = "UPDATE conversations SET state = ? WHERE id = ?"
 DELETE_MESSAGES = "DELETE FROM messages WHERE conversation = ? AND place >= ?"
 DELETE_CUT = "DELETE FROM cut WHERE conversation = ? AND key = ?"
 SUPERSEDE_RUNS = "UPDATE runs SET status = 'superseded' WHERE conversation = ? AND status != 'finished' AND id != ?"
-UPGRADE = """
-ALTER TABLE runs ADD COLUMN last INTEGER;
-ALTER TABLE steps ADD COLUMN digest INTEGER;
-PRAGMA user_version=2;
-"""
-"""The statements that turn version 1 of the tables into version 2."""
+TAKE_LEASE = f"{insert('leases', replace=True)} WHERE leases.token = ? AND leases.owner = ?"
+"""Takes the lease of a conversation that has none, or the one that was read before."""
+END_LEASE = "DELETE FROM leases WHERE conversation = ? AND token = ?"
+
+
+def migrations_from(version: int) -> Iterator[str]:
+    """Yield the statements that bring the tables of a version up to date."""
+    for statements in MIGRATIONS[version:]:
+        yield from statements.strip().split(";\n")

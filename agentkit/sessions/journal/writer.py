@@ -65,6 +65,8 @@ class JournalWriter:
     """The outcome of the last request without its message."""
     _steps: StepRows = field(default_factory=StepRows, repr=False)
     _has_failed: bool = False
+    _rows: int = 0
+    """Messages of the conversation in the journal when the run began."""
     _store: Store | None = field(default=None, repr=False)
     _lease: Lease | None = field(default=None, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
@@ -76,10 +78,16 @@ class JournalWriter:
             JournalError: Another run has the conversation or has continued it since it was opened, or the run began
                 with other tools or another instruction.
         """
+        written = self.conversation.written
         try:
-            self._take_lease()
-            if not self.conversation.is_continued_by(self.messages):
-                self._detach()
+            try:
+                self._take_lease()
+            except JournalError as error:  # if nothing can be written now, it is taken before the first rows
+                if isinstance(error, ConversationBusy) or self.conversation.journal.errors == "raise":
+                    raise
+            if not self.conversation.is_continued_by(self.messages) or (written and not self._count_messages()):
+                self._detach()  # it was changed, or its rows were deleted
+            self._rows = len(self.conversation.written)
             self._check_unchanged()
             if query is None and self.conversation.run:
                 self._continue(self._open_store())
@@ -98,24 +106,24 @@ class JournalWriter:
         """Write the present conversation as a new one; the old one stays in the journal."""
         if self._lease is not None:
             self._lease.release()
+            self._lease = None
         self.conversation.detach()
         if name := self.conversation.name:
             sql = "UPDATE conversations SET name = NULL WHERE name = ? AND id != ?"
             self._pending.append((sql, (name, self.conversation.key)))
-        self._take_lease()
 
     def _open_store(self) -> Store:
         if self._store is None:
             self._store = open_store(self.conversation.journal.path, self.conversation.journal.sync)
         return self._store
 
+    def _count_messages(self) -> int:
+        sql = "SELECT count(*) FROM messages WHERE conversation = ?"
+        return int(self._open_store().read(sql, self.conversation.key)[0][0])
+
     def _check_unchanged(self) -> None:
-        conversation = self.conversation
-        found = self._open_store().read("SELECT count(*) FROM messages WHERE conversation = ?", conversation.key)[0][0]
-        if not found and conversation.written:  # the rows were deleted
-            self._detach()
-        elif found != len(conversation.written):
-            name = f" {conversation.name!r}" if conversation.name else ""
+        if self._count_messages() != self._rows:
+            name = f" {self.conversation.name!r}" if self.conversation.name else ""
             message = f"the conversation{name} was continued elsewhere since it was opened. Open it again."
             raise ConversationBusy(message)
 
@@ -238,6 +246,9 @@ class JournalWriter:
 
     def _flush(self) -> None:
         if self._pending and self.run:
+            if self._lease is None and self.append is None:
+                self._take_lease()
+                self._check_unchanged()
             append = self.append or partial(self._open_store().append, lease=self._lease)
             append(self._pending)
             self._pending.clear()

@@ -172,7 +172,10 @@ def test_at_whatever_write_it_dies_nothing_is_done_or_paid_twice(world, new_jour
                 break
             except Death:
                 until_nothing_is_under_way()
-        (run,) = runs(place)
+        if not (found := runs(place)):  # it died before the run had begun
+            assert not did
+            continue
+        (run,) = found
         result = world.run(agent(place), None, session=Session.resumed(run.id, place))
         told = [str(m["content"]) for m in result.messages if m["role"] == "tool"]
         unknown = [text.startswith("OutcomeUnknown") for text in told]

@@ -5,12 +5,14 @@ import json
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from stores import change_rows, patch_append
@@ -21,10 +23,8 @@ from agentkit.core.messages import ToolCall, assistant, pending_calls
 from agentkit.engine.history import check_history
 from agentkit.engine.model import Reply
 from agentkit.sessions.journal import Journal, JournalError, delete, fork, prune, reader, runs, show
-from agentkit.sessions.journal.connections import opened_store
+from agentkit.sessions.journal.connections import open_store, opened_store
 from agentkit.sessions.journal.conversation import JournaledConversation
-from agentkit.sessions.journal.file_locks import HAS_BYTE_LOCKS, ByteLocks, WholeFileLocks
-from agentkit.sessions.journal.lease import acquire_lease, is_leased
 from agentkit.sessions.journal.policy import JournalFailed
 from agentkit.sessions.journal.sqlite import SqliteStore
 from agentkit.testing import ScriptedModel
@@ -397,6 +397,39 @@ open_store(sys.argv[1]).lease(int(sys.argv[2]))
 print("held", flush=True)
 time.sleep(60)
 """
+LEASE_MANY = """
+import sys, time
+from agentkit.sessions.journal.connections import open_store
+store = open_store(sys.argv[1])
+for key in range(100, 200):
+    store.lease(key)
+print("held", flush=True)
+time.sleep(60)
+"""
+HOLDER_WITH_CHILD = """
+import os, sys, time
+from agentkit.sessions.journal.connections import open_store
+store = open_store(sys.argv[1])
+store.lease(100)
+if os.fork():
+    print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@contextmanager
+def killed(code, path):
+    """Run a program that prints "held" until it is killed; what it started ends after the body."""
+    program = [sys.executable, "-W", "ignore", "-c", code, path]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            assert process.stdout.readline() == "held\n"
+            process.kill()
+            process.wait()
+            yield
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def until(condition) -> None:
@@ -456,70 +489,89 @@ class TestLeases:
             lease.release()
             assert not store.is_leased(7)
 
-    @pytest.mark.parametrize("locks", [ByteLocks, WholeFileLocks])
-    def test_it_survives_a_copy_of_its_file_inside_the_process(self, file, locks):
+    def test_it_survives_a_copy_of_its_file_inside_the_process(self, file):
         code = (
-            "import sys\nfrom agentkit.sessions.journal import JournalError, file_locks, lease\n"
-            f"locks = file_locks.{locks.__name__}()\n"
+            "import sys\nfrom agentkit.sessions.journal.connections import open_store\n"
+            "store = open_store(sys.argv[1])\n"
             "for key in (7, 8):\n"
-            "    try:\n        lease.acquire_lease(sys.argv[1], key, locks=locks)()\n"
-            "    except JournalError as error:\n        print(error)"
+            "    try:\n        store.lease(key).release()\n"
+            "    except Exception as error:\n        print(error)"
         )
-        kind = locks()
-        release = acquire_lease(file, 7, "run x", locks=kind)
-        (held,) = [entry for entry in file.parent.rglob("*") if entry.is_file()]
-        shutil.copy(held, file.with_name("copy"))
-        held.read_bytes()
-        with held.open("rb+"):
-            pass
-        try:
-            other = subprocess.run([sys.executable, "-c", code, file], capture_output=True, text=True, check=True)
-            assert is_leased(file, 7, locks=kind)
-        finally:
-            release()
-        assert re.fullmatch(rf"run x|the conversation is in progress: process {os.getpid()}, since .*\n", other.stdout)
-        assert not is_leased(file, 7, locks=kind)
+        with opened_store(file) as store:
+            lease = store.lease(7, "run x")
+            (held,) = file.parent.glob("runs.db-lease-*")
+            shutil.copy(held, file.with_name("copy"))
+            held.read_bytes()
+            with held.open("rb+"):
+                pass
+            try:
+                other = subprocess.run([sys.executable, "-c", code, file], capture_output=True, text=True, check=True)
+                assert store.is_leased(7)
+            finally:
+                lease.release()
+            assert re.fullmatch(rf"the conversation is in progress: process {os.getpid()} on .*\n", other.stdout)
+            assert not store.is_leased(7)
 
-    @pytest.mark.skipif(not HAS_BYTE_LOCKS, reason="here each lock is a file")
-    def test_many_leases_need_one_open_file(self, file):
-        releases = [acquire_lease(file, 1)]
-        before = os.dup(0)  # the lowest free number
-        os.close(before)
-        releases += [acquire_lease(file, key) for key in range(2, 50)]
-        after = os.dup(0)
-        os.close(after)
-        for release in releases:
-            release()
+    def test_many_leases_need_one_open_file(self, path):
+        with opened_store(path) as store:
+            leases = [store.lease(1)]
+            before = os.dup(0)  # the lowest free number
+            os.close(before)
+            leases += [store.lease(key) for key in range(2, 50)]
+            after = os.dup(0)
+            os.close(after)
+            for lease in leases:
+                lease.release()
         assert after == before
 
-    @pytest.mark.parametrize("locks", [ByteLocks, WholeFileLocks])
-    def test_a_process_that_lists_runs_refuses_no_run(self, file, locks):
+    def test_a_process_that_lists_runs_refuses_no_run(self, path):
         code = (
-            "import sys\nfrom agentkit.sessions.journal import file_locks, lease\n"
-            f"locks = file_locks.{locks.__name__}()\nlease.acquire_lease(sys.argv[1], 8, locks=locks)\n"
-            "print('ready', flush=True)\n"
-            "while True:\n    lease.is_leased(sys.argv[1], 7, locks=locks)"
+            "import sys\nfrom agentkit.sessions.journal.connections import open_store\n"
+            "store = open_store(sys.argv[1])\nstore.lease(8)\nprint('ready', flush=True)\n"
+            "while True:\n    [store.is_leased(key) for key in (7, *range(100, 200))]"
         )
-        with subprocess.Popen([sys.executable, "-c", code, file], stdout=subprocess.PIPE, text=True) as lister:
+        lister = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True)
+        with opened_store(path) as store, killed(LEASE_MANY, path), lister:
             try:
                 assert lister.stdout.readline() == "ready\n"
-                kind = locks()
-                for _ in range(300):
-                    acquire_lease(file, 7, locks=kind)()
+                until(lambda: not store.is_leased(100))
+                for key in (*[7] * 200, *range(100, 200)):
+                    store.lease(key).release()
             finally:
                 lister.kill()
 
     @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-    def test_a_lease_by_a_whole_file_ends_with_its_process(self, file):
-        locks = WholeFileLocks()
-        child = os.fork()
-        if child == 0:
-            acquire_lease(file, 7, locks=locks)
-            os._exit(0)
-        os.waitpid(child, 0)
-        for _ in range(3):
-            acquire_lease(file, 7, locks=locks)()
-        assert [*file.parent.iterdir()] == []
+    def test_a_lease_of_a_forked_process_ends_with_it(self, path):
+        with opened_store(path) as store:
+            child = os.fork()
+            if child == 0:
+                open_store(path).lease(7)
+                os._exit(0)
+            os.waitpid(child, 0)
+            until(lambda: not store.is_leased(7))
+            for _ in range(3):
+                store.lease(7).release()
+        assert [*Path(str(path)).parent.glob("runs.db?*")] == []
+
+    def test_a_forked_process_keeps_no_lease_of_its_parent(self, path):
+        with opened_store(path) as store, killed(HOLDER_WITH_CHILD, path):
+            until(lambda: not store.is_leased(100))
+            store.lease(100).release()
+
+    def test_a_lease_that_could_not_be_removed_holds_up_nobody(self, path, monkeypatch):
+        def fail(write, store, statements):
+            raise JournalError("the disk is full")
+
+        with opened_store(path) as store:
+            lease = store.lease(7)
+            with monkeypatch.context() as patched:
+                patch_append(patched, fail)
+                lease.release()
+                with pytest.raises(JournalError, match="the disk is full"):
+                    store.lease(8)
+            assert not store.is_leased(7)
+            store.lease(7).release()
+            assert store.read("SELECT * FROM leases") == []
 
     def test_whoever_comes_too_late_is_told(self, world, path):
         run_id = stopped(world, path, ADD)

@@ -19,7 +19,7 @@ from agentkit.journal import Journal, JournalError, prune, runs, show
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.location import LeaseLost
 from agentkit.sessions.journal.postgres.store import PostgresStore
-from agentkit.sessions.journal.postgres.tables import MIGRATIONS
+from agentkit.sessions.journal.tables import VERSION
 from agentkit.testing import ScriptedModel, answer, call
 
 pytestmark = pytest.mark.integration
@@ -255,12 +255,33 @@ def test_the_tables_are_made_once_and_a_newer_version_is_refused(postgres_url):
     for thread in threads:
         thread.join()
     assert len(stores) == 6
-    assert stores[0].read("SELECT max(number) FROM version") == [(len(MIGRATIONS),)]
-    stores[0].append([("INSERT INTO version VALUES (?)", (len(MIGRATIONS) + 1,))])
+    assert stores[0].read("SELECT max(number) FROM version") == [(VERSION,)]
+    stores[0].append([("INSERT INTO version VALUES (?)", (VERSION + 1,))])
     for store in stores:
         store.shut()
     with pytest.raises(JournalError, match="Update agentkit"):
         PostgresStore(postgres_url)
+
+
+def test_the_first_tables_are_brought_up_to_date(postgres_url):
+    agent = JsonAgent(booking([]), model=ScriptedModel(*calls(1), answer("done")), journal=postgres_url)
+    before = agent.run("Go")
+    store = PostgresStore(postgres_url)
+    old = (
+        "DROP TABLE leases",
+        "CREATE TABLE leases (conversation bigint PRIMARY KEY, token bigint, holder text, since text)",
+        "INSERT INTO leases SELECT id, 1, 'process 1', 'then' FROM conversations",
+        "DELETE FROM version",
+        "INSERT INTO version VALUES (1)",
+    )
+    store.append([(statement, ()) for statement in old])
+    store.shut()
+    store = PostgresStore(postgres_url)
+    assert store.read("SELECT max(number) FROM version") == [(VERSION,)]
+    store.shut()
+    assert agent.resume(before.run_id).answer == "done"
+    assert agent.run("Again").answer == "done"
+    assert len(runs(postgres_url)) == 2
 
 
 def test_characters_that_the_server_cannot_store_come_back(postgres_url):

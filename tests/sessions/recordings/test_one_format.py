@@ -117,7 +117,7 @@ def test_agents_inside_tools_are_journaled_and_not_recorded(world, path, tmp_pat
     fresh = agent_of(answer("no"), tools=[agent_of(answer("no"), tools=[add], description="Adds.").as_tool("clerk")])
     assert replayed(world, fresh, path).messages == result.messages
     assert len(runs(tmp_path / "runs.db")) == 1
-    assert sorted(file.name for file in tmp_path.glob("run*")) == ["run.jsonl", "runs.db", "runs.db-lease"]
+    assert sorted(file.name for file in tmp_path.glob("run*")) == ["run.jsonl", "runs.db"]
 
 
 @pytest.mark.parametrize("exported", [False, True])

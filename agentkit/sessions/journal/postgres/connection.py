@@ -1,5 +1,7 @@
 """One connection to PostgreSQL that is made again when it is lost."""
 
+import os
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -45,11 +47,14 @@ ESCAPE = "\ue000"
 
 
 class PostgresConnection:
-    """A connection that any thread can use, one at a time; `reconnected` is called after it was made again."""
+    """A connection that any thread can use, one at a time; `reconnected` is called after it was made again.
 
-    def __init__(self, url: str, sync: Sync, reconnected: Callable[[], None]) -> None:
+    It holds an advisory lock on the number `owner`, which is another one after it was made again.
+    """
+
+    def __init__(self, url: str, sync: Sync, lock: threading.RLock, reconnected: Callable[[], None]) -> None:
         self.named = f"the journal {show_place(url)!r}"
-        self.lock = threading.RLock()
+        self.lock = lock
         self._sync = sync
         self._reconnected = reconnected
         self._is_down = self._is_locked_out = self._is_in_snapshot = False
@@ -64,6 +69,8 @@ class PostgresConnection:
                 connection.execute(statement)
             connection.execute(f"SET lock_timeout TO {1 if self._is_locked_out else int(LOCK_TIMEOUT * 1000)}".encode())
             row = connection.execute("SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
+            self.owner = secrets.randbits(60)
+            connection.execute(f"SELECT pg_advisory_lock({self.owner})".encode())
             self._backend = connection.info.backend_pid, (row.fetchone() or (None,))[0]
         except BaseException:
             connection.close()
@@ -165,6 +172,11 @@ class PostgresConnection:
         """Close the connection."""
         with self.lock:
             self._connection.close()
+
+    def leave_to_parent(self) -> None:
+        """Let go of a connection that a child has inherited, so that it ends with the parent."""
+        if not self._connection.closed:
+            os.dup2(os.open(os.devnull, os.O_RDWR), self._connection.fileno())
 
     @contextmanager
     def errors(self) -> Iterator[None]:
