@@ -14,8 +14,6 @@ from .store import Store
 POSTGRES = "agentkit.sessions.journal.postgres.store"
 """The module that needs psycopg."""
 _open: dict[tuple[str, Sync], Store] = {}
-_users: dict[int, int] = {}
-"""The number of parts of the process that use a store, by the store's identity."""
 _guard = threading.Lock()
 _inherited: list[Store] = []
 """The stores of the parent process; a SQLite file and a connection must not be used or closed by another process."""
@@ -32,22 +30,19 @@ def open_store(place: Place, sync: Sync = "normal", *, must_exist: bool = False)
     with _guard:
         store = _open.get(key)
         if store is None or not store.is_current():
-            if store is not None and not _users.get(id(store)):
+            if store is not None and not store.users:
                 store.shut()
             store = _open[key] = _connect(place, sync, must_exist=must_exist)
-        _users[id(store)] = _users.get(id(store), 0) + 1
+        store.users += 1
         return store
 
 
 def close_store(store: Store) -> None:
     """Release a store; the last release closes a file.  A connection stays open for the next run of the process."""
     with _guard:
-        if id(store) not in _users:
-            return  # it belongs to the parent process
-        _users[id(store)] -= 1
-        if _users[id(store)] or is_url(store.place):
+        store.users -= 1
+        if store.users or is_url(store.place):
             return
-        del _users[id(store)]
         for key in [key for key, other in _open.items() if other is store]:
             del _open[key]
     store.shut()
@@ -84,7 +79,6 @@ def _leave_to_parent() -> None:
     for store in _open.values():
         store.shut()
     _open.clear()
-    _users.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -4,7 +4,6 @@ Each message, request and call is one row.  Texts are stored whole, secrets incl
 the calls that it was about to make: protect the file like the data in it.
 """
 
-import errno
 import os
 import sqlite3
 import time
@@ -35,9 +34,6 @@ class SqliteStore(Store):
         self._owner_file: OwnerFile | None = None
         if must_exist and not self.path.exists():
             raise JournalError(f"the journal {os.fspath(path)!r} does not exist")
-        if not self.path.parent.is_dir():
-            reason = f"{os.strerror(errno.ENOENT)}. The folder must exist and be writable."
-            raise JournalError(f"{self._named} cannot be opened: {reason}")
         create_private(self.path)  # SQLite gives the mode of the file to the ones beside it
         with self._errors():
             self._file = sqlite3.connect(self.path, LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
@@ -131,11 +127,8 @@ class SqliteStore(Store):
 
     def _own(self) -> int:
         if self._owner_file is None:
-            try:
+            with self._errors():
                 self._owner_file = OwnerFile(self.path)
-            except OSError as error:
-                reason = f"{error.strerror}. The folder must exist and be writable."
-                raise JournalError(f"{self._named} cannot be opened: {reason}") from error
             self._owner = self._owner_file.owner
         return self._owner
 
@@ -179,15 +172,15 @@ class SqliteStore(Store):
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise JournalError(f"{self._named}: {error}. {_remedy(error)}") from error
 
 
-def _remedy(error: sqlite3.Error) -> str:
+def _remedy(error: Exception) -> str:
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if code is not None else None
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return "The file is damaged, or not a journal. agentkit.journal.runs() lists what can still be read."
     if primary == sqlite3.SQLITE_FULL:
         return "Make room on the disk."
-    return "The folder must exist, and the folder and the file must be writable."
+    return "The folder must exist and be writable, the file too."

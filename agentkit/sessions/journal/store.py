@@ -44,6 +44,8 @@ class Store(ABC):
     def __init__(self, place: Place) -> None:
         self.place = place
         """The path or the URL."""
+        self.users = 0
+        """The parts of the process that use the store, see `open_store`."""
         self._process = os.getpid()
         self._lock = threading.RLock()
         self._owner = 0

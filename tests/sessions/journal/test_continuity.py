@@ -13,7 +13,7 @@ from agentkit.core.messages import ToolCall, Usage, assistant
 from agentkit.engine.model import Reply
 from agentkit.policies.budget import Budget, Limits, Spent
 from agentkit.sessions.journal import Journal, JournalError, runs
-from agentkit.sessions.journal.connections import _open, _users, opened_store
+from agentkit.sessions.journal.connections import _open, opened_store
 from agentkit.sessions.journal.steps import time_and_calls
 from agentkit.testing import ScriptedModel
 
@@ -191,7 +191,7 @@ class TestOneConnection:
         for thread in threads:
             thread.start()
         inside.wait(20)
-        seen += [_users[id(store)] for store in _open.values() if store.place == file]
+        seen += [store.users for store in _open.values() if store.place == file]
         go_on.set()
         for thread in threads:
             thread.join(20)
