@@ -65,8 +65,6 @@ class JournalWriter:
     """The outcome of the last request without its message."""
     _steps: StepRows = field(default_factory=StepRows, repr=False)
     _has_failed: bool = False
-    _rows: int = 0
-    """Messages of the conversation in the journal when the run began."""
     _store: Store | None = field(default=None, repr=False)
     _lease: Lease | None = field(default=None, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
@@ -78,18 +76,12 @@ class JournalWriter:
             JournalError: Another run has the conversation or has continued it since it was opened, or the run began
                 with other tools or another instruction.
         """
-        written = self.conversation.written
+        continues = query is None and bool(self.conversation.run)
         try:
-            try:
-                self._take_lease()
-            except JournalError as error:  # if nothing can be written now, it is taken before the first rows
-                if isinstance(error, ConversationBusy) or self.conversation.journal.errors == "raise":
-                    raise
-            if not self.conversation.is_continued_by(self.messages) or (written and not self._count_messages()):
-                self._detach()  # it was changed, or its rows were deleted
-            self._rows = len(self.conversation.written)
+            if not self._take_lease(must_succeed=continues) or not self.conversation.is_continued_by(self.messages):
+                self._detach()
             self._check_unchanged()
-            if query is None and self.conversation.run:
+            if continues:
                 self._continue(self._open_store())
             else:
                 self.begin(query or "", model)
@@ -97,13 +89,19 @@ class JournalWriter:
             self.close()
             raise
 
-    def _take_lease(self) -> None:
+    def _take_lease(self, *, must_succeed: bool = True) -> bool:
+        """Take the lease of the conversation; return whether it could be written."""
         conversation = self.conversation
         what = f"run {conversation.run}" if conversation.run else f"a run of {conversation.name!r}"
-        self._lease = self._open_store().lease(conversation.key, what)
+        try:
+            self._lease = self._open_store().lease(conversation.key, what)
+        except JournalError as error:
+            if must_succeed or isinstance(error, ConversationBusy) or conversation.journal.errors == "raise":
+                raise
+        return self._lease is not None
 
     def _detach(self) -> None:
-        """Write the present conversation as a new one; the old one stays in the journal."""
+        """Write the present conversation as a new one, which gets its lease with the first rows; the old one stays."""
         if self._lease is not None:
             self._lease.release()
             self._lease = None
@@ -117,13 +115,13 @@ class JournalWriter:
             self._store = open_store(self.conversation.journal.path, self.conversation.journal.sync)
         return self._store
 
-    def _count_messages(self) -> int:
-        sql = "SELECT count(*) FROM messages WHERE conversation = ?"
-        return int(self._open_store().read(sql, self.conversation.key)[0][0])
-
     def _check_unchanged(self) -> None:
-        if self._count_messages() != self._rows:
-            name = f" {self.conversation.name!r}" if self.conversation.name else ""
+        conversation = self.conversation
+        found = self._open_store().read("SELECT count(*) FROM messages WHERE conversation = ?", conversation.key)[0][0]
+        if not found and conversation.written:  # the rows were deleted
+            self._detach()
+        elif found != len(conversation.written):
+            name = f" {conversation.name!r}" if conversation.name else ""
             message = f"the conversation{name} was continued elsewhere since it was opened. Open it again."
             raise ConversationBusy(message)
 
@@ -248,7 +246,6 @@ class JournalWriter:
         if self._pending and self.run:
             if self._lease is None and self.append is None:
                 self._take_lease()
-                self._check_unchanged()
             append = self.append or partial(self._open_store().append, lease=self._lease)
             append(self._pending)
             self._pending.clear()

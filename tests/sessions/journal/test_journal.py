@@ -862,6 +862,42 @@ class TestFailing:
             world.run(agent, "Go")
         assert agent.model.requests == []
 
+    def test_a_disk_that_is_full_before_a_query_does_not_end_its_run(self, world, path, monkeypatch):
+        is_full = [False]
+
+        def failing(write, store, statements):
+            if is_full[0]:
+                raise JournalError("no room")
+            write(statements)
+
+        def make_room() -> str:
+            """Makes room."""
+            is_full[0] = False
+            return "done"
+
+        patch_append(monkeypatch, failing)
+        session = Session.open("ada", path)
+        world.run(agent_of(path, final("one")), "First", session=session)
+        is_full[0] = True
+        agent = agent_of(path, call("make_room"), final("two"), tools=[tool(effect="read")(make_room)])
+        assert world.run(agent, "Second", session=session).answer == "two"
+        opened = Session.open("ada", path)
+        assert [m["content"] for m in opened.messages if m["role"] == "user"] == ["First", "Second"]
+        assert [run.state for run in runs(path)] == ["finished"] * 2
+        assert not any(run.conversation == session.journaled.key for run in runs(path)[1:])
+
+    def test_a_stopped_run_is_not_resumed_while_the_disk_is_full(self, world, path, monkeypatch):
+        identity = stopped(world, path, ADD)
+
+        def failing(write, store, statements):
+            raise JournalError("no room")
+
+        with monkeypatch.context() as patched:
+            patch_append(patched, failing)
+            with pytest.raises(JournalError, match="no room"):
+                resumed(world, agent_of(path, final("3")), identity)
+        assert resumed(world, agent_of(path, final("3")), identity).answer == "3"
+
     def test_a_file_that_can_only_be_read(self, world, file, monkeypatch):
         agent_of(file, final("3"))("Go")
         set_up = SqliteStore._set_up
