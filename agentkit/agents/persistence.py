@@ -57,9 +57,8 @@ def _journal(conversation: JournaledConversation, request: RunRequest, setup: Se
     try:
         yield journal_policy(writer, conversation.on_uncertain)
     except (Exception, KeyboardInterrupt, SystemExit) as error:
-        path = show_place(conversation.journal.path)
-        if not conversation.origin:
-            error.add_note(f"Resume this run: agentkit resume {writer.run} --journal {path}")
+        if not conversation.origin and (command := conversation.command_to_resume()):
+            error.add_note(f"Resume this run: {command}")
         raise
     finally:
         writer.close()

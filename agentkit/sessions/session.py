@@ -14,7 +14,6 @@ from ..core.errors import Paused, RunError
 from ..core.labels import USER, Label, with_label
 from ..core.lazy_names import display_with
 from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, user
-from ..core.private_files import write_atomically
 from ..core.questions import Question
 from ..core.threads import Cancellation
 from ..engine.history import repair_history
@@ -27,7 +26,7 @@ from .journal.conversation import Changed, JournaledConversation, Uncertain
 from .journal.location import Journal
 from .journal.reader import open_named, open_run
 from .pending import Given, Query, close_calls, list_questions, list_waiting
-from .recordings.lines import encode_lines
+from .recordings.lines import write_lines
 from .session_file import FORMAT, VERSION, lines_of_session, name_in_errors, read_saved, validate_saved
 
 MAX_LOOP_ROUNDS = 50  # in which an abandoned stream can close itself
@@ -219,7 +218,7 @@ class Session:
         new arguments when the session continues.  Raises `RunError` for a message that is not JSON serialisable.
         """
         try:
-            write_atomically(Path(path), encode_lines(lines_of_session(self.as_dict(), self.state())))
+            write_lines(path, lines_of_session(self.as_dict(), self.state()))
         except (TypeError, ValueError, RecursionError) as error:
             raise RunError(f"the session cannot be saved: a message is not JSON serialisable ({error})") from error
 

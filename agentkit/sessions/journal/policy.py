@@ -87,14 +87,15 @@ def journal_policy(writer: JournalWriter, on_uncertain: Uncertain = None) -> Pol
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
         try:
-            answer = yield from interpret(flow, handle)
+            answer: Answer = yield from interpret(flow, handle)
         except Exception as error:
             status = "paused" if isinstance(error, Paused) else "failed"
             with suppress(JournalError):
                 outcome = {"error": f"{type(error).__name__}: {error}"}
                 yield from ask(WriteJournal(writer, partial(writer.end_run, status, outcome)))
             raise
-        yield from ask(WriteJournal(writer, partial(writer.end_run, "finished", _answer_data(answer))))
+        outcome = {"answer": to_jsonable_python(answer.value, fallback=str), "stopped": answer.stopped}
+        yield from ask(WriteJournal(writer, partial(writer.end_run, "finished", outcome)))
         return answer
 
     return policy
@@ -209,7 +210,3 @@ def _ask_person(call: ToolCall) -> Any:
     """Ask the person at the terminal about a call; return None if there is no terminal."""
     decision = ask_line(f"\n{describe_call(call)}\n{QUESTION}") or ""
     return {"y": True, "yes": True, "": None, "n": None, "no": None}.get(decision.lower(), decision)
-
-
-def _answer_data(answer: Answer) -> dict[str, Any]:
-    return {"answer": to_jsonable_python(answer.value, fallback=str), "stopped": answer.stopped}

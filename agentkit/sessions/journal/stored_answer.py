@@ -11,11 +11,8 @@ from .conversation import StoredAnswer
 
 def repeat_answer(tools: ToolRegistry, stored: StoredAnswer) -> Flow[Answer]:
     """Return the stored answer: typed, if the recorded call of the answer tool is still valid; else as JSON."""
-    for call in stored.calls:
-        if tools.answer is None or call.name != tools.answer.name:
-            continue
-        bound = tools.bind(call)
-        if bound.problem is None:
+    for bound in map(tools.bind, stored.calls):
+        if bound.is_answer:
             try:
                 results: Any = yield from ask(CallTools((bound,)))
             except Exception:

@@ -11,9 +11,9 @@ from ...core.errors import RunError
 from ...core.messages import Message, Usage, calls_of
 from .lines import FIRST_LINE, Line
 
-FIRST, VERSION = FIRST_LINE["kind"], FIRST_LINE["version"]
-OLD_FIRST, OLD_VERSION = "recording", 1
-"""The kind and the version in the first line of files without rows of a journal: they have the requests alone."""
+FIRST, OLD_FIRST = FIRST_LINE["kind"], "recording"
+"""The kinds of the first line; old files have no rows of a journal, but the requests alone."""
+VERSIONS = {FIRST: FIRST_LINE["version"], OLD_FIRST: 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Recording:
             self.usage = Usage(**line.get("usage", {}))
         elif "usage" in line:  # of a reply, or of an agent inside a tool
             self.usage += Usage(**line["usage"])
-        if kind in (FIRST, OLD_FIRST, "run"):
+        if kind in (*VERSIONS, "run"):
             self.begin |= line
             self.is_journaled |= line.get("journaled", False)
         elif kind in ("message", "truncate"):
@@ -153,7 +153,7 @@ class Recording:
 
 
 def _check_version(kind: Any, version: Any) -> None:
-    if kind not in (FIRST, OLD_FIRST):
+    if kind not in VERSIONS:
         raise ValueError(f"its first line must be of the kind {FIRST!r}, got {kind!r:.40}")
-    if version != (VERSION if kind == FIRST else OLD_VERSION):
-        raise ValueError(f"it has version {version!r:.40} of the format, expected {VERSION}. Update agentkit.")
+    if version != VERSIONS[kind]:
+        raise ValueError(f"it has version {version!r:.40} of the format, expected {VERSIONS[FIRST]}. Update agentkit.")

@@ -3,12 +3,10 @@
 import json
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from ...core.masking import mask_data
 from ...core.messages import Message, Usage, calls_of, system
-from ...core.private_files import write_atomically
 from ..journal.connections import opened_store
 from ..journal.encoding import reading
 from ..journal.location import Journal, Place, show_place
@@ -19,7 +17,7 @@ from ..journal.setup import read_setup
 from ..journal.store import Store
 from ..journal.tables import COLUMNS, END_RUN, END_STEP, INSERT_STEP
 from .file import Recording
-from .lines import FIRST_LINE, Line, encode_lines, lines_of
+from .lines import FIRST_LINE, Line, lines_of, write_lines
 
 DENIED = "Denied: "
 """The begin of what the model reads of a refused call, before the reason."""
@@ -42,7 +40,7 @@ def export(run_id: str, path: str | os.PathLike[str], *, store: Place = DEFAULT_
         JournalError: No run has the id, or it is damaged.
         OSError: The file cannot be written.
     """
-    write_atomically(Path(path), encode_lines(_read_lines(run_id, store)))
+    write_lines(path, _read_lines(run_id, store))
 
 
 def _read_lines(run_id: str, place: Place) -> list[Line]:

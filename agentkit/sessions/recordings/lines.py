@@ -21,7 +21,8 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from ...core.masking import mask_data
-from ...core.private_files import open_private
+from ...core.private_files import open_private, write_atomically
+from ...engine.model import TextDelta, ThinkingDelta, ToolCallDelta
 from ..journal import tables
 from ..journal.location import JournalError
 from ..journal.store import Statement
@@ -42,6 +43,8 @@ WRITES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 """The kinds of lines, and the names of the values in them, for the statements that write rows; "" is left out."""
 JSON_VALUES = ("message", "text", "state", "outcome")
+DELTAS = {"text": TextDelta, "thinking": ThinkingDelta, "call": ToolCallDelta}
+"""The kinds of the pieces of a reply; a piece has the seconds after the request, its kind and its values."""
 
 
 def lines_of(statements: Iterable[Statement]) -> Iterator[Line]:
@@ -60,9 +63,9 @@ def encode_line(line: Line) -> str:
     return json.dumps(mask_data(line), ensure_ascii=False) + "\n"
 
 
-def encode_lines(lines: Iterable[Line]) -> bytes:
-    """Return the content of a file; a text that is not valid Unicode is escaped."""
-    return "".join(map(encode_line, lines)).encode(errors="backslashreplace")
+def write_lines(path: str | os.PathLike[str], lines: Iterable[Line]) -> None:
+    """Replace a file, atomically; a text that is not valid Unicode is escaped."""
+    write_atomically(Path(path), "".join(map(encode_line, lines)).encode(errors="backslashreplace"))
 
 
 class RecordFile:

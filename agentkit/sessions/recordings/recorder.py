@@ -24,7 +24,9 @@ from ...policies.approval import ApprovalGiven
 from ..journal.policy import WriteJournal
 from ..journal.setup import schemas_of
 from ..journal.writer import JournalWriter
-from .lines import RecordFile
+from .lines import DELTAS, RecordFile
+
+_KINDS = {delta: kind for kind, delta in DELTAS.items()}
 
 
 class RequestRecorder:
@@ -44,12 +46,9 @@ class RequestRecorder:
         match event:
             case ModelAsked(model, request):
                 self._write_request(model, request)
-            case TextDelta(text):
-                self._deltas.append([self._seconds, "text", text])
-            case ThinkingDelta(text):
-                self._deltas.append([self._seconds, "thinking", text])
-            case ToolCallDelta(index, name, arguments):
-                self._deltas.append([self._seconds, "call", index, name, arguments])
+            case TextDelta() | ThinkingDelta() | ToolCallDelta():
+                values = (getattr(event, name) for name in event.__match_args__)
+                self._deltas.append([self._seconds, _KINDS[type(event)], *values])
             case ModelReplied(reply):
                 figures = {"finish_reason": reply.finish_reason, "usage": reply.usage.as_dict(), "model": reply.model}
                 deltas = {"deltas": _mask_deltas(self._deltas)} if self._deltas else {}

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from ...core.flow import Effect, Flow, Sleep, ask, interpret
 from ...core.masking import mask, mask_data
 from ...core.messages import Message, Usage
 from ...engine.loop import Answer
-from ...engine.model import AskModel, Delta, Reply, Request, TextDelta, ThinkingDelta, ToolCallDelta
+from ...engine.model import AskModel, Delta, Reply, Request
 from ...policies.consult import Consult, ConsultPerson
 from ...policies.decisions import StoredDecision
 from ...tools.execution.call import BoundCall
@@ -22,9 +22,9 @@ from ..differences import compare_messages, compare_values, list_changes
 from ..journal.setup import schemas_of
 from ..journal.steps import preset_result, restore_result, value_of
 from .file import Exchange, Recording
+from .lines import DELTAS
 
 ONLY_RECORDED = " (a journal has one request of each step; with record= all of them can be replayed)"
-DELTAS: Mapping[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta, "call": ToolCallDelta}
 
 
 class ReplayDiffers(RunError):
