@@ -1,6 +1,7 @@
 """The state of runs as the journal has it: of one, or of many with a few queries."""
 
 import json
+import math
 import sys
 import time
 from collections import defaultdict
@@ -19,11 +20,9 @@ RUNS_PER_QUERY = 300
 UNFINISHED = "status NOT IN ('finished', 'superseded')"
 _INNER = "origin > '' AND origin LIKE '%/%'"
 """Runs of agents inside tools, which are parts of others; an index has them."""
-_SELECT_RUNS = """
-SELECT id, conversation, query, model, first, last, begun, ended, status, outcome, origin, (
-    SELECT max(begun) FROM runs AS part WHERE part.origin > runs.id || '/' AND part.origin < runs.id || '0'
-) FROM runs WHERE"""
-"""The last column is the time at which the newest run inside the run began."""
+_SELECT_RUNS = (
+    "SELECT id, conversation, query, model, first, last, begun, ended, status, outcome, origin FROM runs WHERE"
+)
 Row: TypeAlias = tuple[Any, ...]
 
 
@@ -83,22 +82,26 @@ def list_runs(store: Store, condition: str = "", *values: Any, limit: int | None
         limit: The greatest number of runs.
     """
     where = f"(origin IS NULL OR NOT ({_INNER})) AND {condition or '1 = 1'}"
+    inner_runs = store.read(f"SELECT origin, begun FROM runs WHERE {_INNER} ORDER BY begun")
+    newest_inner = {origin.partition("/")[0]: begun for origin, begun in inner_runs}
     checked: dict[int, str] = {}
     try:
         end = sys.maxsize if limit is None else limit
-        return [*_read_runs(store, f"{where} ORDER BY begun DESC LIMIT ?", (*values, end), checked)]
+        return [*_read_runs(store, f"{where} ORDER BY begun DESC LIMIT ?", (*values, end), newest_inner, checked)]
     except JournalError:  # a part of the file is damaged; the indexes alone have all ids
         ids = store.read(f"SELECT id FROM runs EXCEPT SELECT id FROM runs WHERE {_INNER}")
     listed: list[RunInfo] = []
     for (run,) in ids:
         try:
-            listed += _read_runs(store, f"{where} AND id = ?", (*values, run), checked)
+            listed += _read_runs(store, f"{where} AND id = ?", (*values, run), newest_inner, checked)
         except JournalError as error:
             listed += [] if condition else [RunInfo(run, error=str(error))]
     return sorted(listed, key=lambda run: run.begun, reverse=True)[:limit]
 
 
-def _read_runs(store: Store, where: str, values: Sequence[Any], checked: dict[int, str]) -> Iterator[RunInfo]:
+def _read_runs(
+    store: Store, where: str, values: Sequence[Any], newest_inner: Mapping[str, float], checked: dict[int, str]
+) -> Iterator[RunInfo]:
     """Yield the state of runs; `checked` has the damage of the conversations read so far, "" for sound ones."""
     rows = store.read(f"{_SELECT_RUNS} {where}", *values)
     for batch in (rows[start : start + RUNS_PER_QUERY] for start in range(0, len(rows), RUNS_PER_QUERY)):
@@ -108,7 +111,7 @@ def _read_runs(store: Store, where: str, values: Sequence[Any], checked: dict[in
             try:
                 if damage := checked[row[1]]:
                     raise JournalError(damage)
-                yield _describe_run(store, row, steps[row[0]])
+                yield _describe_run(store, row, steps[row[0]], newest_inner.get(row[0], -1.0))
             except JournalError as error:
                 yield RunInfo(row[0], error=str(error))
 
@@ -135,13 +138,19 @@ def _read_steps(store: Store, ids: Sequence[str]) -> dict[str, list[Row]]:
     return steps
 
 
-def _describe_run(store: Store, row: Row, steps: Sequence[Row]) -> RunInfo:
-    """Return the state of a run from its row and those of its steps, the newest first.
+def _describe_run(store: Store, row: Row, steps: Sequence[Row], newest_inner: float = math.inf) -> RunInfo:
+    """Return the state of a run.
+
+    Args:
+        store: The open journal.
+        row: The row of the run.
+        steps: The rows of its steps, the newest first.
+        newest_inner: When the newest run of an agent inside its calls began.
 
     Raises:
         JournalError: A row is damaged.
     """
-    identity, conversation, query, model, first, last, begun, ended, status, outcome, origin, newest_inner = row
+    identity, conversation, query, model, first, last, begun, ended, status, outcome, origin = row
     with reading(store, f"runs, run {identity}"):
         for *columns, _, _, text, check in steps:
             if check is not None and check != step_digest(*columns, text):
@@ -151,7 +160,7 @@ def _describe_run(store: Store, row: Row, steps: Sequence[Row]) -> RunInfo:
         if state == "open":
             state = "running" if store.is_leased(conversation) else "interrupted"
         replied, reply = next(((end, text) for _, _, call, *_, end, text, _ in steps if not call and text), (0.0, ""))
-        is_simple = reply and (newest_inner or 0.0) < replied
+        is_simple = reply and newest_inner < replied
         usage = Usage(**json.loads(reply)["usage"]) if is_simple else usage_of(store, identity)
         seen = max([begun, ended or 0.0, *(end or start for *_, start, end, _, _ in steps)])
         return RunInfo(
