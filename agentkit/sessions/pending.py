@@ -1,4 +1,4 @@
-"""What the pending calls of a conversation wait for: decisions and answers, their own and those of agents inside."""
+"""The pending calls of a conversation: their ids inside tools, and the messages that close them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,6 @@ Query: TypeAlias = Content | Message
 Entry = TypeVar("Entry", ToolCall, Question)
 NOT_RUN = "Not run: the call waited for approval, and the conversation went on without it."
 NOT_ANSWERED = "The call asked the person a question, and the conversation went on without an answer."
-
-
-def list_waiting(messages: Sequence[Message], approvals: Approvals) -> list[ToolCall]:
-    """Return the calls that wait for a decision; a call of an agent inside a tool has the id "outer id/inner id"."""
-    inner = [call for outer, nested in approvals.nested.items() for call in put_inside(outer, nested.waiting)]
-    return [call for call in pending_calls(messages) if call.id in approvals.waiting] + inner
-
-
-def list_questions(messages: Sequence[Message], approvals: Approvals, asked: Questions) -> list[Question]:
-    """Return the questions without an answer; one of an agent inside a tool has the id "outer id/inner id"."""
-    inner = [entry for outer, nested in approvals.nested.items() for entry in put_inside(outer, nested.questions)]
-    return asked.list_open(pending_calls(messages)) + [entry for entry in inner if entry.id not in asked.inner]
 
 
 def put_inside(outer: str, entries: Iterable[Entry]) -> list[Entry]:

@@ -25,9 +25,9 @@ from ..policies.stored_questions import Questions
 from .journal.conversation import Changed, JournaledConversation, Uncertain
 from .journal.location import Journal
 from .journal.reader import open_named, open_run
-from .pending import Given, Query, close_calls, list_questions, list_waiting
-from .recordings.lines import write_lines
-from .session_file import FORMAT, VERSION, lines_of_session, name_in_errors, read_saved, validate_saved
+from .pending import Given, Query, close_calls, put_inside
+from .recordings.lines import name_in_errors, write_lines
+from .session_file import FORMAT, REMEDY, VERSION, lines_of_session, read_saved, validate_saved
 
 MAX_LOOP_ROUNDS = 50  # in which an abandoned stream can close itself
 
@@ -76,12 +76,14 @@ class Session:
     @property
     def waiting(self) -> list[ToolCall]:
         """The calls that wait for a decision; one inside a tool has the id "outer/inner"."""
-        return list_waiting(self.messages, self.approvals)
+        inner = [call for outer, nested in self.approvals.nested.items() for call in put_inside(outer, nested.waiting)]
+        return [call for call in pending_calls(self.messages) if call.id in self.approvals.waiting] + inner
 
     @property
     def questions(self) -> list[Question]:
         """The questions of tools without an answer; their ids are the keys for `answers=`."""
-        return list_questions(self.messages, self.approvals, self.asked)
+        inner = [q for outer, nested in self.approvals.nested.items() for q in put_inside(outer, nested.questions)]
+        return self.asked.list_open(pending_calls(self.messages)) + [q for q in inner if q.id not in self.asked.inner]
 
     @contextmanager
     def turn(
@@ -228,7 +230,7 @@ class Session:
 
         Raises `RunError` for a file with another content, and `OSError` if the file cannot be read.
         """
-        with name_in_errors(path):
+        with name_in_errors(path, "a saved session", REMEDY):
             return cls.from_dict(read_saved(Path(path).read_bytes()))
 
     @classmethod

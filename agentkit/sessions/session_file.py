@@ -1,9 +1,7 @@
 """The data of a saved session."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, NotRequired
 
 from pydantic import TypeAdapter, ValidationError
@@ -70,18 +68,6 @@ def validate_saved(saved: Any) -> SavedSession:
         if not isinstance(message.get("role"), str):
             raise RunError(f"the saved session is damaged, at messages.{place}: a message without a role. {REMEDY}")
     return data
-
-
-@contextmanager
-def name_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Raise the errors of reading a saved session as `RunError` with the path of its file."""
-    try:
-        yield
-    except (ValueError, RecursionError) as error:
-        reason = str(error).removesuffix(".")
-        raise RunError(f"{os.fspath(path)!r} is damaged, or not a saved session: {reason}. {REMEDY}") from error
-    except RunError as error:
-        raise RunError(f"{os.fspath(path)!r}: {error}") from error
 
 
 def lines_of_session(data: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Line]:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import RunError
 from ...core.messages import Message, Usage, calls_of
-from .lines import FIRST_LINE, Line
+from .lines import FIRST_LINE, Line, name_in_errors
 
 FIRST, OLD_FIRST = FIRST_LINE["kind"], "recording"
 """The kinds of the first line; old files have no rows of a journal, but the requests alone."""
@@ -68,10 +67,8 @@ class Recording:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Recording":
         """Read a recording; raise `RunError` if the file has another content, `OSError` if it cannot be read."""
-        try:
+        with name_in_errors(path, "a recorded run", "agent.run(query, record=path) writes one."):
             return cls.parse(Path(path).read_bytes(), path=Path(path))
-        except (ValueError, RecursionError) as error:
-            raise RunError(f"{os.fspath(path)!r} is not a recorded run, or damaged: {error}") from error
 
     @classmethod
     def parse(cls, content: bytes, path: Path | str = "the recording") -> "Recording":

@@ -20,6 +20,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from ...core.errors import RunError
 from ...core.masking import mask_data
 from ...core.private_files import open_private, write_atomically
 from ...engine.model import TextDelta, ThinkingDelta, ToolCallDelta
@@ -66,6 +67,18 @@ def encode_line(line: Line) -> str:
 def write_lines(path: str | os.PathLike[str], lines: Iterable[Line]) -> None:
     """Replace a file, atomically; a text that is not valid Unicode is escaped."""
     write_atomically(Path(path), "".join(map(encode_line, lines)).encode(errors="backslashreplace"))
+
+
+@contextmanager
+def name_in_errors(path: str | os.PathLike[str], expected: str, remedy: str) -> Iterator[None]:
+    """Raise the errors of reading a file with another content than the expected one as `RunError` with its path."""
+    try:
+        yield
+    except (ValueError, RecursionError) as error:
+        reason = str(error).removesuffix(".")
+        raise RunError(f"{os.fspath(path)!r} is damaged, or not {expected}: {reason}. {remedy}") from error
+    except RunError as error:
+        raise RunError(f"{os.fspath(path)!r}: {error}") from error
 
 
 class RecordFile:
