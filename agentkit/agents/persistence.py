@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import Any
 
 from ..core.errors import RunError
 from ..core.flow import Policy
@@ -88,11 +87,10 @@ def _record(
     """Yield the policies that write the rows of the run's journal into a file, and what a replay needs beside them."""
     session, setup = request.session, Setup.of(agent.instruction, agent.tools)
     plain = {key: value for key, value in agent.settings.items() if isinstance(value, str | int | float)}
-    usage, versions = session.usage.as_dict(), find_versions()
-    begin: dict[str, Any] = {"versions": versions, "stream": request.stream, "settings": plain, "usage": usage}
+    usage = session.usage.as_dict()
     conversation = JournaledConversation(Journal(path, errors="raise"), next_run=run.run_id)
     with closing(RecordFile(path)) as file:
-        file.write(**FIRST_LINE, **begin)
+        file.write(**FIRST_LINE, versions=find_versions(), stream=request.stream, settings=plain, usage=usage)
         writer = JournalWriter(conversation, session.messages, session.state, session.cut, setup, append=file.append)
         writer.begin(request.query or "", run.model)
         recorder = RequestRecorder(writer, file)

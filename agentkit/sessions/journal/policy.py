@@ -75,9 +75,7 @@ def journal_policy(writer: JournalWriter, on_uncertain: Uncertain = None) -> Pol
             calls = []
             for bound in effect.calls:
                 if bound.call.id in writer.known:
-                    outcome = writer.known.pop(bound.call.id)
-                    if outcome is not None or not _continues_inside(bound, writer.inner):
-                        bound = yield from _restore_call(bound, outcome, on_uncertain)
+                    bound = yield from _restore_call(bound, writer, on_uncertain)
                 if writer.append is None:  # agents inside the call are journaled too
                     bound = bound.with_variable(ENCLOSING_RUN, writer)
                 calls.append(_guard(bound, writer))
@@ -181,22 +179,12 @@ def _guard(bound: BoundCall, writer: JournalWriter) -> BoundCall:
     return replace(bound, run=lambda: bound.run() if writer.may_run(identity) else NOT_RECORDED)
 
 
-def _continues_inside(bound: BoundCall, inner: Mapping[str, str]) -> bool:
-    """Return whether a call that had begun runs again, because the agents inside it continue where they stopped.
-
-    That is an agent as a tool, or a function that has called agents and does not declare that it changes something.
-    """
-    if bound.call.id in inner:
-        return True
-    is_declared = bound.tool is None or bound.tool.effect not in (None, *REPEATABLE_EFFECTS)
-    return not is_declared and any(key.startswith(f"{bound.call.id}/") for key in inner)
-
-
-def _restore_call(bound: BoundCall, outcome: Mapping[str, Any] | None, on_uncertain: Uncertain) -> Flow[BoundCall]:
+def _restore_call(bound: BoundCall, writer: JournalWriter, on_uncertain: Uncertain) -> Flow[BoundCall]:
     """Return a call that began before as it is to be made now: with its result, if that is recorded."""
+    outcome = writer.known.pop(bound.call.id)
     if outcome is not None:
         return restore_result(bound, outcome)
-    if bound.tool is not None and bound.tool.effect in REPEATABLE_EFFECTS:
+    if _runs_again(bound, writer.inner):
         return bound
     decision: Any = None
     if on_uncertain is not None:
@@ -204,6 +192,16 @@ def _restore_call(bound: BoundCall, outcome: Mapping[str, Any] | None, on_uncert
     if decision is True:
         return bound
     return preset_result(bound, UNKNOWN if decision is None or decision is False else decision)
+
+
+def _runs_again(bound: BoundCall, inner: Mapping[str, str]) -> bool:
+    """Return whether a call that had begun is made again: if that has no effect, or continues the agents inside it.
+
+    Those are an agent as a tool, or the agents that a function calls which does not declare that it changes something.
+    """
+    effect = bound.tool.effect if bound.tool is not None else "unknown"
+    has_agents = any(key.startswith(f"{bound.call.id}/") for key in inner)
+    return bound.call.id in inner or effect in REPEATABLE_EFFECTS or (effect is None and has_agents)
 
 
 def _ask_person(call: ToolCall) -> Any:

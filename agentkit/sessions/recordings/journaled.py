@@ -2,11 +2,11 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...core.masking import mask_data
-from ...core.messages import Message, Usage, calls_of, system
+from ...core.messages import Message, calls_of, system
 from ..journal.connections import opened_store
 from ..journal.encoding import reading
 from ..journal.location import Journal, Place, show_place
@@ -67,16 +67,16 @@ def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message])
     setup = read_setup(store, run.id)
     first = system(setup.instruction) if setup else messages[0]
     rows = store.read(f"SELECT {', '.join(COLUMNS['steps'])} FROM steps WHERE run = ?", run.id)
-    steps, number, before = {row[1:3]: row for row in rows}, 0, Usage()
+    steps, number, before = {row[1:3]: row for row in rows}, 0, dict[str, Any]()
     texts = {entry["tool_call_id"]: entry["content"] for entry in messages[run.first :] if entry["role"] == "tool"}
     for place, message in enumerate([first, *messages[1:]]):
         if message["role"] == "assistant" and place >= run.first:
             number += 1
             asked = steps.get((number, ""))
             model, outcome = (asked[3], json.loads(asked[8] or "{}")) if asked else (run.model, {})
-            usage = Usage(**outcome["usage"]) if "usage" in outcome else before
+            usage = outcome.get("usage", before)
             yield {"kind": "request", "model": model} | ({"tools": setup.tools} if setup and number == 1 else {})
-            figures = {"finish_reason": outcome.get("finish_reason"), "usage": _difference(usage, before)}
+            figures = {"finish_reason": outcome.get("finish_reason"), "usage": _subtract(usage, before)}
             yield {"kind": "reply", "message": message, **figures, "model": model}
             before = usage
         yield {"kind": "message", "place": place, "message": message}
@@ -98,9 +98,6 @@ def _call_lines(call: str, row: Sequence[Any] | None, text: Any) -> Iterator[Lin
             yield {"kind": "decision", "call": call, "decision": text.removeprefix(DENIED)}
 
 
-def _difference(usage: Usage, before: Usage) -> dict[str, Any]:
-    old = before.as_dict()
-    return {
-        name: None if value is None or old[name] is None else value - old[name]
-        for name, value in usage.as_dict().items()
-    }
+def _subtract(usage: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    pairs = [(name, value, before.get(name, 0)) for name, value in usage.items()]
+    return {name: None if value is None or old is None else value - old for name, value, old in pairs}
