@@ -1,6 +1,7 @@
 """`agentkit runs`: the runs of a journal; `agentkit resume`: continue a stopped run."""
 
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from .views import follow, make_view
 
 DEFAULT_JOURNAL = Path("runs.db")
 LISTED_FIELDS = ("id", "state", "query", "model", "steps", "last", "error", "origin", "begun", "seen")
+RUN_OPTIONS, JOURNAL_OPTIONS = ("html", "export", "delete"), ("prune", "check", "salvage")
+"""The options of `agentkit runs` that need a run, and those about the whole journal."""
 
 
 @click.command("resume", short_help="Continue a stopped run.")
@@ -60,8 +63,8 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
     help=JOURNAL_HELP,
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="List only the newest N runs.")
-@click.option("--html", "page", type=FILE, help="Write the run as a page.")
-@click.option("--json", "as_json", is_flag=True, help="Print the list, or the run, as JSON.")
+@click.option("--html", type=FILE, help="Write the run as a page.")
+@click.option("--json", is_flag=True, help="Print the list, or the run, as JSON.")
 @queue_options
 @click.option("--export", type=FILE, help="Write the run into a file for agentkit replay and show.")
 @click.option("--delete", is_flag=True, help="Remove the run.")
@@ -73,69 +76,54 @@ def resume_command(run_id: str | None, go_on: bool, quiet: bool, journal: Path |
 )
 @click.option("--check", is_flag=True, help="Report damage of the file.")
 @click.option("--salvage", type=FILE, help="Copy the sound runs to a new file.")
-def runs_command(
-    run_id: str | None,
-    journal: Path | str,
-    limit: int | None,
-    page: Path | None,
-    as_json: bool,
-    export: Path | None,
-    delete: bool,
-    prune: float | None,
-    check: bool,
-    salvage: Path | None,
-    **queued: Any,
-) -> None:
+def runs_command(run_id: str | None, journal: Path | str, limit: int | None, **options: Any) -> None:
     """List the runs of a journal, the newest first; or show the run RUN_ID.
 
     In a database that workers use, the list has the submitted runs with their states, costs and workers.
     """
-    _check_combination(run_id, page, as_json, export, delete, prune, check, salvage)
-    is_about_journal = any(value not in (None, False) for value in (page, export, delete, prune, check, salvage))
-    if not is_about_journal and manage_runs(journal, run_id, limit, as_json=as_json, **queued):
+    action, queued = _find_action(run_id, options), {name: options[name] for name in ("state", "retry", "cancel")}
+    if action in ("", "json") and manage_runs(journal, run_id, limit, as_json=options["json"], **queued):
         return
     store, repair = import_module("agentkit.journal"), import_module("agentkit.sessions.journal.repair")
-    if check:
+    if action == "check":
         problems = repair.find_problems(journal)
         click.echo("\n".join(problems) or "no damage found")
         sys.exit(bool(problems))
-    elif salvage is not None:
-        click.echo(f"{repair.salvage(journal, salvage)} runs copied to {salvage}")
-    elif prune is not None:
-        click.echo(f"{store.prune(prune, store=journal)} runs removed")
-    elif run_id is None:
-        listed = store.runs(journal, limit=limit)
-        if as_json:
-            click.echo(dump_json([{name: getattr(run, name) for name in LISTED_FIELDS} for run in listed], indent=2))
-        else:
-            _print_runs(listed, "the journal is empty")
-    elif export is not None:
-        store.export(run_id, export, store=journal)
-    elif delete:
+    elif action == "salvage":
+        click.echo(f"{repair.salvage(journal, options['salvage'])} runs copied to {options['salvage']}")
+    elif action == "prune":
+        click.echo(f"{store.prune(options['prune'], store=journal)} runs removed")
+    elif action == "export":
+        store.export(run_id, options["export"], store=journal)
+    elif action == "delete":
         store.delete(run_id, store=journal)
+    elif action == "html":
+        store.show(run_id, store=journal).to_html(options["html"])
+    elif run_id is not None:
+        data = store.show(run_id, store=journal).as_dict()
+        if options["json"]:
+            click.echo(dump_json(data, indent=2))
+        else:
+            print_lines(import_module("agentkit.views.history").render_result(data))
+    elif options["json"]:
+        listed = [{name: getattr(run, name) for name in LISTED_FIELDS} for run in store.runs(journal, limit=limit)]
+        click.echo(dump_json(listed, indent=2))
     else:
-        _show_run(store.show(run_id, store=journal), page, as_json=as_json)
+        _print_runs(store.runs(journal, limit=limit), "the journal is empty")
 
 
-def _show_run(run: Any, page: Path | None, *, as_json: bool) -> None:
-    if page is not None:
-        run.to_html(page)
-    elif as_json:
-        click.echo(dump_json(run.as_dict(), indent=2))
-    else:
-        print_lines(import_module("agentkit.views.history").render_result(run.as_dict()))
-
-
-def _check_combination(run_id: str | None, *values: Any) -> None:
-    """Raise `click.UsageError` for options that would have no effect beside each other, or without a run."""
-    names = ("--html", "--json", "--export", "--delete", "--prune", "--check", "--salvage")
-    given = [name for name, value in zip(names, values, strict=True) if value not in (None, False)]
+def _find_action(run_id: str | None, options: Mapping[str, Any]) -> str:
+    """Return the option that decides what is done, or ""; raise `click.UsageError` for one that has no effect."""
+    names = (*RUN_OPTIONS, "json", *JOURNAL_OPTIONS)
+    given = [name for name in names if options[name] is not None and options[name] is not False]
     if len(given) > 1:
-        raise click.UsageError(f"{' and '.join(given)} exclude each other")
-    if run_id is None and given in (["--html"], ["--export"], ["--delete"]):
-        raise click.UsageError(f"{given[0]} needs the id of a run: agentkit runs RUN_ID {given[0]}")
-    if run_id is not None and given in (["--prune"], ["--check"], ["--salvage"]):
-        raise click.UsageError(f"{given[0]} is about the whole journal: leave the id of the run out")
+        raise click.UsageError(f"{' and '.join(f'--{name}' for name in given)} exclude each other")
+    action = given[0] if given else ""
+    if run_id is None and action in RUN_OPTIONS:
+        raise click.UsageError(f"--{action} needs the id of a run: agentkit runs RUN_ID --{action}")
+    if run_id is not None and action in JOURNAL_OPTIONS:
+        raise click.UsageError(f"--{action} is about the whole journal: leave the id of the run out")
+    return action
 
 
 def _print_runs(listed: list[Any], if_empty: str) -> None:

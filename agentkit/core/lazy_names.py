@@ -29,11 +29,14 @@ def lazy_names(
     return public, load, lambda: list(public)
 
 
-def display_with(place: str) -> Callable[..., Any]:
-    """Return a method that calls the function at `place` ("agentkit.views.html:tool_view", say) with the value."""
+def display_with(place: str, read: Callable[[Any], Any] | None = None) -> Callable[..., Any]:
+    """Return a method that calls the function at `place` ("agentkit.views.html:tool_view", say) with the value.
+
+    With `read` it calls the function with `read(value)`.
+    """
 
     def method(value: Any, *args: Any) -> Any:
         module, _, name = place.partition(":")
-        return getattr(import_module(module), name)(value, *args)
+        return getattr(import_module(module), name)(read(value) if read else value, *args)
 
     return method

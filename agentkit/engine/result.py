@@ -110,11 +110,8 @@ class Result(Generic[T]):
             page = display_with("agentkit.views.html:compare_page")(self.as_dict(), other)
         return str(display_with("agentkit.views.html:write_page")(page, path))
 
-    def _repr_html_(self) -> str:
-        return str(display_with("agentkit.views.html:result_view")(self.as_dict()))
-
-    def _repr_markdown_(self) -> str:
-        return str(display_with("agentkit.views.html:result_markdown")(self.as_dict()))
+    _repr_html_ = display_with("agentkit.views.html:result_view", as_dict)
+    _repr_markdown_ = display_with("agentkit.views.html:result_markdown", as_dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,7 @@ def test_the_shell_completes_commands_options_and_models(folder):
         ("runs --check --salvage sound.db", "--check and --salvage exclude each other"),
         ("runs abc --check", "--check is about the whole journal"),
         ("runs abc --salvage sound.db", "--salvage is about the whole journal"),
+        ("runs abc --prune 0", "--prune is about the whole journal"),
         ("runs --prune -1", "-1.0 is not in the range x>=0"),
         ("map queries.txt --retry-failed", "--retry-failed needs --out"),
         ("replay queries.txt --journal runs.db", "a replayed run is not stored"),

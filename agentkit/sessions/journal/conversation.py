@@ -110,14 +110,12 @@ class JournaledConversation:
 
     def cut_statements(self, stored: TruncatedResults) -> Iterator[Statement]:
         """Yield the statements that write the full texts of results truncated since the last write."""
-        texts = stored.texts
-        if texts.keys() == self.cut:
-            return
-        for key in self.cut - texts.keys():
-            yield DELETE_CUT, (self.key, key)
-        for key in texts.keys() - self.cut:
-            yield INSERT_CUT, (self.key, key, encode_json(stored.encode(key)))
-        self.cut = {*texts}
+        for key in self.cut ^ stored.texts.keys():
+            if key in self.cut:
+                yield DELETE_CUT, (self.key, key)
+            else:
+                yield INSERT_CUT, (self.key, key, encode_json(stored.encode(key)))
+        self.cut = {*stored.texts}
 
     @property
     def _turn(self) -> int:

@@ -11,12 +11,10 @@ from .conversation import message_row
 from .encoding import encode_json
 from .location import ConversationBusy, Journal, JournalError, Place
 from .reader import closed_state, end_of_run, read_conversation
-from .run_info import UNFINISHED, RunInfo, find_run, list_runs
-from .steps import inner_runs
+from .run_info import UNFINISHED, RunInfo, find_run, list_runs, parts_of, read_steps
 from .store import Statement, Store
-from .tables import INSERT_MESSAGE
+from .tables import COLUMNS, INSERT_CUT, INSERT_MESSAGE, INSERT_RUN, INSERT_STEP, insert
 
-_ONCE = "ON CONFLICT DO NOTHING"
 SECONDS_PER_DAY = 86_400.0
 DELETE_SETUPS = "DELETE FROM setups WHERE id NOT IN (SELECT setup FROM runs WHERE setup IS NOT NULL)"
 DEFAULT_PATH = "runs.db"
@@ -48,7 +46,7 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
     """
     with opened_store(store, must_exist=True) as opened:
         run = find_run(opened, run_id)
-        kept, _ = read_conversation(opened, Journal(store), run.conversation)
+        kept, before = read_conversation(opened, Journal(store), run.conversation)
         listed = kept.written[: end_of_run(opened, run)]
         replies = [place for place in range(run.first, len(listed)) if listed[place]["role"] == "assistant"]
         last = len(replies) - (run.state == "finished")
@@ -56,25 +54,15 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
             raise JournalError(f"run {run.id}: step must be an integer from 0 to {last}, got {step}")
         end = replies[step] if step < len(replies) else len(listed)
         state = {**kept.state, **closed_state(listed[run.first : end]), "inbox": kept.state.get("inbox", [])}
+        steps = [row for row in read_steps(opened, [run.id])[run.id] if row[1] <= step]
         branch, key = secrets.token_hex(6), secrets.randbits(60)
         opened.append(
             [
-                (f"INSERT INTO conversations (id, state) VALUES (?, ?) {_ONCE}", (key, encode_json(state))),
+                (insert("conversations"), (key, None, encode_json(state))),
                 *((INSERT_MESSAGE, message_row(key, place, listed[place])) for place in range(end)),
-                (
-                    f"INSERT INTO cut SELECT ?, key, body FROM cut WHERE conversation = ? {_ONCE}",
-                    (key, run.conversation),
-                ),
-                (
-                    "INSERT INTO runs (id, conversation, query, model, first, begun, status, origin) "
-                    f"SELECT ?, ?, query, model, first, ?, 'open', ? FROM runs WHERE id = ? {_ONCE}",
-                    (branch, key, time.time(), f"{run.id}:{step}", run.id),
-                ),
-                (
-                    "INSERT INTO steps SELECT ?, step, call, name, input, arguments, begun, ended, outcome, NULL "
-                    f"FROM steps WHERE run = ? AND step <= ? {_ONCE}",
-                    (branch, run.id, step),
-                ),
+                *((INSERT_CUT, (key, name, encode_json(text))) for name, text in before["cut"].items()),
+                (INSERT_RUN, (branch, key, run.query, run.model, None, run.first, time.time(), f"{run.id}:{step}")),
+                *((INSERT_STEP, (branch, *row[1:-1], None)) for row in steps),
             ]
         )
     return branch
@@ -107,18 +95,15 @@ def prune(days: float, *, store: Place = DEFAULT_PATH) -> int:
 def _delete_run(store: Store, run: RunInfo) -> None:
     lease = store.lease(run.conversation, f"run {run.id}")
     try:
-        store.append([*_removal_statements(store, run.id, run.conversation)])
+        store.append([*_removal_statements(store, run)])
     finally:
         lease.release()
 
 
-def _removal_statements(store: Store, run: str, key: int) -> Iterator[Statement]:
-    for _, inner in inner_runs(store, run):
-        yield from _removal_statements(store, inner, find_run(store, inner).conversation)
-    yield "DELETE FROM steps WHERE run = ?", (run,)
-    yield "DELETE FROM runs WHERE id = ?", (run,)
-    empty = "NOT EXISTS (SELECT 1 FROM runs WHERE runs.conversation = ?)"
-    yield from (
-        (f"DELETE FROM {table} WHERE conversation = ? AND {empty}", (key, key)) for table in ("messages", "cut")
-    )
-    yield f"DELETE FROM conversations WHERE id = ? AND {empty}", (key, key)
+def _removal_statements(store: Store, run: RunInfo) -> Iterator[Statement]:
+    for part in parts_of(store, run):
+        for table in ("steps", "runs"):
+            yield f"DELETE FROM {table} WHERE {COLUMNS[table][0]} = ?", (part.id,)
+        for table in ("messages", "cut", "conversations"):
+            empty = "NOT EXISTS (SELECT 1 FROM runs WHERE runs.conversation = ?)"
+            yield f"DELETE FROM {table} WHERE {COLUMNS[table][0]} = ? AND {empty}", (part.conversation,) * 2

@@ -5,8 +5,7 @@ from pathlib import Path
 from .connections import opened_store
 from .location import JournalError, Place, is_url, show_place
 from .maintenance import runs
-from .run_info import find_run
-from .steps import inner_runs
+from .run_info import parts_of
 from .store import Store
 from .tables import COLUMNS, insert
 
@@ -29,8 +28,7 @@ def salvage(store: Place, target: Place) -> int:
     sound = [run for run in runs(store) if run.state != "damaged"]
     number = len(sound)
     with opened_store(store, must_exist=True) as old, opened_store(target) as new:
-        for run in [*sound]:
-            sound += [find_run(old, inner) for _, inner in inner_runs(old, run.id)]
+        sound = [part for run in sound for part in parts_of(old, run)]
         for key in {run.conversation for run in sound}:
             _copy(old, new, "conversations", "id = ?", key)
             _copy(old, new, "messages", "conversation = ?", key)

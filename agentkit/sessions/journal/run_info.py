@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from ...core.messages import Usage
 from .encoding import check_messages, damage_error, reading, step_digest
 from .location import JournalError, show_place
-from .steps import usage_of
+from .steps import inner_runs, usage_of
 from .store import Store
 from .tables import COLUMNS
 
@@ -69,7 +69,14 @@ def find_run(store: Store, run: str) -> RunInfo:
     if not run or not rows or (len(rows) == 2 and rows[0][0] != run):
         which = "several runs have ids that begin with" if rows else "no run has the id"
         raise JournalError(f"{which} {run!r} in {show_place(store.place)!r}; agentkit runs lists them")
-    return _describe_run(store, rows[0], _read_steps(store, [rows[0][0]])[rows[0][0]])
+    return _describe_run(store, rows[0], read_steps(store, [rows[0][0]])[rows[0][0]])
+
+
+def parts_of(store: Store, run: RunInfo) -> Iterator[RunInfo]:
+    """Yield a run, and the runs of agents inside its calls at any depth."""
+    yield run
+    for _, inner in inner_runs(store, run.id):
+        yield from parts_of(store, find_run(store, inner))
 
 
 def list_runs(store: Store, condition: str = "", *values: Any, limit: int | None = None) -> list[RunInfo]:
@@ -82,8 +89,8 @@ def list_runs(store: Store, condition: str = "", *values: Any, limit: int | None
         limit: The greatest number of runs.
     """
     where = f"(origin IS NULL OR NOT ({_INNER})) AND {condition or '1 = 1'}"
-    inner_runs = store.read(f"SELECT origin, begun FROM runs WHERE {_INNER} ORDER BY begun")
-    newest_inner = {origin.partition("/")[0]: begun for origin, begun in inner_runs}
+    inside = store.read(f"SELECT origin, begun FROM runs WHERE {_INNER} ORDER BY begun")
+    newest_inner = {origin.partition("/")[0]: begun for origin, begun in inside}
     checked: dict[int, str] = {}
     try:
         end = sys.maxsize if limit is None else limit
@@ -105,7 +112,7 @@ def _read_runs(
     """Yield the state of runs; `checked` has the damage of the conversations read so far, "" for sound ones."""
     rows = store.read(f"{_SELECT_RUNS} {where}", *values)
     for batch in (rows[start : start + RUNS_PER_QUERY] for start in range(0, len(rows), RUNS_PER_QUERY)):
-        steps = _read_steps(store, [row[0] for row in batch])
+        steps = read_steps(store, [row[0] for row in batch])
         checked |= _check_conversations(store, {row[1] for row in batch} - checked.keys())
         for row in batch:
             try:
@@ -129,7 +136,7 @@ def _check_conversations(store: Store, keys: set[int]) -> dict[int, str]:
     return damage
 
 
-def _read_steps(store: Store, ids: Sequence[str]) -> dict[str, list[Row]]:
+def read_steps(store: Store, ids: Sequence[str]) -> dict[str, list[Row]]:
     """Return the rows of the steps of runs, the newest first."""
     steps: dict[str, list[Row]] = defaultdict(list)
     columns, marks = ", ".join(COLUMNS["steps"]), ", ".join("?" * len(ids))

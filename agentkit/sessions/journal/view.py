@@ -42,14 +42,9 @@ class JournaledRun:
         page = display_with("agentkit.views.html:result_page")(self.as_dict())
         return str(display_with("agentkit.views.html:write_page")(page, path))
 
-    def _repr_html_(self) -> str:
-        return str(display_with("agentkit.views.html:result_view")(self.as_dict()))
-
-    def _repr_markdown_(self) -> str:
-        return str(display_with("agentkit.views.html:result_markdown")(self.as_dict()))
-
-    def __str__(self) -> str:
-        return str(display_with("agentkit.views.history:format_result")(self.as_dict()))
+    _repr_html_ = display_with("agentkit.views.html:result_view", as_dict)
+    _repr_markdown_ = display_with("agentkit.views.html:result_markdown", as_dict)
+    __str__ = display_with("agentkit.views.history:format_result", as_dict)
 
 
 def show(run_id: str, *, store: Place = DEFAULT_PATH) -> JournaledRun:
@@ -92,7 +87,7 @@ def _read_messages(store: Store, run: RunInfo) -> tuple[list[Message], str]:
 
 def _read_trace(store: Store, run: RunInfo, began: float) -> Trace:
     """Return the requests and calls of a run; those of agents inside its calls are in `inner`."""
-    trace, names = Trace(began=began), dict[str, str]()
+    trace = Trace(began=began)
     sql = "SELECT call, name, begun, ended, outcome FROM steps WHERE run = ? ORDER BY begun"
     for call, name, begun, ended, outcome in store.read(sql, run.id):
         result = json.loads(outcome) if outcome else {}
@@ -100,8 +95,7 @@ def _read_trace(store: Store, run: RunInfo, began: float) -> Trace:
         usage = Usage(**result["usage"]) if "usage" in result else None
         start, end = max(began, begun), max(began, ended or begun)
         trace.spans.append(Span("tool" if call else "model", name, start, end, call, error, usage))
-        if call:
-            names[call] = name
+    names = {span.call: span.name for span in trace.spans if span.call}
     for place, identity in dict(inner_runs(store, run.id)).items():
         inner, outer = find_run(store, identity), place.rpartition("/")[0]
         below = _read_trace(store, inner, began)

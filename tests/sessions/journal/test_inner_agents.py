@@ -15,6 +15,7 @@ from agentkit.core.messages import ToolCall, Usage, assistant
 from agentkit.engine.model import Reply
 from agentkit.sessions.journal import delete, runs
 from agentkit.sessions.journal.connections import opened_store
+from agentkit.sessions.journal.repair import salvage
 from agentkit.testing import ScriptedModel
 
 
@@ -125,6 +126,22 @@ def test_a_paused_inner_agent_goes_on_in_another_process(world, path):
     agent = outer(path, clerk(pay, final(100, "ok")), final(1000, "done"))
     result = world.run(agent, None, session=session, approvals={session.waiting[0].id: True})
     assert (paid, result.usage.input_tokens) == (["a"], 1111)
+
+
+def test_agents_at_any_depth_are_saved_from_a_damaged_file(path, tmp_path):
+    deep = clerk(pay, final(1, "deep"))
+    asked = reply(1, ("deep", {"query": "?"}), at="d")
+    inner = JsonAgent(deep.as_tool("deep"), model=ScriptedModel(asked, final(1, "ok")), description="Asks.")
+    outer(path, inner, ASK, final(1, "done")).run("Go")
+    assert salvage(path, tmp_path / "saved.db") == 1
+    tables = []
+    for place in (path, tmp_path / "saved.db"):
+        with opened_store(place) as store:
+            tables.append(
+                [store.read(f"SELECT count(*) FROM {table}")[0][0] for table in ("runs", "messages", "steps")]
+            )
+    assert tables[0] == tables[1]
+    assert tables[0][0] == 3
 
 
 class Death(BaseException):
