@@ -13,6 +13,8 @@ from .lines import FIRST_LINE, Line, name_in_errors
 FIRST, OLD_FIRST = FIRST_LINE["kind"], "recording"
 """The kinds of the first line; old files have no rows of a journal, but the requests alone."""
 VERSIONS = {FIRST: FIRST_LINE["version"], OLD_FIRST: 1}
+DENIED = "Denied: "
+"""The begin of what the model reads of a refused call, before the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ class Recording:
         try:
             for number, line in enumerate(lines, 1):
                 self._read_line(number, line)
-            self._find_query()
+            if "first" in self.begin:
+                self._divide(self.begin["first"])
         except (LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"line {number}: {type(error).__name__}: {error}") from error
         if not number:
@@ -95,7 +98,7 @@ class Recording:
             self.usage = Usage(**line.get("usage", {}))
         elif "usage" in line:  # of a reply, or of an agent inside a tool
             self.usage += Usage(**line["usage"])
-        if kind in (*VERSIONS, "run"):
+        if kind == "run" or kind in VERSIONS:
             self.begin |= line
             self.is_journaled |= line.get("journaled", False)
         elif kind in ("message", "truncate"):
@@ -140,13 +143,19 @@ class Recording:
         tools = line.get("tools", None if self.is_journaled else before.tools)
         self.exchanges.append(Exchange(number, line["model"], sent, tools, line.get("tool_choice", "")))
 
-    def _find_query(self) -> None:
-        """Divide the conversation into that before the run and its own; a query may have parts."""
-        if "first" in self.begin:
-            first = self.begin["first"]
-            own = self.messages[first:]
-            content = own[0].get("content") if own else None
-            self.begin |= {"history": self.messages[:first], "content": content if isinstance(content, list) else None}
+    def _divide(self, first: int) -> None:
+        """Divide the conversation into that before the run and its own, which completes the results of a journal."""
+        history, own = self.messages[:first], self.messages[first:]
+        content = own[0].get("content") if own else None
+        self.begin |= {"history": history, "content": content if isinstance(content, list) else None}
+        if self.is_journaled:  # it has no decisions, but what followed from them
+            made = {call: self.begun.get(call, {}).get("arguments", "true") for call in self.results}
+            self.decisions |= {call: json.loads(arguments) for call, arguments in made.items()}
+            for message in (message for message in own if message["role"] == "tool"):
+                call, text = message["tool_call_id"], message["content"]
+                self.results.setdefault(call, {**self._asked.get(call, {}), "text": text})
+                if str(text).startswith(DENIED):
+                    self.decisions.setdefault(call, text.removeprefix(DENIED))
 
 
 def _check_version(kind: Any, version: Any) -> None:

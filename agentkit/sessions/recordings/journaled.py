@@ -19,9 +19,6 @@ from ..journal.tables import COLUMNS, END_RUN, END_STEP, INSERT_STEP
 from .file import Recording
 from .lines import FIRST_LINE, Line, lines_of, write_lines
 
-DENIED = "Denied: "
-"""The begin of what the model reads of a refused call, before the reason."""
-
 
 def read_journaled(run_id: str, place: Place) -> Recording:
     """Return the recording of a journaled run.
@@ -68,7 +65,6 @@ def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message])
     first = system(setup.instruction) if setup else messages[0]
     rows = store.read(f"SELECT {', '.join(COLUMNS['steps'])} FROM steps WHERE run = ?", run.id)
     steps, number, before = {row[1:3]: row for row in rows}, 0, dict[str, Any]()
-    texts = {entry["tool_call_id"]: entry["content"] for entry in messages[run.first :] if entry["role"] == "tool"}
     for place, message in enumerate([first, *messages[1:]]):
         if message["role"] == "assistant" and place >= run.first:
             number += 1
@@ -81,21 +77,9 @@ def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message])
             before = usage
         yield {"kind": "message", "place": place, "message": message}
         for call in calls_of(message):
-            yield from _call_lines(call.id, steps.get((number, call.id)), texts.get(call.id))
+            if row := steps.get((number, call.id)):
+                yield from lines_of([(INSERT_STEP, row), *([(END_STEP, (*row[7:], *row[:3]))] if row[8] else [])])
     yield {"kind": "message", "place": 0, "message": messages[0]}  # a hand-over changes the instruction
-
-
-def _call_lines(call: str, row: Sequence[Any] | None, text: Any) -> Iterator[Line]:
-    """Yield the lines of a call: its decision and its result; of one that has no outcome the text of its message."""
-    if row:
-        yield from lines_of([(INSERT_STEP, row)])
-    if row and row[8]:
-        yield {"kind": "decision", "call": call, "decision": json.loads(row[5] or "true")}
-        yield from lines_of([(END_STEP, (*row[7:], *row[:3]))])
-    elif text is not None:
-        yield {"kind": "result", "call": call, "text": text}
-        if str(text).startswith(DENIED):
-            yield {"kind": "decision", "call": call, "decision": text.removeprefix(DENIED)}
 
 
 def _subtract(usage: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

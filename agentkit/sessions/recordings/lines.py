@@ -8,7 +8,7 @@ conversation before a place), `cut` (the whole text of a truncated result), `sta
 The journal has no more of a request than the conversation before it.  A file of `record=` also has what a replay
 needs: `request` (the messages from index `from` on: new ones, or the places of those in the conversation; the tools if
 they changed), its outcome `reply` or `error`, and `decision` (of a person, about a call).  `usage` is that of an agent
-inside a tool.  An exported run has requests without messages, and the decisions that follow from its results.
+inside a tool.
 """
 
 import json
