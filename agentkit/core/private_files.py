@@ -16,9 +16,12 @@ def open_private(path: str | os.PathLike[str], mode: str = "w", **options: Any) 
 
 
 def create_private(path: str | os.PathLike[str]) -> None:
-    """Create an empty file unless there is one; a failure is left to the library that opens it next."""
+    """Create an empty file unless there is one; a failure is left to the library that opens it next.
+
+    A file that exists is not opened: to close it would end the locks that SQLite has on it in this process (fcntl(2)).
+    """
     with suppress(OSError):
-        os.close(_open_descriptor(path, os.O_RDWR | os.O_CREAT))
+        os.close(_open_descriptor(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
 
 def write_atomically(path: Path, data: bytes) -> None:
