@@ -121,21 +121,11 @@ def end_of_run(store: Store, run: RunInfo) -> int | None:
 
 def closed_state(messages: Sequence[Message]) -> dict[str, Any]:
     """Return the state of a session after a run with these messages that left no pending call and no unread message."""
-    handed = _handoffs_in(messages)
+    results = [message for message in messages if message["role"] == "tool"]
+    accepted = {entry.get("tool_call_id") for entry in results if str(entry.get("content")).startswith(HANDOFF_PREFIX)}
+    calls = [call for message in messages for call in calls_of(message) if call.id in accepted]
+    handed = [call.name.removeprefix(TRANSFER_PREFIX) for call in calls if call.name.startswith(TRANSFER_PREFIX)]
     return {"inbox": [], "waiting": {}, "nested": {}, "handed": handed, "asked": {}, "inner_answers": {}}
-
-
-def _handoffs_in(messages: Sequence[Message]) -> list[str]:
-    """Return the names of the agents to which a run was handed over, in order."""
-    results = {
-        message.get("tool_call_id"): str(message.get("content")) for message in messages if message["role"] == "tool"
-    }
-    calls = [call for message in messages for call in calls_of(message)]
-    return [
-        call.name.removeprefix(TRANSFER_PREFIX)
-        for call in calls
-        if call.name.startswith(TRANSFER_PREFIX) and results.get(call.id, "").startswith(HANDOFF_PREFIX)
-    ]
 
 
 def _find_replies(store: Store, kept: JournaledConversation, run: RunInfo, end: int) -> list[int]:

@@ -1,11 +1,12 @@
 """Check a damaged journal, and save its sound runs into a new file."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from .connections import opened_store
 from .location import JournalError, Place, is_url, show_place
 from .maintenance import runs
-from .run_info import parts_of
+from .run_info import RunInfo, parts_of
 from .store import Store
 from .tables import COLUMNS, insert
 
@@ -25,10 +26,11 @@ def salvage(store: Place, target: Place) -> int:
     """
     if not is_url(target) and Path(target).exists():
         raise JournalError(f"{show_place(target)!r} exists. Name a new file.")
-    sound = [run for run in runs(store) if run.state != "damaged"]
-    number = len(sound)
+    sound: list[RunInfo] = []
     with opened_store(store, must_exist=True) as old, opened_store(target) as new:
-        sound = [part for run in sound for part in parts_of(old, run)]
+        for run in (run for run in runs(store) if run.state != "damaged"):
+            with suppress(JournalError):  # a run inside it cannot be read
+                sound += [*parts_of(old, run)]
         for key in {run.conversation for run in sound}:
             _copy(old, new, "conversations", "id = ?", key)
             _copy(old, new, "messages", "conversation = ?", key)
@@ -38,7 +40,7 @@ def salvage(store: Place, target: Place) -> int:
         for run in sorted(sound, key=lambda run: run.begun):
             _copy(old, new, "runs", "id = ?", run.id)
             _copy(old, new, "steps", "run = ?", run.id)
-    return number
+    return sum("/" not in run.origin for run in sound)
 
 
 def _copy(old: Store, new: Store, table: str, where: str, value: str | int) -> None:

@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from stores import patch_append
+from stores import change_rows, patch_append
 
 from agentkit import JsonAgent, Session, tool
 from agentkit.core import background as workers
@@ -142,6 +142,15 @@ def test_agents_at_any_depth_are_saved_from_a_damaged_file(path, tmp_path):
             )
     assert tables[0] == tables[1]
     assert tables[0][0] == 3
+
+
+def test_a_damaged_agent_inside_does_not_keep_other_runs_from_being_saved(path, tmp_path):
+    outer(path, clerk(pay, final(1, "ok")), ASK, final(1, "done")).run("lost")
+    change_rows(path, "UPDATE steps SET name = 'other' WHERE run IN (SELECT id FROM runs WHERE origin > '')")
+    outer(path, clerk(pay, final(1, "ok")), ASK, final(1, "done")).run("kept")
+    assert salvage(path, tmp_path / "saved.db") == 1
+    (run,) = runs(tmp_path / "saved.db")
+    assert (run.query, run.state, run.answer) == ("kept", "finished", "done")
 
 
 class Death(BaseException):
