@@ -103,7 +103,7 @@ class InnerRun:
                 setattr(session, name, getattr(found, name))
         if enclosing is not None and session.journaled is None:
             journal = enclosing.conversation.journal
-            session.journaled = JournaledConversation(journal, origin=f"{enclosing.run}/{self.key}")
+            session.journaled = JournaledConversation(journal, origin=_origin(enclosing, self.key))
         if found is None or not found.messages:
             return request
         respondent, decisions = RESPONDENT.get(), self.approvals.take_inner(self.key)
@@ -155,9 +155,16 @@ def _resume(enclosing: JournalWriter, key: str) -> Session | None:
         return None
     outer = enclosing.conversation
     try:
-        return Session.resumed(run, outer.journal, on_uncertain=outer.on_uncertain, changed=outer.changed)
+        session = Session.resumed(run, outer.journal, on_uncertain=outer.on_uncertain, changed=outer.changed)
     except JournalError as error:
         raise InnerPaused(str(error)) from error
+    if session.journaled is not None:
+        session.journaled.origin = _origin(enclosing, key)
+    return session
+
+
+def _origin(enclosing: JournalWriter, key: str) -> str:
+    return f"{enclosing.run}/{key}"
 
 
 def _claim(

@@ -294,7 +294,7 @@ import os, signal, sys
 from agentkit import JsonAgent
 from agentkit.testing import ScriptedModel, answer, call
 
-deadly, path, log = sys.argv[1:]
+deadly, path, log, memory = sys.argv[1:]
 
 def do(step: str) -> str:
     """Does a step."""
@@ -304,15 +304,17 @@ def do(step: str) -> str:
         os.kill(os.getpid(), signal.SIGKILL)
     return "did " + step
 
-def worker(name):
-    def reply(request):
-        turn = sum(message["role"] == "assistant" for message in request.messages)
-        return call("do", step=f"{name}{turn}") if turn < 2 else answer(f"{name} done")
-    return JsonAgent(do, model=ScriptedModel([reply] * 9))
+def reply(request):
+    roles = [message["role"] for message in request.messages]
+    query = len(roles) - 1 - roles[::-1].index("user")
+    name, turn = request.messages[query]["content"][-1], roles[query:].count("assistant")
+    return call("do", step=f"{name}{turn}") if turn < 2 else answer(f"{name} done")
+
+worker = JsonAgent(do, model=ScriptedModel([reply] * 9), memory=memory == "one conversation")
 
 def office(task: str) -> str:
     """Asks the office."""
-    return worker("a")("work") + "; " + worker("b")("work too")
+    return worker("work a") + "; " + worker("work b")
 
 def outer_reply(request):
     turn = sum(message["role"] == "assistant" for message in request.messages)
@@ -325,14 +327,17 @@ print((agent.resume(unfinished[0].id) if unfinished else agent.run("go")).answer
 '''
 
 
+@pytest.mark.parametrize("memory", ["two conversations", "one conversation"])
 @pytest.mark.parametrize("deadly", ["a0", "a1", "b0", "b1"])
-def test_a_killed_process_repeats_no_finished_effect_of_an_agent_in_a_function(tmp_path: Path, deadly: str):
+def test_a_killed_process_repeats_no_finished_effect_of_an_agent_in_a_function(
+    tmp_path: Path, deadly: str, memory: str
+):
     program, log = tmp_path / "killed.py", tmp_path / "log"
     program.write_text(KILLED)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
     def start(when: str) -> subprocess.CompletedProcess:
-        command = [sys.executable, program, when, tmp_path / "runs.db", log]
+        command = [sys.executable, program, when, tmp_path / "runs.db", log, memory]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
     assert start(deadly).returncode == -signal.SIGKILL
@@ -340,3 +345,4 @@ def test_a_killed_process_repeats_no_finished_effect_of_an_agent_in_a_function(t
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.strip() == "a done; b done"
     assert sorted(log.read_text().split()) == ["a0", "a1", "b0", "b1"]
+    assert [run.query for run in runs(tmp_path / "runs.db")] == ["go"]
