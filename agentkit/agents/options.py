@@ -18,9 +18,8 @@ from ..sessions.journal.location import JournalErrors, JournalLocation
 from ..sessions.recordings import Replay
 from ..sessions.session import Session
 
-Approved: TypeAlias = (
-    Mapping[str, Decision] | Mapping[ToolCall, Decision] | Mapping[str, StoredDecision | PersonAnswer] | None
-)
+_Decided: TypeAlias = Decision | StoredDecision | PersonAnswer
+Approved: TypeAlias = Mapping[str, _Decided] | Mapping[ToolCall, _Decided] | None
 """Decisions by calls or by their ids."""
 ModelChoice: TypeAlias = str | Model | None
 

@@ -43,14 +43,18 @@ def answer(value: Any = ..., /, **fields: Any) -> dict[str, Any]:
     return call("final_answer", **fields)
 
 
+_KEYS = ("tool_calls", "content", "finish_reason", "usage")
+
+
 class ScriptedModel:
     """A model whose replies are given as data, one for each request.
 
     Args:
         replies: The replies in order, or one list of them. A string is a text reply. A dict
-            `{"tool_calls": [{"name": ..., "arguments": {...}}], "content": ..., "finish_reason": ...}` is a reply with
-            calls; each may have an `id`, and `arguments` may also be a string, which is sent unchanged. An exception
-            is raised, a `Reply` is returned unchanged, and a function of the `Request` returns one of these.
+            `{"tool_calls": [{"name": ..., "arguments": {...}}], "content": ..., "finish_reason": ..., "usage": {...}}`
+            is a reply with calls; each may have an `id`, and `arguments` may also be a string, which is sent unchanged.
+            `usage` has fields of `Usage`. An exception is raised, a `Reply` is returned unchanged, and a function of
+            the `Request` returns one of these.
         name: The model's name in logs and results.
 
     The attribute `requests` lists the requests, each with a copy of its messages. A request after the last reply raises
@@ -97,8 +101,9 @@ class ScriptedModel:
             raise entry
         if isinstance(entry, Reply):
             return entry
-        reason = entry.get("finish_reason") if isinstance(entry, Mapping) else None
-        return Reply(_build_message(entry, place), Usage(requests=1), reason, self.name)
+        message, extra = _build_message(entry, place), entry if isinstance(entry, Mapping) else {}
+        usage = Usage(**{"requests": 1, **extra.get("usage", {})})
+        return Reply(message, usage, extra.get("finish_reason"), self.name)
 
 
 def _build_message(entry: Any, place: int) -> Message:
@@ -106,6 +111,9 @@ def _build_message(entry: Any, place: int) -> Message:
         return assistant(entry)
     if not isinstance(entry, Mapping):
         raise TypeError(f"a scripted reply must be a string, a dict, a Reply or an exception, got {entry!r:.80}")
+    if unknown := entry.keys() - _KEYS:
+        hint = "ModelServer plays faults of a provider; an exception is a failed request here."
+        raise TypeError(f"a scripted reply has no key {min(unknown)!r}. Its keys are: {', '.join(_KEYS)}. {hint}")
     calls = [
         ToolCall(
             call.get("id", f"call_{place + 1}_{number}"),

@@ -1,10 +1,13 @@
 """Options of one run: they replace or extend those of the agent, for this run alone."""
 
+from typing import Any, get_args
+
 import pytest
 
-from agentkit import DefinitionError, Injected, JsonAgent, LimitExceeded, Limits, Session
+from agentkit import DefinitionError, Injected, JsonAgent, LimitExceeded, Limits, Session, ToolCall
+from agentkit.agents.options import Approved
 from agentkit.events import ModelAsked, RunFinished
-from agentkit.policies import around, ask
+from agentkit.policies import PersonAnswer, around, ask
 from agentkit.testing import ModelServer, ScriptedModel, answer, call
 
 
@@ -107,6 +110,13 @@ def test_what_is_an_option_of_the_agent_is_refused_with_that_hint():
         JsonAgent(add).run("?", tools=[add])
     with pytest.raises(TypeError, match=r"unexpected option 'temprature'. Did you mean 'temperature'"):
         JsonAgent(add).run("?", temprature=1)
+
+
+def test_every_form_of_a_decision_has_a_type_by_call_and_by_id():
+    by_id, by_call, _ = get_args(Approved)
+    for mapping, key in ((by_id, str), (by_call, ToolCall)):
+        assert get_args(mapping)[0] is key
+        assert {bool, str, dict[str, Any], PersonAnswer} <= {*get_args(get_args(mapping)[1])}
 
 
 def test_a_run_beyond_its_own_limit_says_so(world):

@@ -47,6 +47,17 @@ def test_a_reply_may_say_why_it_ended_and_may_react_to_the_request():
         played(model)
 
 
+def test_a_reply_counts_its_usage():
+    reply = {**answer("hello"), "usage": {"input_tokens": 70, "output_tokens": 5, "cost": 0.25}}
+    usage = played(ScriptedModel(reply))[-1].usage
+    assert (usage.requests, usage.input_tokens, usage.output_tokens, usage.cost) == (1, 70, 5, 0.25)
+
+
+def test_an_unknown_key_of_a_reply_is_refused():
+    with pytest.raises(TypeError, match=r"no key 'status'. Its keys are: tool_calls, .*ModelServer plays faults"):
+        played(ScriptedModel({"status": 503}))
+
+
 def test_a_script_that_is_not_played_to_its_end_fails():
     model = ScriptedModel(["one", "two"])
     played(model)
