@@ -9,7 +9,7 @@ from ..core.approval_question import PersonAnswer
 from ..core.flow import Listener, Policy
 from ..core.labels import Label
 from ..core.messages import ToolCall
-from ..core.parts import Part
+from ..core.parts import Content
 from ..engine.model import Model
 from ..policies.budget import Limits
 from ..policies.decisions import Decision, StoredDecision
@@ -28,7 +28,7 @@ ModelChoice: TypeAlias = str | Model | None
 class RunRequest:
     """The query of a run (None: continue where the session stopped) and its options.
 
-    `settings` are the `RunSettings` among the options.  `content` has the parts of a query that is more than a text.
+    `settings` are the `RunSettings` among the options.  `content` is what the user message has, if more than `query`.
     """
 
     query: str | None
@@ -41,7 +41,7 @@ class RunRequest:
     replay: Replay | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     answers: Mapping[str, Any] | None = None
-    content: list[Part] | None = None
+    content: Content = None
     label: Label | None = None
     """The label of the query; default: the user's, or that of the call that encloses the run."""
     tool: str = ""

@@ -146,8 +146,7 @@ class Recording:
     def _divide(self, first: int) -> None:
         """Divide the conversation into that before the run and its own, which completes the results of a journal."""
         history, own = self.messages[:first], self.messages[first:]
-        content = own[0].get("content") if own else None
-        self.begin |= {"history": history, "content": content if isinstance(content, list) else None}
+        self.begin |= {"history": history, "content": own[0].get("content") if own else None}
         if self.is_journaled:  # it has no decisions, but what followed from them
             made = {call: self.begun.get(call, {}).get("arguments", "true") for call in self.results}
             self.decisions |= {call: json.loads(arguments) for call, arguments in made.items()}

@@ -87,13 +87,12 @@ class RequestRecorder:
         self._file.write("request", model=model, **{"from": same}, messages=added, tool_choice=choice, **changed)
 
 
-def _mask_deltas(deltas: Sequence[list[Any]]) -> list[list[Any]]:
+def _mask_deltas(deltas: list[list[Any]]) -> list[list[Any]]:
     """Mask the pieces of each text together: a secret may be spread over several of them."""
-    masked = [[*delta] for delta in deltas]
     texts: dict[Any, list[list[Any]]] = {}
-    for delta in masked:
+    for delta in deltas:
         texts.setdefault(tuple(delta[1:-1]) if delta[1] == "call" else delta[1], []).append(delta)
     for pieces in texts.values():
         for delta, text in zip(pieces, mask_pieces([delta[-1] for delta in pieces]), strict=True):
             delta[-1] = text
-    return masked
+    return deltas

@@ -72,6 +72,15 @@ def test_the_conversation_of_a_run_is_loaded_and_continues(world, path, tmp_path
     assert loaded.usage.requests == 3
 
 
+def test_a_query_with_earlier_messages_of_the_user_is_replayed(world, path, tmp_path):
+    agent = agent_of(call("add", a=1, b=2), answer("3"), journal=tmp_path / "runs.db")
+    agent.session.say("By the way")
+    result = world.run(agent, "1 + 2?", record=path)
+    assert [m["content"] for m in result.messages if m["role"] == "user"] == ["By the way\n\n1 + 2?"]
+    assert replayed(world, agent_of(), path).messages == result.messages
+    assert agent_of().replay(result.run_id, journal=tmp_path / "runs.db").messages == result.messages
+
+
 @pytest.mark.parametrize("exported", [False, True])
 def test_the_usage_before_a_recorded_run_is_counted(world, path, tmp_path, exported):
     agent = agent_of(answer("one"), answer("two"), journal=tmp_path / "runs.db" if exported else None)
