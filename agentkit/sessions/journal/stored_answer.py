@@ -1,5 +1,6 @@
 """The answer of a finished run, returned again without model, tools and writes."""
 
+from contextlib import suppress
 from typing import Any
 
 from ...core.flow import Flow, ask
@@ -13,10 +14,8 @@ def repeat_answer(tools: ToolRegistry, stored: StoredAnswer) -> Flow[Answer]:
     """Return the stored answer: typed, if the recorded call of the answer tool is still valid; else as JSON."""
     for bound in map(tools.bind, stored.calls):
         if bound.is_answer:
-            try:
+            with suppress(Exception):
                 results: Any = yield from ask(CallTools((bound,)))
-            except Exception:
-                break
-            if results[0].error is None:
-                return Answer(results[0].value, stored.run.stopped)
+                if results[0].error is None:
+                    return Answer(results[0].value, stored.run.stopped)
     return Answer(stored.run.answer, stored.run.stopped)

@@ -9,16 +9,7 @@ from ...core.errors import ModelError
 from ...core.flow import Event, Flow, around, ask
 from ...core.masking import mask_pieces
 from ...core.messages import Message
-from ...engine.model import (
-    AskModel,
-    ModelAsked,
-    ModelReplied,
-    Reply,
-    Request,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallDelta,
-)
+from ...engine.model import AskModel, Delta, ModelAsked, ModelReplied, Reply, Request
 from ...engine.result import SubRun
 from ...policies.approval import ApprovalGiven
 from ..journal.policy import WriteJournal
@@ -46,7 +37,7 @@ class RequestRecorder:
         match event:
             case ModelAsked(model, request):
                 self._write_request(model, request)
-            case TextDelta() | ThinkingDelta() | ToolCallDelta():
+            case _ if isinstance(event, Delta):
                 values = (getattr(event, name) for name in event.__match_args__)
                 self._deltas.append([self._seconds, _KINDS[type(event)], *values])
             case ModelReplied(reply):
