@@ -20,6 +20,7 @@ from ..views.notebook import explain_interrupt
 from ..views.progress_bar import ProgressBar
 from .interface import Runnable
 from .options import RunRequest
+from .requests import check_names
 from .runner import astream_run
 
 T = TypeVar("T")
@@ -56,14 +57,10 @@ class MapOptions(TypedDict, total=False):
     workers: str | BatchWorkers | None
 
 
-async def collect_outcomes(
-    agent: Runnable,
-    queries: Queries,
-    concurrency: int = 8,
-    progress: bool | None = None,
-    workers: str | BatchWorkers | None = None,
-) -> list[Outcome[Any]]:
-    """Return the outcomes of all queries in their order; see `MapOptions` for the arguments."""
+async def collect_outcomes(agent: Runnable, queries: Queries, **how: Unpack[MapOptions]) -> list[Outcome[Any]]:
+    """Return the outcomes of all queries in their order."""
+    check_names("map", how, MapOptions.__optional_keys__)
+    concurrency, progress, workers = how.get("concurrency", 8), how.get("progress"), how.get("workers")
     outcomes: dict[int, Outcome[Any]] = {}
     with (
         explain_interrupt(INTERRUPTED),
@@ -72,6 +69,10 @@ async def collect_outcomes(
         if workers is not None:
             _check(queries, concurrency)
             found: BatchWorkers = open_door("workers")(workers) if isinstance(workers, str) else workers
+            if not hasattr(found, "collect"):
+                raise RunError(
+                    f"workers must be the URL of a database or agentkit.dbos.Workers(...), got {found!r:.80}"
+                )
             listed = [query async for query in _iterate(queries)]
             return await found.collect(agent, listed, lambda one: bar.advance(failed=isinstance(one, Exception)))
         async with aclosing(iterate_outcomes(agent, queries, concurrency)) as arriving:

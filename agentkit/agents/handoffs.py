@@ -111,18 +111,19 @@ def run_handoffs(first: AgentT, session: Session, flow_of: Callable[[AgentT], Fl
     """
     agent = first
     for name in session.handed:
-        agent = _find_agent(agent, name)
+        agent = find_agent(agent, name)
     while True:
         session.messages[0] = system(agent.instruction)
         answer = yield from flow_of(agent)
         if not isinstance(answer.value, HandOff):
             return answer
-        agent = _find_agent(agent, answer.value.name)
+        agent = find_agent(agent, answer.value.name)
         session.handed.append(answer.value.name)
         yield from ask(Emit(HandedOver(answer.value.name, answer.value.reason)))
 
 
-def _find_agent(agent: AgentT, name: str) -> AgentT:
+def find_agent(agent: AgentT, name: str) -> AgentT:
+    """Return the agent that `agent` hands over to under this name; raise `RunError` without one."""
     if name not in agent.handoffs:
         raise RunError(
             f"the session was handed over to {name!r}, which is not among the handoffs of this agent "

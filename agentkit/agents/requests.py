@@ -18,6 +18,7 @@ from ..sessions.journal.maintenance import DEFAULT_PATH, fork
 from ..sessions.recordings import Recording, Replay, read_journaled
 from ..sessions.session import Session
 from ..tools.toolset import split_toolsets
+from .handoffs import find_agent
 from .interface import AgentT, Runnable
 from .options import ForkOptions, ReplayOptions, ResumeOptions, RunOptions, RunRequest, RunSettings
 from .settings import Settings, check_functions
@@ -27,7 +28,7 @@ _AGENT_OPTIONS = {option.name for option in fields(Settings)} | {"tools", "descr
 
 def make_request(agent: Runnable, query: Query | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
     """Return the request on the session in `how` or that of the agent; raise `TypeError` for an unknown option."""
-    _check_names("run", how, RunOptions.__optional_keys__)
+    check_names("run", how, RunOptions.__optional_keys__)
     session = how.get("session") or (agent.session if agent.memory else Session())
     journal = resolve_journal(how.get("journal"), how.get("journal_errors"))
     if not isinstance(session, Session):
@@ -64,24 +65,29 @@ def check_query(query: Any) -> None:
 
 def resume_request(agent: Runnable, run_id: str, how: ResumeOptions) -> RunRequest:
     """Return the request that continues a run of the journal as the agent's own conversation."""
-    _check_names("resume", how, ResumeOptions.__optional_keys__)
+    check_names("resume", how, ResumeOptions.__optional_keys__)
     return _continue_run(agent, run_id, how)
 
 
 def fork_request(agent: AgentT, run_id: str, step: int, how: ForkOptions) -> tuple[AgentT, RunRequest]:
     """Branch a run of the journal; return the agent that continues the branch, and its request."""
-    _check_names("fork", how, ForkOptions.__optional_keys__)
+    check_names("fork", how, ForkOptions.__optional_keys__)
     twin = copy(agent)
-    twin._instruction = how.get("instruction") or agent._instruction
+    request = _continue_run(twin, fork(run_id, step, store=_journal_of(agent, how).path), how)
+    current = twin
+    for name in request.session.handed:
+        current.handoffs = {**current.handoffs, name: copy(find_agent(current, name))}
+        current = current.handoffs[name]
+    current._instruction = how.get("instruction") or current._instruction
     if (tools := how.get("tools")) is not None:
-        given, twin.toolsets = split_toolsets(tools)
-        twin.tools, twin._select = agent.tools.filtered(lambda _: False).merged(given), None
-    return twin, _continue_run(twin, fork(run_id, step, store=_journal_of(agent, how).path), how)
+        given, current.toolsets = split_toolsets(tools)
+        current.tools, current._select = current.tools.filtered(lambda _: False).merged(given), None
+    return twin, request
 
 
 def replay_request(path: str | os.PathLike[str], how: ReplayOptions) -> RunRequest:
     """Return the request that repeats a recorded run, in a copy of the conversation that it began with."""
-    _check_names("replay", how, ReplayOptions.__optional_keys__)
+    check_names("replay", how, ReplayOptions.__optional_keys__)
     journal = how.get("journal")
     recording = Recording.load(path) if journal is None else read_journaled(str(path), Journal.of(journal).path)
     begin = recording.begin
@@ -101,7 +107,8 @@ def check_memory(agent: Runnable, method: str) -> None:
         )
 
 
-def _check_names(method: str, how: Mapping[str, Any], names: frozenset[str]) -> None:
+def check_names(method: str, how: Mapping[str, Any], names: frozenset[str]) -> None:
+    """Raise `TypeError` for an option that the method does not have."""
     if unknown := how.keys() - names:
         wrong = min(unknown)
         close = get_close_matches(wrong, names, 1)

@@ -211,17 +211,22 @@ def _run_flow(
     agent: Runnable, run: Run, request: RunRequest, backend: Model, begun: RunStarted, policies: tuple[Policy, ...]
 ) -> Flow[None]:
     yield from ask(Emit(begun))
-    flow = run_handoffs(agent, request.session, partial(_agent_flow, agent, run, request, backend))
+    flow = run_handoffs(agent, request.session, partial(_agent_flow, agent, run, request, backend, len(run.handed)))
     answer = yield from apply_policies(flow, policies)
     request.session.cancellation = Cancellation()  # too late to stop the run
     yield from ask(Emit(RunFinished(run.finish(answer))))
 
 
-def _agent_flow(first: Runnable, run: Run, request: RunRequest, backend: Model, agent: Runnable) -> Flow[Answer]:
-    """Return the flow of `agent`; `backend` is the one that was chosen for the first agent."""
+def _agent_flow(
+    first: Runnable, run: Run, request: RunRequest, backend: Model, begun: int, agent: Runnable
+) -> Flow[Answer]:
+    """Return the flow of `agent`; `backend` was chosen for the first agent, and the run began after `begun` hand-offs.
+
+    A model that the request names is for the agent with which the run begins or continues.
+    """
     if agent is not first:
         agent = override(agent, request.settings)
-        backend, _ = agent.choose_backend()
+        backend, _ = agent.choose_backend(request.model if len(request.session.handed) == begun else None)
     run.model = backend.name
     journaled = request.session.journaled
     if stored := request.stored or (journaled.stored if journaled else None):

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from ..core.errors import DefinitionError
 from ..core.flow import Policy
-from ..policies.answer_checks import Check
+from ..policies.answer_checks import Check, check_parameters
 from ..policies.budget import Limits
 from ..policies.consult import Decide
 from ..policies.questions import Respondents
@@ -73,6 +73,8 @@ class Settings:
         check_values(**{name: getattr(self, name) for name in _VALID_VALUES if hasattr(self, name)})
         for name in ("policies", "checks"):
             object.__setattr__(self, name, check_functions(name, getattr(self, name)))
+        for check in self.checks:
+            check_parameters(check)
         for name in ("request_timeout", "tool_timeout"):
             if (seconds := getattr(self, name)) == "agent":
                 raise DefinitionError(f'{name} must be a number of seconds, or None; "agent" is for a tool\'s timeout')

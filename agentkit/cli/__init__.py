@@ -19,7 +19,7 @@ from .journals import resume_command, runs_command
 from .many import map_command
 from .mcp import mcp_command
 from .models import models_command
-from .output import FAILED, INTERRUPTED, print_error
+from .output import INTERRUPTED, exit_code, print_error
 from .replay import replay_command
 from .run import run_command
 from .show import show_command
@@ -47,7 +47,7 @@ class Commands(click.Group):
             if getattr(error, "errno", None) == errno.EPIPE:  # the reader of the output closed the pipe
                 raise
             print_error(error)
-            sys.exit(FAILED)
+            sys.exit(exit_code(error))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

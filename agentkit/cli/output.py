@@ -60,7 +60,7 @@ def describe_error(error: BaseException) -> str:
         wanted = [f"{call.name} needs an approval" for call in error.calls]
         wanted += [f"a tool asks: {' '.join(question.text.split())}" for question in error.questions]
         return f"{'; '.join(wanted) or text}, and no terminal is attached to ask for it"
-    if isinstance(error, agentkit.AgentkitError | OSError):
+    if isinstance(error, agentkit.AgentkitError | OSError | click.ClickException):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

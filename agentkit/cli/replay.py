@@ -31,7 +31,7 @@ def replay_command(
     The tools' schemas and the description must be those of the recorded run: the first difference ends the replay and
     is printed.  Without --model the recorded model's name is used.
 
-    Exit codes: 0 the same answer, 1 it differs, 2 wrong usage.
+    Exit codes: 0 the same answer, 1 it differs, 2 wrong usage, 3 paused as the recorded run did.
     """
     if settings["model"] is None:
         settings["model"], any_model = "offline", True

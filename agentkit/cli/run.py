@@ -45,7 +45,7 @@ def run_command(
     The answer is printed to standard output, the run to standard error.  Calls of dangerous tools need an approval at
     the terminal.  With --session and without QUESTION, the stopped run continues.
 
-    Exit codes: 0 answered, 1 the run failed, 2 wrong usage, 3 paused for an approval, 130 interrupted.
+    Exit codes: 0 answered, 1 the run failed, 2 wrong usage, 3 paused for a decision, 130 interrupted.
     """
     if as_json and as_events:
         raise click.UsageError("--json and --jsonl exclude each other")

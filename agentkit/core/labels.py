@@ -31,6 +31,12 @@ class Label:
     readers: tuple[str, ...] | None = None
     vouched: tuple[str | int | float, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.integrity not in _RANKS:
+            raise ValueError(f"Label: integrity must be one of {', '.join(_RANKS)}, got {self.integrity!r}")
+        if isinstance(self.readers, str):
+            raise TypeError(f"Label: readers must be a tuple of recipients, got a text: ({self.readers!r},)")
+
     @classmethod
     def untrusted(cls, source: str) -> "Label":
         """Return the label of a text from an untrusted source."""
@@ -117,6 +123,8 @@ def label_of(message: Mapping[str, Any]) -> Label:
 
 def with_label(message: dict[str, Any], label: Label) -> dict[str, Any]:
     """Return the message with a label, unless it is the one that such a message has without any."""
+    if not isinstance(label, Label):
+        raise TypeError(f"label must be a Label, such as Label.untrusted('a form'), got {label!r:.80}")
     return message if _OF_ROLES.get(message["role"]) == label else {**message, "label": label.as_dict()}
 
 

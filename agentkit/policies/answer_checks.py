@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from ..core.background import resolve, run_in_thread
 from ..core.delimiters import remove_delimiters
-from ..core.errors import ExceptionInfo, ToolError
+from ..core.errors import DefinitionError, ExceptionInfo, ToolError
 from ..core.flow import Effect, Emit, Flow, Policy, WarningEvent, ask, interpret
 from ..core.messages import Message, assistant, text_of, tool_names
 from ..engine.loop import REMINDER
@@ -141,6 +141,16 @@ def _wants_material(check: Check) -> bool:
     parameters = inspect.signature(check).parameters.values()
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(entry.kind in kinds and entry.default is inspect.Parameter.empty for entry in parameters) > 1
+
+
+def check_parameters(check: Check) -> None:
+    """Raise `DefinitionError` for a check that takes neither the answer alone nor the answer and the material."""
+    try:
+        inspect.signature(check).bind(*[None] * (1 + _wants_material(check)))
+    except (TypeError, ValueError) as error:  # ValueError: a builtin without a signature
+        name = getattr(check, "__name__", repr(check))
+        text = "must take the answer, or the answer and the Material of the run"
+        raise DefinitionError(f"checks: {name} {text} ({error}). Write def {name}(answer): ...") from None
 
 
 @dataclass(frozen=True, slots=True)

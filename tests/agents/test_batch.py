@@ -25,6 +25,18 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+def test_an_option_that_map_does_not_have_is_named():
+    agent = JsonAgent(add, model=ScriptedModel())
+    with pytest.raises(
+        TypeError, match=r"map\(\) got an unexpected option 'session'. Options: concurrency, progress, "
+    ):
+        agent.map(["a"], session=None)
+    with pytest.raises(TypeError, match=r"map\(\) got an unexpected option 'limits'. It is an option of the agent: "):
+        asyncio.run(agent.amap(["a"], limits=None))
+    with pytest.raises(RunError, match=r"workers must be the URL of a database or agentkit.dbos.Workers\(...\), got 3"):
+        agent.map(["a"], workers=3)
+
+
 class Echo:
     """Answers with the query, after as many seconds as it says (or when let go); counts how many it is asked at once."""
 

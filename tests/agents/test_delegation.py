@@ -394,6 +394,25 @@ class TestHandOff:
         with pytest.raises(RunError, match="handed over to 'billing', which is not among the handoffs of this agent"):
             world.run(JsonAgent(add, model=ScriptedModel(final())), None, session=stranger)
 
+    def test_a_model_tools_and_an_instruction_are_for_the_agent_that_has_the_conversation(self, world, tmp_path):
+        billing = self.billing(calls(("delete", {"path": "a"})), tools=[delete])
+        triage = self.triage(billing, TRANSFER, journal=tmp_path / "runs.db")
+        with pytest.raises(Paused) as caught:
+            world.run(triage, "delete it")
+        given = ScriptedModel(calls(("add", {"a": 1, "b": 2})), final("Branched."), final("Resumed."))
+        how = {"model": given, "tools": [add], "instruction": "You are another."}
+        branch = triage.fork(caught.value.result.run_id, 1, **how)
+        assert (branch.answer, branch.handed, branch.messages[0]["content"]) == (
+            "Branched.",
+            ("billing",),
+            "You are another.",
+        )
+        assert branch.calls[-2].value == 3
+        approvals = {caught.value.calls[0].id: True}
+        result = world.run(triage, None, session=caught.value.session, approvals=approvals, model=given)
+        assert (result.answer, DONE) == ("Resumed.", ["a"])
+        assert billing.instruction.startswith("You are billing.")
+
     def test_the_tool_says_whom_it_is_about(self):
         offered = self.triage(self.billing()).tools["transfer_to_billing"]
         assert "over to billing" in offered.description

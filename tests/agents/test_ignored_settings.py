@@ -23,6 +23,14 @@ def price_of(item: str) -> float:
         ({"tool_timeout": "agent"}, "tool_timeout must be a number of seconds, or None"),
         ({"checks": [1]}, r"checks must be a list of functions, got \[1\]"),
         ({"checks": print}, "checks must be a list of functions, got <built-in function print>"),
+        (
+            {"checks": [lambda: True]},
+            "checks: <lambda> must take the answer, or .*Material .*too many positional arguments",
+        ),
+        (
+            {"checks": [lambda answer, material, more: True]},
+            "checks: <lambda> must take the answer, or .*missing a required",
+        ),
         ({"policies": [1]}, r"policies must be a list of functions, got \[1\]"),
         ({"policies": 5}, "policies must be a list of functions, got 5"),
         ({"listeners": ["log"]}, r"listeners must be a list of functions, got \['log'\]"),

@@ -7,7 +7,7 @@ import pytest
 from agentkit import DefinitionError, Injected, JsonAgent, LimitExceeded, Limits, Session, ToolCall
 from agentkit.agents.options import Approved
 from agentkit.events import ModelAsked, RunFinished
-from agentkit.policies import PersonAnswer, around, ask
+from agentkit.policies import Label, PersonAnswer, around, ask
 from agentkit.testing import ModelServer, ScriptedModel, answer, call
 
 
@@ -101,6 +101,17 @@ def test_what_is_not_valid_is_refused_before_the_run(world, options, message):
     with pytest.raises(DefinitionError, match=message):
         world.run(agent, "?", **options)
     assert not agent.session.messages
+
+
+def test_a_label_is_a_label(world):
+    with pytest.raises(TypeError, match=r"label must be a Label, such as Label.untrusted\('a form'\), got 'a form'"):
+        world.run(JsonAgent(add, model=ScriptedModel()), "?", label="a form")
+    with pytest.raises(
+        ValueError, match="Label: integrity must be one of untrusted, trusted, user, developer, got 'me'"
+    ):
+        Label("me")
+    with pytest.raises(TypeError, match=r"Label: readers must be a tuple of recipients, got a text: \('ann',\)"):
+        Label("user", readers="ann")
 
 
 def test_what_is_an_option_of_the_agent_is_refused_with_that_hint():

@@ -31,6 +31,10 @@ def test_lines_go_on_after_a_backslash_and_between_quotes(chat):
     assert asked == ["Add 2 \nand 3", "Add 4\n\nand 3", "Add 1 and 1"]
 
 
+def test_a_file_that_is_not_there_is_named_in_plain_words(chat):
+    assert chat("/attach no.png").stderr == "agentkit: [Errno 2] No such file or directory: 'no.png'\n"
+
+
 def test_a_model_whose_key_is_missing_says_so(chat, monkeypatch):
     monkeypatch.delenv("GROQ_API_KEY", raising=False)
     assert chat("/model groq/llama-3.1-8b-instant").stdout == "model: groq/llama-3.1-8b-instant (set GROQ_API_KEY)\n"

@@ -17,6 +17,16 @@ from agentkit.testing import ScriptedModel
 ASKED = ("run", "Add 2 and 3", "--tools", "mytools.py:add", "--quiet", "--journal", "runs.db")
 
 
+BANK = '''
+from agentkit import tool
+
+@tool(effect="danger")
+def pay(euros: float) -> str:
+    """Pay euros."""
+    return "paid"
+'''
+
+
 class Stopped(BaseException):
     pass
 
@@ -100,6 +110,17 @@ def test_a_stopped_run_is_listed_and_goes_on(run, stopped):
     done = run("resume", stopped, "--tools", "mytools.py:add", "--quiet")
     assert (done.stdout, done.exit_code) == ("5\n", 0)
     assert "no run is waiting to continue" in run("resume").stderr
+
+
+def test_a_run_that_pauses_again_has_the_exit_code_of_a_pause(run, folder):
+    (folder / "bank.py").write_text(BANK)
+    how = ("--tools", "bank.py", "--journal", "runs.db", "--record", "bank.jsonl")
+    assert run("run", "Pay 3 euros", *how).exit_code == 3
+    (paused,) = json.loads(run("runs", "--json").stdout)
+    for command in (("resume", paused["id"]), ("replay", "bank.jsonl")):
+        ended = run(*command, "--tools", "bank.py")
+        assert ended.exit_code == 3, ended.stderr
+        assert "pay needs an approval" in ended.stderr
 
 
 def test_other_tools_are_refused_in_one_line(run, stopped):
