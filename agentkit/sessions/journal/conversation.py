@@ -19,12 +19,6 @@ that the outcome is unknown; "ask" asks the person at the terminal."""
 Changed: TypeAlias = Literal["refuse", "go on"]
 
 
-def message_row(key: int, place: int, message: Message) -> tuple[int, int, str, int]:
-    """Return the values for `INSERT_MESSAGE`: the conversation, the index, the text, and their digest."""
-    body = encode_json(message)
-    return key, place, body, digest(place, body)
-
-
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
     """A finished run, and the calls of its last reply: that of the answer tool has the typed answer."""
@@ -96,10 +90,11 @@ class JournaledConversation:
                 self.note({}, 0)
             old, self.written[place] = self.written[place], messages[place]
             if old is not messages[place] and old != messages[place]:
-                row = message_row(self.key, place, messages[place])
-                self.total += (row[-1] - self.digests[place]) if place else 0
-                self.digests[place] = row[-1]
-                yield place, (INSERT_MESSAGE, row)
+                body = encode_json(messages[place])
+                number = digest(place, body)
+                self.total += (number - self.digests[place]) if place else 0
+                self.digests[place] = number
+                yield place, (INSERT_MESSAGE, (self.key, place, body, number))
 
     def truncation_statements(self, messages: Sequence[Message]) -> Iterator[Statement]:
         """Yield the statement that removes the last rows, if there are fewer `messages`."""

@@ -1,19 +1,18 @@
 """Maintain a journal: list, branch and delete its runs."""
 
-import secrets
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 
 from ...core.errors import DefinitionError
 from .connections import opened_store
-from .conversation import message_row
+from .conversation import JournaledConversation
 from .encoding import encode_json
 from .location import ConversationBusy, Journal, JournalError, Place
 from .reader import closed_state, end_of_run, read_conversation
 from .run_info import UNFINISHED, RunInfo, find_run, list_runs, parts_of, read_steps
 from .store import Statement, Store
-from .tables import COLUMNS, INSERT_CUT, INSERT_MESSAGE, INSERT_RUN, INSERT_STEP, insert
+from .tables import COLUMNS, INSERT_CUT, INSERT_RUN, INSERT_STEP, insert
 
 SECONDS_PER_DAY = 86_400.0
 DELETE_SETUPS = "DELETE FROM setups WHERE id NOT IN (SELECT setup FROM runs WHERE setup IS NOT NULL)"
@@ -54,17 +53,18 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
         end = replies[step] if step < len(replies) else len(listed)
         state = {**kept.state, **closed_state(listed[run.first : end]), "inbox": kept.state.get("inbox", [])}
         steps = [row for row in read_steps(opened, [run.id])[run.id] if row[1] <= step]
-        branch, key = secrets.token_hex(6), secrets.randbits(60)
+        branch = JournaledConversation(kept.journal)
+        row = branch.begin_run(), branch.key, run.query, run.model, None, run.first, time.time(), f"{run.id}:{step}"
         opened.append(
             [
-                (insert("conversations"), (key, None, encode_json(state))),
-                *((INSERT_MESSAGE, message_row(key, place, listed[place])) for place in range(end)),
-                *((INSERT_CUT, (key, name, encode_json(text))) for name, text in before["cut"].items()),
-                (INSERT_RUN, (branch, key, run.query, run.model, None, run.first, time.time(), f"{run.id}:{step}")),
-                *((INSERT_STEP, (branch, *row[1:-1], None)) for row in steps),
+                (insert("conversations"), (branch.key, None, encode_json(state))),
+                *(statement for _, statement in branch.message_statements(listed[:end])),
+                *((INSERT_CUT, (branch.key, name, encode_json(text))) for name, text in before["cut"].items()),
+                (INSERT_RUN, row),
+                *((INSERT_STEP, (branch.run, *values[1:-1], None)) for values in steps),
             ]
         )
-    return branch
+    return branch.run
 
 
 def delete(run_id: str, *, store: Place = DEFAULT_PATH) -> None:

@@ -26,12 +26,11 @@ Opened: TypeAlias = tuple[JournaledConversation, dict[str, Any]]
 
 def read_messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
     """Yield the messages of a conversation with their digests; raise `JournalError` at the first damaged one."""
-    for place, (_, body, number, error) in enumerate(check_messages(store, key)):
-        if error:
-            raise JournalError(error)
-        with reading(store, f"messages, message {place}"):
-            message = json.loads(body)
-        yield message, number
+    with reading(store, f"messages, conversation {key}"):
+        for _, body, number, error in check_messages(store, key):
+            if error:
+                raise JournalError(error)
+            yield json.loads(body), number
 
 
 def read_conversation(store: Store, journal: Journal, key: int) -> Opened:

@@ -102,7 +102,8 @@ def list_runs(store: Store, condition: str = "", *values: Any, limit: int | None
         try:
             listed += _read_runs(store, f"{where} AND id = ?", (*values, run), newest_inner, checked)
         except JournalError as error:
-            listed += [] if condition else [RunInfo(run, error=str(error))]
+            if not condition:  # which a run that cannot be read may not meet
+                listed.append(RunInfo(run, error=str(error)))
     return sorted(listed, key=lambda run: run.begun, reverse=True)[:limit]
 
 
