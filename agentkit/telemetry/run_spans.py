@@ -15,6 +15,7 @@ from ..agents.instruments import ENCLOSING_INSTRUMENT, Instrument, ObservedRun
 from ..core.errors import Paused
 from ..core.flow import Effect, Event, Flow, around, ask
 from ..core.masking import mask
+from ..core.questions import InputRequired
 from ..engine.model import AskModel, Reply
 from ..engine.result import HandedOver, RunEnded, RunFinished, RunStarted, SubRun
 from ..sessions.session import Session
@@ -146,9 +147,10 @@ class RunSpans:
         self._tools[bound.call.id] = OpenSpan(self._recorder.tracer, name, self._run.context, attributes)
 
     def _finish_tool(self, event: ToolFinished) -> None:
-        error, content = event.result.error, event.result.content
+        error, content, raised = event.result.error, event.result.content, event.result.exception
         shown = {names.TOOL_RESULT: mask(content)} if self._recorder.content else {}
-        self._end_tool(event.result.call.id, error.name if error else None, event.result.exception, shown)
+        is_pause = isinstance(raised, Paused | InputRequired)  # the call runs again with the decision or the answer
+        self._end_tool(event.result.call.id, error.name if error and not is_pause else None, raised, shown)
 
     def _end_tool(
         self, identity: str, failure: str | None, error: BaseException | None = None, shown: Attributes | None = None

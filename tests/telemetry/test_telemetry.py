@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import agentkit.telemetry
-from agentkit import DefinitionError, JsonAgent, ModelError, Paused, RunError, Session, tool
+from agentkit import DefinitionError, JsonAgent, ModelError, Paused, RunError, Session, ask_question, tool
 from agentkit.journal import show
 from agentkit.secrets import hide
 from agentkit.telemetry import Telemetry
@@ -288,6 +288,24 @@ def test_a_run_that_pauses_is_ended_without_an_error_and_its_continuation_is_of_
     assert first.events[1].attributes["gen_ai.tool.name"] == ("pay",)
     assert second.attributes["agentkit.run.outcome"] == "answer"
     assert first.attributes["gen_ai.conversation.id"] == second.attributes["gen_ai.conversation.id"]
+
+
+def test_a_call_that_waits_for_a_person_is_no_error(otel, world):
+    @tool(effect="danger")
+    def pay() -> str:
+        """Pays."""
+        return f"paid with {ask_question('Which card?')}"
+
+    inner = JsonAgent(pay, model=ScriptedModel(call("pay"), answer("done")), description="Pays.")
+    outer = JsonAgent(inner.as_tool("clerk"), model=ScriptedModel(call("clerk", query="?")), telemetry=otel.settings())
+    with pytest.raises(Paused) as paused:
+        world.run(outer, "?")
+    with pytest.raises(Paused):
+        world.run(outer, None, session=paused.value.session, approvals={paused.value.calls[0]: True})
+    tools = [span for span in otel.spans() if span.name.startswith("execute_tool")]
+    assert sorted(span.name for span in tools) == ["execute_tool clerk", "execute_tool clerk", "execute_tool pay"]
+    assert {span.status.status_code for span in otel.spans()} == {trace.StatusCode.UNSET}
+    assert not any("error.type" in span.attributes for span in otel.spans())
 
 
 def test_a_failed_run_is_ended_with_its_error(otel, world):
