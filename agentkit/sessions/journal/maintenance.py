@@ -10,7 +10,8 @@ from .conversation import JournaledConversation
 from .encoding import encode_json
 from .location import ConversationBusy, Journal, JournalError, Place
 from .reader import closed_state, end_of_run, read_conversation
-from .run_info import UNFINISHED, RunInfo, find_run, list_runs, parts_of, read_steps
+from .run_info import UNFINISHED, RunInfo, find_run, list_runs, parts_of
+from .steps import read_steps
 from .store import Statement, Store
 from .tables import COLUMNS, INSERT_CUT, INSERT_RUN, INSERT_STEP, insert
 
@@ -52,16 +53,16 @@ def fork(run_id: str, step: int, *, store: Place = DEFAULT_PATH) -> str:
             raise JournalError(f"run {run.id}: step must be an integer from 0 to {last}, got {step}")
         end = replies[step] if step < len(replies) else len(listed)
         state = {**kept.state, **closed_state(listed[run.first : end]), "inbox": kept.state.get("inbox", [])}
-        steps = [row for row in read_steps(opened, [run.id])[run.id] if row[1] <= step]
+        steps = [row for row in read_steps(opened, [run.id])[run.id] if row.step <= step]
         branch = JournaledConversation(kept.journal)
-        row = branch.begin_run(), branch.key, run.query, run.model, None, run.first, time.time(), f"{run.id}:{step}"
+        begun = branch.begin_run(), branch.key, run.query, run.model, None, run.first, time.time(), f"{run.id}:{step}"
         opened.append(
             [
                 (insert("conversations"), (branch.key, None, encode_json(state))),
                 *(statement for _, statement in branch.message_statements(listed[:end])),
                 *((INSERT_CUT, (branch.key, name, encode_json(text))) for name, text in before["cut"].items()),
-                (INSERT_RUN, row),
-                *((INSERT_STEP, (branch.run, *values[1:-1], None)) for values in steps),
+                (INSERT_RUN, begun),
+                *((INSERT_STEP, row._replace(run=branch.run, digest=None)) for row in steps),
             ]
         )
     return branch.run

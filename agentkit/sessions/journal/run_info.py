@@ -4,17 +4,15 @@ import json
 import math
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from ...core.messages import Usage
 from .encoding import check_messages, damage_error, reading, step_digest
 from .location import JournalError, show_place
-from .steps import inner_runs, usage_of
+from .steps import StepRow, inner_runs, read_steps, usage_of
 from .store import Store
-from .tables import COLUMNS
 
 RUNS_PER_QUERY = 300
 UNFINISHED = "status NOT IN ('finished', 'superseded')"
@@ -23,7 +21,6 @@ _INNER = "origin > '' AND origin LIKE '%/%'"
 _SELECT_RUNS = (
     "SELECT id, conversation, query, model, first, last, begun, ended, status, outcome, origin FROM runs WHERE"
 )
-Row: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ def list_runs(store: Store, condition: str = "", *values: Any, limit: int | None
         *values: The values for the condition.
         limit: The greatest number of runs.
     """
-    where = f"(origin IS NULL OR NOT ({_INNER})) AND {condition or '1 = 1'}"
+    where = f"(origin IS NULL OR NOT ({_INNER})) AND ({condition or '1 = 1'})"
     inside = store.read(f"SELECT origin, begun FROM runs WHERE {_INNER} ORDER BY begun")
     newest_inner = {origin.partition("/")[0]: begun for origin, begun in inside}
     checked: dict[int, str] = {}
@@ -137,16 +134,9 @@ def _check_conversations(store: Store, keys: set[int]) -> dict[int, str]:
     return damage
 
 
-def read_steps(store: Store, ids: Sequence[str]) -> dict[str, list[Row]]:
-    """Return the rows of the steps of runs, the newest first."""
-    steps: dict[str, list[Row]] = defaultdict(list)
-    columns, marks = ", ".join(COLUMNS["steps"]), ", ".join("?" * len(ids))
-    for row in store.read(f"SELECT {columns} FROM steps WHERE run IN ({marks}) ORDER BY step DESC, begun DESC", *ids):
-        steps[row[0]].append(row)
-    return steps
-
-
-def _describe_run(store: Store, row: Row, steps: Sequence[Row], newest_inner: float = math.inf) -> RunInfo:
+def _describe_run(
+    store: Store, row: Sequence[Any], steps: Sequence[StepRow], newest_inner: float = math.inf
+) -> RunInfo:
     """Return the state of a run.
 
     Args:
@@ -160,31 +150,33 @@ def _describe_run(store: Store, row: Row, steps: Sequence[Row], newest_inner: fl
     """
     identity, conversation, query, model, first, last, begun, ended, status, outcome, origin = row
     with reading(store, f"runs, run {identity}"):
-        for *columns, _, _, text, check in steps:
-            if check is not None and check != step_digest(*columns, text):
-                raise damage_error(store, f"step {columns[1]} of run {identity} is not readable")
+        for step in steps:
+            if step.digest is not None and step.digest != step_digest(*step[:6], step.outcome):
+                raise damage_error(store, f"step {step.step} of run {identity} is not readable")
         result: Mapping[str, Any] = json.loads(outcome) if outcome else {}
         state = "finished" if "answer" in result else status
         if state == "open":
             state = "running" if store.is_leased(conversation) else "interrupted"
-        replied, reply = next(((end, text) for _, _, call, *_, end, text, _ in steps if not call and text), (0.0, ""))
-        is_simple = reply and newest_inner < replied
-        usage = Usage(**json.loads(reply)["usage"]) if is_simple else usage_of(store, identity)
-        seen = max([begun, ended or 0.0, *(end or start for *_, start, end, _, _ in steps)])
+        reply = next((step for step in steps if not step.call and step.outcome), None)
+        if reply and newest_inner < reply.ended:
+            usage = Usage(**json.loads(reply.outcome)["usage"])
+        else:
+            usage = usage_of(store, identity)
+        seen = max([begun, ended or 0.0, *(step.ended or step.begun for step in steps)])
         return RunInfo(
-            identity, query, model, state, begun, seen, steps[0][1] if steps else 0, _describe_last(steps),
+            identity, query, model, state, begun, seen, steps[0].step if steps else 0, _describe_last(steps),
             result.get("answer"), result.get("error", ""), usage, origin or "", result.get("stopped", ""), first, last,
             conversation,
         )  # fmt: skip
 
 
-def _describe_last(steps: Sequence[Row]) -> str:
+def _describe_last(steps: Sequence[StepRow]) -> str:
     """Describe the last step of a run."""
     if not steps:
         return "had not asked the model yet"
-    _, newest, _, model, *_, ended, _, _ = steps[0]
-    calls = [(name, end) for _, step, call, name, *_, end, _, _ in steps if call and step == newest]
+    newest = steps[0]
+    calls = [step for step in steps if step.call and step.step == newest.step]
     if not calls:
-        return f"after a reply of {model}" if ended else f"asking {model}"
-    open_calls = [name for name, end in calls if end is None]
-    return f"calling {', '.join(sorted(open_calls))}" if open_calls else f"{len(calls)} calls had ended"
+        return f"after a reply of {newest.name}" if newest.ended else f"asking {newest.name}"
+    open_calls = sorted(call.name for call in calls if call.ended is None)
+    return f"calling {', '.join(open_calls)}" if open_calls else f"{len(calls)} calls had ended"

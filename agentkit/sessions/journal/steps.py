@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections import defaultdict, namedtuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,9 @@ from ...tools.results.result_text import RenderedResult, StoredResult, has_own_t
 from .encoding import encode_json, step_digest
 from .store import Statement, Store
 from .tables import END_STEP, INSERT_STEP
+
+StepRow = namedtuple("StepRow", "run step call name input arguments begun ended outcome digest")
+"""A row of the table `steps`; `call` is "" for a request."""
 
 
 class StepRows:
@@ -61,6 +65,15 @@ class StepRows:
                 self._rows[step, ""] = name, number, arguments
                 return (number, Reply(message, Usage(), data.get("finish_reason"))), data
         return None
+
+
+def read_steps(store: Store, ids: Sequence[str]) -> dict[str, list[StepRow]]:
+    """Return the rows of the steps of runs, the newest first."""
+    steps: dict[str, list[StepRow]] = defaultdict(list)
+    columns, marks = ", ".join(StepRow._fields), ", ".join("?" * len(ids))
+    for row in store.read(f"SELECT {columns} FROM steps WHERE run IN ({marks}) ORDER BY step DESC, begun DESC", *ids):
+        steps[row[0]].append(StepRow(*row))
+    return steps
 
 
 def usage_of(store: Store, run: str) -> Usage:
