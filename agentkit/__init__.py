@@ -1,16 +1,25 @@
 """agentkit: function-calling agents from plain Python functions.
 
-`import agentkit` loads next to nothing: a name's module is loaded when the name is first used.
+`import agentkit` loads next to nothing: a name's module is loaded when the name is first used, and so are the public
+modules: `agentkit.journal.runs()` needs no further import.
 Only public modules and the rooms lie here.  None of them may have a public name (`tool`, `schema`, `log` ...), because
 Python binds an imported submodule in the place of the name.
 """
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from .core.doors import register_doors
 from .core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from . import events as events
+    from . import http as http
+    from . import journal as journal
+    from . import models as models
+    from . import policies as policies
+    from . import secrets as secrets
+    from . import testing as testing
     from .agents.agent import JsonAgent as JsonAgent
     from .core.context import Injected as Injected
     from .core.context import RunContext as RunContext
@@ -91,4 +100,11 @@ _HOMES = {
 }
 # what a keyword of a lower room may open
 register_doors({"telemetry": "agentkit.telemetry:Telemetry", "workers": "agentkit.dbos:Workers"})
-__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)
+_MODULES = (
+    "acp", "dbos", "events", "http", "journal", "mcp", "models", "policies", "secrets", "telemetry", "testing", "web",
+)  # fmt: skip
+__all__, _load, __dir__ = lazy_names(__name__, _HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    return import_module(f"{__name__}.{name}") if name in _MODULES else _load(name)
