@@ -27,8 +27,9 @@ def runs(store: Place = DEFAULT_PATH, *, unfinished: bool = False, limit: int | 
     A run that cannot be read has the state "damaged".  `limit` is the greatest number of runs.
     """
     with opened_store(store, must_exist=True) as opened:
-        found = list_runs(opened, UNFINISHED if unfinished else "", limit=limit)
-    return [run for run in found if run.is_unfinished or not unfinished]
+        if not unfinished:
+            return list_runs(opened, limit=limit)
+        return [run for run in list_runs(opened, UNFINISHED) if run.is_unfinished][:limit]  # others are running
 
 
 def name_conversations(store: Place = DEFAULT_PATH) -> dict[int, str]:

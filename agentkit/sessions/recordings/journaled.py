@@ -14,8 +14,9 @@ from ..journal.maintenance import DEFAULT_PATH
 from ..journal.reader import closed_state, end_of_run, read_conversation, usage_before
 from ..journal.run_info import RunInfo, find_run
 from ..journal.setup import read_setup
+from ..journal.steps import read_steps
 from ..journal.store import Store
-from ..journal.tables import COLUMNS, END_RUN, END_STEP, INSERT_STEP
+from ..journal.tables import END_RUN, END_STEP, INSERT_STEP
 from .file import Recording
 from .lines import FIRST_LINE, Line, lines_of, write_lines
 
@@ -63,13 +64,13 @@ def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message])
     """Yield the messages, each reply after its request, and the calls with their results after the reply."""
     setup = read_setup(store, run.id)
     first = system(setup.instruction) if setup else messages[0]
-    rows = store.read(f"SELECT {', '.join(COLUMNS['steps'])} FROM steps WHERE run = ?", run.id)
-    steps, number, before = {row[1:3]: row for row in rows}, 0, dict[str, Any]()
+    steps = {(row.step, row.call): row for row in read_steps(store, [run.id])[run.id]}
+    number, before = 0, dict[str, Any]()
     for place, message in enumerate([first, *messages[1:]]):
         if message["role"] == "assistant" and place >= run.first:
             number += 1
             asked = steps.get((number, ""))
-            model, outcome = (asked[3], json.loads(asked[8] or "{}")) if asked else (run.model, {})
+            model, outcome = (asked.name, json.loads(asked.outcome or "{}")) if asked else (run.model, {})
             usage = outcome.get("usage", before)
             yield {"kind": "request", "model": model} | ({"tools": setup.tools} if setup and number == 1 else {})
             figures = {"finish_reason": outcome.get("finish_reason"), "usage": _subtract(usage, before)}
@@ -78,7 +79,8 @@ def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message])
         yield {"kind": "message", "place": place, "message": message}
         for call in calls_of(message):
             if row := steps.get((number, call.id)):
-                yield from lines_of([(INSERT_STEP, row), *([(END_STEP, (*row[7:], *row[:3]))] if row[8] else [])])
+                end = (END_STEP, (row.ended, row.outcome, row.digest, row.run, row.step, row.call))
+                yield from lines_of([(INSERT_STEP, row), *([end] if row.outcome else [])])
     yield {"kind": "message", "place": 0, "message": messages[0]}  # a hand-over changes the instruction
 
 

@@ -396,6 +396,28 @@ def test_a_conversation_is_read_once_to_list_its_runs(file):
     assert (len(listed), len({run.conversation for run in listed})) == (3_030, 1)
 
 
+def test_a_limit_counts_the_runs_that_can_be_resumed(path):
+    leave, begun = threading.Event(), threading.Event()
+
+    def wait() -> str:
+        """Waits."""
+        begun.set()
+        leave.wait(20)
+        return "waited"
+
+    with pytest.raises(KeyboardInterrupt):
+        JsonAgent(look, model=ScriptedModel(KeyboardInterrupt()), journal=path).run("stopped")
+    agent = JsonAgent(wait, model=ScriptedModel(call("wait"), answer("done")), journal=path)
+    thread = threading.Thread(target=agent.run, args=("running",))
+    thread.start()
+    try:
+        assert begun.wait(10)
+        assert [run.query for run in runs(path, unfinished=True, limit=1)] == ["stopped"]
+    finally:
+        leave.set()
+        thread.join()
+
+
 def test_sound_runs_are_saved_from_a_damaged_file(path, tmp_path):
     answers = converse(path, "aa")
     (lost,) = converse(path, "a").keys()

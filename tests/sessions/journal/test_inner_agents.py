@@ -15,7 +15,7 @@ from agentkit.core.messages import ToolCall, Usage, assistant
 from agentkit.engine.model import Reply
 from agentkit.sessions.journal import delete, runs
 from agentkit.sessions.journal.connections import opened_store
-from agentkit.sessions.journal.repair import salvage
+from agentkit.sessions.journal.repair import find_problems, salvage
 from agentkit.testing import ScriptedModel
 
 
@@ -144,10 +144,17 @@ def test_agents_at_any_depth_are_saved_from_a_damaged_file(path, tmp_path):
     assert tables[0][0] == 3
 
 
-def test_a_damaged_agent_inside_does_not_keep_other_runs_from_being_saved(path, tmp_path):
+@pytest.mark.parametrize(
+    "statement", ["UPDATE steps SET name = 'other' WHERE run", "DELETE FROM messages WHERE place = 1 AND conversation"]
+)
+def test_a_damaged_agent_inside_does_not_keep_other_runs_from_being_saved(path, tmp_path, statement):
     outer(path, clerk(pay, final(1, "ok")), ASK, final(1, "done")).run("lost")
-    change_rows(path, "UPDATE steps SET name = 'other' WHERE run IN (SELECT id FROM runs WHERE origin > '')")
+    column = "id" if statement.endswith("run") else "conversation"
+    change_rows(path, f"{statement} IN (SELECT {column} FROM runs WHERE origin > '')")
     outer(path, clerk(pay, final(1, "ok")), ASK, final(1, "done")).run("kept")
+    _, lost = runs(path)
+    (problem,) = find_problems(path)
+    assert problem.startswith(f"run {lost.id}: the journal ")
     assert salvage(path, tmp_path / "saved.db") == 1
     (run,) = runs(tmp_path / "saved.db")
     assert (run.query, run.state, run.answer) == ("kept", "finished", "done")
