@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from weakref import WeakSet
 
 from .location import Place, Sync, absolute_place, is_url, without_scheme
 from .sqlite import SqliteStore
@@ -14,9 +15,9 @@ from .store import Store
 POSTGRES = "agentkit.sessions.journal.postgres.store"
 """The module that needs psycopg."""
 _open: dict[tuple[str, Sync], Store] = {}
-_guard = threading.Lock()
-_inherited: list[Store] = []
-"""The stores of the parent process; a SQLite file and a connection must not be used or closed by another process."""
+_guard = threading.RLock()
+_stores: WeakSet[Store] = WeakSet()
+"""The stores in `_open`, and those that were replaced in it and still have users."""
 
 
 def open_store(place: Place, sync: Sync = "normal", *, must_exist: bool = False) -> Store:
@@ -33,6 +34,7 @@ def open_store(place: Place, sync: Sync = "normal", *, must_exist: bool = False)
             if store is not None and not store.users:
                 store.shut()
             store = _open[key] = _connect(place, sync, must_exist=must_exist)
+            _stores.add(store)
         store.users += 1
         return store
 
@@ -41,7 +43,7 @@ def close_store(store: Store) -> None:
     """Release a store; the last release closes a file.  A connection stays open for the next run of the process."""
     with _guard:
         store.users -= 1
-        if store.users or is_url(store.place):
+        if store.users or (is_url(store.place) and store in _open.values()):
             return
         for key in [key for key, other in _open.items() if other is store]:
             del _open[key]
@@ -72,14 +74,24 @@ def _close_connections() -> None:
             store.shut()
 
 
+def _begin_fork() -> None:
+    _guard.acquire()
+    for store in _stores:  # no statement is just running, which the child would have begun too
+        store.lock.acquire()
+
+
+def _end_fork() -> None:
+    for store in _stores:
+        store.lock.release()
+    _guard.release()
+
+
 def _leave_to_parent() -> None:
-    global _guard
-    _guard = threading.Lock()
-    _inherited.extend(_open.values())
-    for store in _open.values():
-        store.shut()
+    for store in _stores:
+        store.leave()
     _open.clear()
+    _end_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_to_parent)
+    os.register_at_fork(before=_begin_fork, after_in_parent=_end_fork, after_in_child=_leave_to_parent)

@@ -7,46 +7,50 @@ of the process opens and closes the file.  On Windows a file that is open cannot
 import os
 import secrets
 import sys
-import threading
 from contextlib import suppress
-
-from ...core.private_files import MODE
 
 if sys.platform != "win32":
     import fcntl
-
-_guard = threading.Lock()
-_open: set[int] = set()
 
 
 class OwnerFile:
     """A locked file beside a journal; `owner` is the number in its name."""
 
-    def __init__(self, journal: str | os.PathLike[str]) -> None:
+    def __init__(self, journal: str) -> None:
         self.owner = secrets.randbits(60)
         self._path = _path_of(journal, self.owner)
-        with _guard:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, MODE)
-            _open.add(self._file)
+        mode = os.stat(journal).st_mode & 0o777  # all users of the journal must be able to look
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, mode)
+        try:
             if sys.platform != "win32":
+                os.fchmod(self._file, mode)
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.remove()
+            raise
+
+    def close(self) -> None:
+        """Leave the file to the parent process."""
+        os.close(self._file)
 
     def remove(self) -> None:
         """End the life of the owner."""
-        with _guard, suppress(OSError):
-            _open.discard(self._file)
+        with suppress(OSError):
             os.close(self._file)
             os.unlink(self._path)
 
 
-def is_alive(journal: str | os.PathLike[str], owner: int) -> bool:
+def is_alive(journal: str, owner: int) -> bool:
     """Return whether the process of an owner lives; the file of one that was killed is removed."""
     path = _path_of(journal, owner)
     try:
-        if sys.platform != "win32":
+        if sys.platform == "win32":
+            os.unlink(path)
+        else:
             with open(path, "rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        os.unlink(path)
+            with suppress(OSError):  # the folder may belong to another user, or be read-only
+                os.unlink(path)
     except FileNotFoundError:
         return False
     except (BlockingIOError, PermissionError):
@@ -54,16 +58,5 @@ def is_alive(journal: str | os.PathLike[str], owner: int) -> bool:
     return False
 
 
-def _path_of(journal: str | os.PathLike[str], owner: int) -> str:
-    return f"{os.path.realpath(journal)}-lease-{owner:x}"
-
-
-def _close_in_child() -> None:
-    for file in _open:  # the locks are those of the parent
-        os.close(file)
-    _open.clear()
-    _guard.release()
-
-
-if hasattr(os, "register_at_fork"):  # no file is just being opened, so a child knows all of them
-    os.register_at_fork(before=_guard.acquire, after_in_parent=_guard.release, after_in_child=_close_in_child)
+def _path_of(journal: str, owner: int) -> str:
+    return f"{journal}-lease-{owner:x}"

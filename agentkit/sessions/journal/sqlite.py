@@ -30,6 +30,7 @@ class SqliteStore(Store):
     def __init__(self, path: Place, sync: Sync = "normal", *, must_exist: bool = False) -> None:
         super().__init__(path)
         self.path = Path(path)
+        self._real_path = os.path.realpath(path)
         self._is_locked_out = False
         self._owner_file: OwnerFile | None = None
         if must_exist and not self.path.exists():
@@ -87,7 +88,7 @@ class SqliteStore(Store):
 
     def append(self, statements: Sequence[Statement], lease: Lease | None = None) -> None:  # noqa: ARG002
         """Run the statements, all or none of them; a lease lives as long as the process."""
-        with self._lock, self._errors():
+        with self.lock, self._errors():
             try:
                 self._run(statements)
             except sqlite3.OperationalError as error:
@@ -112,13 +113,13 @@ class SqliteStore(Store):
 
     def read(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
-        with self._lock, self._errors():
+        with self.lock, self._errors():
             return self._file.execute(sql, values).fetchall()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Let all queries of this thread inside the block see the same state of the file; others wait."""
-        with self._lock, self._errors():
+        with self.lock, self._errors():
             self._file.execute("BEGIN")
             try:
                 yield
@@ -128,17 +129,18 @@ class SqliteStore(Store):
     def _own(self) -> int:
         if self._owner_file is None:
             with self._errors():
-                self._owner_file = OwnerFile(self.path)
+                self._owner_file = OwnerFile(self._real_path)
             self._owner = self._owner_file.owner
         return self._owner
 
     def _is_alive(self, owner: int) -> bool:
-        return is_alive(self.path, owner)
+        with self._errors():
+            return is_alive(self._real_path, owner)
 
     def remove(self, statements: Sequence[Statement]) -> None:
         """Run statements that delete runs, and release their space unless another process is writing."""
         self.append(statements)
-        with suppress(JournalError), self._lock, self._errors():
+        with suppress(JournalError), self.lock, self._errors():
             self._file.execute("VACUUM")
 
     def find_damage(self) -> list[str]:
@@ -158,11 +160,19 @@ class SqliteStore(Store):
 
     def shut(self) -> None:
         """Release the file; the last release leaves a single file, without `-wal` and `-shm`."""
-        if self._process == os.getpid():  # a child must not close a SQLite file of its parent
-            with self._lock, suppress(sqlite3.Error):
-                self._file.close()
-            if self._owner_file is not None:
-                self._owner_file.remove()
+        with self.lock, suppress(sqlite3.Error):
+            self._file.close()
+        if self._owner_file is not None:
+            self._owner_file.remove()
+            self._owner_file = None
+
+    def _leave(self) -> None:
+        # While it is open, SQLite in this process would believe that it has the locks of the parent process.
+        with suppress(sqlite3.Error):
+            self._file.close()
+        if self._owner_file is not None:
+            self._owner_file.close()
+            self._owner_file = None
 
     @property
     def _named(self) -> str:

@@ -46,8 +46,8 @@ class Store(ABC):
         """The path or the URL."""
         self.users = 0
         """The parts of the process that use the store, see `open_store`."""
-        self._process = os.getpid()
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held while the store is used."""
         self._owner = 0
         """The number in the leases of this process, by which others see whether it lives."""
         self._held: dict[int, Lease] = {}
@@ -89,7 +89,16 @@ class Store(ABC):
 
     @abstractmethod
     def shut(self) -> None:
-        """Release the file or the connection, unless it is the parent process's.  `close_store` calls it at last."""
+        """Release the file or the connection.  `close_store` calls it at last."""
+
+    def leave(self) -> None:
+        """Leave the store to the parent process: this one, which was just forked, cannot use it or its leases."""
+        self._held.clear()
+        self._leave()
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """Close the file or the connection, so that the parent process keeps it."""
 
     @abstractmethod
     def _is_alive(self, owner: int) -> bool:
@@ -107,14 +116,18 @@ class Store(ABC):
             JournalError: The lease cannot be written.
         """
         lease = Lease(key, secrets.randbits(60), self)
-        with self._lock:
-            old = self.check_free(key, what)
-            values = key, lease.token, self._own(), _name_process(), time.strftime("%Y-%m-%d %H:%M:%S")
-            self.append([*self._ended, (TAKE_LEASE, (*values, *old))])
-            self._ended.clear()
-            if self.check_free(key, what) != (lease.token, self._owner):
-                raise ConversationBusy(f"{what}: the connection was lost")
-            self._held[lease.token] = lease
+        with self.lock:
+            try:
+                while (old := self.check_free(key, what)) != (lease.token, self._owner):
+                    values = key, lease.token, self._own(), _name_process(), time.strftime("%Y-%m-%d %H:%M:%S")
+                    self._write_ended((TAKE_LEASE, (*values, *old)))
+                self._held[lease.token] = lease
+            except ConversationBusy:
+                raise
+            except BaseException:  # it may have been written
+                self._held[lease.token] = lease
+                self.end_lease(lease)
+                raise
         return lease
 
     def check_free(self, key: int, what: str = "the conversation") -> tuple[int, int]:
@@ -123,7 +136,7 @@ class Store(ABC):
         Raises:
             ConversationBusy: A run of any process has the conversation; the message names `what`.
         """
-        with self._lock:
+        with self.lock:
             found = self.read("SELECT token, owner, holder, since FROM leases WHERE conversation = ?", key)
             token, owner, holder, since = found[0] if found else (0, 0, "", "")
             if token in self._held if owner == self._owner else owner and self._is_alive(owner):
@@ -143,11 +156,16 @@ class Store(ABC):
 
     def end_lease(self, lease: Lease) -> None:
         """Remove a lease; if that cannot be written now, it is with the next one."""
-        with self._lock, suppress(JournalError):
-            if self._process == os.getpid() and self._held.pop(lease.token, None) is not None:
+        with self.lock, suppress(JournalError):
+            if self._held.pop(lease.token, None) is not None:
                 self._ended.append((END_LEASE, (lease.key, lease.token)))
-                self.append(self._ended)
-                self._ended.clear()
+                self._write_ended()
+
+    def _write_ended(self, *statements: Statement) -> None:
+        """Remove the leases that have ended, and run `statements`."""
+        ended = [*self._ended]
+        self.append([*ended, *statements])
+        del self._ended[: len(ended)]
 
 
 def _name_process() -> str:

@@ -57,7 +57,9 @@ class PostgresConnection:
         self.lock = lock
         self._sync = sync
         self._reconnected = reconnected
-        self._is_down = self._is_locked_out = self._is_in_snapshot = False
+        self._is_down = self._is_locked_out = self._is_in_snapshot = self._is_shut = False
+        self._lost: set[tuple[int, Any]] = set()
+        """The server's processes for lost connections, which may not have noticed it."""
         with self.errors():
             self._parameters: dict[str, Any] = {**PARAMETERS, **conninfo_to_dict(url)}
             self._connection = self._connect()
@@ -120,6 +122,8 @@ class PostgresConnection:
                 except (psycopg.OperationalError, psycopg.InterfaceError):
                     if not self._connection.closed or self._is_in_snapshot:
                         raise
+            if self._is_shut:
+                raise psycopg.InterfaceError("it was closed, or belongs to the parent process")
             self._reconnect()
             return action()
 
@@ -142,22 +146,27 @@ class PostgresConnection:
         """Connect again; only the first of several failures takes `LOCK_TIMEOUT` seconds."""
         end, wait = time.monotonic() + (0.0 if self._is_down else LOCK_TIMEOUT), MIN_WAIT
         while True:
-            old = self._backend
+            self._lost.add(self._backend)
             try:
-                self._connection.close()
                 self._connection = self._connect()
+                self._replace_lost()
                 break
-            except psycopg.OperationalError:
-                if time.monotonic() > end:
+            except BaseException as error:
+                self._connection.close()
+                if not isinstance(error, psycopg.OperationalError) or time.monotonic() > end:
                     self._is_down = True
                     raise
             time.sleep(wait)
             wait = min(2 * wait, MAX_WAIT)
         self._is_down = False
-        # The server may not have noticed that the old connection is lost, which still holds its locks then.
+
+    def _replace_lost(self) -> None:
+        """End the lost connections, which hold their locks until the server notices that they are lost."""
         sql = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = ? AND backend_start = ?"
-        self.execute(sql, old)
+        for backend in self._lost:
+            self.execute(sql, backend)
         self._reconnected()
+        self._lost.clear()
 
     def is_alive(self) -> bool:
         """Return whether the server answers on this connection."""
@@ -171,12 +180,15 @@ class PostgresConnection:
     def close(self) -> None:
         """Close the connection."""
         with self.lock:
+            self._is_shut = True
             self._connection.close()
 
     def leave_to_parent(self) -> None:
         """Let go of a connection that a child has inherited, so that it ends with the parent."""
         if not self._connection.closed:
-            os.dup2(os.open(os.devnull, os.O_RDWR), self._connection.fileno())
+            with open(os.devnull, "r+b") as null:
+                os.dup2(null.fileno(), self._connection.fileno(), inheritable=False)
+        self.close()
 
     @contextmanager
     def errors(self) -> Iterator[None]:

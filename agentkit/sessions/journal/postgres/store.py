@@ -6,7 +6,6 @@ next write makes a new one and takes the leases over; a lease that another proce
 run ends.
 """
 
-import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -23,7 +22,7 @@ class PostgresStore(Store):
 
     def __init__(self, url: str, sync: Sync = "normal", *, must_exist: bool = False) -> None:
         super().__init__(url)
-        self._connection = PostgresConnection(url, sync, self._lock, self._take_leases_over)
+        self._connection = PostgresConnection(url, sync, self.lock, self._take_leases_over)
         self._owner = self._connection.owner
         try:
             with self._connection.errors():
@@ -84,8 +83,8 @@ class PostgresStore(Store):
 
     def _take_leases_over(self) -> None:
         """Make the leases of the lost connection those of the new one; others may have taken them meanwhile."""
-        sql = "UPDATE leases SET owner = ? WHERE owner = ? RETURNING token"
-        kept = {token for (token,) in self._connection.rows(sql, (self._connection.owner, self._owner))}
+        sql = "UPDATE leases SET owner = ? WHERE token = ANY(?) RETURNING token"
+        kept = {token for (token,) in self._connection.rows(sql, (self._connection.owner, [*self._held]))}
         self._owner = self._connection.owner
         for token in self._held.keys() - kept:
             self._held.pop(token).is_lost = True
@@ -113,8 +112,8 @@ class PostgresStore(Store):
         return bool(self._held) or self._connection.is_alive()
 
     def shut(self) -> None:
-        """Close the connection; a child leaves it to its parent."""
-        if self._process == os.getpid():
-            self._connection.close()
-        else:
-            self._connection.leave_to_parent()
+        """Close the connection."""
+        self._connection.close()
+
+    def _leave(self) -> None:
+        self._connection.leave_to_parent()
