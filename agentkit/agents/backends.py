@@ -138,7 +138,7 @@ class Backends:
         """Return the backend for a name, or the object itself; `first` is the model whose account the options name."""
         (model, _), (first, _) = resolve_model(model), resolve_model(first)
         if self.for_run and (not isinstance(model, str) or model == OFFLINE):
-            name = "the offline model" if model == OFFLINE else repr(model)
+            name = "the offline model" if isinstance(model, str) else f"the model {model.name!r}, an object,"
             names = ", ".join(sorted(self.for_run))
             raise DefinitionError(f"{names}: {name} takes no options of a run. Leave them out.")
         if not isinstance(model, str):

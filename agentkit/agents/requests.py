@@ -92,7 +92,10 @@ def replay_request(path: str | os.PathLike[str], how: ReplayOptions) -> RunReque
     recording = Recording.load(path) if journal is None else read_journaled(str(path), Journal.of(journal).path)
     begin = recording.begin
     if not (query := begin.get("query")):
-        raise RunError(f"{os.fspath(path)!r}: a run without a query of its own cannot be replayed")
+        raise RunError(
+            f"{os.fspath(path)!r}: a run without a query of its own cannot be replayed. Session.load continues its "
+            "conversation. A journal has a run that paused as a whole: agent.replay(run_id, journal=...)"
+        )
     session = Session(begin["history"])
     settings: dict[str, Any] = {name: value for name, value in how.items() if name != "journal"}
     replay = Replay(recording, session.messages, **settings)

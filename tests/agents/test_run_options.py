@@ -93,7 +93,7 @@ def test_they_hold_for_the_agents_to_which_a_run_is_handed_over(world):
         ({"max_steps": 0}, "max_steps must be an integer >= 1, got 0"),
         ({"limits": 5}, "limits must be Limits"),
         ({"listeners": print}, "listeners must be a list of functions"),
-        ({"temperature": 0.5}, "temperature: .*takes no options of a run"),
+        ({"temperature": 0.5}, "temperature: the model 'scripted', an object, takes no options of a run"),
     ],
 )
 def test_what_is_not_valid_is_refused_before_the_run(world, options, message):
