@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 
 from ..core.background import check_event_loop, iterate_blocking, run_coroutine, run_in_thread
 from ..core.doors import open_door
-from ..core.errors import RunError
+from ..core.errors import InnerPaused, RunError
 from ..core.parts import Query, read_query
 from ..engine.result import Result, RunFinished
 from ..sessions.session import Session
@@ -85,19 +85,24 @@ async def collect_outcomes(agent: Runnable, queries: Queries, **how: Unpack[MapO
 async def iterate_outcomes(
     agent: Runnable, queries: Queries, concurrency: int = 8
 ) -> AsyncGenerator[tuple[int, Outcome[Any]], None]:
-    """Yield outcomes as they arrive, with their queries' indices; closing ends all runs and waits for them."""
+    """Yield outcomes as they arrive, with their queries' indices; closing ends all runs and waits for them.
+
+    In a tool call a run that paused pauses the enclosing run, when the others have ended: `InnerPaused` is raised.
+    """
     _check(queries, concurrency)
     check_event_loop("agent.map, queries")
     waiting = _iterate(queries)
     upcoming: asyncio.Task[Query | None] | None = None
     runs: dict[asyncio.Task[Result[Any] | BaseException], int] = {}
-    started, is_over = 0, False
+    started, is_over, pauses = 0, False, list[InnerPaused]()
     try:
         with explain_interrupt(ITERATION_INTERRUPTED):
             while True:
                 if upcoming is None and not is_over and len(runs) < concurrency:
                     upcoming = asyncio.create_task(_next(waiting))
                 if not runs and upcoming is None:
+                    if pauses:
+                        raise pauses[0]
                     return
                 watched = [*runs] if upcoming is None else [*runs, upcoming]
                 done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
@@ -111,7 +116,10 @@ async def iterate_outcomes(
                     place, outcome = runs.pop(run), run.result()
                     if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
                         raise outcome
-                    yield place, outcome
+                    if isinstance(outcome, InnerPaused):
+                        pauses.append(outcome)
+                    else:
+                        yield place, outcome
     finally:
         unfinished = [*runs] if upcoming is None else [*runs, upcoming]
         for task in unfinished:

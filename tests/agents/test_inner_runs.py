@@ -96,7 +96,15 @@ def streaming(*agents: JsonAgent):
     return office
 
 
-ALL_WAYS = pytest.mark.parametrize("way", [blocking, awaiting, in_parallel, in_threads, streaming])
+def mapping(*agents: JsonAgent):
+    def office(task: str) -> str:
+        """Asks the office."""
+        return "; ".join(sorted(outcome.answer for agent in agents for outcome in agent.map(["the query"])))
+
+    return office
+
+
+ALL_WAYS = pytest.mark.parametrize("way", [blocking, awaiting, in_parallel, in_threads, streaming, mapping])
 
 
 def outer(office, *script, **settings) -> JsonAgent:
@@ -217,6 +225,25 @@ class TestInside:
         assert result.calls[0].content == "noted n; booked"
         assert "Rome for 3" in str(inner.model.requests[-1].messages)
         assert DONE == ["n"]
+
+    def test_all_queries_of_a_map_that_pause_wait_together(self, world):
+        def office(task: str) -> str:
+            """Asks the office."""
+            return "; ".join(outcome.answer for outcome in buyer.map([f"pay {bill}" for bill in "abc"]))
+
+        def reply(request):
+            bill = request.messages[1]["content"][-1]
+            is_paid = request.messages[-1]["role"] == "tool" or bill == "b"
+            return answer(f"paid {bill}") if is_paid else call("pay", bill=bill)
+
+        buyer = JsonAgent(pay, model=ScriptedModel([reply] * 9))
+        agent = outer(office)
+        pause = pause_of(world, agent)
+        assert sorted(json.loads(waiting.arguments)["bill"] for waiting in pause.calls) == ["a", "c"]
+        result = world.run(agent, None, session=pause.session, approvals=dict.fromkeys(pause.calls, True))
+        assert result.calls[0].content == "paid a; paid b; paid c"
+        assert sorted(DONE) == ["a", "c"]
+        assert len(buyer.model.requests) == 5
 
     def test_a_question_of_the_function_itself_does_not_repeat_its_agents(self, world):
         inner = noting("n")
