@@ -7,6 +7,7 @@ from typing import Any
 from ..core.context import RunContext
 from ..core.errors import DefinitionError
 from ..core.flow import Flow, Policy, apply_policies, ask
+from ..core.messages import Message
 from ..engine.loop import Answer, agent_loop
 from ..engine.model import Model
 from ..engine.partial_answer import PartialAnswerReader
@@ -69,7 +70,8 @@ def build_flow(agent: Runnable, run: Run, request: RunRequest, backend: Model) -
     context = RunContext(agent.deps, run.state, lambda: run.usage, stream=stream, inbox=session.inbox)
     tools = StepTools(agent.tools, agent._select, agent.toolsets, context)
     loop = agent_loop(backend, tools.select, run.history, context, text_ends=agent._text_ends, stream=stream)
-    policies = policies_of_run(agent, run, session, context)
+    recorded = request.replay.recording.messages if request.replay is not None else ()
+    policies = policies_of_run(agent, run, session, context, recorded)
     flow = apply_policies(loop, policies)
     return _open_before(flow, agent.toolsets, run.toolsets) if agent.toolsets else flow
 
@@ -84,8 +86,13 @@ def _open_before(flow: Flow[Answer], toolsets: Sequence[Toolset], opened: list[T
     return (yield from flow)
 
 
-def policies_of_run(agent: Runnable, run: Run, session: Session, context: RunContext[Any]) -> tuple[Policy, ...]:
-    """Return the policies of a run, the innermost first: it sees an effect of the loop before the others."""
+def policies_of_run(
+    agent: Runnable, run: Run, session: Session, context: RunContext[Any], recorded: Sequence[Message] = ()
+) -> tuple[Policy, ...]:
+    """Return the policies of a run, the innermost first: it sees an effect of the loop before the others.
+
+    `recorded` are the messages of a run that is replayed.
+    """
     settings, fallbacks = agent._settings, agent._backends.fallbacks(agent.model)
     waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(settings.retries)]
     return (
@@ -93,7 +100,7 @@ def policies_of_run(agent: Runnable, run: Run, session: Session, context: RunCon
         truncate_results(session.cut, settings.max_result),
         *_hide_results(agent, run, session, context),
         # after the truncation: the delimiters enclose what is shown
-        guard_untrusted(run.history, setting=settings.untrusted, approvals=session.approvals),
+        guard_untrusted(run.history, setting=settings.untrusted, approvals=session.approvals, recorded=recorded),
         limit_tool_time(settings.tool_timeout, sequential=settings.sequential),
         request_final_answer(context),
         detect_loops(),

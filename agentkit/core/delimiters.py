@@ -30,6 +30,11 @@ def is_delimited(text: str) -> bool:
     return _OPENING in text
 
 
+def find_delimiter_id(text: str) -> str:
+    """Return the id of the delimiters in a tool message's text, "" if it has none."""
+    return text.partition(_OPENING)[2].partition('">')[0]
+
+
 def remove_delimiters(text: str) -> str:
     """Return the text without its delimiters, or as it is if it has none."""
     parts = _split(text)

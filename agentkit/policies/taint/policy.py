@@ -13,15 +13,15 @@ values that the user gave, or a wrong answer.  With "context", each consequentia
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from ...core.delimiters import delimit, new_delimiter_id
+from ...core.delimiters import delimit, find_delimiter_id, new_delimiter_id
 from ...core.flow import Effect, Flow, Policy, ask, interpret
 from ...core.labels import DEVELOPER, CallOrigin
-from ...core.messages import Message
+from ...core.messages import Message, text_of
 from ...engine.model import AskModel, Reply
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
@@ -40,6 +40,7 @@ def guard_untrusted(
     history: Sequence[Message],
     delimiter: str | None = None,
     *,
+    recorded: Sequence[Message] = (),
     setting: UntrustedSetting = "values",
     approvals: Approvals | None = None,
 ) -> Policy:
@@ -48,15 +49,19 @@ def guard_untrusted(
     Args:
         history: The conversation of the run; untrusted messages of earlier runs count.
         delimiter: The id of the delimiters; a random one by default.
+        recorded: The messages of a run that is replayed; its delimiters are used again.
         setting: Which calls need approval.  A run inside a call with "context" or "hidden" is as strict as "context".
         approvals: Has the values that a person allowed from now on.
     """
+
+    results = {message["tool_call_id"]: text_of(message) for message in recorded if message["role"] == "tool"}
+    known = {call: find_delimiter_id(text) for call, text in results.items()}
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
         outer = ENCLOSING_CALL.get()
         is_strict = setting != "values" or (outer is not None and outer.is_strict)
         origins, chosen = Origins(history, outer), delimiter or new_delimiter_id()
-        guard = _Guard(origins, chosen, ReaderCheck(origins), is_strict, approvals or Approvals())
+        guard = _Guard(origins, chosen, known, ReaderCheck(origins), is_strict, approvals or Approvals())
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, CallTools):
@@ -85,6 +90,8 @@ class _Guard:
 
     origins: Origins
     delimiter: str
+    known: Mapping[str, str]
+    """The ids of the delimiters of recorded results, by the ids of the calls; "" for a result without any."""
     readers: ReaderCheck
     is_strict: bool
     approvals: Approvals
@@ -102,7 +109,8 @@ class _Guard:
         if tool is None or bound.is_answer:
             return bound
         enclose = partial(ENCLOSING_CALL.set, EnclosingCall(self.origins, bound.origin, self.is_strict))
-        return bound.change(set_ups=(enclose, *bound.set_ups), shorten=partial(_delimit, bound, self.delimiter))
+        delimiter = self.known.get(bound.call.id, self.delimiter)
+        return bound.change(set_ups=(enclose, *bound.set_ups), shorten=partial(_delimit, bound, delimiter))
 
     def _check_sources(self, bound: BoundCall, tool: JsonTool[..., Any]) -> BoundCall:
         """Hold a call that untrusted text may have caused."""
@@ -136,4 +144,4 @@ class _Guard:
 def _delimit(bound: BoundCall, delimiter: str, text: str) -> str:
     """Truncate a text as the call would, and delimit it if the tool has read something untrusted."""
     shown = bound.shorten(text)
-    return delimit(shown, delimiter, bound.call.name) if bound.origin.own.is_untrusted else shown
+    return delimit(shown, delimiter, bound.call.name) if delimiter and bound.origin.own.is_untrusted else shown
