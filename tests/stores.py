@@ -55,7 +55,7 @@ def locked(path) -> Iterator[Callable[[], None]]:
         import psycopg
 
         other = psycopg.connect(path)
-        other.execute("LOCK TABLE agentkit.runs, agentkit.steps, agentkit.messages IN EXCLUSIVE MODE")
+        other.execute("LOCK TABLE agentkit.leases, agentkit.runs, agentkit.steps, agentkit.messages IN EXCLUSIVE MODE")
         end = other.rollback
     else:
         other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)

@@ -115,18 +115,18 @@ class Store(ABC):
             ConversationBusy: Another run has it; the message names `what`, the process and the time.
             JournalError: The lease cannot be written.
         """
-        lease = Lease(key, secrets.randbits(60), self)
+        lease, is_written = Lease(key, secrets.randbits(60), self), False
         with self.lock:
             try:
                 while (old := self.check_free(key, what)) != (lease.token, self._owner):
                     values = key, lease.token, self._own(), _name_process(), time.strftime("%Y-%m-%d %H:%M:%S")
                     self._write_ended((TAKE_LEASE, (*values, *old)))
+                    is_written = True
                 self._held[lease.token] = lease
-            except ConversationBusy:
-                raise
-            except BaseException:  # it may have been written
-                self._held[lease.token] = lease
-                self.end_lease(lease)
+            except BaseException as error:
+                if is_written or not isinstance(error, JournalError):  # an interrupt may come after the write
+                    self._held[lease.token] = lease
+                    self.end_lease(lease)
                 raise
         return lease
 

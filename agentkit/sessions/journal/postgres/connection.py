@@ -109,7 +109,7 @@ class PostgresConnection:
                 if not self._connection.closed:
                     self.execute("ROLLBACK")
 
-    def attempt(self, action: Callable[[], T]) -> T:
+    def attempt(self, action: Callable[[], T], *, is_write: bool = False) -> T:
         """Perform an action; if the connection is lost, make a new one and perform it once more.
 
         Raises:
@@ -118,7 +118,7 @@ class PostgresConnection:
         with self.lock, self.errors():
             if not self._connection.closed:
                 try:
-                    return self._wait_once(action)
+                    return self._wait_once(action, is_write=is_write)
                 except (psycopg.OperationalError, psycopg.InterfaceError):
                     if not self._connection.closed or self._is_in_snapshot:
                         raise
@@ -127,14 +127,14 @@ class PostgresConnection:
             self._reconnect()
             return action()
 
-    def _wait_once(self, action: Callable[[], T]) -> T:
-        """Perform an action; after one that has not got a lock in time, the next ones do not wait."""
+    def _wait_once(self, action: Callable[[], T], *, is_write: bool) -> T:
+        """Perform an action; after one that has not got a lock in time, none waits before a write succeeds."""
         try:
             done = action()
         except psycopg.errors.LockNotAvailable:
             self._set_patience(1)
             raise
-        if self._is_locked_out:
+        if is_write and self._is_locked_out:
             self._set_patience(int(LOCK_TIMEOUT * 1000))
         return done
 

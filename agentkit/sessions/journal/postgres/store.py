@@ -71,7 +71,7 @@ class PostgresStore(Store):
                     self._connection.execute(sql, values)
 
         if statements:
-            self._connection.attempt(write)
+            self._connection.attempt(write, is_write=True)
 
     def read(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
