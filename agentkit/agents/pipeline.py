@@ -1,6 +1,7 @@
 """The flow of an agent's part of a run: its loop, its tools, and its policies in their order."""
 
 import inspect
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -67,13 +68,30 @@ def build_flow(agent: Runnable, run: Run, request: RunRequest, backend: Model) -
     """Return the flow of one agent's part of a run; its requests go to `backend`."""
     run.partial_answer = PartialAnswerReader(agent.tools.answer) if request.stream and agent.tools.answer else None
     session, stream = request.session, request.stream
-    context = RunContext(agent.deps, run.state, lambda: run.usage, stream=stream, inbox=session.inbox)
+    replay = request.replay
+    recorded = replay.recording.messages if replay is not None else ()
+    said = session.inbox if replay is None or replay.execute else _RecordedInbox(run.history, recorded)
+    context = RunContext(agent.deps, run.state, lambda: run.usage, stream=stream, inbox=said)
     tools = StepTools(agent.tools, agent._select, agent.toolsets, context)
     loop = agent_loop(backend, tools.select, run.history, context, text_ends=agent._text_ends, stream=stream)
-    recorded = request.replay.recording.messages if request.replay is not None else ()
     policies = policies_of_run(agent, run, session, context, recorded)
     flow = apply_policies(loop, policies)
     return _open_before(flow, agent.toolsets, run.toolsets) if agent.toolsets else flow
+
+
+class _RecordedInbox(deque[Message]):
+    """The messages that were added during a recorded run, each where it was added; no tool runs that could add one."""
+
+    def __init__(self, history: Sequence[Message], recorded: Sequence[Message]) -> None:
+        super().__init__()
+        self._history, self._recorded = history, recorded
+
+    def __bool__(self) -> bool:
+        place = len(self._history)
+        return place < len(self._recorded) and self._recorded[place]["role"] == "user"
+
+    def popleft(self) -> Message:
+        return {**self._recorded[len(self._history)]}
 
 
 def _open_before(flow: Flow[Answer], toolsets: Sequence[Toolset], opened: list[Toolset]) -> Flow[Answer]:

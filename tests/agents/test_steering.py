@@ -15,7 +15,7 @@ from agentkit.core.messages import pending_calls
 from agentkit.engine.history import check_history
 from agentkit.engine.loop import CANCELLED
 from agentkit.engine.result import RunFinished
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.execution.call_tools import ToolFinished, ToolStarted
 
 
@@ -310,7 +310,7 @@ PROGRAM = """
 import asyncio, json, os, sys, time
 from agentkit import JsonAgent
 from agentkit.engine.history import check_history
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer, call
 
 def add(a: int, b: int) -> int:
     "Adds."
@@ -544,3 +544,21 @@ def test_a_plain_tool_does_not_block_the_loop_of_whoever_awaits_the_run():
         return [outcome.content for outcome in result.calls]
 
     assert asyncio.run(main())[0] == "let go"
+
+
+def test_a_run_with_added_messages_is_replayed(world, tmp_path):
+    def look(run: RunContext) -> str:
+        """Looks."""
+        run.say("the tool adds this")
+        return "nothing"
+
+    def from_outside(event):
+        if isinstance(event, ToolFinished) and not event.result.is_answer:
+            agent.say("the person adds this")
+
+    script = "first a text", call("look"), call("look"), answer("done")
+    agent = JsonAgent(look, model=ScriptedModel(*script), journal=tmp_path / "runs.db", listeners=[from_outside])
+    result = world.run(agent, "Look.", record=tmp_path / "run.jsonl")
+    assert [message["role"] for message in result.messages].count("user") == 6
+    for place, how in ((tmp_path / "run.jsonl", {}), (result.run_id, {"journal": tmp_path / "runs.db"})):
+        assert JsonAgent(look).replay(place, any_model=True, **how).messages == result.messages
