@@ -36,6 +36,7 @@ class Origins:
     history: Sequence[Message]
     outer: "EnclosingCall | None" = None
     _read: int = 0
+    _last: Message | None = None
     _label: Label = DEVELOPER
     _untrusted: dict[str, Texts] = field(default_factory=dict)
     _trusted: Texts = field(default_factory=Texts)
@@ -105,7 +106,7 @@ class Origins:
     def label(self) -> Label:
         """The joined label of this conversation's messages."""
         length = len(self.history)
-        if length < self._read:
+        if is_rearranged(self.history, self._read, self._last):
             self._read, self._label, self._untrusted = 0, DEVELOPER, {}
             self._trusted, self._repeating, self._vouched = Texts(), Texts(), set()
         if length > self._read:
@@ -114,7 +115,7 @@ class Origins:
                     self._trusted.add_result(message)
                 elif "label" in message or message["role"] != "assistant":
                     self._take(message)
-            self._read = length
+            self._read, self._last = length, self.history[-1]
         return self._label
 
     @property
@@ -203,6 +204,14 @@ class Origins:
         if self.outer is not None:
             return self.outer.origins._trace(where, value, is_destination=is_destination)
         return UntrustedValue(where, value, is_destination=is_destination)
+
+
+def is_rearranged(history: Sequence[Message], read: int, last: Message | None) -> bool:
+    """Return whether the `read` messages, `last` at their end, are not the first ones any more.
+
+    When a paused turn continues, its further results are sorted in before those that it had.
+    """
+    return len(history) < read or (read > 0 and history[read - 1] is not last)
 
 
 _KEEPER = "what {} keeps"

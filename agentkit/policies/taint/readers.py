@@ -15,7 +15,7 @@ from ...core.labels import join_readers, label_of
 from ...core.messages import Message, text_of
 from ...tools.json_tool import JsonTool
 from ...tools.roles import is_consequential, is_destination
-from .origins import Origins, describe
+from .origins import Origins, describe, is_rearranged
 from .values import Texts, Value, iterate_values, normalize
 
 Readers: TypeAlias = tuple[str, ...] | None
@@ -66,6 +66,7 @@ class ReaderCheck:
 
     origins: Origins
     _read: int = 0
+    _last: Message | None = None
     _texts: dict[tuple[Readers, str], Texts] = field(default_factory=dict)
     _outer: "ReaderCheck | None" = field(init=False)
 
@@ -109,13 +110,13 @@ class ReaderCheck:
     def _iterate(self) -> Iterator[tuple[tuple[Readers, str], Texts]]:
         """Yield the texts of this conversation and of those around it, by their readers and their tool."""
         history = self.origins.history
-        if len(history) < self._read:
+        if is_rearranged(history, self._read, self._last):
             self._read, self._texts = 0, {}
         for message in history[self._read :]:
             if message["role"] != "assistant":
                 key = label_of(message).readers, _name(message)
                 _add(self._texts.setdefault(key, Texts()), message)
-        self._read = len(history)
+        self._read, self._last = len(history), history[-1] if history else None
         yield from self._texts.items()
         if self._outer is not None:
             yield from self._outer._iterate()
