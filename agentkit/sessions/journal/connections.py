@@ -88,7 +88,7 @@ def _end_fork() -> None:
 
 def _leave_to_parent() -> None:
     for store in _stores:
-        store.leave()
+        store.shut(is_inherited=True)
     _open.clear()
     _end_fork()
 

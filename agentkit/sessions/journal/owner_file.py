@@ -26,18 +26,15 @@ class OwnerFile:
                 os.fchmod(self._file, mode)
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            self.remove()
+            self.close()
             raise
 
-    def close(self) -> None:
-        """Leave the file to the parent process."""
-        os.close(self._file)
-
-    def remove(self) -> None:
-        """End the life of the owner."""
+    def close(self, *, is_inherited: bool = False) -> None:
+        """End the life of the owner, unless that is the parent process."""
         with suppress(OSError):
             os.close(self._file)
-            os.unlink(self._path)
+            if not is_inherited:
+                os.unlink(self._path)
 
 
 def is_alive(journal: str, owner: int) -> bool:

@@ -34,7 +34,7 @@ class SqliteStore(Store):
         self._is_locked_out = False
         self._owner_file: OwnerFile | None = None
         if must_exist and not self.path.exists():
-            raise JournalError(f"the journal {os.fspath(path)!r} does not exist")
+            raise JournalError(f"{self.named} does not exist")
         create_private(self.path)  # SQLite gives the mode of the file to the ones beside it
         with self._errors():
             self._file = sqlite3.connect(self.path, LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
@@ -56,7 +56,7 @@ class SqliteStore(Store):
         self._file.execute(f"PRAGMA synchronous={sync}")
         self._file.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
         if (version := self._version()) != VERSION:
-            raise JournalError(f"{self._named} has version {version}, expected {VERSION}. Update agentkit.")
+            raise JournalError(f"{self.named} has version {version}, expected {VERSION}. Update agentkit.")
 
     def _set_wal(self) -> None:
         end = time.monotonic() + LOCK_TIMEOUT
@@ -74,7 +74,7 @@ class SqliteStore(Store):
         with self._file:
             version = self._version()
             if not version and self._file.execute("SELECT 1 FROM sqlite_master").fetchone():
-                raise JournalError(f"{self._named} is the database of another program. Give a file of its own.")
+                raise JournalError(f"{self.named} is the database of another program. Give a file of its own.")
             for statement in migrations_from(version):
                 self._file.execute(statement)
             self._file.execute(f"PRAGMA application_id={APPLICATION}")
@@ -158,32 +158,21 @@ class SqliteStore(Store):
             return False
         return (found.st_dev, found.st_ino) == self._identity
 
-    def shut(self) -> None:
+    def shut(self, *, is_inherited: bool = False) -> None:
         """Release the file; the last release leaves a single file, without `-wal` and `-shm`."""
         with self.lock, suppress(sqlite3.Error):
-            self._file.close()
+            self._held.clear()
+            self._file.close()  # also in a child, where SQLite would believe that it has the locks of the parent
         if self._owner_file is not None:
-            self._owner_file.remove()
+            self._owner_file.close(is_inherited=is_inherited)
             self._owner_file = None
-
-    def _leave(self) -> None:
-        # While it is open, SQLite in this process would believe that it has the locks of the parent process.
-        with suppress(sqlite3.Error):
-            self._file.close()
-        if self._owner_file is not None:
-            self._owner_file.close()
-            self._owner_file = None
-
-    @property
-    def _named(self) -> str:
-        return f"the journal {os.fspath(self.path)!r}"
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise JournalError(f"{self._named}: {error}. {_remedy(error)}") from error
+            raise JournalError(f"{self.named}: {error}. {_remedy(error)}") from error
 
 
 def _remedy(error: Exception) -> str:

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .location import ConversationBusy, JournalError, Place
+from .location import ConversationBusy, JournalError, Place, show_place
 from .tables import END_LEASE, TAKE_LEASE
 
 Statement: TypeAlias = tuple[str, Sequence[Any]]
@@ -44,6 +44,7 @@ class Store(ABC):
     def __init__(self, place: Place) -> None:
         self.place = place
         """The path or the URL."""
+        self.named = f"the journal {show_place(place)!r}"
         self.users = 0
         """The parts of the process that use the store, see `open_store`."""
         self.lock = threading.RLock()
@@ -88,17 +89,11 @@ class Store(ABC):
         """Return whether the place still leads to what is open here; a file may have been deleted or replaced."""
 
     @abstractmethod
-    def shut(self) -> None:
-        """Release the file or the connection.  `close_store` calls it at last."""
+    def shut(self, *, is_inherited: bool = False) -> None:
+        """Release the file or the connection, and the leases.  `close_store` calls it at last.
 
-    def leave(self) -> None:
-        """Leave the store to the parent process: this one, which was just forked, cannot use it or its leases."""
-        self._held.clear()
-        self._leave()
-
-    @abstractmethod
-    def _leave(self) -> None:
-        """Close the file or the connection, so that the parent process keeps it."""
+        With `is_inherited` both stay those of the parent process, from which this one was just forked.
+        """
 
     @abstractmethod
     def _is_alive(self, owner: int) -> bool:

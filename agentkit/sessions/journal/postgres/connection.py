@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from ....core.errors import ExceptionInfo
-from ..location import JournalError, Sync, show_place
+from ..location import JournalError, Sync
 from .tables import SCHEMA
 
 try:
@@ -52,8 +52,10 @@ class PostgresConnection:
     It holds an advisory lock on the number `owner`, which is another one after it was made again.
     """
 
-    def __init__(self, url: str, sync: Sync, lock: threading.RLock, reconnected: Callable[[], None]) -> None:
-        self.named = f"the journal {show_place(url)!r}"
+    def __init__(
+        self, named: str, url: str, sync: Sync, lock: threading.RLock, reconnected: Callable[[], None]
+    ) -> None:
+        self.named = named
         self.lock = lock
         self._sync = sync
         self._reconnected = reconnected
@@ -177,18 +179,14 @@ class PostgresConnection:
                 return False
             return True
 
-    def close(self) -> None:
-        """Close the connection."""
+    def close(self, *, is_inherited: bool = False) -> None:
+        """Close the connection; one that a child has inherited ends with the parent."""
         with self.lock:
             self._is_shut = True
+            if is_inherited and not self._connection.closed:
+                with open(os.devnull, "r+b") as null:
+                    os.dup2(null.fileno(), self._connection.fileno(), inheritable=False)
             self._connection.close()
-
-    def leave_to_parent(self) -> None:
-        """Let go of a connection that a child has inherited, so that it ends with the parent."""
-        if not self._connection.closed:
-            with open(os.devnull, "r+b") as null:
-                os.dup2(null.fileno(), self._connection.fileno(), inheritable=False)
-        self.close()
 
     @contextmanager
     def errors(self) -> Iterator[None]:

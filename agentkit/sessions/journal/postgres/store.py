@@ -22,7 +22,7 @@ class PostgresStore(Store):
 
     def __init__(self, url: str, sync: Sync = "normal", *, must_exist: bool = False) -> None:
         super().__init__(url)
-        self._connection = PostgresConnection(url, sync, self.lock, self._take_leases_over)
+        self._connection = PostgresConnection(self.named, url, sync, self.lock, self._take_leases_over)
         self._owner = self._connection.owner
         try:
             with self._connection.errors():
@@ -35,11 +35,10 @@ class PostgresStore(Store):
         """Create the tables, or bring them to this version."""
         if (version := self._version()) == VERSION:
             return
-        named = self._connection.named
         if must_exist and not version:
-            raise JournalError(f"{named} has no journal: no run was recorded in this database")
+            raise JournalError(f"{self.named} has no journal: no run was recorded in this database")
         if version > VERSION:
-            raise JournalError(f"{named} has version {version}, expected {VERSION}. Update agentkit.")
+            raise JournalError(f"{self.named} has version {version}, expected {VERSION}. Update agentkit.")
         with self._connection.transaction():
             self._connection.execute("SELECT pg_advisory_xact_lock(?)", (APPLICATION,))
             if (version := self._version()) < VERSION:
@@ -60,7 +59,7 @@ class PostgresStore(Store):
         def write() -> None:
             if lease is not None and lease.is_lost:
                 raise LeaseLost(
-                    f"{self._connection.named}: the connection was lost, and another process has worked on the "
+                    f"{self.named}: the connection was lost, and another process has worked on the "
                     "conversation meanwhile. Resume the run when that process has ended."
                 )
             if len(statements) == 1:  # a transaction by itself
@@ -111,9 +110,7 @@ class PostgresStore(Store):
         """Return whether the server answers on the open connection."""
         return bool(self._held) or self._connection.is_alive()
 
-    def shut(self) -> None:
+    def shut(self, *, is_inherited: bool = False) -> None:
         """Close the connection."""
-        self._connection.close()
-
-    def _leave(self) -> None:
-        self._connection.leave_to_parent()
+        self._held.clear()
+        self._connection.close(is_inherited=is_inherited)
