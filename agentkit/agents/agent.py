@@ -191,11 +191,11 @@ class JsonAgent(Generic[T]):
 
     def replay(self, path: str | os.PathLike[str], **how: Unpack[ReplayOptions]) -> Result[T]:
         """Repeat the run in a file, or with `journal=` of an id, without a model; raise `ReplayDiffers` otherwise."""
-        return finish_run(self, replay_request(path, how))
+        return finish_run(self, replay_request(self, path, how))
 
     async def areplay(self, path: str | os.PathLike[str], **how: Unpack[ReplayOptions]) -> Result[T]:
         """Do `replay` on the running event loop."""
-        return await afinish_run(self, replay_request(path, how))
+        return await afinish_run(self, replay_request(self, path, how))
 
     def map(self, queries: Iterable[Query], **how: Unpack[MapOptions]) -> list[Outcome[T]]:
         """Answer many queries, each in a session of its own, on the background event loop or on `workers`.

@@ -85,7 +85,7 @@ def fork_request(agent: AgentT, run_id: str, step: int, how: ForkOptions) -> tup
     return twin, request
 
 
-def replay_request(path: str | os.PathLike[str], how: ReplayOptions) -> RunRequest:
+def replay_request(agent: Runnable, path: str | os.PathLike[str], how: ReplayOptions) -> RunRequest:
     """Return the request that repeats a recorded run, in a copy of the conversation that it began with."""
     check_names("replay", how, ReplayOptions.__optional_keys__)
     journal = how.get("journal")
@@ -98,7 +98,7 @@ def replay_request(path: str | os.PathLike[str], how: ReplayOptions) -> RunReque
         )
     session = Session(begin["history"])
     settings: dict[str, Any] = {name: value for name, value in how.items() if name != "journal"}
-    replay = Replay(recording, session.messages, **settings)
+    replay = Replay(recording, session.messages, agent.tools, **settings)
     return RunRequest(query, session, stream=begin["stream"], replay=replay, content=begin.get("content"))
 
 

@@ -27,7 +27,7 @@ from .journal.location import Journal
 from .journal.reader import open_named, open_run
 from .pending import Given, Query, close_calls, put_inside
 from .recordings.lines import name_in_errors, write_lines
-from .session_file import FORMAT, REMEDY, VERSION, lines_of_session, read_saved, validate_saved
+from .session_file import FORMAT, REMEDY, VERSION, check_messages, lines_of_session, read_saved, validate_saved
 
 MAX_LOOP_ROUNDS = 50  # in which an abandoned stream can close itself
 
@@ -59,6 +59,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self.messages = [*self.messages]  # the given list is not changed
+        check_messages(self.messages, "Session(messages=...)")
 
     def say(self, text: str, *, label: Label = USER) -> None:
         """Add a user message that the model gets with its next request, also during a run; from any thread."""
@@ -249,7 +250,7 @@ class Session:
     ) -> "Session":
         """Return the conversation of a stopped run; a run on it without a query resumes that run."""
         conversation, state = open_run(Journal.of(store), run_id)
-        conversation.on_uncertain, conversation.changed = on_uncertain, changed
+        conversation.set_decisions(on_uncertain, changed)
         return cls._of(conversation, state)
 
     @classmethod

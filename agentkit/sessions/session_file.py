@@ -1,7 +1,7 @@
 """The data of a saved session."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NotRequired
 
 from pydantic import TypeAdapter, ValidationError
@@ -64,10 +64,16 @@ def validate_saved(saved: Any) -> SavedSession:
         where = ".".join(map(str, first["loc"]))
         raise RunError(f"the saved session is damaged, at {where}: {first['msg']}. {REMEDY}") from None
     said = [message for message in data["inbox"] if not isinstance(message, str)]
-    for place, message in enumerate([*data["messages"], *said]):
-        if not isinstance(message.get("role"), str):
-            raise RunError(f"the saved session is damaged, at messages.{place}: a message without a role. {REMEDY}")
+    check_messages([*data["messages"], *said], "the saved session is damaged")
     return data
+
+
+def check_messages(messages: Iterable[Any], of: str) -> None:
+    """Raise `RunError` for the first entry that is no message with a role."""
+    for place, message in enumerate(messages):
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            example = '{"role": "user", "content": "Hello"}'
+            raise RunError(f"{of}, at messages.{place}: a message without a role. Expected for example {example}")
 
 
 def lines_of_session(data: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Line]:

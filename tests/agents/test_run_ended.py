@@ -176,7 +176,7 @@ def test_a_resumed_run_keeps_its_id(world, tmp_path):
         world.run(agent, "Go")
     first = end_of(seen)
     again, later = agent_of(answer("3"), journal=tmp_path / "runs.db", tools=(add, wipe, tool(name="fail")(add)))
-    resume = {"on_uncertain": "tell", "changed": "go on"}
+    resume = {"on_uncertain": lambda call: None, "changed": "go on"}
     if world.name == "sync":
         again.resume(first.run_id, **resume)
     else:

@@ -267,7 +267,7 @@ class TestValues:
 class TestOtherTexts:
     """Texts that enter a conversation without a result of a tool."""
 
-    @pytest.mark.parametrize("role", ["observation", "ipython", "tool_result", "Data", None, 3])
+    @pytest.mark.parametrize("role", ["observation", "ipython", "tool_result", "Data"])
     @pytest.mark.parametrize("setting", ["values", "context"])
     def test_a_message_of_an_unknown_role(self, role, setting):
         session = Session([{"role": "user", "content": "Hello."}, {"role": role, "content": MAIL}])

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from agentkit import JsonAgent, RunError, Session, Usage
+from agentkit import DefinitionError, JsonAgent, RunError, Session, Usage, journal
 from agentkit.core.errors import Paused
 from agentkit.core.labels import DEVELOPER
 from agentkit.core.messages import ToolCall, assistant, pending_calls, system, tool_message, user
@@ -437,3 +437,25 @@ class TestAPause:
             pass
         assert session.approvals.decisions == {}
         assert pending_calls(session.messages) == [CALL]
+
+
+@pytest.mark.parametrize("messages", ["hello", [3], [{"content": "Hi"}], [user("Hi"), {"role": None}]])
+def test_messages_without_a_role_are_refused(messages):
+    with pytest.raises(RunError, match=r"Session\(messages=\.\.\.\), at messages\.[01]: a message without a role"):
+        Session(messages)
+
+
+@pytest.mark.parametrize("name", ["", None, 3])
+def test_a_stored_conversation_needs_a_name(tmp_path, name):
+    with pytest.raises(RunError, match=rf"needs a name, got {name!r}. Give a text"):
+        Session.open(name, tmp_path / "runs.db")
+
+
+@pytest.mark.parametrize(("how", "wrong"), [({"changed": "refused"}, "changed must"), ({"on_uncertain": "aks"}, "on_")])
+def test_what_is_decided_about_a_resumed_run_is_checked(tmp_path, how, wrong):
+    path = tmp_path / "runs.db"
+    with pytest.raises(KeyboardInterrupt):
+        JsonAgent(add, model=ScriptedModel(KeyboardInterrupt()), journal=path)("Go")
+    (run,) = journal.runs(path)
+    with pytest.raises(DefinitionError, match=wrong):
+        Session.resumed(run.id, path, **how)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from ...core.errors import DefinitionError
 from ...core.messages import Message, ToolCall, Usage
 from ...policies.long_results import TruncatedResults
 from .encoding import digest, encode_json
@@ -66,6 +67,14 @@ class JournaledConversation:
     def command_to_resume(self) -> str:
         """Return the command that continues the unfinished run; "" if the conversation has none."""
         return f"agentkit resume {self.run} --journal {show_place(self.journal.path)}" if self.run else ""
+
+    def set_decisions(self, on_uncertain: Uncertain, changed: Changed) -> None:
+        """Set what is done about calls in doubt, and about another agent than the one that began the run."""
+        if on_uncertain not in (None, "ask") and not callable(on_uncertain):
+            raise DefinitionError(f'on_uncertain must be a function, "ask" or None, got {on_uncertain!r:.60}')
+        if changed not in ("refuse", "go on"):
+            raise DefinitionError(f'changed must be "refuse" or "go on", got {changed!r:.60}')
+        self.on_uncertain, self.changed = on_uncertain, changed
 
     def begin_run(self) -> str:
         """Return the id of a new run, which is now the unfinished one."""

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
+from ...core.errors import RunError
 from ...core.messages import Message, Usage, calls_of
 from .connections import opened_store
 from .conversation import JournaledConversation, StoredAnswer
@@ -49,6 +50,10 @@ def read_conversation(store: Store, journal: Journal, key: int) -> Opened:
 
 def open_named(journal: Journal, name: str) -> Opened:
     """Return the conversation of that name, or a new one."""
+    if not isinstance(name, str) or not name:
+        raise RunError(
+            f'a conversation of a journal needs a name, got {name!r:.60}. Give a text: Session.open("ada", ...)'
+        )
     with opened_store(journal.path, journal.sync) as store:
         key = JournaledConversation(journal).key
         store.append([(INSERT_CONVERSATION, (key, name))])

@@ -18,6 +18,7 @@ from ...policies.consult import Consult, ConsultPerson
 from ...policies.decisions import StoredDecision
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
+from ...tools.registry import ToolRegistry
 from ..differences import compare_messages, compare_values, list_changes
 from ..journal.setup import schemas_of
 from ..journal.steps import preset_result, restore_result, value_of
@@ -35,12 +36,14 @@ class ReplayDiffers(RunError):
 class Replay:
     """The replay of a recording, whose `policy` gives a run its recorded replies and results, without waits.
 
-    `conversation` is that of the new run, which is compared in place of its requests if the recording is a journal's.
+    `conversation` and `tools` are those of the new run and its agent, which are compared in place of the requests if
+    the recording is a journal's.
     `execute` runs the tools, `any_model` accepts another provider's model, `timed` streams with the recorded delays.
     """
 
     recording: Recording
     conversation: Sequence[Message]
+    tools: ToolRegistry
     execute: bool = False
     any_model: bool = False
     timed: bool = False
@@ -106,12 +109,13 @@ class Replay:
 
     def _compare(self, exchange: Exchange, request: Request) -> str:
         """Describe the first difference of a request from the recorded one; "" if they are equal."""
-        messages = request.messages
+        messages, offered = request.messages, request.tools
         if self.recording.is_journaled:  # a hand-over changes the instruction
+            offered = self.tools
             messages = [(exchange.messages if self._number > 1 else self.conversation)[0], *self.conversation[1:]]
         if difference := compare_messages(exchange.messages, map(self._mask, messages)):
             return difference
-        if exchange.tools is not None and exchange.tools != (tools := mask_data(schemas_of(request.tools))):
+        if exchange.tools is not None and exchange.tools != (tools := mask_data(schemas_of(offered))):
             changes = list_changes(exchange.tools, tools) or [compare_values("", exchange.tools, tools)]
             return f"the tools: {'; '.join(changes)}"
         if exchange.tool_choice in ("", request.tool_choice):

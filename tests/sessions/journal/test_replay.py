@@ -163,3 +163,24 @@ def test_an_unknown_id_is_named(path):
     agent_of(path, answer("x"))("Go")
     with pytest.raises(JournalError, match="no run has the id 'nothing'"):
         agent_of(None).replay("nothing", journal=path)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"tools": lambda run: [book]}, {"tools": (book, pay), "tool_mode": "text"}],
+    ids=["tools of a function", "tools in the text"],
+)
+def test_tools_that_are_no_part_of_the_requests_are_not_compared_with_them(world, path, settings):
+    def agent(*replies):
+        return JsonAgent(model=ScriptedModel(*replies), retries=0, **settings)
+
+    text = '<tool_call>{"name": "final_answer", "arguments": {"text": "done"}}</tool_call>'
+    reply = text if "tool_mode" in settings else answer("done")
+    result = world.run(agent(reply), "Go", journal=path)
+    assert replayed(world, agent(), result.run_id, path).answer == "done"
+
+
+def test_changed_tools_of_the_agent_are_named(world, path):
+    result = world.run(agent_of(path, answer("done")), "Go")
+    with pytest.raises(ReplayDiffers, match="request 1 differs: the tools: pay: removed"):
+        replayed(world, agent_of(None, tools=(book,)), result.run_id, path)
