@@ -23,10 +23,12 @@ from ..policies.decisions import Approvals
 from ..policies.nesting import PARENT_CALL, ParentCall
 from ..policies.questions import RESPONDENT, describe_pause
 from ..policies.taint.origins import ENCLOSING_CALL, Origins
+from ..sessions.journal.connections import opened_store
 from ..sessions.journal.conversation import JournaledConversation, StoredAnswer
 from ..sessions.journal.location import JournalError
-from ..sessions.journal.nesting import ENCLOSING_RUN, read_instruction
+from ..sessions.journal.policy import ENCLOSING_RUN
 from ..sessions.journal.run_info import RunInfo
+from ..sessions.journal.setup import read_setup
 from ..sessions.journal.writer import JournalWriter
 from ..sessions.pending import put_inside
 from ..sessions.session import Session
@@ -180,7 +182,9 @@ def _claim(
         if key in approvals.nested:
             return bool(approvals.nested[key].messages[0].get("content") == agent.instruction)
         if enclosing is not None and key in recorded:
-            return read_instruction(enclosing, recorded[key]) == agent.instruction
+            with opened_store(enclosing.conversation.journal.path) as store:
+                setup = read_setup(store, recorded[key])
+            return setup is not None and setup.instruction == agent.instruction
         return bool(approvals.inner_answers[key]["instruction"] == agent.instruction)
 
     return parent.claim(query, filter(has_instruction, sorted(known)))

@@ -8,6 +8,7 @@ informed that the outcome is unknown.
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -28,7 +29,6 @@ from ...tools.settings import REPEATABLE_EFFECTS
 from ...views.log import is_shown
 from .conversation import Uncertain
 from .location import JournalError
-from .nesting import ENCLOSING_RUN
 from .steps import preset_result, restore_result
 from .writer import JournalWriter
 
@@ -42,6 +42,8 @@ NOT_RECORDED = ExceptionInfo(
     "not run, because the call cannot be recorded now (the journal cannot be written), so that its effect could be "
     "repeated later. Tools that only read still run.",
 )
+ENCLOSING_RUN: ContextVar[JournalWriter | None] = ContextVar("enclosing_run", default=None)
+"""The journal of the run that makes a call; `inner` maps its calls to the runs of agents that they had started."""
 QUESTION = "It began before the run was stopped. Repeat it? y, n, or its result: "
 
 
