@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agentkit.sessions.journal.connections import _open
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
@@ -23,6 +25,13 @@ def new_journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Call
     server = request.getfixturevalue("postgres_server")
     with ExitStack() as databases:
         yield lambda: databases.enter_context(server.database())
+
+
+@pytest.fixture(autouse=True)
+def _no_lease_is_left() -> Iterator[None]:
+    """A store with a lease would be used again by a later test that gets the same database."""
+    yield
+    assert [store.place for store in _open.values() if store._held] == []
 
 
 @pytest.fixture

@@ -236,6 +236,7 @@ class TestConnections:
                     lease = store.lease(7)
                     store.append([("INSERT INTO setups VALUES (?, '') ON CONFLICT DO NOTHING", ("a",))] * 2, lease)
                 if count < lost:
+                    lease.release()
                     break
                 assert losses == 2 or lease is not None, lost
                 total, count = count, -1000
