@@ -5,7 +5,8 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,19 @@ def price_of(item: str) -> float:
     return 3.5
 
 
+def on_a_loop(run: Coroutine[Any, Any, Any]) -> Any:
+    """Await a run; the connections that litellm keeps open belong to the loop and end with it."""
+
+    async def main() -> Any:
+        try:
+            return await run
+        finally:
+            cleanup = import_module("litellm.llms.custom_httpx.async_client_cleanup")
+            await cleanup.close_litellm_async_clients()
+
+    return asyncio.run(main())
+
+
 def ask(agent: JsonAgent[str], world: str) -> Result[Any]:
     async def stream() -> list[Any]:
         return [event async for event in agent.astream("What does tea cost?")]
@@ -92,8 +106,8 @@ def ask(agent: JsonAgent[str], world: str) -> Result[Any]:
     if world == "sync":
         return agent.run("What does tea cost?")
     if world == "async":
-        return asyncio.run(agent.arun("What does tea cost?"))
-    events = [*agent.stream("What does tea cost?")] if world == "sync-streamed" else asyncio.run(stream())
+        return on_a_loop(agent.arun("What does tea cost?"))
+    events = [*agent.stream("What does tea cost?")] if world == "sync-streamed" else on_a_loop(stream())
     (finished,) = [event for event in events if isinstance(event, RunFinished)]
     return finished.result
 
