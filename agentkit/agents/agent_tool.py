@@ -4,9 +4,10 @@ from contextlib import aclosing
 from typing import Any
 
 from ..core.context import RunContext
+from ..core.enclosing import enclose, enclosing
 from ..core.errors import InnerPaused, Paused, RunError, ToolError
 from ..engine.result import Result, RunFinished
-from ..policies.nesting import PARENT_CALL, ParentCall
+from ..policies.nesting import ParentCall
 from ..schemas import check_description, check_name
 from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
@@ -35,8 +36,9 @@ def make_agent_tool(agent: Runnable, name: str, description: str) -> JsonTool[..
         Args:
             query: The whole task, with all that must be known for it: nothing of this conversation is.
         """
-        if (parent := PARENT_CALL.get()) is None or parent.call is not run.call:  # a loop without the usual policies
-            PARENT_CALL.set(ParentCall(run.call, run) if run.call else None)
+        parent, own = enclosing(ParentCall), run.call
+        if own is not None and (parent is None or parent.call is not own):  # a loop without the usual policies
+            enclose([lambda: ParentCall(own, run)])
         request = RunRequest(query, Session(), stream=run.stream, tool=name)
         result: Result[Any] | None = None
         try:

@@ -13,20 +13,20 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from ..core.enclosing import enclosing
 from ..core.errors import InnerPaused, Paused
 from ..core.flow import Event, Listener
 from ..core.labels import Label
 from ..core.messages import ToolCall, calls_of, user
 from ..engine.result import Result, RunFinished, SubRun
-from ..policies.approval import APPROVER, make_pause_error
+from ..policies.approval import Approver, make_pause_error
 from ..policies.decisions import Approvals
-from ..policies.nesting import PARENT_CALL, ParentCall
-from ..policies.questions import RESPONDENT, describe_pause
-from ..policies.taint.origins import ENCLOSING_CALL, Origins
+from ..policies.nesting import ParentCall
+from ..policies.questions import Respondent, describe_pause
+from ..policies.taint.origins import EnclosingCall, Origins
 from ..sessions.journal.connections import opened_store
 from ..sessions.journal.conversation import JournaledConversation, StoredAnswer
 from ..sessions.journal.location import JournalError
-from ..sessions.journal.policy import ENCLOSING_RUN
 from ..sessions.journal.run_info import RunInfo
 from ..sessions.journal.setup import read_setup
 from ..sessions.journal.writer import JournalWriter
@@ -48,7 +48,7 @@ def nest(agent: Runnable, request: RunRequest) -> Iterator[tuple[RunRequest, Lis
     Raises:
         InnerPaused: The run paused, or its journal cannot be used now; the enclosing run has to pause.
     """
-    parent, session = PARENT_CALL.get(), request.session
+    parent, session = enclosing(ParentCall), request.session
     is_own = (request.query is None and not request.content) or request.replay is not None
     if parent is None or is_own or session._busy.locked():
         yield request, lambda _: None
@@ -81,20 +81,20 @@ class InnerRun:
     @classmethod
     def open(cls, agent: Runnable, request: RunRequest, parent: ParentCall) -> "InnerRun":
         """Return the run as it begins, or as it continues where it stopped."""
-        approver, enclosing = APPROVER.get(), ENCLOSING_RUN.get()
+        approver, outer = enclosing(Approver), enclosing(JournalWriter)
         approvals, query = approver.approvals if approver else Approvals(), request.query or ""
-        key = parent.call.id if request.tool else _claim(agent, query, parent, approvals, enclosing)
+        key = parent.call.id if request.tool else _claim(agent, query, parent, approvals, outer)
         name, can_pause = request.tool or parent.call.name, approver is not None
         inner = cls(name, key, query, parent, approvals, can_pause, request)
-        inner.request = replace(inner._continue(enclosing), on_end=inner.report)
+        inner.request = replace(inner._continue(outer), on_end=inner.report)
         return inner
 
-    def _continue(self, enclosing: JournalWriter | None) -> RunRequest:
+    def _continue(self, writer: JournalWriter | None) -> RunRequest:
         """Return the request that continues the run; the given one, with the journal attached, if it is new."""
         request, session = self.request, self.request.session
         found: Session | None = self.approvals.nested.pop(self.key, None)
-        if enclosing is not None and session.journaled is None and (found is None or found.journaled is None):
-            found = _resume(enclosing, self.key) or found
+        if writer is not None and session.journaled is None and (found is None or found.journaled is None):
+            found = _resume(writer, self.key) or found
         if found is None and (stored := self.approvals.inner_answers.get(self.key)):
             calls = tuple(ToolCall(*entry) for entry in stored["calls"])
             ended = RunInfo("", answer=stored["value"], stopped=stored["stopped"], steps=stored["steps"])
@@ -103,12 +103,12 @@ class InnerRun:
         if found is not None and found is not session:
             for name in ADOPTED:
                 setattr(session, name, getattr(found, name))
-        if enclosing is not None and session.journaled is None:
-            journal = enclosing.conversation.journal
-            session.journaled = JournaledConversation(journal, origin=_origin(enclosing, self.key))
+        if writer is not None and session.journaled is None:
+            journal = writer.conversation.journal
+            session.journaled = JournaledConversation(journal, origin=_origin(writer, self.key))
         if found is None or not found.messages:
             return request
-        respondent, decisions = RESPONDENT.get(), self.approvals.take_inner(self.key)
+        respondent, decisions = enclosing(Respondent), self.approvals.take_inner(self.key)
         answers = respondent.questions.take_inner(self.key, session.questions) if respondent else {}
         return replace(request, query=None, content=None, approvals=decisions, answers=answers)
 
@@ -125,7 +125,7 @@ class InnerRun:
         A conversation that paused continues in that journal.
         """
         session, stored = self.request.session, self.approvals.inner_answers.get(self.key)
-        outer = ENCLOSING_CALL.get() if self.request.query is None else None
+        outer = enclosing(EnclosingCall) if self.request.query is None else None
         if outer is not None:  # a run that only repeats its answer does not label what it had read
             read = Label.from_dict(stored["label"]) if stored else Origins(session.messages, outer).whole_label
             outer.origin.add(read)
@@ -151,29 +151,27 @@ class InnerRun:
         return pause
 
 
-def _resume(enclosing: JournalWriter, key: str) -> Session | None:
+def _resume(writer: JournalWriter, key: str) -> Session | None:
     """Return the session of the run with this id from the journal of the enclosing run; None if it has none."""
-    if not (run := enclosing.inner.pop(key, None)):
+    if not (run := writer.inner.pop(key, None)):
         return None
-    outer = enclosing.conversation
+    outer = writer.conversation
     try:
         session = Session.resumed(run, outer.journal, on_uncertain=outer.on_uncertain, changed=outer.changed)
     except JournalError as error:
         raise InnerPaused(str(error)) from error
     if session.journaled is not None:
-        session.journaled.origin = _origin(enclosing, key)
+        session.journaled.origin = _origin(writer, key)
     return session
 
 
-def _origin(enclosing: JournalWriter, key: str) -> str:
-    return f"{enclosing.run}/{key}"
+def _origin(writer: JournalWriter, key: str) -> str:
+    return f"{writer.run}/{key}"
 
 
-def _claim(
-    agent: Runnable, query: str, parent: ParentCall, approvals: Approvals, enclosing: JournalWriter | None
-) -> str:
+def _claim(agent: Runnable, query: str, parent: ParentCall, approvals: Approvals, writer: JournalWriter | None) -> str:
     """Return the id of a run that a function begins; several with the same query are distinguished by their agents."""
-    base, recorded = parent.name(query), enclosing.inner if enclosing else {}
+    base, recorded = parent.name(query), writer.inner if writer else {}
     known = [key for key in {**recorded, **approvals.nested, **approvals.inner_answers} if key.startswith(base)]
     if len(known) < 2:
         return parent.claim(query)
@@ -181,8 +179,8 @@ def _claim(
     def has_instruction(key: str) -> bool:
         if key in approvals.nested:
             return bool(approvals.nested[key].messages[0].get("content") == agent.instruction)
-        if enclosing is not None and key in recorded:
-            with opened_store(enclosing.conversation.journal.path) as store:
+        if writer is not None and key in recorded:
+            with opened_store(writer.conversation.journal.path) as store:
                 setup = read_setup(store, recorded[key])
             return setup is not None and setup.instruction == agent.instruction
         return bool(approvals.inner_answers[key]["instruction"] == agent.instruction)

@@ -6,12 +6,12 @@ that of the run whose tool runs the agent, the default of the process.
 
 import os
 from collections.abc import Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
-from ..core.context import ENCLOSING_AGENTS
+from ..core.context import AgentPath
 from ..core.doors import open_door
+from ..core.enclosing import enclosing
 from ..core.errors import DefinitionError
 from ..core.flow import Event, Policy
 from ..sessions.session import Session
@@ -59,10 +59,17 @@ class Instrument(Protocol):
     def observe(self, run: ObservedRun) -> RunObserver: ...
 
 
+@dataclass(frozen=True, slots=True)
+class EnclosingObserver:
+    """What observes the run whose tool is executing, and the id of the tool's call."""
+
+    instrument: Instrument
+    observer: RunObserver
+    call: str
+
+
 Telemetry: TypeAlias = bool | Instrument | None
 """The parameter of an agent: True, False, an instrument, or None for what the environment and the process set."""
-ENCLOSING_INSTRUMENT: ContextVar[Instrument | None] = ContextVar("enclosing_instrument", default=None)
-"""The instrument of the run whose tool is executing."""
 _defaults: list[Instrument] = []
 
 
@@ -95,8 +102,10 @@ def observe_run(agent: Runnable, session: Session, run_id: str) -> RunObserver |
     """Return the observer of a run that begins, None if nothing observes it."""
     instrument: Instrument | Literal[False] | None = agent._settings.telemetry
     if instrument is None:
-        instrument = ENCLOSING_INSTRUMENT.get() or next(iter(_defaults), None)
+        outer = enclosing(EnclosingObserver)
+        instrument = outer.instrument if outer else next(iter(_defaults), None)
     if not instrument:
         return None
-    name = next(reversed(ENCLOSING_AGENTS.get()), "")
+    path = enclosing(AgentPath)
+    name = path.names[-1] if path else ""
     return instrument.observe(ObservedRun(run_id, name, agent.description, session, agent.settings))

@@ -8,11 +8,12 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..core.context import RunContext
+from ..core.enclosing import enclosing
 from ..core.errors import RunError
 from ..core.labels import USER, with_label
 from ..core.messages import Message, user
 from ..core.parts import Query, read_query
-from ..policies.taint.origins import ENCLOSING_CALL
+from ..policies.taint.origins import EnclosingCall
 from ..sessions.journal.location import Journal, resolve_journal
 from ..sessions.journal.maintenance import DEFAULT_PATH, fork
 from ..sessions.recordings import Recording, Replay, read_journaled
@@ -44,8 +45,8 @@ def make_query(request: RunRequest) -> Message | None:
     """Return the query with its label: the given one, or that of the arguments of the call that encloses the run."""
     if (query := request.content or request.query) is None:
         return None
-    enclosing = ENCLOSING_CALL.get()
-    return with_label(user(query), request.label or (enclosing.origin.inputs if enclosing else USER))
+    outer = enclosing(EnclosingCall)
+    return with_label(user(query), request.label or (outer.origin.inputs if outer else USER))
 
 
 def check_query(query: Any) -> None:

@@ -3,21 +3,19 @@
 import inspect
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
+from .enclosing import enclosing
 from .errors import DefinitionError
 from .flow import Event
 from .labels import CallOrigin, Label, with_label
 from .messages import Message, ToolCall, Usage, user
-from .questions import CALL_QUESTIONS, Answers
+from .questions import Answers, CallQuestions
 
 Deps = TypeVar("Deps")
 T = TypeVar("T")
-ENCLOSING_AGENTS: ContextVar[tuple[str, ...]] = ContextVar("inside", default=())
-"""The names of the agents inside tools that the current code runs in, outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +24,13 @@ class Progress(Event):
 
     call: ToolCall | None
     value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPath:
+    """The names of the agents inside tools that the enclosed code runs in, outermost first."""
+
+    names: tuple[str, ...] = ()
 
 
 class Channel:
@@ -67,7 +72,7 @@ class RunContext(Generic[Deps]):
     @property
     def answered(self) -> Answers | None:
         """The answers to the questions that ended this call before, see `InputRequired`; None without any."""
-        questions = CALL_QUESTIONS.get()
+        questions = enclosing(CallQuestions)
         return questions.answered if questions else None
 
     def say(self, text: str) -> None:

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,7 +83,3 @@ class CallQuestions:
         place = self.asked[text]
         self.asked[text] += 1
         return tuple(values[place : place + 1])
-
-
-CALL_QUESTIONS: ContextVar[CallQuestions | None] = ContextVar("call_questions", default=None)
-"""The questions of the tool call that the current code is part of."""

@@ -7,11 +7,12 @@ from typing import Any, TypeAlias
 import mcp_types as types
 
 from ..core.ask_person import Person
+from ..core.enclosing import enclosing
 from ..core.errors import Paused, ToolError
 from ..core.flow import Done
 from ..core.questions import Answers, InputRequired, Question
 from ..policies.consult import Consult
-from ..policies.questions import RESPONDENT
+from ..policies.questions import Respondent
 from ..tools.questions import explain_answer
 
 MAX_QUESTION_CHARS = 2_000
@@ -52,7 +53,7 @@ def find_ask(server: str) -> Ask | None:
 
     That is the function or the person that answers the questions of the current tool call; None without either.
     """
-    respondent = RESPONDENT.get()
+    respondent = enclosing(Respondent)
     if respondent is None or (function := respondent.function) is None:
         return None
     decide = partial(function.answer, problem="") if isinstance(function, Person) else function

@@ -15,7 +15,7 @@ from ..core.errors import AgentkitError
 from ..core.flow import Done
 from ..core.messages import ToolCall
 from ..core.question_form import ANSWER_KEY, read_form, to_form
-from ..core.questions import CALL_QUESTIONS, Answers, CallQuestions, InputRequired
+from ..core.questions import Answers, CallQuestions, InputRequired
 from ..policies.timeouts import set_timeout
 from ..schemas.formats.mcp import RESULT
 from ..tools.execution.call import BoundCall, ToolResult
@@ -114,7 +114,7 @@ class ServedCall:
             [(text, value) for text, value in self._state.get("known", ())],
             lambda _: None,
         )
-        return self._bound.with_variable(CALL_QUESTIONS, questions)
+        return self._bound.within(lambda: questions)
 
     def _take_answers(self, asking: InputRequired, responses: Mapping[str, types.ElicitResult]) -> str:
         """Keep the answers for the next run of the call; return why one of them cannot be used."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..core.approval_question import PendingCall, PersonAnswer, UntrustedValue
 from ..core.ask_person import Person, escape_unprintable
+from ..core.enclosing import enclosing
 from ..core.errors import ExceptionInfo, Paused
 from ..core.flow import Emit, Event, Flow, Policy, WarningEvent, around, ask
 from ..core.masking import mask
@@ -74,9 +74,6 @@ class Approver:
     approvals: Approvals
 
 
-APPROVER: ContextVar[Approver | None] = ContextVar("authority", default=None)
-
-
 def approve(decide: Decide | Literal["ask"] | None = None, approvals: Approvals | None = None) -> Policy:
     """Hold calls until there is a decision: those of tools with `effect="danger"`, and those with `needs_approval`.
 
@@ -89,8 +86,8 @@ def approve(decide: Decide | Literal["ask"] | None = None, approvals: Approvals 
         Paused: A call is undecided.
     """
     state = _ApprovalPolicy(Person() if decide == "ask" else decide, approvals or Approvals())
-    if (enclosing := APPROVER.get()) is not None:
-        state.approvals.grants = enclosing.approvals.grants
+    if (outer := enclosing(Approver)) is not None:
+        state.approvals.grants = outer.approvals.grants
 
     def handle(effect: CallTools) -> Flow[Any]:
         decided: list[BoundCall | None] = []
@@ -173,7 +170,7 @@ class _ApprovalPolicy:
     def _find_decide(self) -> Decide | None:
         if self.decide is not None:
             return self.decide
-        approver = APPROVER.get()
+        approver = enclosing(Approver)
         return approver.decide if approver else None
 
     def _apply(self, bound: BoundCall, decision: Decision) -> BoundCall | None:
@@ -198,7 +195,7 @@ class _ApprovalPolicy:
         self.approvals.waiting = {call.id: digest_call(call) for call in waiting}
         if waiting:
             raise make_pause_error(waiting, self.problems)
-        return tuple(bound.with_variable(APPROVER, self.approver) for bound in decided if bound is not None)
+        return tuple(bound.within(lambda: self.approver) for bound in decided if bound is not None)
 
     @property
     def approver(self) -> Approver:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from ..core.enclosing import enclosing
 from ..core.errors import LimitExceeded, ModelError, StopReason
 from ..core.flow import Effect, Emit, Flow, Policy, Sleep, ask, interpret
 from ..core.messages import Usage
@@ -33,8 +33,6 @@ from .budget import (
 from .final_request import FinalRequest
 from .rate_limit import WaitForTicket
 
-BUDGETS: ContextVar[tuple[Budget, ...]] = ContextVar("budgets", default=())
-"""The budgets of the enclosing runs, the nearest first."""
 _UNITS = {"max_steps": "steps", "tool_calls": "tool calls"}
 Timed = TypeVar("Timed", Request, WaitForTicket, BoundCall)
 
@@ -66,7 +64,8 @@ def limit(
     def policy(flow: Flow[Any]) -> Flow[Any]:
         earlier = [] if before is None else before
         taken = spent if spent is not None and not earlier else Spent()
-        budget = Budget(own, (*earlier, *BUDGETS.get()), taken, clock=clock)
+        outer = enclosing(Budget)
+        budget = Budget(own, (*earlier, *(outer.all if outer else ())), taken, clock=clock)
         earlier.insert(0, budget)
         return interpret(flow, LimitPolicy(budget).handle)
 
@@ -145,7 +144,7 @@ class LimitPolicy:
         if bound.problem is None and not bound.is_answer and (most := self.budget.take_call()):
             self.refused = most
             return bound.refuse(f"Not run: the run's limit of {most} tool calls is reached.")
-        return cap_timeout(bound.with_variable(BUDGETS, self.budget.all), self._seconds_left())
+        return cap_timeout(bound.within(lambda: self.budget), self._seconds_left())
 
     def _hold_dollars(self, model: Model, request: Request) -> Flow[tuple[Request, float]]:
         """Return the request, shortened to what the dollars pay for, and the dollars that are set aside for it."""

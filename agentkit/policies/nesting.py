@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from ..core.context import ENCLOSING_AGENTS, RunContext
+from ..core.context import AgentPath, RunContext
+from ..core.enclosing import enclosing
 from ..core.flow import Flow, Policy, around, ask
 from ..core.messages import ToolCall
 from ..tools.execution.call import BoundCall
@@ -45,9 +45,6 @@ class ParentCall:
         return f"{self.call.id}/{blake2b(text.encode(errors='surrogatepass'), digest_size=3).hexdigest()}"
 
 
-PARENT_CALL: ContextVar[ParentCall | None] = ContextVar("parent_call", default=None)
-
-
 def enclose_calls() -> Policy:
     """Set the parent of whatever is called inside a tool call, an agent for example."""
 
@@ -60,10 +57,6 @@ def enclose_calls() -> Policy:
 def _enclose(bound: BoundCall) -> BoundCall:
     if bound.context is None or bound.is_answer or bound.problem is not None:
         return bound
-    context, outer = bound.context, ENCLOSING_AGENTS.get()
-
-    def set_up() -> None:
-        PARENT_CALL.set(ParentCall(bound.call, context))
-        ENCLOSING_AGENTS.set((*outer, bound.call.name))
-
-    return bound.with_set_up(set_up)
+    context, outer = bound.context, enclosing(AgentPath) or AgentPath()
+    named = bound.within(lambda: AgentPath((*outer.names, bound.call.name)))
+    return named.within(lambda: ParentCall(bound.call, context))

@@ -7,18 +7,18 @@ and answers are stored with the conversation, so that nothing is asked twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from ..core.ask_person import Person, escape_unprintable
+from ..core.enclosing import enclosing
 from ..core.errors import Paused, RunError
 from ..core.flow import Emit, Event, Flow, Policy, around, ask
 from ..core.masking import mask
 from ..core.messages import ToolCall
 from ..core.notebook import find_kernel
-from ..core.questions import CALL_QUESTIONS, Answers, CallQuestions, InputRequired, Question
+from ..core.questions import Answers, CallQuestions, InputRequired, Question
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.questions import build_example, explain_answer
@@ -72,9 +72,6 @@ class Respondent:
 
     function: OnQuestion | Person | None
     questions: Questions
-
-
-RESPONDENT: ContextVar[Respondent | None] = ContextVar("respondent", default=None)
 
 
 def answer_questions(on_question: Respondents = None, stored: Questions | None = None) -> Policy:
@@ -169,15 +166,15 @@ class _QuestionPolicy:
     def _find_function(self) -> OnQuestion | Person | None:
         if self.function is not None:
             return self.function
-        if (enclosing := RESPONDENT.get()) is not None:
-            return enclosing.function
+        if (outer := enclosing(Respondent)) is not None:
+            return outer.function
         return Person() if find_kernel() is not None else None
 
     def _prepare(self, bound: BoundCall) -> BoundCall:
         """Return the call with its answers; each of its runs begins to count its questions anew."""
         identity, respondent = bound.call.id, Respondent(self._find_function(), self.stored)
 
-        def set_up() -> None:
+        def make() -> CallQuestions:
             entry = self.stored.calls.get(identity)
             answered = Answers({**entry.answers}, entry.state) if entry else None
             known = entry.list_known() if entry else []
@@ -185,10 +182,9 @@ class _QuestionPolicy:
             def register(asking: InputRequired) -> None:
                 self.stored.calls[identity] = PausedCall(asking.questions, asking.state, {}, known)
 
-            CALL_QUESTIONS.set(CallQuestions(answered, known, register))
-            RESPONDENT.set(respondent)
+            return CallQuestions(answered, known, register)
 
-        return bound.with_set_up(set_up)
+        return bound.within(make).within(lambda: respondent)
 
 
 def describe_pause(questions: Sequence[Question]) -> Paused:

@@ -6,12 +6,12 @@ Every span is ended, whatever ends the run; a run inside an abandoned tool ends 
 """
 
 import secrets
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
-from ..agents.instruments import ENCLOSING_INSTRUMENT, Instrument, ObservedRun
+from ..agents.instruments import EnclosingObserver, Instrument, ObservedRun
+from ..core.enclosing import enclose, enclosing
 from ..core.errors import Paused
 from ..core.flow import Effect, Event, Flow, around, ask
 from ..core.masking import mask
@@ -46,9 +46,8 @@ class RunSpans:
         self._finish_reason: str | None = None
         name = run.agent_name or recorder.agent_name
         self._agent: Attributes = {names.AGENT_NAME: name} if name else {}
-        if enclosing := _ENCLOSING_CALL.get():
-            outer, identity = enclosing
-            outer._inner.setdefault(identity, []).append(self)
+        if (outer := enclosing(EnclosingObserver)) and isinstance(outer.observer, RunSpans):
+            outer.observer._inner.setdefault(outer.call, []).append(self)
 
     def listen(self, event: Event) -> None:
         """Receive an event of the run."""
@@ -122,8 +121,7 @@ class RunSpans:
         def run() -> Any:
             if span := self._tools.get(bound.call.id):
                 otel_context.attach(span.context)
-                _ENCLOSING_CALL.set((self, bound.call.id))
-                ENCLOSING_INSTRUMENT.set(self._instrument)
+                enclose([lambda: EnclosingObserver(self._instrument, self, bound.call.id)])
             return bound.run()
 
         return replace(bound, run=run)
@@ -212,7 +210,3 @@ class RunSpans:
         ToolFinished: _finish_tool,
         ToolStarted: _start_tool,
     }
-
-
-_ENCLOSING_CALL: ContextVar[tuple[RunSpans, str] | None] = ContextVar("enclosing_call", default=None)
-"""The run and the id of the call that the current code runs in."""

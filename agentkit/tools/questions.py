@@ -7,8 +7,9 @@ from typing import Any, TypeVar, overload
 
 from pydantic import TypeAdapter
 
+from ..core.enclosing import enclosing
 from ..core.errors import DefinitionError, RunError
-from ..core.questions import CALL_QUESTIONS, InputRequired, Question
+from ..core.questions import CallQuestions, InputRequired, Question
 from ..schemas import JsonSchema
 from ..schemas.functions import build_type_schema
 from ..schemas.references import check_references
@@ -43,7 +44,7 @@ def ask_question(text: str, answer: Any = str) -> Any:
         RunError: The code is not part of a tool call: a thread that the tool started itself, or another process.
         DefinitionError: The type has no schema.
     """
-    questions = CALL_QUESTIONS.get()
+    questions = enclosing(CallQuestions)
     if questions is None:
         raise RunError(
             f"ask_question({text!r:.60}): no tool call of an agent is in progress here. Call it in the tool itself, "

@@ -20,7 +20,8 @@ from typing import Any, Self, TextIO
 from loguru import logger
 
 from ..core.ask_person import ask_terminal
-from ..core.context import ENCLOSING_AGENTS
+from ..core.context import AgentPath
+from ..core.enclosing import enclosing
 from ..core.errors import DefinitionError
 from ..core.flow import Event
 from ..core.notebook import find_kernel
@@ -45,7 +46,8 @@ def log_event(event: Event) -> None:
         return
     if not _printers and getattr(getattr(logger, "_core", None), "enabled", {}).get(__name__) is False:
         return
-    agents = ENCLOSING_AGENTS.get()
+    path = enclosing(AgentPath)
+    agents = path.names if path else ()
     for line in render_event(event):
         line = replace(line, agents=agents) if agents else line
         # the text is an argument, so that loguru does not interpret its braces

@@ -17,6 +17,7 @@ from one_policy import Turns, drive_here
 from stacked_runs import Endless, run
 
 from agentkit import DefinitionError, JsonAgent, LimitExceeded, ModelError, RunError
+from agentkit.core.enclosing import enclose
 from agentkit.core.flow import Emit, Sleep, around, ask
 from agentkit.core.messages import ToolCall, Usage, assistant, user
 from agentkit.engine.model import AskModel, Reply, Request
@@ -29,7 +30,7 @@ from agentkit.policies.budget import (
     PriceUnknown,
 )
 from agentkit.policies.final_request import FinalRequest
-from agentkit.policies.limits import BUDGETS, limit
+from agentkit.policies.limits import limit
 from agentkit.policies.rate_limit import GateRegistry, Throttled, throttle
 from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.tools.registry import ToolRegistry
@@ -454,7 +455,7 @@ def test_a_run_that_is_left_in_a_request_gives_back_what_it_set_aside():
     outer = Budget(Limits(dollars=1))
 
     def leave():
-        BUDGETS.set((outer,))
+        enclose([lambda: outer])
         flow = limit()(Turns(Shop(), counter()).take())
         next(flow)
         assert outer.held > 0

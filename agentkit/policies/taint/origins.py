@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import filterfalse
 from typing import Any
@@ -242,9 +241,6 @@ class EnclosingCall:
     origins: Origins
     origin: CallOrigin
     is_strict: bool = False
-
-
-ENCLOSING_CALL: ContextVar[EnclosingCall | None] = ContextVar("outer", default=None)
 
 
 def _describe_origin(value: UntrustedValue) -> str:

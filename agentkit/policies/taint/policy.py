@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from ...core.delimiters import delimit, find_delimiter_id, new_delimiter_id
+from ...core.enclosing import enclosing
 from ...core.flow import Effect, Flow, Policy, ask, interpret
 from ...core.labels import DEVELOPER, CallOrigin
 from ...core.messages import Message, text_of
@@ -28,7 +29,7 @@ from ...tools.execution.call_tools import CallTools
 from ...tools.json_tool import JsonTool
 from ...tools.roles import is_consequential, may_have_effect
 from ..decisions import Approvals
-from .origins import ENCLOSING_CALL, EnclosingCall, Origins, name_keeper
+from .origins import EnclosingCall, Origins, name_keeper
 from .readers import ReaderCheck
 
 UntrustedSetting: TypeAlias = Literal["values", "context", "hidden"]
@@ -58,7 +59,7 @@ def guard_untrusted(
     known = {call: find_delimiter_id(text) for call, text in results.items()}
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
-        outer = ENCLOSING_CALL.get()
+        outer = enclosing(EnclosingCall)
         is_strict = setting != "values" or (outer is not None and outer.is_strict)
         origins, chosen = Origins(history, outer), delimiter or new_delimiter_id()
         guard = _Guard(origins, chosen, known, ReaderCheck(origins), is_strict, approvals or Approvals())
@@ -108,9 +109,9 @@ class _Guard:
                 bound = self._check_sources(self._check_readers(bound, tool), tool)
         if tool is None or bound.is_answer:
             return bound
-        enclose = partial(ENCLOSING_CALL.set, EnclosingCall(self.origins, bound.origin, self.is_strict))
+        call = EnclosingCall(self.origins, bound.origin, self.is_strict)
         delimiter = self.known.get(bound.call.id, self.delimiter)
-        return bound.change(set_ups=(enclose, *bound.set_ups), shorten=partial(_delimit, bound, delimiter))
+        return bound.change(inside=(lambda: call, *bound.inside), shorten=partial(_delimit, bound, delimiter))
 
     def _check_sources(self, bound: BoundCall, tool: JsonTool[..., Any]) -> BoundCall:
         """Hold a call that untrusted text may have caused."""

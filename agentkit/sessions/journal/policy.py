@@ -8,7 +8,6 @@ informed that the outcome is unknown.
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -42,8 +41,6 @@ NOT_RECORDED = ExceptionInfo(
     "not run, because the call cannot be recorded now (the journal cannot be written), so that its effect could be "
     "repeated later. Tools that only read still run.",
 )
-ENCLOSING_RUN: ContextVar[JournalWriter | None] = ContextVar("enclosing_run", default=None)
-"""The journal of the run that makes a call; `inner` maps its calls to the runs of agents that they had started."""
 QUESTION = "It began before the run was stopped. Repeat it? y, n, or its result: "
 
 
@@ -79,7 +76,7 @@ def journal_policy(writer: JournalWriter, on_uncertain: Uncertain = None) -> Pol
                 if bound.call.id in writer.known:
                     bound = yield from _restore_call(bound, writer, on_uncertain)
                 if writer.append is None:  # agents inside the call are journaled too
-                    bound = bound.with_variable(ENCLOSING_RUN, writer)
+                    bound = bound.within(lambda: writer)
                 calls.append(_guard(bound, writer))
             others = effect.writers if isinstance(effect, JournaledCalls) else ()
             effect = JournaledCalls(tuple(calls), effect.finished, effect.sequential, writers=(*others, writer))

@@ -3,20 +3,20 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from ...core.approval_question import UntrustedValue
 from ...core.background import MAX_ITEMS, aresolve, resolve, run_in_thread
 from ...core.context import RunContext
+from ...core.enclosing import Make, enclose, enclosing
 from ...core.errors import ExceptionInfo, Paused, ToolError
 from ...core.labels import DEVELOPER, TRUSTED, CallOrigin, Label
 from ...core.messages import Message, ToolCall, tool_message
 from ...core.parts import Part
 from ...core.portable import to_valid_text
-from ...core.questions import CALL_QUESTIONS, InputRequired
+from ...core.questions import CallQuestions, InputRequired
 from ...core.threads import is_cancelled
 from ..arguments.repair import Repair
 from ..json_tool import JsonTool
@@ -25,8 +25,6 @@ from ..results.fields import find_values
 from ..results.result_text import RenderedResult, StoredResult, render_result
 from .error_text import describe_error
 from .retries import FIRST_RETRY_SECONDS, ToolRetried, choose_pause
-
-T = TypeVar("T")
 
 MAX_ERROR_CHARS = 2_000
 """Characters of an exception's text that the model reads.  A `ToolError` is meant for it and is never truncated."""
@@ -101,7 +99,7 @@ class BoundCall:
         origin: The origin of the arguments and of what the tool reads, which gives the label of the result.
         begun: Gets the id of the call when it begins to run; copies of the call share it.
         first_pause: Seconds before the first retry of a failed call; each further pause is twice as long.
-        set_ups: Called before each run, the last one that was added first.
+        inside: Make the values that enclose each run of the call, see `core.enclosing`.
     """
 
     call: ToolCall
@@ -119,7 +117,7 @@ class BoundCall:
     begun: set[str] = field(default_factory=set, repr=False, compare=False)
     first_pause: float = FIRST_RETRY_SECONDS
     origin: CallOrigin = field(default_factory=CallOrigin, repr=False, compare=False)
-    set_ups: tuple[Callable[[], object], ...] = field(default=(), repr=False, compare=False)
+    inside: tuple[Make, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def as_written(self) -> ToolCall:
@@ -149,13 +147,9 @@ class BoundCall:
         reasons = "; ".join(filter(None, [self.needs_approval, reason]))
         return self.change(needs_approval=reasons, untrusted=(*self.untrusted, *untrusted))
 
-    def with_variable(self, variable: ContextVar[T], value: T) -> "BoundCall":
-        """Return the same call, which runs with a context variable set."""
-        return self.with_set_up(lambda: variable.set(value))
-
-    def with_set_up(self, set_up: Callable[[], object]) -> "BoundCall":
-        """Return the same call, before each run of which `set_up` is called, in the call's own context."""
-        return self.change(set_ups=(set_up, *self.set_ups))
+    def within(self, make: Make) -> "BoundCall":
+        """Return the same call, each run of which the value of `make` encloses."""
+        return self.change(inside=(make, *self.inside))
 
     def change(self, **changes: Any) -> "BoundCall":
         """Return a copy with these fields changed; quicker than `replace`, because policies copy each call often."""
@@ -165,8 +159,7 @@ class BoundCall:
 
     def start(self) -> Any:
         """Set up the context and call the function."""
-        for set_up in self.set_ups:
-            set_up()
+        enclose(self.inside)
         return self.run()
 
     def mark_begun(self) -> None:
@@ -229,7 +222,7 @@ class BoundCall:
         for question in asking.questions:
             if problem := check_question(question):
                 return self.fail(ExceptionInfo("InvalidQuestion", problem), start)
-        if (questions := CALL_QUESTIONS.get()) is not None:
+        if (questions := enclosing(CallQuestions)) is not None:
             questions.register(asking)
         content = f"This call needs an answer to a question, and no person was asked: {asking}"
         return ToolResult(self.call, None, content, time.perf_counter() - start, exception=asking)

@@ -1,0 +1,24 @@
+"""What encloses the current code: the values that the policies of a run give to the code inside its tool calls.
+
+A run inside a tool call inherits them from there: who decides, who answers, the budgets, the journal, the telemetry.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Make = Callable[[], Any]
+"""Returns a value for the code inside a call; called before each run of the call."""
+_VALUES: ContextVar[Mapping[type, Any]] = ContextVar("enclosing", default={})  # noqa: B039 - never changed in place
+
+
+def enclosing(kind: type[T]) -> T | None:
+    """Return the value of a type that encloses the current code, the nearest one; None without one."""
+    return _VALUES.get().get(kind)
+
+
+def enclose(makers: Iterable[Make]) -> None:
+    """Let the values enclose the code that runs from now on in this context; each replaces the one of its type."""
+    made = [make() for make in makers]
+    _VALUES.set({**_VALUES.get(), **{type(value): value for value in made}})
