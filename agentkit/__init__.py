@@ -9,8 +9,7 @@ Python binds an imported submodule in the place of the name.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .core.doors import register_doors
-from .core.lazy_names import lazy_names
+from .core.lazy_names import lazy_names, register_doors
 
 if TYPE_CHECKING:
     from . import events as events
@@ -45,14 +44,14 @@ if TYPE_CHECKING:
     from .engine.history import check_history as check_history
     from .engine.history import repair_history as repair_history
     from .engine.result import Result as Result
-    from .policies.budget import Limits as Limits
-    from .policies.evidence.check import evidence as evidence
+    from .policies.evidence import evidence as evidence
+    from .policies.limits import Limits as Limits
     from .schemas import annotate as annotate
     from .sessions.session import Session as Session
-    from .tools.class_tool import ToolExecutor as ToolExecutor
-    from .tools.decorator import tool as tool
+    from .tools.definition import ToolExecutor as ToolExecutor
     from .tools.execution.call import ToolResult as ToolResult
     from .tools.json_tool import JsonTool as JsonTool
+    from .tools.json_tool import tool as tool
     from .tools.lint import lint as lint
     from .tools.lock import compare_locks as compare_locks
     from .tools.lock import lock as lock
@@ -66,7 +65,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "agents.agent": ["JsonAgent"],
     "tools.execution.call": ["ToolResult"],
-    "policies.evidence.check": ["evidence"],
+    "policies.evidence": ["evidence"],
     "core.context": ["Injected", "RunContext"],
     "core.errors": [
         "AgentkitError",
@@ -80,7 +79,7 @@ _HOMES = {
         "RunStopped",
         "ToolError",
     ],
-    "tools.class_tool": ["ToolExecutor"],
+    "tools.definition": ["ToolExecutor"],
     "tools.shortcuts": ["call_function", "function_to_json", "schema"],
     "engine.history": ["Violation", "check_history", "repair_history"],
     "tools.lint": ["lint"],
@@ -89,14 +88,13 @@ _HOMES = {
     "core.messages": ["ToolCall", "Usage"],
     "core.parts": ["Audio", "Document", "Image"],
     "core.questions": ["Answers", "InputRequired", "Question"],
-    "policies.budget": ["Limits"],
+    "policies.limits": ["Limits"],
     "tools.questions": ["ask_question"],
     "tools.registry": ["ToolRegistry"],
     "engine.result": ["Result"],
     "schemas": ["annotate"],
     "sessions.session": ["Session"],
-    "tools.decorator": ["tool"],
-    "tools.json_tool": ["JsonTool"],
+    "tools.json_tool": ["JsonTool", "tool"],
 }
 # what a keyword of a lower room may open
 register_doors({"telemetry": "agentkit.telemetry:Telemetry", "workers": "agentkit.dbos:Workers"})

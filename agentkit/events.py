@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from .policies.answer_checks import AnswerDoubted as AnswerDoubted
     from .policies.approval import ApprovalAsked as ApprovalAsked
     from .policies.approval import ApprovalGiven as ApprovalGiven
-    from .policies.budget import PriceUnknown as PriceUnknown
-    from .policies.calls_in_text import TextCallFound as TextCallFound
     from .policies.compaction import Compacted as Compacted
-    from .policies.fallback_models import FallenBack as FallenBack
     from .policies.final_request import FinalRequest as FinalRequest
     from .policies.incomplete_replies import ReplyDropped as ReplyDropped
+    from .policies.limits import PriceUnknown as PriceUnknown
     from .policies.loop_detection import ToolsWithdrawn as ToolsWithdrawn
     from .policies.questions import QuestionAnswered as QuestionAnswered
     from .policies.questions import QuestionAsked as QuestionAsked
     from .policies.rate_limit import Throttled as Throttled
+    from .policies.retries import FallenBack as FallenBack
     from .policies.retries import Retrying as Retrying
+    from .policies.text_tool_mode import TextCallFound as TextCallFound
     from .sessions.journal.policy import JournalFailed as JournalFailed
-    from .tools.execution.job import ToolBlockedLoop as ToolBlockedLoop
-    from .tools.execution.retries import ToolRetried as ToolRetried
+    from .tools.execution.call import ToolRetried as ToolRetried
     from .tools.execution.turn import ToolAbandoned as ToolAbandoned
+    from .tools.execution.turn import ToolBlockedLoop as ToolBlockedLoop
     from .tools.execution.turn import ToolFinished as ToolFinished
     from .tools.execution.turn import ToolStarted as ToolStarted
     from .tools.toolset import ServerLogged as ServerLogged
@@ -55,21 +55,19 @@ _HOMES = {
     "engine.result": ["HandedOver", "RunEnded", "RunFinished", "RunStarted", "SubRun"],
     "policies.answer_checks": ["AnswerDoubted"],
     "policies.approval": ["ApprovalAsked", "ApprovalGiven"],
-    "policies.budget": ["PriceUnknown"],
-    "policies.calls_in_text": ["TextCallFound"],
+    "policies.limits": ["PriceUnknown"],
+    "policies.text_tool_mode": ["TextCallFound"],
     "policies.compaction": ["Compacted"],
-    "policies.fallback_models": ["FallenBack"],
+    "policies.retries": ["FallenBack", "Retrying"],
     "policies.final_request": ["FinalRequest"],
     "policies.incomplete_replies": ["ReplyDropped"],
     "policies.loop_detection": ["ToolsWithdrawn"],
     "policies.questions": ["QuestionAnswered", "QuestionAsked"],
     "policies.rate_limit": ["Throttled"],
-    "policies.retries": ["Retrying"],
     "sessions.journal.policy": ["JournalFailed"],
-    "tools.execution.job": ["ToolBlockedLoop"],
-    "tools.execution.retries": ["ToolRetried"],
+    "tools.execution.turn": ["ToolAbandoned", "ToolBlockedLoop", "ToolFinished", "ToolStarted"],
+    "tools.execution.call": ["ToolRetried"],
     "tools.toolset": ["ServerLogged"],
-    "tools.execution.turn": ["ToolAbandoned", "ToolFinished", "ToolStarted"],
     "views.json_lines": ["EventEncoder", "encode_event"],
 }
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentkit.policies.taint.hidden import NO_VALUE
-from agentkit.policies.taint.values import find_addresses, find_token, normalize, spell
+from agentkit.policies.taint.origins import find_addresses, find_token, normalize, spell
 from agentkit.testing import answer, call
 
 Reply = dict[str, Any]

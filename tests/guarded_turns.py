@@ -9,8 +9,7 @@ from agentkit import Paused, RunContext
 from agentkit.core.ask_person import Person
 from agentkit.core.flow import Flow, Policy
 from agentkit.core.messages import ToolCall
-from agentkit.policies.approval import approve
-from agentkit.policies.decisions import Approvals
+from agentkit.policies.approval import Approvals, approve
 from agentkit.policies.long_results import TruncatedResults
 from agentkit.policies.taint.hidden import hide_untrusted
 from agentkit.policies.taint.policy import UntrustedSetting, guard_untrusted

@@ -14,7 +14,7 @@ from agentkit.sessions.journal.sqlite import SqliteStore
 from agentkit.sessions.journal.store import Store
 
 try:
-    from agentkit.sessions.journal.postgres.store import PostgresStore
+    from agentkit.sessions.journal.postgres import PostgresStore
 except RunError:  # psycopg is not installed
     PostgresStore = None
 
@@ -39,7 +39,7 @@ def shorten_waits(patched: pytest.MonkeyPatch, seconds: float) -> None:
     """Wait only so long for the lock of another program."""
     patched.setattr("agentkit.sessions.journal.sqlite.LOCK_TIMEOUT", seconds)
     if PostgresStore is not None:
-        patched.setattr("agentkit.sessions.journal.postgres.connection.LOCK_TIMEOUT", seconds)
+        patched.setattr("agentkit.sessions.journal.postgres.LOCK_TIMEOUT", seconds)
 
 
 def change_rows(path, *statements: str) -> None:

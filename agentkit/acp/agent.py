@@ -1,16 +1,20 @@
-"""An agent as an editor drives it: the methods of ACP."""
+"""An agent as an editor drives it: the methods of ACP.
+
+Serve an agent to the editor that started this process.
+"""
 
 import asyncio
 import os
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from ..agents.agent import JsonAgent
 from ..core.errors import AgentkitError
+from ..core.host import find_versions
 from ..core.masking import mask
-from ..core.versions import find_versions
 from ..sessions.journal.connections import opened_store
 from ..sessions.journal.location import Place
 from ..sessions.session import Session
@@ -21,8 +25,7 @@ from ..sessions.stored_conversation import (
     list_conversations,
 )
 from .api import RequestError, acp, schema
-from .editor_session import CONTINUE, EditorSession
-from .prompt import query_of
+from .editor_session import CONTINUE, EditorSession, query_of
 from .servers import Connect, EditorServers
 from .updates import UpdateEncoder
 
@@ -147,3 +150,30 @@ class EditorAgent:
                 session_update="available_commands_update", available_commands=known
             )
             await self._client.session_update(identity, commands)
+
+
+def serve(agent: JsonAgent[Any], *, journal: Place | None = None, connect: Connect | None = None) -> None:
+    """Speak ACP on standard input and output until the editor closes them; what tools print goes to standard error.
+
+    Args:
+        agent: The agent.
+        journal: The journal that keeps the sessions; default: the agent's, else they end with the process.
+        connect: Connects the agent with the editor's MCP servers: `agentkit.mcp.MCPServer`.  Default: not connected.
+    """
+    place: Any = agent.journal if journal is None else journal
+    asyncio.run(_serve(EditorAgent(agent, place, connect=connect)))
+
+
+async def _serve(agent: EditorAgent) -> None:
+    sys.stdout.flush()
+    own = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=acp.core.DEFAULT_STDIO_BUFFER_LIMIT_BYTES)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, own)
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    try:
+        await acp.run_agent(cast("Any", agent), writer, reader)
+    finally:
+        await agent.close()

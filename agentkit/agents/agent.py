@@ -14,8 +14,8 @@ from ..core.parts import Query
 from ..engine.model import Model
 from ..engine.result import Result
 from ..policies.answer_checks import Check
-from ..policies.budget import Limits
 from ..policies.consult import Decide
+from ..policies.limits import Limits
 from ..policies.long_results import MAX_RESULT_CHARS
 from ..policies.questions import Respondents
 from ..policies.retries import WAITS
@@ -30,16 +30,26 @@ from ..tools.settings import RepairMode
 from ..tools.toolset import split_toolsets
 from ..views.history import print_lines, render_messages
 from ..views.html import agent_view
-from . import batch, extraction
+from . import agent_tool as extraction
+from . import batch
 from .agent_tool import make_agent_tool
 from .backends import Backends, check_model, list_models
 from .batch import MapOptions, Outcome, Queries
 from .handoffs import check_handoffs, make_handoff_tools
-from .instruments import Telemetry, resolve_telemetry
-from .interface import ToolSelector
-from .options import ForkOptions, ModelChoice, ReplayOptions, ResumeOptions, RunOptions
+from .interface import Telemetry, ToolSelector, resolve_telemetry
+from .options import (
+    ForkOptions,
+    ModelChoice,
+    ReplayOptions,
+    ResumeOptions,
+    RunOptions,
+    check_memory,
+    fork_request,
+    make_request,
+    replay_request,
+    resume_request,
+)
 from .pipeline import INSTRUCTION, check_agent, split_tools
-from .requests import check_memory, fork_request, make_request, replay_request, resume_request
 from .runner import afinish_run, astream_run, finish_run, stream_run
 from .settings import Settings, ToolMode, list_listeners
 

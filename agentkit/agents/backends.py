@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..core.errors import DefinitionError
+from ..core.host import find_kernel
 from ..core.masking import MaskedDict
-from ..core.notebook import find_kernel
 from ..engine.model import Model
 from ..models.litellm.importing import begin_import
 from ..models.litellm.model import LiteLLMModel

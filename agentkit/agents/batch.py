@@ -11,16 +11,15 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 
 from ..core.background import check_event_loop, iterate_blocking, run_coroutine, run_in_thread
-from ..core.doors import open_door
 from ..core.errors import InnerPaused, RunError
+from ..core.lazy_names import open_door
 from ..core.parts import Query, read_query
 from ..engine.result import Result, RunFinished
 from ..sessions.session import Session
 from ..views.notebook import explain_interrupt
 from ..views.progress_bar import ProgressBar
 from .interface import Runnable
-from .options import RunRequest
-from .requests import check_names
+from .options import RunRequest, check_names
 from .runner import astream_run
 
 T = TypeVar("T")

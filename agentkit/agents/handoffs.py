@@ -14,8 +14,8 @@ from ..core.messages import system
 from ..engine.loop import Answer
 from ..engine.result import HandedOver
 from ..schemas import check_name
-from ..sessions.journal.reader import HANDOFF_PREFIX
-from ..sessions.journal.reader import TRANSFER_PREFIX as PREFIX
+from ..sessions.journal.maintenance import HANDOFF_PREFIX
+from ..sessions.journal.maintenance import TRANSFER_PREFIX as PREFIX
 from ..sessions.session import Session
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools

@@ -19,19 +19,16 @@ from ..core.flow import Event, Listener
 from ..core.labels import Label
 from ..core.messages import ToolCall, calls_of, user
 from ..engine.result import Result, RunFinished, SubRun
-from ..policies.approval import Approver, make_pause_error
-from ..policies.decisions import Approvals
+from ..policies.approval import Approvals, Approver, make_pause_error
 from ..policies.nesting import ParentCall
 from ..policies.questions import Respondent, describe_pause
 from ..policies.taint.origins import EnclosingCall, Origins
 from ..sessions.journal.connections import opened_store
-from ..sessions.journal.conversation import JournaledConversation, StoredAnswer
 from ..sessions.journal.location import JournalError
 from ..sessions.journal.run_info import RunInfo
 from ..sessions.journal.setup import read_setup
-from ..sessions.journal.writer import JournalWriter
-from ..sessions.pending import put_inside
-from ..sessions.session import Session
+from ..sessions.journal.writer import JournaledConversation, JournalWriter, StoredAnswer
+from ..sessions.session import Session, put_inside
 from .interface import Runnable
 from .options import RunRequest
 

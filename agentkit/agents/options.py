@@ -1,22 +1,36 @@
-"""Options of one run."""
+"""Options of one run.
+
+From the arguments of `run`, `resume`, `fork` and `replay` to the request of a run, and to the agent that runs it.
+"""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from typing import Any, TypeAlias, TypedDict
 
-from ..core.approval_question import PersonAnswer
+from ..core.ask_person import PersonAnswer
+from ..core.context import RunContext
+from ..core.enclosing import enclosing
+from ..core.errors import RunError
 from ..core.flow import Listener, Policy
-from ..core.labels import Label
-from ..core.messages import ToolCall
-from ..core.parts import Content
+from ..core.labels import USER, Label, with_label
+from ..core.messages import Message, ToolCall, user
+from ..core.parts import Content, Query, read_query
 from ..engine.model import Model
-from ..policies.budget import Limits
-from ..policies.decisions import Decision, StoredDecision
-from ..sessions.journal.conversation import Changed, StoredAnswer, Uncertain
-from ..sessions.journal.location import JournalErrors, JournalLocation
-from ..sessions.recordings import Replay
+from ..policies.approval import Decision, StoredDecision
+from ..policies.limits import Limits
+from ..policies.taint.origins import EnclosingCall
+from ..sessions.journal.location import Journal, JournalErrors, JournalLocation, resolve_journal
+from ..sessions.journal.maintenance import DEFAULT_PATH, fork
+from ..sessions.journal.writer import Changed, StoredAnswer, Uncertain
+from ..sessions.recordings import Recording, Replay, read_journaled
 from ..sessions.session import Session
+from ..tools.toolset import split_toolsets
+from .handoffs import find_agent
+from .interface import AgentT, Runnable
+from .settings import Settings, check_functions
 
 _Decided: TypeAlias = Decision | StoredDecision | PersonAnswer
 Approved: TypeAlias = Mapping[str, _Decided] | Mapping[ToolCall, _Decided] | None
@@ -121,3 +135,137 @@ class ReplayOptions(TypedDict, total=False):
     any_model: bool
     timed: bool
     journal: JournalLocation
+
+
+_AGENT_OPTIONS = {option.name for option in fields(Settings)} | {"tools", "description", "answer", "fallback_models"}
+
+
+def make_request(agent: Runnable, query: Query | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
+    """Return the request on the session in `how` or that of the agent; raise `TypeError` for an unknown option."""
+    check_names("run", how, RunOptions.__optional_keys__)
+    session = how.get("session") or (agent.session if agent.memory else Session())
+    journal = resolve_journal(how.get("journal"), how.get("journal_errors"))
+    if not isinstance(session, Session):
+        hint = f" Session.load({session!r}) reads a saved one." if isinstance(session, str | os.PathLike) else ""
+        raise RunError(f"session must be a Session, got {session!r:.80}.{hint}")
+    text, content = read_query(query)
+    given: dict[str, Any] = {name: how.get(name) for name in ("approvals", "answers", "model", "record", "label")}
+    settings = _settings_of(how)
+    return RunRequest(text, session, stream=stream, journal=journal, settings=settings, content=content, **given)
+
+
+def make_query(request: RunRequest) -> Message | None:
+    """Return the query with its label: the given one, or that of the arguments of the call that encloses the run."""
+    if (query := request.content or request.query) is None:
+        return None
+    outer = enclosing(EnclosingCall)
+    return with_label(user(query), request.label or (outer.origin.inputs if outer else USER))
+
+
+def check_query(query: Any) -> None:
+    """Raise `RunError` for a query that is empty or not a text."""
+    if query is None or (isinstance(query, str) and query.strip()):
+        return
+    if isinstance(query, str):
+        raise RunError('the query is empty. Give a question: agent("What is 2 + 3?")')
+    hint = f"Write agent({str(query)!r:.60})."
+    if isinstance(query, list | tuple | dict):
+        hint = (
+            'A query with parts has an Image, Document or Audio: agent(["What is this?", Image.from_path("x.png")]). '
+            "agent.map([...]) answers several queries."
+        )
+    raise RunError(f"query must be a text, got {type(query).__name__} {query!r:.60}. {hint}")
+
+
+def resume_request(agent: Runnable, run_id: str, how: ResumeOptions) -> RunRequest:
+    """Return the request that continues a run of the journal as the agent's own conversation."""
+    check_names("resume", how, ResumeOptions.__optional_keys__)
+    return _continue_run(agent, run_id, how)
+
+
+def fork_request(agent: AgentT, run_id: str, step: int, how: ForkOptions) -> tuple[AgentT, RunRequest]:
+    """Branch a run of the journal; return the agent that continues the branch, and its request."""
+    check_names("fork", how, ForkOptions.__optional_keys__)
+    twin = copy(agent)
+    request = _continue_run(twin, fork(run_id, step, store=_journal_of(agent, how).path), how)
+    current = twin
+    for name in request.session.handed:
+        current.handoffs = {**current.handoffs, name: copy(find_agent(current, name))}
+        current = current.handoffs[name]
+    current._instruction = how.get("instruction") or current._instruction
+    if (tools := how.get("tools")) is not None:
+        given, current.toolsets = split_toolsets(tools)
+        current.tools, current._select = current.tools.filtered(lambda _: False).merged(given), None
+    return twin, request
+
+
+def replay_request(agent: Runnable, path: str | os.PathLike[str], how: ReplayOptions) -> RunRequest:
+    """Return the request that repeats a recorded run, in a copy of the conversation that it began with."""
+    check_names("replay", how, ReplayOptions.__optional_keys__)
+    journal = how.get("journal")
+    recording = Recording.load(path) if journal is None else read_journaled(str(path), Journal.of(journal).path)
+    begin = recording.begin
+    if not (query := begin.get("query")):
+        raise RunError(
+            f"{os.fspath(path)!r}: a run without a query of its own cannot be replayed. Session.load continues its "
+            "conversation. A journal has a run that paused as a whole: agent.replay(run_id, journal=...)"
+        )
+    session = Session(begin["history"])
+    settings: dict[str, Any] = {name: value for name, value in how.items() if name != "journal"}
+    replay = Replay(recording, session.messages, agent.tools, **settings)
+    return RunRequest(query, session, stream=begin["stream"], replay=replay, content=begin.get("content"))
+
+
+def check_memory(agent: Runnable, method: str) -> None:
+    """Raise `RunError` if the agent has no conversation of its own, which `method` is about."""
+    if not agent.memory:
+        raise RunError(
+            f"agent.{method}: the agent was made with memory=False. Use session.{method} of a run's session."
+        )
+
+
+def check_names(method: str, how: Mapping[str, Any], names: frozenset[str]) -> None:
+    """Raise `TypeError` for an option that the method does not have."""
+    if unknown := how.keys() - names:
+        wrong = min(unknown)
+        close = get_close_matches(wrong, names, 1)
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        if wrong in _AGENT_OPTIONS:
+            hint = f"It is an option of the agent: JsonAgent(..., {wrong}=...). "
+        raise TypeError(f"{method}() got an unexpected option {wrong!r}. {hint}Options: {', '.join(sorted(names))}")
+
+
+def _continue_run(agent: Runnable, run_id: str, how: ResumeOptions) -> RunRequest:
+    changed, journal = how.get("changed", "refuse"), _journal_of(agent, how)
+    session = Session.resumed(run_id, journal, on_uncertain=how.get("on_uncertain"), changed=changed)
+    if agent.memory:
+        agent.session = session
+    settings, answers = _settings_of(how), how.get("answers")
+    approvals, model = how.get("approvals"), how.get("model")
+    return RunRequest(None, session, approvals, model=model, settings=settings, answers=answers)
+
+
+def _settings_of(how: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in how.items() if name in RunSettings.__optional_keys__}
+
+
+def _journal_of(agent: Runnable, how: ResumeOptions) -> Journal:
+    return Journal.of(how.get("journal") or agent.journal or DEFAULT_PATH)
+
+
+def override(agent: AgentT, settings: Mapping[str, Any]) -> AgentT:
+    """Return `agent`, or a copy with the `RunSettings` of a run; raise `DefinitionError` for an invalid value."""
+    options = dict(settings)
+    deps = options.pop("deps", agent.deps)
+    if deps is not agent.deps or deps is None:
+        agent.tools.check_injected(RunContext(deps))
+    if not settings:
+        return agent
+    twin = copy(agent)
+    twin.deps = deps
+    twin.listeners = (*agent.listeners, *check_functions("listeners", options.pop("listeners", ())))
+    changed = {name: options.pop(name) for name in ("limits", "max_steps") if name in options}
+    policies = (*agent._settings.policies, *check_functions("policies", options.pop("policies", ())))
+    twin._settings = replace(agent._settings, **changed, policies=policies)
+    twin._backends = agent._backends.with_options(options)
+    return twin

@@ -14,23 +14,20 @@ from ..engine.model import Model
 from ..engine.partial_answer import PartialAnswerReader
 from ..policies.answer_checks import check_answers
 from ..policies.approval import approve
-from ..policies.calls_in_text import run_text_calls
 from ..policies.compaction import compact
-from ..policies.fallback_models import fallback
 from ..policies.final_request import request_final_answer
-from ..policies.incomplete_replies import raise_refusals, retry_incomplete_replies
+from ..policies.incomplete_replies import raise_refusals, retry_incomplete_replies, retry_unforced
 from ..policies.limits import limit
 from ..policies.long_results import truncate_results
 from ..policies.loop_detection import detect_loops
 from ..policies.nesting import enclose_calls
 from ..policies.questions import answer_questions
 from ..policies.rate_limit import throttle
-from ..policies.retries import WAITS, retry
+from ..policies.retries import WAITS, fallback, retry
 from ..policies.taint.hidden import hide_untrusted
 from ..policies.taint.policy import guard_untrusted
-from ..policies.text_tool_mode import use_text_mode
+from ..policies.text_tool_mode import run_text_calls, use_text_mode
 from ..policies.timeouts import limit_reply_time, limit_tool_time
-from ..policies.tool_choice import retry_unforced
 from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry

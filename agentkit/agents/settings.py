@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeAlias, get_args
 from ..core.errors import DefinitionError
 from ..core.flow import Policy
 from ..policies.answer_checks import Check, check_parameters
-from ..policies.budget import Limits
 from ..policies.consult import Decide
+from ..policies.limits import Limits
 from ..policies.questions import Respondents
 from ..policies.taint.policy import UntrustedSetting
 from ..tools.settings import check_timeout

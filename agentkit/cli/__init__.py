@@ -12,21 +12,17 @@ import click
 
 import agentkit
 
-from .acp import acp_command
 from .chat import chat_command
 from .defaults import read_defaults
-from .journals import resume_command, runs_command
+from .doors import acp_command, submit_command, web_command, worker_command
+from .journals import replay_command, resume_command, runs_command, show_command
 from .many import map_command
 from .mcp import mcp_command
 from .models import models_command
 from .output import INTERRUPTED, exit_code, print_error
-from .replay import replay_command
 from .run import run_command
-from .show import show_command
+from .targets import PYPROJECT
 from .tools import lint_command, lock_command, schema_command, tools_command
-from .trust import PYPROJECT
-from .web import web_command
-from .workers import submit_command, worker_command
 
 COMMANDS = (
     run_command, chat_command, map_command, show_command, runs_command, resume_command, replay_command,

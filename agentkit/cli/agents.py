@@ -14,8 +14,7 @@ import agentkit
 
 from ..core.ask_person import Person
 from .models import EXAMPLES
-from .servers import MCP, load_tools
-from .targets import FILE, JOURNAL_PLACE, TOOLS, load_agent
+from .targets import FILE, JOURNAL_PLACE, MCP, TOOLS, load_agent, load_tools
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

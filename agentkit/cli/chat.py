@@ -1,10 +1,22 @@
-"""`agentkit chat`: a conversation, line by line."""
+"""`agentkit chat`: a conversation, line by line.
 
+The input of a chat: lines with editing and a history, and texts of several lines.
+
+The Escape key while a run works: it stops the run, and other keys are kept for the next prompt.
+"""
+
+import builtins
+import os
+import re
+import select
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +24,229 @@ import click
 
 import agentkit
 
+from ..core.ask_person import MAX_ANSWER_BYTES
 from ..core.parts import describe_part
+from ..core.private_files import MODE, create_private
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session
 from .attachments import join_query, read_attachments
-from .escape_key import EscapeKey
 from .models import missing_variables, setup_hint
-from .output import print_answer, print_error, print_note, print_text
-from .reading import TEXT_DELIMITER, LineReader
-from .servers import keep_open
-from .views import follow, make_view
+from .output import follow, make_view, print_answer, print_error, print_note, print_text
+from .targets import keep_open
+
+HISTORY_FILE = Path("~/.agentkit_history")
+TEXT_DELIMITER = '"""'
+"""Begins and ends a text of several lines."""
+
+
+class LineReader:
+    """Reads texts of one or several lines, with a history of earlier chats and completion of `commands`.
+
+    That is what a terminal has with prompt_toolkit (extra `cli`); without it, Python's readline edits a line.
+    """
+
+    def __init__(self, commands: Iterable[str]) -> None:
+        self._editor: Any = None
+        if not sys.stdin.isatty():
+            return
+        if find_spec("prompt_toolkit") and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+            self._editor = _make_editor(sorted(commands))
+        else:
+            with suppress(ImportError):
+                import_module("readline").parse_and_bind("set enable-bracketed-paste on")  # pasted lines are one text
+
+    def read(self, typed: str = "") -> str | None:
+        """Return the person's next text; None at the end of the input.
+
+        `typed` was typed before the prompt.
+        """
+        parts: list[str] = []
+        is_text = False
+        while True:
+            try:
+                part = self._read_part(_prompt(is_first=not parts and not is_text), typed)
+                typed = ""
+            except EOFError:
+                return "\n".join(parts) if parts else None
+            except KeyboardInterrupt:  # the unfinished text is dropped
+                print_note("\nCtrl-D or /quit leaves" if not parts and not is_text else "")
+                parts, is_text, typed = [], False, ""
+                continue
+            if not is_text and not parts and part.lstrip().startswith(TEXT_DELIMITER):
+                part, is_text = part.lstrip().removeprefix(TEXT_DELIMITER), True
+            if is_text:
+                parts.append(part.rstrip().removesuffix(TEXT_DELIMITER))
+                if part.rstrip().endswith(TEXT_DELIMITER):
+                    return "\n".join(parts)
+            elif part.endswith("\\"):
+                parts.append(part[:-1])
+            else:
+                return "\n".join([*parts, part])
+
+    def _read_part(self, prompt: str, typed: str) -> str:
+        """Return the next input; what was entered before and is not one line goes into the prompt, to be confirmed."""
+        pending = typed + _take_pending_lines()
+        if pending.find("\n") == len(pending) - 1 >= 0 or (pending and self._editor is None):
+            click.echo(f"{prompt}{pending}", nl=False)
+            return pending.removesuffix("\n")
+        return input(prompt) if self._editor is None else str(self._editor.prompt(prompt, default=pending))
+
+
+def _take_pending_lines() -> str:
+    """Return the whole lines that were entered at the terminal before the prompt."""
+    pending = b""
+    while os.name == "posix" and sys.stdin.isatty() and select.select([sys.stdin], [], [], 0)[0]:
+        if not (data := os.read(sys.stdin.fileno(), MAX_ANSWER_BYTES)):
+            if not pending:
+                raise EOFError
+            break
+        pending += data
+    return pending.decode(sys.stdin.encoding, errors="replace")
+
+
+def _prompt(*, is_first: bool) -> str:
+    if not sys.stdin.isatty():
+        return ""
+    return "> " if is_first else "... "
+
+
+def _make_editor(commands: Sequence[str]) -> Any:
+    """Return a session of prompt_toolkit: Enter sends, Alt-Enter begins a line, pasted lines are one text."""
+    bindings = import_module("prompt_toolkit.key_binding").KeyBindings()
+    bindings.add("enter")(lambda event: event.current_buffer.validate_and_handle())
+    bindings.add("escape", "enter")(lambda event: event.current_buffer.insert_text("\n"))
+    return import_module("prompt_toolkit").PromptSession(
+        history=_open_history(),
+        completer=import_module("prompt_toolkit.completion").WordCompleter(commands, sentence=True),
+        complete_while_typing=False,
+        key_bindings=bindings,
+        multiline=True,
+        prompt_continuation=lambda *_: "... ",
+    )
+
+
+def _open_history() -> Any:
+    """Return the history in the person's own file, or one in memory where it cannot be written."""
+    kinds, file = import_module("prompt_toolkit.history"), HISTORY_FILE.expanduser()
+    try:
+        create_private(file)
+        file.chmod(MODE)
+    except OSError:
+        return kinds.InMemoryHistory()
+    return kinds.FileHistory(str(file))
+
+
+if sys.platform != "win32":
+    import termios
+
+SEQUENCE_SECONDS = 0.05
+"""The time within which the rest of a key's sequence follows its escape character; alone it is the Escape key."""
+_MAX_BYTES = 65_536
+_ESCAPE = b"\x1b"
+_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?")
+
+
+class EscapeKey:
+    """Call `stop` when the person presses Escape inside `listen`, on a terminal only.
+
+    The terminal is in cbreak mode meanwhile, so that keys are read at once; Ctrl-C works as always.  `pause` leaves it
+    to someone who asks the person, as `input` does.
+    """
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+        self._typed = b""
+        self._mode: list[Any] | None = None
+        self._thread: threading.Thread | None = None
+        self._wake = -1
+        self._is_open = False
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def listen(self) -> Iterator[None]:
+        """Read the keyboard inside the block."""
+        if sys.platform == "win32" or sys.stdin is None or not sys.stdin.isatty():
+            yield
+            return
+        prompt = builtins.input
+
+        def ask(text: object = "", /) -> str:
+            with self.pause():
+                return prompt(text)
+
+        self._is_open = True
+        self._begin()
+        builtins.input = ask  # for tools that ask the person themselves
+        try:
+            yield
+        finally:
+            builtins.input = prompt
+            self._is_open = False
+            self._end()
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Leave the keyboard to others inside the block, with the terminal as it was before."""
+        with self._lock:  # questions of several threads come one after the other
+            self._end()
+            try:
+                yield
+            finally:
+                if self._is_open:  # else the run was ended meanwhile
+                    self._begin()
+
+    def take_typed(self) -> str:
+        """Return the text that was typed meanwhile, with its corrections applied, and forget it."""
+        data, self._typed = self._typed, b""
+        text = _SEQUENCE.sub("", data.decode(sys.stdin.encoding or "utf-8", errors="replace").replace("\r", "\n"))
+        kept: list[str] = []
+        for letter in text:
+            if letter in "\x7f\b":
+                del kept[-1:]
+            elif letter == "\x15":
+                kept.clear()
+            elif letter.isprintable() or letter in "\n\t":
+                kept.append(letter)
+        return "".join(kept)
+
+    def _begin(self) -> None:
+        self._mode = termios.tcgetattr(sys.stdin)
+        mode = [*self._mode]
+        mode[3] &= ~(termios.ICANON | termios.ECHO)
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, mode)
+        awaited, self._wake = os.pipe()
+        self._thread = threading.Thread(target=self._read, args=(sys.stdin.fileno(), awaited), daemon=True)
+        self._thread.start()
+
+    def _end(self) -> None:
+        if self._thread is None:
+            return
+        os.close(self._wake)
+        self._thread.join()
+        self._thread = None
+        with suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._mode or [])
+
+    def _read(self, keyboard: int, awaited: int) -> None:
+        """Read keys until the other end of the pipe `awaited` is closed."""
+        try:
+            while True:
+                ready, _, _ = select.select([keyboard, awaited], [], [])
+                if awaited in ready:
+                    return
+                data = os.read(keyboard, _MAX_BYTES)
+                if not data:
+                    return
+                while data.endswith(_ESCAPE):
+                    if not select.select([keyboard], [], [], SEQUENCE_SECONDS)[0]:
+                        self._stop()
+                        break
+                    data += os.read(keyboard, _MAX_BYTES)
+                self._typed += data
+        except OSError:  # the terminal is gone
+            return
+        finally:
+            os.close(awaited)
+
 
 HELP_TEXT = f"""\
 /tools         list the tools

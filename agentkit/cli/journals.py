@@ -1,22 +1,234 @@
-"""`agentkit runs`: the runs of a journal; `agentkit resume`: continue a stopped run."""
+"""`agentkit runs`: the runs of a journal; `agentkit resume`: continue a stopped run.
 
+The runs that workers execute, in `agentkit runs`: their states, and what a person does about them.
+
+`agentkit show`: a stored run or conversation.
+
+`agentkit replay`: repeat a recorded run.
+"""
+
+import json
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 import agentkit
 
 from ..core.ask_person import escape_unprintable
 from ..core.masking import mask
+from ..sessions.journal.location import SQLITE_SCHEME
 from .agents import agent_options, build_agent
-from .output import dump_json, print_answer, print_lines, print_note
-from .queued_runs import format_age, manage_runs, queue_options
-from .targets import FILE, JOURNAL_HELP, JOURNAL_PLACE
-from .views import follow, make_view
+from .output import dump_json, follow, make_view, print_answer, print_lines, print_note
+from .targets import EXISTING_FILE, FILE, JOURNAL_HELP, JOURNAL_PLACE
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_OPTIONS = (
+    click.option("--state", default="", help="List only submitted runs in this state: queued, running, paused ..."),
+    click.option("--retry", is_flag=True, help="Submit the run again that failed, was stopped or is dead."),
+    click.option("--cancel", is_flag=True, help="Cancel the submitted run."),
+)
+
+
+def queue_options(command: Command) -> Command:
+    """Add the options that are about submitted runs."""
+    return reduce(lambda wrapped, option: option(wrapped), reversed(_OPTIONS), command)
+
+
+def manage_runs(
+    place: Path | str, run: str | None, limit: int | None, *, as_json: bool, state: str, retry: bool, cancel: bool
+) -> bool:
+    """List, retry or cancel submitted runs; return False if the journal has to answer.
+
+    Raises:
+        click.UsageError: The options need a database of workers, or the id of a run.
+    """
+    if (retry or cancel) and (run is None or retry == cancel):
+        raise click.UsageError("--retry and --cancel need the id of a run, and exclude each other")
+    client = _client_of(place)
+    if client is None:
+        if state or retry or cancel:
+            raise click.UsageError(
+                f"{place}: no workers use this journal, so --state, --retry and --cancel mean nothing"
+            )
+        return False
+    with client:
+        if retry or cancel:
+            handle = client.run(run)
+            handle.retry() if retry else handle.stop()
+            print_note(_describe(handle.status))
+        elif run is not None:
+            found = client.states([run])
+            for status in found:
+                print_note(_describe(status))
+            return any(not status.worker for status in found)  # the journal does not have it
+        else:
+            listed = client.runs(limit=limit or 100, state=state)
+            if as_json:
+                click.echo(dump_json([asdict(status) for status in listed], indent=2))
+            else:
+                click.echo("\n".join(map(_describe, listed)) or f"no run {f'is {state}' if state else 'was submitted'}")
+    return True
+
+
+def format_age(seconds: float) -> str:
+    """Return a time as a number and a unit."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.0f}{unit}"
+    return f"{max(0.0, seconds):.0f}s"
+
+
+def _describe(status: Any) -> str:
+    query = escape_unprintable(" ".join(mask(status.query).split()), 60)
+    cost = "" if status.usage.cost is None or not status.usage.requests else f"${status.usage.cost:.4f}"
+    about = [status.agent, *([f"key {status.key}"] if status.key else []), cost, status.worker]
+    problems = [mask(status.error), *(f"in doubt: {call}" for call in status.in_doubt)]
+    problems += [f"changed: {change}" for change in status.changes]
+    line = f"{status.id}  {status.state:<8}  {format_age(status.age):>4}  {'  '.join(filter(None, about))}  {query}"
+    return "\n    ".join([escape_unprintable(line, 240), *(escape_unprintable(one, 200) for one in problems if one)])
+
+
+def _client_of(place: Path | str) -> Any:
+    """Return the client of a database that workers use; None for a journal without workers."""
+    url = str(place)
+    if "://" not in url:
+        return None
+    sql = "SELECT 1 FROM pg_tables WHERE schemaname = 'agentkit' AND tablename = 'run_attempts'"
+    if url.startswith(SQLITE_SCHEME):
+        sql = "SELECT 1 FROM sqlite_master WHERE name = 'run_attempts'"
+    with import_module("agentkit.sessions.journal.connections").opened_store(url, must_exist=True) as store:
+        is_used = bool(store.read(sql))
+    return import_module("agentkit.dbos").Client(url) if is_used else None
+
+
+@click.command("show", short_help="Show a stored run or conversation.")
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@click.option("--journal", "--db", type=JOURNAL_PLACE, help=f"Show the run with the id FILE. {JOURNAL_HELP}")
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="Write a page to this file (- for standard output) instead.",
+)
+@click.option(
+    "--compare",
+    "other",
+    type=EXISTING_FILE,
+    help="With --html: another result, shown beside FILE with the differences.",
+)
+def show_command(file: Path, journal: Path | str | None, page: Path | None, other: Path | None) -> None:
+    """Show FILE as text, or as a page that loads nothing else.
+
+    FILE is the result of `run --json`, the events of `run --jsonl`, a run of `run --record`, or a saved session; - for
+    standard input.  With the variable AGENTKIT_DB, FILE may be the id of a run in that journal.
+    """
+    if other is not None and page is None:
+        raise click.UsageError("--compare needs --html: two runs are shown as a page")
+    if journal is None and str(file) != "-" and not file.exists():
+        journal = os.environ.get("AGENTKIT_DB") or None
+    try:
+        data = _read(file) if journal is None else _read_run(str(file), journal)
+        lines = [*import_module("agentkit.views.history").render_result(data)]
+        text = "" if page is None else _render_page(data, other)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise _refuse(file) from None
+    if page is None:
+        print_lines(lines)
+        return
+    if str(page) == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        import_module("agentkit.views.html").write_page(text, page)
+    except OSError as error:
+        raise click.UsageError(f"{page}: cannot be written: {error.strerror}") from error
+    click.echo(f"{page}: {page.stat().st_size:,} bytes")
+
+
+def _render_page(data: dict[str, Any], other: Path | None) -> str:
+    html = import_module("agentkit.views.html")
+    if other is not None:
+        try:
+            compared: str = html.compare_page(data, _read_result(other))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            raise _refuse(other) from None
+        return compared
+    page: str = html.result_page(data) if "answer" in data else html.session_page(data["messages"], data["usage"])
+    return page
+
+
+def _read_result(file: Path) -> dict[str, Any]:
+    data = _read(file)
+    [*import_module("agentkit.views.history").render_result(data)]  # raises for anything else
+    return data
+
+
+def _refuse(file: Path) -> click.UsageError:
+    expected = "a result (agentkit run --json or --jsonl), a recorded run or a saved session"
+    return click.UsageError(f"{file}: not {expected}, or damaged")
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Return the data of a result, a recorded run or a session; of events, the result in the last `RunFinished`."""
+    try:
+        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"{file}: cannot be read: {error.strerror}") from error
+    if not content.lstrip().startswith(b'{"event"'):
+        return dict(import_module("agentkit.sessions.session").read_saved(content))
+    finished = [line for line in content.splitlines() if line.startswith(b'{"event": "RunFinished"')]
+    return dict(json.loads(finished[-1])["result"])
+
+
+def _read_run(run_id: str, journal: Path | str) -> dict[str, Any]:
+    data: dict[str, Any] = import_module("agentkit.journal").show(run_id, store=journal).as_dict()
+    return data
+
+
+@click.command("replay", short_help="Repeat a recorded run.")
+@click.argument("file", type=FILE)
+@agent_options
+@click.option("--execute", is_flag=True, help="Run the tools; without it, the recorded results are used.")
+@click.option("--any-model", is_flag=True, help="Replay under the name of another provider's model, too.")
+@click.option("--timed", is_flag=True, help="At the recorded speed.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="Do not show the run on standard error.")
+def replay_command(
+    file: Path, execute: bool, any_model: bool, timed: bool, as_json: bool, quiet: bool, **settings: Any
+) -> None:
+    """Repeat the run recorded in FILE, without model, key and network; no tool is run.
+
+    With --journal, FILE is the id of a run in that journal.
+    The tools' schemas and the description must be those of the recorded run: the first difference ends the replay and
+    is printed.  Without --model the recorded model's name is used.
+
+    Exit codes: 0 the same answer, 1 it differs, 2 wrong usage, 3 paused as the recorded run did.
+    """
+    if settings["model"] is None:
+        settings["model"], any_model = "offline", True
+    journal = settings.pop("journal")
+    if file.exists():
+        if click.get_current_context().get_parameter_source("journal") is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--journal: {str(file)!r} is a file, and a replayed run is not stored.")
+        journal = None  # that of the environment
+    elif journal is None:
+        raise click.UsageError(f"File {str(file)!r} does not exist. For a run in a journal, add --journal.")
+    with make_view(quiet=quiet) as view:
+        agent: agentkit.JsonAgent[str] = build_agent(**settings, listeners=[view])
+        result = agent.replay(file, execute=execute, any_model=any_model, timed=timed, journal=journal)
+    if as_json:
+        click.echo(dump_json(result.as_dict(), indent=2))
+    else:
+        print_answer(result.text)
+
 
 DEFAULT_JOURNAL = Path("runs.db")
 LISTED_FIELDS = ("id", "state", "query", "model", "steps", "last", "error", "origin", "begun", "seen")
@@ -84,7 +296,7 @@ def runs_command(run_id: str | None, journal: Path | str, limit: int | None, **o
     action, queued = _find_action(run_id, options), {name: options[name] for name in ("state", "retry", "cancel")}
     if action in ("", "json") and manage_runs(journal, run_id, limit, as_json=options["json"], **queued):
         return
-    store, repair = import_module("agentkit.journal"), import_module("agentkit.sessions.journal.repair")
+    store, repair = import_module("agentkit.journal"), import_module("agentkit.sessions.journal.maintenance")
     if action == "check":
         problems = repair.find_problems(journal)
         click.echo("\n".join(problems) or "no damage found")

@@ -17,8 +17,7 @@ from ..core.masking import mask, mask_data
 from ..core.private_files import open_private
 from .agents import agent_options, build_agent
 from .output import INTERRUPTED, describe_error, print_note
-from .servers import keep_open
-from .targets import FILE
+from .targets import FILE, keep_open
 
 
 @click.command("map", short_help="Answer a file of questions.")

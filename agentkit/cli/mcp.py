@@ -10,8 +10,7 @@ import click
 import agentkit
 
 from .output import print_note
-from .servers import keep_open
-from .targets import TOOLS, load_targets
+from .targets import TOOLS, keep_open, load_targets
 from .tools import print_findings, print_tools
 
 TOKEN_VARIABLE = "AGENTKIT_MCP_TOKEN"

@@ -16,9 +16,8 @@ import agentkit
 from ..core.labels import Label
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session, options_as_given
 from .attachments import ATTACH, join_query, read_attachments
-from .output import describe_error, dump_json, exit_code, print_answer, print_error, print_note
+from .output import describe_error, dump_json, exit_code, follow, make_view, print_answer, print_error, print_note
 from .targets import FILE
-from .views import follow, make_view
 
 
 @click.command("run", short_help="Answer a question with tools.")

@@ -1,9 +1,18 @@
-"""Loading of tools from the targets of a command line: `module`, `module:function`, `file.py`, `file.py:function`."""
+"""Loading of tools from the targets of a command line: `module`, `module:function`, `file.py`, `file.py:function`.
+
+Consent to the code that a folder's pyproject.toml names as tools: asked once per folder and stored.
+
+MCP servers on the command line: `--mcp FILE`, and the tools of a command with those of its servers.
+"""
 
 import importlib
 import importlib.util
+import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from inspect import isabstract, isclass, isfunction, signature
 from pathlib import Path
 from types import ModuleType
@@ -14,8 +23,54 @@ from click.core import ParameterSource
 
 import agentkit
 
-from ..core.ask_person import ask_terminal
-from .trust import PYPROJECT, require_trust
+from ..core.ask_person import ask_terminal, escape_unprintable
+from ..core.private_files import open_private
+
+PYPROJECT = "agentkit.pyproject"
+"""The key of a click context's `meta` for the pyproject.toml that the defaults come from."""
+
+
+def require_trust(file: Path, targets: Sequence[str], ask: Callable[[str], str] = ask_terminal) -> None:
+    """Make the modules beside `file` importable if the person allows its `targets`; else raise `click.UsageError`."""
+    folder, trusted = str(file.parent.resolve()), _read_trusted()
+    allowed = trusted.get(folder, [])
+    if not set(targets) <= set(allowed):
+        names = escape_unprintable(", ".join(targets), 1_000)
+        place = escape_unprintable(str(file))
+        question = f"{place} names tools: {names}\nagentkit would run this code. Allow it from now on? y, n: "
+        try:
+            is_allowed = ask(question).strip().lower() in ("y", "yes")
+        except EOFError:
+            is_allowed = False
+        if not is_allowed:
+            raise click.UsageError(
+                f"{place}: its tools are not allowed: {names}. Allow them at a terminal, or name them with --tools."
+            )
+        _write_trusted({**trusted, folder: sorted({*allowed, *targets})})
+    if folder not in sys.path:
+        sys.path.append(folder)
+
+
+def _trusted_file() -> Path:
+    return Path(click.get_app_dir("agentkit")) / "allowed_tools.json"
+
+
+def _read_trusted() -> dict[str, Any]:
+    """Return the allowed targets by folder; nothing is allowed by a file that is missing or damaged."""
+    try:
+        data = json.loads(_trusted_file().read_text(encoding="utf-8"))
+        return {folder: list(map(str, targets)) for folder, targets in data.items()}
+    except (OSError, ValueError, RecursionError, AttributeError, TypeError):
+        return {}
+
+
+def _write_trusted(trusted: dict[str, Any]) -> None:
+    file = _trusted_file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(f".{os.getpid()}.part")
+    with open_private(part, encoding="utf-8") as opened:
+        json.dump(trusted, opened, indent=2)
+    os.replace(part, file)
 
 
 def check_trust(context: click.Context, parameter: click.Parameter, targets: Sequence[str]) -> Sequence[str]:
@@ -139,3 +194,52 @@ def _is_tool_class(value: Any) -> bool:
         parameter.default is not parameter.empty or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         for parameter in parameters
     )
+
+
+MCP = click.option(
+    "--mcp",
+    "configs",
+    callback=check_trust,
+    multiple=True,
+    envvar="AGENTKIT_MCP",
+    metavar="FILE",
+    help='Use the tools of the MCP servers in this file, {"mcpServers": {"name": {"command": ..., "args": [...]}}}. '
+    "May be given several times.",
+)
+
+
+def load_servers(configs: Sequence[str], **settings: Any) -> list[Any]:
+    """Return the servers of configuration files; raise `click.UsageError` if one is invalid or the SDK is missing."""
+    if not configs:
+        return []
+    try:
+        door = import_module("agentkit.mcp")
+        return [server for config in configs for server in door.MCPServer.from_config(config, **settings)]
+    except (ImportError, agentkit.DefinitionError) as error:
+        raise click.UsageError(str(error)) from error
+
+
+def load_tools(targets: Sequence[str], configs: Sequence[str]) -> list[Any]:
+    """Return what an agent gets: the tools of the targets, and servers; the bundled tools without both."""
+    tools = [load_registry(targets)] if targets or not configs else []
+    return [*tools, *load_servers(configs)]
+
+
+@contextmanager
+def open_registry(targets: Sequence[str], configs: Sequence[str]) -> "Iterator[agentkit.ToolRegistry]":
+    """Yield all tools by name; the servers are open meanwhile."""
+    toolset = import_module("agentkit.tools.toolset")
+    tools, servers = toolset.split_toolsets(load_tools(targets, configs))
+    registry = agentkit.ToolRegistry(tools)
+    with keep_open(servers):
+        yield registry.merged(toolset.name_toolset_tools(servers, registry))
+
+
+@contextmanager
+def keep_open(servers: Sequence[Any]) -> Iterator[None]:
+    """Open servers for several runs, and close them at the end."""
+    toolset, opened = import_module("agentkit.tools.toolset"), []  # type: ignore[var-annotated]
+    with toolset.closing_toolsets(opened):
+        for _ in toolset.OpenToolsets(servers, opened).perform():
+            pass
+        yield

@@ -12,10 +12,9 @@ import click
 
 import agentkit
 
-from ..tools.arguments.repair import format_value
+from ..tools.arguments.fixes import format_value
 from .output import print_text
-from .servers import MCP, load_servers, open_registry
-from .targets import EXISTING_FILE, FILE, TOOLS, load_registry, load_targets
+from .targets import EXISTING_FILE, FILE, MCP, TOOLS, load_registry, load_servers, load_targets, open_registry
 
 _LOCK_HELP = "Lock the tools of the MCP servers in this file instead."
 _OPENAPI_HELP = "List the tools that an OpenAPI document (JSON or YAML) makes instead."

@@ -1,22 +1,191 @@
-"""Ask the person at the terminal or in the notebook: whether a call may be made, and what tools want to know."""
+"""Ask the person at the terminal or in the notebook: whether a call may be made, and what tools want to know.
+
+The question to a person about all calls of a turn that wait for a decision, and the reading of the answer.
+
+A question of a tool as text or as a form, and the value that its schema wants of what a person enters.
+"""
 
 import json
 import os
+import re
 import select
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from .approval_question import PendingCall, PersonAnswer, make_question, read_answer
 from .errors import Paused
+from .host import find_kernel
 from .messages import ToolCall
-from .notebook import find_kernel
-from .question_form import read_value
 from .questions import Question
 from .threads import is_cancelled
+
+Scope: TypeAlias = Literal["call", "values", "recipients"]
+"""What a person allows: this call; also later calls of the tool with the same values, or to the same recipients."""
+
+
+@dataclass(frozen=True, slots=True)
+class UntrustedValue:
+    """A value of a call that comes neither from the user nor from a trusted tool, or that its recipient may not read.
+
+    `where` is its place in the arguments. `origin` is the tool whose result contains it, "" if the model wrote it, and
+    `passage` the value in that result, with some characters around it. `is_destination` is set for a recipient, an
+    address, a path or an account. `readers` are set if the call waits because only they may read the text that has the
+    value.
+    """
+
+    where: str
+    value: str | int | float
+    origin: str = ""
+    passage: str = ""
+    is_destination: bool = False
+    readers: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCall:
+    """A call that a person is asked about, why, and what was wrong with the arguments that the person gave last."""
+
+    call: ToolCall
+    reason: str = ""
+    untrusted: tuple[UntrustedValue, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PersonAnswer:
+    """The decision of a person about one call, and what it holds for."""
+
+    decision: bool | str | dict[str, Any]
+    scope: Scope = "call"
+
+
+_NUMBERED = re.compile(r"(?P<numbers>\d{1,3}(?:[ ,]+\d{1,3})*)[ :]+(?P<words>\S.*)", re.DOTALL)
+
+
+def make_question(pending: Sequence[PendingCall]) -> str:
+    """Return the question that stands after the calls."""
+    untrusted = [value for call in pending for value in call.untrusted]
+    options = ["y", "n"]
+    if untrusted:
+        options.append("v (y, also for these values from now on)")
+    if any(value.is_destination for value in untrusted):
+        options.append("r (y, also for these recipients from now on)")
+    if len(pending) == 1:
+        return f'Allow it? {", ".join(options)}, a reason to refuse it, or other arguments as {{"...": ...}}: '
+    return (
+        f"Allow them? {', '.join(options)}, or a reason to refuse them; after their numbers for some of them, "
+        '"1 3 y", and with other arguments, "2 {...}": '
+    )
+
+
+def read_answer(entry: str, pending: Sequence[PendingCall]) -> dict[int, PersonAnswer]:
+    """Return the decisions of an answer by the calls' indices; raise `ValueError` if it cannot be read."""
+    places, words = range(len(pending)), entry.strip()
+    if len(pending) > 1 and (match := _NUMBERED.fullmatch(words)):
+        numbers, words = {int(number) for number in re.findall(r"\d+", match["numbers"])}, match["words"]
+        if not numbers <= {place + 1 for place in places}:
+            raise ValueError(f"The calls have the numbers 1 to {len(pending)}.")
+        chosen = sorted(number - 1 for number in numbers)
+    else:
+        chosen = list(places)
+    return {place: _read_words(words, pending[place], is_alone=len(chosen) == 1) for place in chosen} if words else {}
+
+
+def _read_words(words: str, pending: PendingCall, *, is_alone: bool) -> PersonAnswer:
+    lower = words.lower()
+    if lower in ("y", "yes"):
+        return PersonAnswer(True)
+    if lower in ("n", "no"):
+        return PersonAnswer(False)
+    if lower == "v" and pending.untrusted:
+        return PersonAnswer(True, "values")
+    if lower == "r" and any(value.is_destination for value in pending.untrusted):
+        return PersonAnswer(True, "recipients")
+    if not words.startswith("{"):
+        if len(words) == 1:  # a typing error, not a reason
+            raise ValueError(f"{words!r} is no answer to {pending.call.name}.")
+        return PersonAnswer(words)
+    if not is_alone:
+        raise ValueError('Arguments are for one call: "2 {...}".')
+    try:
+        return PersonAnswer(dict(json.loads(words)))
+    except ValueError as error:
+        raise ValueError(f"That is no JSON object: {error}.") from None
+
+
+WORDS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+SIMPLE_TYPES = ("string", "number", "integer", "boolean")
+ANSWER_KEY = "answer"
+"""The field of a form for an answer that is not an object."""
+
+
+def is_form(schema: Mapping[str, Any]) -> bool:
+    """Return whether an answer is an object with properties, so that each is a field of a form."""
+    return schema.get("type") == "object" and bool(schema.get("properties"))
+
+
+def to_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of a form for an answer; one that is not an object becomes its only field."""
+    if is_form(schema):
+        return schema
+    return {"type": "object", "properties": {ANSWER_KEY: schema}, "required": [ANSWER_KEY]}
+
+
+def read_form(schema: Mapping[str, Any], content: Mapping[str, Any]) -> Any:
+    """Return the answer, for which `schema` was asked, that the fields of its form hold."""
+    return content if is_form(schema) else content.get(ANSWER_KEY)
+
+
+def read_value(question: Question, ask: Callable[[str], str], problem: str = "") -> Any:
+    """Ask a question with `ask`, which shows a prompt and returns a line; return the value, not yet validated.
+
+    An object of simple properties is asked for property by property.
+    """
+    lead = f"\n{question.text}" + (f"\n{problem}" if problem else "")
+    properties = question.schema.get("properties", {})
+    if not is_form(question.schema) or not all(map(_is_simple, properties.values())):
+        return read_entry(question.schema, ask(f"{lead}\n{describe_schema(question.schema)}: "))
+    values, required = {}, question.schema.get("required", ())
+    for name, schema in properties.items():
+        note = schema.get("description") or schema.get("title") or ""
+        optional = "" if name in required else " (may be left empty)"
+        entry = ask(f"{lead}\n{name}{f' - {note}' if note else ''}, {describe_schema(schema)}{optional}: ")
+        lead = ""
+        if entry or name in required:
+            values[name] = read_entry(schema, entry)
+    return values
+
+
+def _is_simple(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and (schema.get("type") in SIMPLE_TYPES or "enum" in schema)
+
+
+def describe_schema(schema: Mapping[str, Any]) -> str:
+    """Return in a few words what an answer must be."""
+    if isinstance(choices := schema.get("enum"), list):
+        return f"one of {', '.join(str(choice) for choice in choices)}"
+    kind = schema.get("type")
+    if kind == "string":
+        return f"text ({schema['format']})" if "format" in schema else "text"
+    return {"boolean": "y or n", "number": "a number", "integer": "a whole number"}.get(str(kind), "JSON")
+
+
+def read_entry(schema: Mapping[str, Any], entry: str) -> Any:
+    """Return what the person entered as the value that the schema describes; a text where it is nothing else."""
+    if isinstance(choices := schema.get("enum"), list):
+        return next((choice for choice in choices if str(choice) == entry), entry)
+    if schema.get("type") == "string":
+        return entry
+    if schema.get("type") == "boolean":
+        return WORDS.get(entry.lower(), entry)
+    try:
+        return json.loads(entry)
+    except ValueError:
+        return entry
+
 
 if sys.platform == "win32":
     import msvcrt

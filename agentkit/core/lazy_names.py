@@ -1,4 +1,9 @@
-"""Names that are loaded when they are used: those of public modules, and the functions that display a value."""
+"""Names that are loaded when they are used: those of public modules, and the functions that display a value.
+
+The optional parts of the package that a keyword of a lower room can open, by name.
+
+The public face fills the table when `agentkit` is imported, so the rooms know a door only by its short name.
+"""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -40,3 +45,21 @@ def display_with(place: str, read: Callable[[Any], Any] | None = None) -> Callab
         return getattr(import_module(module), name)(read(value) if read else value, *args)
 
     return method
+
+
+_doors: dict[str, str] = {}
+
+
+def register_doors(doors: dict[str, str]) -> None:
+    """Add doors by name, each as "package.module:attribute"; nothing is imported."""
+    _doors.update(doors)
+
+
+def open_door(name: str) -> Any:
+    """Import a door and return its entry.
+
+    Raises:
+        DefinitionError: A package that the door needs is not installed; the error names it.
+    """
+    module, _, attribute = _doors[name].partition(":")
+    return getattr(import_module(module), attribute)

@@ -5,11 +5,14 @@ get as options, and the values passed to `hide`.  A value counts as secret by it
 and is neither a plain word ("disabled") nor the path of an existing file; values passed to `hide` always count.
 
 Requests to models and arguments of tools are data and are not masked.
+
+Masking of a text that arrives in pieces: no part of a secret is shown before the rest of it has arrived.
 """
 
 import json
 import os
 import re
+import string
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -248,3 +251,34 @@ def _iterate_spellings(secret: str) -> Iterator[str]:
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _ESCAPE = re.compile(r"%[0-9A-F]{2}")
+
+
+MAX_HELD_CHARS = MAX_SECRET_CHARS
+"""Characters that are withheld at most."""
+_KEY_CHARS = string.ascii_letters + string.digits + string.punctuation
+
+
+class MaskedStream:
+    """Masks a stream.  Withholds the last word, which may begin a secret, and a private key until it is complete."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, piece: str) -> str:
+        """Add `piece` and return the masked text that can be shown."""
+        text = self._held + piece
+        cut = len(text.rstrip(_KEY_CHARS))
+        if (begin := text.rfind("-----BEGIN")) >= 0:
+            rest = text[begin:].split("-----", 4)[4:]  # after the dashes around BEGIN ... and END ...
+            if not rest or len(text) - len(rest[0]) > cut:
+                cut = min(cut, begin)
+        if len(text) - cut > MAX_HELD_CHARS:
+            text = mask(text)
+            cut = len(text) - MAX_HELD_CHARS // 2
+        self._held = text[cut:]
+        return mask(text[:cut])
+
+    def flush(self) -> str:
+        """Return the withheld text, masked, at the end of the stream."""
+        text, self._held = self._held, ""
+        return mask(text)

@@ -11,17 +11,15 @@ from ..core.errors import missing_package
 from ..core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from .batch import Workers as Workers
     from .client import Client as Client
+    from .client import Workers as Workers
     from .handle import RunHandle as RunHandle
-    from .status import RunStatus as RunStatus
+    from .handle import RunStatus as RunStatus
     from .worker import Worker as Worker
 
 _HOMES = {
-    "dbos.batch": ["Workers"],
-    "dbos.client": ["Client"],
-    "dbos.handle": ["RunHandle"],
-    "dbos.status": ["RunStatus"],
+    "dbos.client": ["Client", "Workers"],
+    "dbos.handle": ["RunHandle", "RunStatus"],
     "dbos.worker": ["Worker"],
 }
 if find_spec("dbos") is None:

@@ -1,20 +1,28 @@
-"""Submit runs to workers and follow them; a client needs no code of the agents."""
+"""Submit runs to workers and follow them; a client needs no code of the agents.
 
+`agent.map(queries, workers=...)`: many queries on all workers.
+"""
+
+import asyncio
+import contextlib
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from itertools import count
 from types import TracebackType
 from typing import Any
 
+from ..agents.agent import JsonAgent
 from ..core.background import run_in_thread
 from ..core.errors import RunError
+from ..engine.result import Result
 from ..sessions.journal.location import Journal
 from .database import APPLICATION, SCHEDULED, WORKFLOW, Database, queue_of, read_events
-from .handle import RunHandle
-from .status import STATES, STATUSES, RunStatus, read_status, run_of
+from .handle import STATES, STATUSES, RunHandle, RunStatus, answer_of, read_status, run_of
 from .work import CONTINUED, DEFAULT_ATTEMPTS, DEFAULT_PRIORITY, NO_KEY, QueuedRun
 
 MAX_IDS = 500
@@ -201,3 +209,65 @@ def _options(work: QueuedRun, priority: int, key: str) -> dict[str, Any]:
         "workflow_name": WORKFLOW, "queue_name": queue_of(work.agent), "app_version": APPLICATION,
         "priority": priority, "queue_partition_key": key or NO_KEY,
     }  # fmt: skip
+
+
+SECONDS = 0.3
+"""Seconds between two looks for results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The workers that a batch is spread over: `agent.map(queries, workers=Workers(url, agent="support"))`.
+
+    Attributes:
+        url: The database of the workers.
+        agent: The name under which they have the agent.
+        key: As for `Client.submit`.
+        priority: As for `Client.submit`.
+    """
+
+    url: str
+    agent: str = "agent"
+    key: str = ""
+    priority: int = DEFAULT_PRIORITY
+
+    async def collect(self, agent: JsonAgent[Any], queries: Iterable[Any], progress: Any) -> list[Any]:
+        """Return the outcomes of all queries in their order; `progress` is called with each outcome.
+
+        A batch that is cancelled cancels its runs.
+        """
+        client = await run_in_thread(lambda: Client(self.url))
+        try:
+            return await self._collect(client, agent, queries, progress)
+        finally:
+            await asyncio.shield(run_in_thread(client.close))
+
+    async def _collect(self, client: Client, agent: JsonAgent[Any], queries: Iterable[Any], progress: Any) -> list[Any]:
+        def submit() -> list[str]:
+            return [client.submit(self.agent, query, key=self.key, priority=self.priority).id for query in queries]
+
+        ids = await run_in_thread(submit)
+        outcomes: dict[str, Any] = {}
+        try:
+            while waiting := [run for run in ids if run not in outcomes]:
+                for status in await run_in_thread(partial(client.states, waiting)):
+                    if status.state not in ("queued", "running"):
+                        outcomes[status.id] = await _outcome(client, agent, status)
+                        progress(outcomes[status.id])
+                await asyncio.sleep(SECONDS)
+        except asyncio.CancelledError:
+            for run in waiting:
+                with contextlib.suppress(Exception):
+                    client.run(run).stop()
+            raise
+        return [outcomes[run] for run in ids]
+
+
+async def _outcome(client: Client, agent: JsonAgent[Any], status: RunStatus) -> Result[Any] | Exception:
+    try:
+        answer_of(status)
+        reader = copy(agent)
+        reader.memory = False  # the agent's own conversation stays as it is
+        return await reader.aresume(status.id, journal=client.journal, changed="go on")
+    except Exception as error:
+        return error

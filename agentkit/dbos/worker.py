@@ -1,24 +1,290 @@
-"""A worker: a process that takes runs of its agents from the queue."""
+"""A worker: a process that takes runs of its agents from the queue.
 
+Run an agent as a workflow: begin or continue its run in the journal, until it has an outcome.
+
+All state is in the journal, so the workflow has one body without steps of its own.  The lease of the conversation there
+admits one worker at a time; any other waits.
+
+What a worker does each second: show that it is alive, stop cancelled runs, take over the runs of dead workers.
+
+Each worker holds a lease named after it.  The database ends the lease with the worker's connection, so a worker whose
+lease is free and that has shown nothing for some seconds is dead.  A process that stands still keeps its connection:
+after `FROZEN_SECONDS` the others end it, and when the worker wakes, its lease is lost and it writes nothing.
+"""
+
+import asyncio
+import json
 import os
 import re
 import secrets
 import socket
 import sys
 import threading
+import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any, TypeAlias
 
 from ..agents.agent import JsonAgent
-from ..core.errors import DefinitionError
-from .database import APPLICATION, SCHEDULED, WORKFLOW, Database, lock_key, queue_of
-from .event_log import WRITE_SECONDS, EventLog
-from .execution import Execution
-from .watch import BEAT_SECONDS, Watch, repeat
-from .work import QueuedRun, encode_outcome
+from ..core.background import run_in_thread
+from ..core.errors import DefinitionError, ModelError, Paused, RunError, RunStopped
+from ..engine.result import Result
+from ..sessions.journal.location import ConversationBusy, JournalError, LeaseLost, is_url
+from ..sessions.journal.setup import Setup
+from ..sessions.journal.store import Lease
+from ..sessions.journal.writer import JournaledConversation
+from ..sessions.session import Session
+from .database import (
+    APPLICATION,
+    SCHEDULED,
+    WORKFLOW,
+    WRITE_SECONDS,
+    Database,
+    EventLog,
+    is_unreachable,
+    lock_key,
+    queue_of,
+)
+from .work import QueuedRun, encode_outcome, error_outcome, result_outcome
+
+MIN_WAIT, MAX_WAIT = 0.1, 5.0
+"""Seconds before a run is tried again."""
+
+
+class Execution:
+    """The runs that a worker executes, on one event loop."""
+
+    def __init__(self, worker: str, agents: Mapping[str, JsonAgent[Any]], database: Database, events: EventLog) -> None:
+        self.worker, self._agents, self._database, self._events = worker, agents, database, events
+        self.active: dict[str, Session | None] = {}
+        """The sessions by workflows; None for one whose run has not begun."""
+        self._stopped: set[str] = set()
+
+    def stop(self, workflow: str) -> None:
+        """Stop a run that the worker executes."""
+        self._stopped.add(workflow)
+        if (session := self.active.get(workflow)) is not None:
+            session.stop("cancelled")
+
+    async def execute(self, workflow: str, work: QueuedRun) -> dict[str, Any]:
+        """Return the outcome of a piece of work."""
+        self.active[workflow] = None
+        try:
+            outcome = await self._attempt(workflow, work)
+        finally:
+            del self.active[workflow]
+            self._stopped.discard(workflow)
+        return {**outcome, "worker": self.worker}
+
+    async def _attempt(self, workflow: str, work: QueuedRun) -> dict[str, Any]:
+        """Run until there is an outcome: waits for the conversation and for the database are not attempts."""
+        agent, reason, wait = self._agents[work.agent], "its worker died", MIN_WAIT
+        is_counted = False
+        while True:
+            try:
+                if not is_counted:
+                    attempts = await run_in_thread(lambda: self._count(workflow))
+                    is_counted = True
+                if len(attempts) > work.attempts:
+                    error = f"{work.attempts} attempts failed: {reason} (workers: {', '.join(attempts[:-1])})"
+                    return {"state": "dead", "error": error}
+                return await self._run(workflow, agent, work, is_repeated=len(attempts) > 1)
+            except (ConversationBusy, LeaseLost):
+                pass
+            except JournalError as error:
+                if not is_unreachable(error):
+                    return error_outcome(error)
+            except ModelError as error:
+                reason, is_counted = f"{type(error).__name__}: {error}", False
+            if workflow in self._stopped:
+                return error_outcome(RunStopped("cancelled"))
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, MAX_WAIT)
+
+    def _count(self, workflow: str) -> list[str]:
+        """Record the beginning of an attempt; return the workers of all attempts, this one last."""
+        values = (workflow, self.worker, time.time())
+        self._database.store.append([("INSERT INTO run_attempts VALUES (?, ?, ?)", values)])
+        sql = "SELECT worker FROM run_attempts WHERE workflow = ? ORDER BY begun"
+        return [worker for (worker,) in self._database.store.read(sql, workflow)]
+
+    async def _run(self, workflow: str, agent: JsonAgent[Any], work: QueuedRun, *, is_repeated: bool) -> dict[str, Any]:
+        session, changes = await run_in_thread(lambda: self._open(agent, work))
+        is_new = session.journaled is not None and bool(session.journaled.next_run)
+        query = work.query if is_new else None
+        self.active[workflow] = session
+        try:
+            result = await self._answer(agent, work, session, query, is_repeated=is_repeated)
+            outcome = result_outcome(result)
+        except RunError as error:
+            if isinstance(error, JournalError) or (isinstance(error, ModelError) and error.transient):
+                raise
+            outcome = error_outcome(error)
+        is_simple = is_new and outcome["state"] == "finished"
+        in_doubt = [] if is_simple else await run_in_thread(lambda: self._list_in_doubt(work.run))
+        named = {"changes": changes, "in_doubt": in_doubt}
+        return {**outcome, **{name: found for name, found in named.items() if found}}
+
+    async def _answer(
+        self, agent: JsonAgent[Any], work: QueuedRun, session: Session, query: str | None, *, is_repeated: bool
+    ) -> Result[Any]:
+        """Run the agent; give the decisions again that a worker that died had not used."""
+        events = await run_in_thread(lambda: self._events.open(work.run))
+        try:
+            while True:
+                waiting = {call.id for call in session.waiting}
+                asked = {question.id for question in session.questions}
+                approvals = {key: value for key, value in work.approvals.items() if key in waiting}
+                answers = {key: value for key, value in work.answers.items() if key in asked}
+                try:
+                    return await agent.arun(
+                        query, session=session, journal=self._database.journal, listeners=[events.listen],
+                        approvals=approvals, answers=answers)  # fmt: skip
+                except Paused as pause:
+                    known = {*(call.id for call in pause.calls), *(question.id for question in pause.questions)}
+                    given = known & {*work.approvals, *work.answers}
+                    if not (is_repeated and given - {*approvals, *answers}):
+                        raise
+                    query = None
+        finally:
+            await asyncio.shield(run_in_thread(lambda: self._events.close(events)))
+
+    def _open(self, agent: JsonAgent[Any], work: QueuedRun) -> tuple[Session, list[str]]:
+        """Return the conversation of the work, and how the agent differs from the one that began the run."""
+        journal, store = self._database.journal, self._database.store
+        sql = "SELECT setups.body FROM runs LEFT JOIN setups ON setups.id = runs.setup WHERE runs.id = ?"
+        if found := store.read(sql, work.run):
+            session = Session.resumed(work.run, journal, changed="go on")
+            begun = Setup(*json.loads(found[0][0])) if found[0][0] else None
+            return session, [] if begun is None else begun.changes(Setup.of(agent.instruction, agent.tools))
+        session = Session.open(work.session, journal) if work.session else Session()
+        session.journaled = session.journaled or JournaledConversation(journal)
+        session.journaled.next_run = work.run
+        return session, []
+
+    def _list_in_doubt(self, run: str) -> list[str]:
+        """Return the calls that began and have no outcome, because a worker died in them or the run was stopped."""
+        sql = "SELECT name, call FROM steps WHERE run = ? AND call != '' AND ended IS NULL ORDER BY step"
+        return [f"{name} ({call})" for name, call in self._database.store.read(sql, run)]
+
+
+BEAT_SECONDS = 1.0
+"""Seconds between two signs of life."""
+QUIET_SECONDS = 3.0
+"""Seconds without a sign of life after which a worker whose lease is free is dead."""
+FROZEN_SECONDS = 10.0
+"""Seconds without a sign of life after which the connection of a worker is ended."""
+KEPT_EVENT_SECONDS = 86_400.0
+"""Seconds for which the events of a run are kept."""
+PRUNE_SECONDS = 600.0
+END_CONNECTION = (
+    "SELECT pg_terminate_backend(pid) FROM pg_locks, leases WHERE conversation = ? AND locktype = 'advisory' "
+    "AND objsubid = 1 AND classid = owner >> 32 AND objid = owner & 4294967295 "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+
+
+class Watch:
+    """The signs of life of this worker, and its view of the others."""
+
+    def __init__(self, database: Database, worker: str, lease: Lease) -> None:
+        self._database, self._worker, self._lease = database, worker, lease
+        self._beats: dict[str, tuple[int, float]] = {}
+        """The last beats of other workers, and when they changed; the clocks of machines may differ."""
+        self._last, self._pruned = time.monotonic(), 0.0
+        sql = "INSERT INTO worker_beats VALUES (?, 0, ?) ON CONFLICT DO NOTHING"
+        database.store.append([(sql, (worker, socket.gethostname()))], lease)
+
+    def beat(self, execution: Execution) -> None:
+        """Do once what is done each second.
+
+        Raises:
+            LeaseLost: Others have taken this worker for dead; it must end.
+        """
+        dbos = import_module("dbos").DBOS
+        now = time.monotonic()
+        if now - self._last > QUIET_SECONDS:  # this worker or the database stood still: look at all workers anew
+            self._beats.clear()
+        sql = "UPDATE worker_beats SET beat = beat + 1 WHERE worker = ?"
+        self._database.store.append([(sql, (self._worker,))], self._lease)
+        if execution.active:
+            for found in dbos.list_workflows(
+                workflow_ids=[*execution.active], status="CANCELLED", load_input=False, load_output=False
+            ):
+                execution.stop(found.workflow_id)
+        self._take_over(dbos)
+        self._prune()
+        self._last = time.monotonic()
+
+    def end(self) -> None:
+        """Remove the signs of life of this worker, which ends."""
+        with suppress(JournalError):
+            sql = "DELETE FROM worker_beats WHERE worker = ?"
+            self._database.store.append([(sql, (self._worker,))], self._lease)
+
+    def _take_over(self, dbos: Any) -> None:
+        pending = self._pending_of_others(dbos)
+        beats = dict(self._database.store.read("SELECT worker, beat FROM worker_beats"))
+        now = time.monotonic()
+        for worker in pending:
+            beat = beats.get(worker, -1)
+            known, since = self._beats.get(worker, (None, now))
+            self._beats[worker] = beat, since if known == beat else now
+            quiet = now - self._beats[worker][1]
+            if quiet >= QUIET_SECONDS:
+                self._try_to_take(dbos, worker, is_frozen=quiet >= FROZEN_SECONDS)
+        for worker in self._beats.keys() - pending.keys():
+            del self._beats[worker]
+
+    def _pending_of_others(self, dbos: Any) -> dict[str, list[Any]]:
+        pending = defaultdict(list)
+        for found in dbos.list_workflows(
+            name=[WORKFLOW, SCHEDULED], status="PENDING", load_input=False, load_output=False
+        ):
+            if found.executor_id != self._worker:
+                pending[found.executor_id].append(found)
+        return pending
+
+    def _try_to_take(self, dbos: Any, worker: str, *, is_frozen: bool) -> None:
+        store, key = self._database.store, lock_key(worker)
+        try:
+            lease = store.lease(key, f"worker {worker}")
+        except ConversationBusy:
+            if is_frozen and is_url(store.place):
+                store.read(END_CONNECTION, key)
+            return
+        try:  # only now, because another worker may have taken them over meanwhile
+            for found in self._pending_of_others(dbos).get(worker, ()):
+                dbos.resume_workflow(found.workflow_id, queue_name=found.queue_name)
+            store.append([("DELETE FROM worker_beats WHERE worker = ?", (worker,))])
+        finally:
+            lease.release()
+
+    def _prune(self) -> None:
+        if time.monotonic() - self._pruned > PRUNE_SECONDS:
+            self._pruned = time.monotonic()
+            self._database.store.append(
+                [("DELETE FROM run_events WHERE written < ?", (time.time() - KEPT_EVENT_SECONDS,))]
+            )
+
+
+def repeat(
+    action: Callable[[], None], seconds: float, is_over: Callable[[float], bool], failed: Callable[[], None]
+) -> None:
+    """Perform an action again and again until `is_over(seconds)`, which waits; a lost lease ends it with `failed`."""
+    while not is_over(seconds):
+        try:
+            action()
+        except LeaseLost:
+            failed()
+            return
+        except Exception:  # the database is away: next time
+            continue
+
 
 Rate: TypeAlias = tuple[int, float]
 """The number of runs that may begin in a number of seconds."""

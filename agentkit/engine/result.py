@@ -10,11 +10,11 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import TypeVar
 
 from ..core.flow import Event
+from ..core.host import find_versions
 from ..core.labels import Label, join_labels, label_of
 from ..core.lazy_names import display_with
 from ..core.messages import Message, ToolCall, Usage
-from ..core.versions import find_versions
-from ..tools.arguments.repair import Repair
+from ..tools.arguments.fixes import Repair
 from ..tools.execution.call import ToolResult
 from ..tools.results.result_text import render_text
 from .model import ModelReplied

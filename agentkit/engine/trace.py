@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from ..core.flow import Event
 from ..core.masking import mask
 from ..core.messages import Message, ToolCall, Usage, assistant
-from ..tools.arguments.repair import Repair
+from ..tools.arguments.fixes import Repair
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import ToolFinished, ToolStarted
 from .model import ModelAsked, ModelReplied

@@ -11,16 +11,15 @@ from ..core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .client import MCPServer as MCPServer
+    from .client import Resource as Resource
     from .oauth import login as login
-    from .resources import Resource as Resource
     from .server import make_app as make_app
     from .server import make_server as make_server
     from .server import serve as serve
 
 _HOMES = {
-    "mcp.client": ["MCPServer"],
+    "mcp.client": ["MCPServer", "Resource"],
     "mcp.oauth": ["login"],
-    "mcp.resources": ["Resource"],
     "mcp.server": ["make_app", "make_server", "serve"],
 }
 

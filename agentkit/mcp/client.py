@@ -1,8 +1,12 @@
-"""The client: a server whose tools an agent calls."""
+"""The client: a server whose tools an agent calls.
+
+What a server offers beside tools: resources that can be read, and prompts as messages.
+"""
 
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import mcp_types as types
@@ -10,7 +14,7 @@ from mcp import Client
 
 from ..core.background import run_coroutine
 from ..core.context import RunContext
-from ..core.labels import Label
+from ..core.labels import Label, with_label
 from ..core.messages import Message
 from ..core.portable import to_portable_name
 from ..tools.json_tool import JsonTool
@@ -18,14 +22,47 @@ from ..tools.registry import ToolRegistry
 from ..tools.results.result_text import StoredResult
 from ..tools.settings import ToolEffect, Trust
 from .background_loop import LOOP, run_on
-from .config import check_settings, derive_name, make_endpoint, read_config
-from .endpoints import Auth
-from .link import ServerLink
+from .config import Auth, check_settings, derive_name, make_endpoint, read_config
+from .link import ServerLink, list_all
 from .lock import find_locked, lock_path
 from .questions import find_ask, to_questions, to_responses
-from .remote_tools import RemoteTools
-from .resources import Resource, list_resources, to_message
-from .results import read_contents, read_result
+from .remote_tools import RemoteTools, read_contents, read_result, render_blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something that a server lets its clients read.
+
+    Attributes:
+        uri: Its address; with `{names}` in it, a template.
+        name: What the server calls it.
+        description: What it is about.
+        mime_type: Its media type.
+    """
+
+    uri: str
+    name: str = ""
+    description: str = ""
+    mime_type: str = ""
+
+
+async def list_resources(client: Client) -> list[Resource]:
+    """Return the resources of a server, then its templates."""
+    found = [(entry.uri, entry) for entry in await list_all(client.list_resources, "resources")]
+    templates = await list_all(client.list_resource_templates, "resource_templates")
+    found += [(entry.uri_template, entry) for entry in templates]
+    return [
+        Resource(str(uri), each.title or each.name, each.description or "", each.mime_type or "") for uri, each in found
+    ]
+
+
+def to_message(message: types.PromptMessage, label: Label | None) -> Message:
+    """Return a message of a prompt in chat format, with a label if it has one; images and audio are content parts."""
+    shown = render_blocks([message.content])
+    content: Any = [{"type": "text", "text": shown.text}, *shown.images] if shown.images else shown.text
+    plain = {"role": message.role, "content": content}
+    return plain if label is None else with_label(plain, label)
+
 
 T = TypeVar("T")
 READ_RESOURCE = "read_resource"

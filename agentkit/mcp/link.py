@@ -1,22 +1,247 @@
-"""A server as its tools use it: one connection after the other, calls with progress and log events, and errors."""
+"""A server as its tools use it: one connection after the other, calls with progress and log events, and errors.
+
+One connection to a server, owned by one task on the background loop: opened, used, lost, opened again.
+"""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
+import anyio
 import mcp_types as types
 from mcp import Client, MCPError
-from mcp_types import CONNECTION_CLOSED
+from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, METHOD_NOT_FOUND
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from ..core.context import Channel, RunContext
 from ..core.errors import RunError, ToolError
 from ..core.masking import mask
 from ..tools.toolset import ServerLogged
-from .connection import Connection
-from .endpoints import Endpoint, Transport
+from .config import Endpoint, Transport
 from .questions import Ask
+
+MAX_PAGES = 100
+"""Pages of one list that are read."""
+MAX_TOOLS = 1_000
+REFRESH_SECONDS = 0.2
+"""The shortest time between two lists of tools that a server's notifications cause."""
+SETTLE_SECONDS = 5.0
+"""The longest time that a call waits for the list of tools that changed meanwhile."""
+CLOSE_SECONDS = 10.0
+WAITS = (0.05, 0.1, *[0.25] * 8)
+"""Seconds between the rounds of a call in which the server only wants its own state back."""
+
+
+class Connection:
+    """A connection, opened and closed by a task of its own.  All methods run on the background loop.
+
+    Args:
+        endpoint: Where the server is.
+        timeout: Seconds until it must be open.
+        on_tools: Called with each list of the server's tools, and whether it lists resources.
+        on_log: Called with each log message of the server.
+        on_question: Answers a question that the server asks in the middle of a call.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        timeout: float,
+        on_tools: Callable[[Sequence[types.Tool], bool], None],
+        on_log: Callable[[types.LoggingMessageNotificationParams], None],
+        on_question: Ask,
+    ) -> None:
+        self._endpoint, self._timeout, self._on_tools, self._on_log = endpoint, timeout, on_tools, on_log
+        self._on_question = on_question
+        self.transport = Transport()
+        self.is_lost = False
+        self._client: Client | None = None
+        self._has_resources = self._changed = False
+        self._refresh: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._serve())
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a call can be sent: the connection is open or opening, and its transport has not ended."""
+        return not (self.is_lost or self.transport.has_ended or self._closing.is_set() or self._task.done())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the connection is closed."""
+        return self._task.done()
+
+    @property
+    def client(self) -> Client:
+        """The SDK's client."""
+        assert self._client is not None  # it is used after `wait`
+        return self._client
+
+    async def wait(self) -> None:
+        """Wait until the connection is open; raise the error that prevents it."""
+        await asyncio.shield(self._opened)
+
+    def end(self) -> None:
+        """Ask the task to close the connection."""
+        self._closing.set()
+        if not self._opened.done():
+            self._task.cancel()
+
+    async def close(self) -> None:
+        """Close the connection and wait for that, but no longer than `CLOSE_SECONDS`."""
+        self.end()
+        if (await asyncio.wait([self._task], timeout=CLOSE_SECONDS))[1]:
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
+
+    async def _serve(self) -> None:
+        client = Client(
+            self._endpoint.connect(self.transport),
+            logging_callback=self._log,
+            log_level="info",
+            message_handler=self._receive,
+            elicitation_callback=self._answer,
+            cache=None,
+        )
+        try:
+            async with asyncio.timeout(self._timeout) as limit:
+                async with client:
+                    self._client = client
+                    self._has_resources = await self._find_resources()
+                    await self._list_tools()
+                    limit.reschedule(None)
+                    if not self._opened.done():
+                        self._opened.set_result(None)
+                    await self._follow()
+        except BaseException as error:
+            if not self._opened.done():
+                self._opened.set_exception(_first_cause(error))
+                self._opened.exception()  # the waiter may be gone
+            if not isinstance(error, Exception | asyncio.CancelledError | BaseExceptionGroup):
+                raise
+        finally:
+            self.is_lost = True
+            if self._refresh is not None:
+                self._refresh.cancel()
+
+    async def _follow(self) -> None:
+        """Wait for the end, following the changes of the tools where the server must be asked to report them."""
+        listening = None
+        capability = self.client.server_capabilities.tools
+        if self.client.protocol_version in MODERN_PROTOCOL_VERSIONS and capability and capability.list_changed:
+            listening = asyncio.create_task(self._listen())
+        try:
+            await self._closing.wait()
+        finally:
+            if listening is not None:
+                listening.cancel()
+                await asyncio.wait([listening])
+
+    async def _listen(self) -> None:
+        with suppress(Exception):  # the stream ended: from here on the tools are those of the last list
+            async with self.client.listen(tools_list_changed=True) as events:
+                async for _ in events:
+                    self._note_change()
+
+    async def _find_resources(self) -> bool:
+        """Return whether the server lists a resource or a template; many servers only state that they could."""
+        if not self.client.server_capabilities.resources:
+            return False
+        with suppress(MCPError):
+            if (await self.client.list_resources()).resources:
+                return True
+        with suppress(MCPError):
+            return bool((await self.client.list_resource_templates()).resource_templates)
+        return False
+
+    async def _list_tools(self) -> None:
+        found = await list_all(self.client.list_tools, "tools", MAX_TOOLS)
+        self._on_tools(found[:MAX_TOOLS], self._has_resources)
+
+    async def _receive(self, message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._note_change()
+        else:
+            await anyio.lowlevel.checkpoint()
+
+    def _note_change(self) -> None:
+        self._changed = True
+        if self._refresh is None or self._refresh.done():
+            self._refresh = asyncio.create_task(self._list_again())
+
+    async def _list_again(self) -> None:
+        while self._changed and self.is_usable:
+            self._changed = False
+            with suppress(Exception):
+                await self._list_tools()
+            if self._changed:
+                await asyncio.sleep(REFRESH_SECONDS)
+
+    async def settle(self) -> None:
+        """Wait for the list of tools that a notification has caused."""
+        if self._refresh is not None and not self._refresh.done():
+            await asyncio.wait([self._refresh], timeout=SETTLE_SECONDS)
+
+    async def _answer(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:  # noqa: ARG002
+        return await self._on_question(params)
+
+    async def _log(self, params: types.LoggingMessageNotificationParams) -> None:
+        self._on_log(params)
+
+    async def call(self, name: str, arguments: dict[str, Any], **options: Any) -> Any:
+        """Call a tool and return its result, or the `InputRequiredResult`; see the SDK's `ClientSession.call_tool`."""
+        try:
+            for pause in WAITS:
+                result = await self._send(name, arguments, **options)
+                if not isinstance(result, types.InputRequiredResult) or result.input_requests:
+                    return result
+                await asyncio.sleep(pause)  # the server only wants its state back
+                options = {**options, "input_responses": None, "request_state": result.request_state}
+            raise RuntimeError("it asked for its state again and again, without an answer")
+        except MCPError as error:
+            self.is_lost = self.is_lost or error.code == CONNECTION_CLOSED
+            raise
+
+    async def _send(self, name: str, arguments: dict[str, Any], **options: Any) -> Any:
+        send = self.client.session.call_tool
+        try:
+            return await send(name, arguments, allow_input_required=True, **options)
+        except MCPError as error:
+            if error.code != HEADER_MISMATCH:
+                raise
+            await self._list_tools()  # the headers follow from the schema, which has changed
+            return await send(name, arguments, allow_input_required=True, **options)
+
+
+async def list_all(fetch: Callable[..., Any], field: str, enough: float = math.inf) -> list[Any]:
+    """Return the entries in `field` of a list's pages; none if the server has no such method."""
+    found: list[Any] = []
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        try:
+            page = await fetch(cursor=cursor)
+        except MCPError as error:
+            if error.code == METHOD_NOT_FOUND:
+                break
+            raise
+        found += getattr(page, field)
+        cursor = page.next_cursor
+        if not cursor or len(found) >= enough:
+            break
+    return found
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return the first exception inside groups of exceptions."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
 
 T = TypeVar("T")
 MAX_REASON_CHARS = 1_000

@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..core.approval_question import PendingCall, PersonAnswer
-from ..core.ask_person import Person
+from ..core.ask_person import PendingCall, Person, PersonAnswer
 from ..core.background import aresolve, is_async, resolve, run_in_thread
 from ..core.errors import DefinitionError, Paused
 from ..core.flow import Done, Event, Flow, ask

@@ -3,6 +3,10 @@
 The request is repeated a limited number of times.  The note to the model stands in the repeated request only, and an
 unused reply never reaches the history.  The policy stands outside of those that read calls in texts, so they see whole
 replies.
+
+Models that refuse a forced tool call: the request is repeated with `tool_choice="auto"`.
+
+Some servers accept no other `tool_choice`, and some models do not while they think.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from ..core.messages import assistant, text_of, user
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Reply
 from .final_request import FinalRequest
+from .retries import Retrying
 
 MAX_EMPTY_RETRIES = 2
 """Repetitions of a request after an empty reply."""
@@ -147,3 +152,24 @@ def raise_refusals() -> Policy:
         raise error
 
     return around(handle, AskModel)
+
+
+def retry_unforced() -> Policy:
+    """Repeat a request that forces a call once, with `tool_choice="auto"`, when it is refused."""
+
+    def handle(effect: AskModel) -> Flow[Any]:
+        try:
+            return (yield from ask(effect))
+        except ModelError as caught:
+            error = caught
+        if not _refuses_forcing(effect.request.tool_choice, error):
+            raise error
+        yield from ask(Emit(Retrying(error, 0.0)))
+        return (yield from ask(replace(effect, request=replace(effect.request, tool_choice="auto"))))
+
+    return around(handle, AskModel)
+
+
+def _refuses_forcing(tool_choice: str, error: ModelError) -> bool:
+    """Return whether the forced call may be the cause; OpenRouter: 404 "No endpoints found that support [...]"."""
+    return tool_choice not in ("auto", "none") and (error.kind == "bad_request" or "tool_choice" in str(error))

@@ -2,36 +2,226 @@
 
 The policy is the outermost one, next to the model, so it sees each request that is sent, also retries and fallbacks.
 Dollars and seconds are hard limits: the final request is paid from them.  At the other limits it comes on top.
+
+The budget of a run: its limits and what it has used.  A run inside a tool draws from the enclosing budgets too.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar
 
 from ..core.enclosing import enclosing
-from ..core.errors import LimitExceeded, ModelError, StopReason
-from ..core.flow import Effect, Emit, Flow, Policy, Sleep, ask, interpret
+from ..core.errors import DefinitionError, LimitExceeded, ModelError, RunError, StopReason
+from ..core.flow import Effect, Emit, Flow, Policy, Sleep, WarningEvent, ask, interpret
 from ..core.messages import Usage
 from ..engine.model import AskModel, Model, Reply, Request
 from ..tools.execution.call import BoundCall
 from ..tools.execution.call_tools import CallTools
-from .budget import (
-    MIN_FINAL_REPLY_TOKENS,
-    MIN_REPLY_TOKENS,
-    Budget,
-    Limits,
-    PriceUnknown,
-    Spent,
-    estimate_price,
-    fit_reply,
-    make_price_error,
-)
 from .final_request import FinalRequest
 from .rate_limit import WaitForTicket
+
+FINAL_REQUEST_SHARE = 0.2
+"""The share of `Limits.seconds` that is reserved for the final request."""
+
+FINAL_REQUEST_GROWTH = 1.5
+"""The cost of the final request as a multiple of the current one's: the conversation is longer then."""
+_LIMIT_TYPES = {"steps": int, "tokens": int, "seconds": int | float, "dollars": int | float, "tool_calls": int}
+LIMIT_NAMES = tuple(_LIMIT_TYPES)
+"""The limits of `Limits`, without what else it says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a run may use before its final request; None is no limit.
+
+    Tokens, dollars and tool calls of agents that run inside of tools count as well.
+
+    Args:
+        steps: Model requests; by default, the agent's `max_steps`.
+        tokens: Input and output tokens.
+        seconds: Time, the final request included: a fifth is reserved for it.
+        dollars: Cost, the final request included.  The most that a request can cost is set aside before it is sent.
+        tool_calls: Calls of tools that are run.
+        unknown_price: With `dollars`, what to do about a model whose price is unknown: "refuse" to ask it, or "allow"
+            it and count only the costs that its replies report.
+
+    Raises:
+        DefinitionError: A limit is not a positive number, or `unknown_price` is neither of the two.
+    """
+
+    steps: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+    dollars: float | None = None
+    tool_calls: int | None = None
+    unknown_price: Literal["refuse", "allow"] = "refuse"
+
+    def __post_init__(self) -> None:
+        for name, wanted in _LIMIT_TYPES.items():
+            value = getattr(self, name)
+            is_number = isinstance(value, wanted) and not isinstance(value, bool)
+            if value is not None and not (is_number and 0 < value < math.inf):
+                kind = "an integer" if wanted is int else "a number"
+                raise DefinitionError(f"Limits: {name} must be {kind} > 0, or None for no limit, got {value!r}")
+        if self.unknown_price not in ("refuse", "allow"):
+            raise DefinitionError(f'Limits: unknown_price must be "refuse" or "allow", got {self.unknown_price!r}')
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a resumed run had used before."""
+
+    steps: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(eq=False)
+class Budget:
+    """What one run has used, `before` included; `outer` are the budgets of the enclosing runs, the nearest first.
+
+    Runs share budgets across threads, so each read-and-change happens under one lock.
+    """
+
+    limits: Limits
+    outer: tuple[Budget, ...] = ()
+    before: Spent = field(default_factory=Spent)
+    tokens: int = field(init=False)
+    calls: int = field(init=False)
+    dollars: float = field(init=False)
+    held: float = 0.0
+    """Dollars set aside for requests in progress."""
+    reserved: float = 0.0
+    """Dollars set aside for the final request."""
+    deadlines: tuple[float, float] = field(init=False)
+    """When the work must end, and when the run must end, in the time of `clock`."""
+    clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
+
+    def __post_init__(self) -> None:
+        taken = self.before.usage
+        self.tokens, self.calls = taken.input_tokens + taken.output_tokens, self.before.calls
+        self.dollars = taken.cost or 0.0
+        now = self.clock()
+        left = math.inf if self.limits.seconds is None else self.limits.seconds - self.before.seconds
+        end = min([now + left, *(budget.deadlines[0] for budget in self.outer)])
+        self.deadlines = (math.inf, math.inf) if end == math.inf else (end - FINAL_REQUEST_SHARE * (end - now), end)
+
+    @property
+    def all(self) -> tuple[Budget, ...]:
+        """This budget and the enclosing ones."""
+        return (self, *self.outer)
+
+    def seconds_left(self, *, is_last: bool) -> float:
+        """Return the seconds until the work must end; for the final request, until the run must."""
+        return self.deadlines[is_last] - self.clock()
+
+    def find_token_limit(self) -> int | None:
+        """Return the limit on tokens that is reached, if one is."""
+        return next((most for budget in self.all if (most := budget.limits.tokens) and budget.tokens >= most), None)
+
+    @property
+    def has_spent_dollars(self) -> bool:
+        """Whether a limit in dollars is reached by what was paid, without what is set aside."""
+        return any((most := budget.limits.dollars) is not None and budget.dollars >= most for budget in self.all)
+
+    def take_call(self) -> int | None:
+        """Count one tool call and return None; if it would exceed a limit, return that limit without counting."""
+        with _lock:
+            for budget in self.all:
+                if budget.limits.tool_calls is not None and budget.calls >= budget.limits.tool_calls:
+                    return budget.limits.tool_calls
+            for budget in self.all:
+                budget.calls += 1
+        return None
+
+    def hold(self, least: float, wanted: float, *, is_last: bool) -> float | None:
+        """Set aside `wanted` dollars, or what is available; return None if that is less than `least`."""
+        with _lock:
+            if not is_last:
+                self.reserved = FINAL_REQUEST_GROWTH * least
+            room = min(wanted, *(budget._available(reserved=budget is not self or not is_last) for budget in self.all))
+            if room < least:
+                return None
+            for budget in self.all:
+                budget.held += room
+        return room
+
+    def _available(self, *, reserved: bool) -> float:
+        if self.limits.dollars is None:
+            return math.inf
+        return self.limits.dollars - self.dollars - self.held - (self.reserved if reserved else 0.0)
+
+    def settle(self, held: float, usage: Usage) -> None:
+        """Count the usage of a request; where its cost is unknown, count all that was set aside."""
+        cost = held if usage.cost is None else usage.cost
+        with _lock:
+            for budget in self.all:
+                budget.held -= held
+                budget.dollars += cost
+                budget.tokens += usage.input_tokens + usage.output_tokens
+
+
+_lock = threading.Lock()
+
+
+MIN_REPLY_TOKENS = 256
+"""Tokens of a reply; a request is only sent if the dollars pay for as many."""
+MIN_FINAL_REPLY_TOKENS = 64
+"""The same for the final request: an answer in a few words is better than no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceUnknown(WarningEvent):
+    """The limit in dollars does not cover this model, because its price is unknown."""
+
+    model: str
+
+    @property
+    def notice(self) -> str:
+        return f"the price of {self.model} is unknown: only the costs that its replies report are counted"
+
+
+def make_price_error(model: Model) -> RunError:
+    """Return the error for a model without a known price under a limit in dollars."""
+    return RunError(
+        f"{model.name}: its price is unknown, or how long a reply may be, so Limits(dollars=...) cannot hold. "
+        "Give both: JsonAgent(..., input_cost_per_token=..., output_cost_per_token=..., max_tokens=...), in dollars. "
+        'Or set Limits(tokens=...), or count only the known costs, Limits(dollars=..., unknown_price="allow").'
+    )
+
+
+def estimate_price(model: Model, request: Request, max_tokens: int | None = None) -> float | None:
+    """Return the most dollars that the request can cost, with at most `max_tokens` of reply; None if unknown."""
+    worst_case = getattr(model, "worst_case", None)
+    if worst_case is None:
+        return None
+    cost: float | None = worst_case(request if max_tokens is None else _cap_tokens(request, max_tokens))
+    return cost
+
+
+def fit_reply(model: Model, request: Request, dollars: float, least: int) -> Request:
+    """Return the request with as many `max_tokens` as `dollars` pay for, which is at least `least`."""
+
+    def cost(tokens: int) -> float:
+        return estimate_price(model, request, tokens) or 0.0
+
+    low = cost(least)
+    step = cost(2 * least) - low
+    most = least + int(least * (dollars - low) / step) if step > 0 else least
+    while most > least and cost(most) > dollars:
+        most = max(least, most * 3 // 4)  # a model's own token limit can make the first step look cheap
+    return _cap_tokens(request, most)
+
+
+def _cap_tokens(request: Request, max_tokens: int) -> Request:
+    return replace(request, max_tokens=min(max_tokens, request.max_tokens or max_tokens))
+
 
 _UNITS = {"max_steps": "steps", "tool_calls": "tool calls"}
 Timed = TypeVar("Timed", Request, WaitForTicket, BoundCall)

@@ -5,12 +5,18 @@ Rendering a schema for one provider is in `formats/`.  Tools, the loop and model
 
 from .annotations import Duplicates, FieldText, annotate, texts_of, unknown_name_error
 from .callables import CallableSchema, build_arguments, derive_description, derive_name
-from .functions import FunctionSchema, build_type_schema
+from .functions import Choice, FunctionSchema, build_type_schema
 from .models import ModelSchema, is_arguments_model
-from .naming import check_description, check_name, to_snake_case
-from .overloads import Choice
 from .references import inline
-from .signature import docstring_of, iter_wrapped, name_of, unwrap_function
+from .signature import (
+    check_description,
+    check_name,
+    docstring_of,
+    iter_wrapped,
+    name_of,
+    to_snake_case,
+    unwrap_function,
+)
 from .walk import JsonSchema, iter_children, rebuild
 
 __all__ = [

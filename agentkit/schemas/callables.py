@@ -6,11 +6,9 @@ from typing import Any
 from ..core.errors import DefinitionError
 from .annotations import Duplicates, FieldText, check_duplicates
 from .docstrings import read_docstring
-from .functions import FunctionSchema
+from .functions import Choice, FunctionSchema, OverloadSchema, choose_signature, signature_of, signatures_of
 from .models import ModelSchema, find_arguments_model
-from .naming import name_of_callable, to_snake_case
-from .overloads import Choice, OverloadSchema, choose_signature, signature_of, signatures_of
-from .signature import docstring_of, name_of
+from .signature import docstring_of, name_of, name_of_callable, to_snake_case
 
 CallableSchema = FunctionSchema | ModelSchema | OverloadSchema
 

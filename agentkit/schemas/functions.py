@@ -3,25 +3,182 @@
 Validation and execution are two steps with a value between them.  pydantic validates a *twin*: a function with the
 original's parameters, all by keyword, that returns its arguments.  So an error that a tool raises is never mistaken
 for bad arguments, positional-only parameters and `*args` need no special case, and every parameter name works.
+
+pydantic's validator of a callable's parameters, and which of them a model can be shown.
+
+pydantic validates a *twin*: a function with the original's parameters, all by keyword, that returns its arguments.
+
+Functions with several signatures: `typing.overload` and `functools.singledispatch`.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
-from functools import cached_property, partial
-from typing import Any, Literal
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial, singledispatchmethod
+from typing import Annotated, Any, Literal, TypeAlias, Union, cast, get_args, get_origin, get_overloads
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
+from pydantic_core import SchemaError
 
 from ..core.context import is_injected, is_injected_inside
 from ..core.errors import DefinitionError
-from .annotations import Duplicates, FieldText, read_field_text, read_metadata_text, unknown_name_error
+from .annotations import (
+    Duplicates,
+    FieldText,
+    add_keywords,
+    read_field_text,
+    read_metadata_text,
+    restrict,
+    unknown_name_error,
+)
 from .docstrings import Documentation, read_docstring
-from .enum_values import add_keywords, restrict
-from .generator import PlainJsonSchema
-from .pydantic_types import adapt_annotation
-from .signature import MISSING, Kind, docstring_of, name_of, read_signature
-from .twin import UNUSABLE_TYPE_ERRORS, build_twin, choose_extra_keys, describe_error, describe_type
+from .generator import PlainJsonSchema, adapt_annotation
+from .signature import MISSING, Kind, docstring_of, name_of, read_signature, unwrap_function
 from .walk import JsonSchema, iter_children
+
+UNUSABLE_TYPE_ERRORS = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, SchemaError)
+Adapter: TypeAlias = "TypeAdapter[dict[str, Any]]"
+
+
+@dataclass(frozen=True)
+class Twin:
+    """The parameters of a callable as pydantic validates them; the validator returns the arguments by name.
+
+    `omitted` are types without a schema, by parameter: an alternative, or the whole parameter, which has a default.
+    """
+
+    parameters: list[inspect.Parameter]
+    adapter: Adapter
+    schema: JsonSchema
+    omitted: dict[str, str]
+
+
+def build_twin(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> Twin:
+    """Build the validator and the schema of parameters; raise `DefinitionError` for a type that cannot be left out."""
+    parameters = [parameter.replace(annotation=adapt_annotation(parameter.annotation)) for parameter in parameters]
+    omitted: dict[str, str] = {}
+    try:
+        return Twin(parameters, *_build(parameters), omitted)
+    except UNUSABLE_TYPE_ERRORS:
+        reduced = [_reduce(function, parameter, omitted) for parameter in parameters]
+        parameters = [parameter for parameter in reduced if parameter is not None]
+        return Twin(parameters, *_build(parameters), omitted)
+
+
+def _build(parameters: list[inspect.Parameter]) -> tuple[Adapter, JsonSchema]:
+    def twin(**arguments: Any) -> dict[str, Any]:
+        return arguments
+
+    by_keyword = sorted(map(_make_keyword_only, parameters), key=lambda parameter: parameter.kind)
+    twin.__signature__ = inspect.Signature(by_keyword)  # type: ignore[attr-defined]
+    twin.__annotations__ = {parameter.name: parameter.annotation for parameter in by_keyword}
+    adapter = TypeAdapter[dict[str, Any]](cast(Any, twin))
+    return adapter, adapter.json_schema(schema_generator=PlainJsonSchema)
+
+
+def _make_keyword_only(parameter: inspect.Parameter) -> inspect.Parameter:
+    if parameter.kind is Kind.VAR_KEYWORD:
+        return parameter
+    if parameter.kind is Kind.VAR_POSITIONAL:
+        return Kind(parameter.name, Kind.KEYWORD_ONLY, default=[], annotation=list[parameter.annotation])  # type: ignore[name-defined]
+    return parameter.replace(kind=Kind.KEYWORD_ONLY)
+
+
+def _reduce(
+    function: Callable[..., Any], parameter: inspect.Parameter, omitted: dict[str, str]
+) -> inspect.Parameter | None:
+    """Return the parameter without the alternatives that have no schema; None to leave it at its default."""
+    if (error := _find_error(parameter)) is None:
+        return parameter
+    place = f"{name_of(function)}: the parameter {parameter.name!r}"
+    type_name = describe_type(parameter.annotation)
+    if name := undefined_name(parameter.annotation):
+        raise DefinitionError(explain_undefined(f"{place} has the type {type_name}, which", name)) from error
+    if isinstance(error, SchemaError):
+        raise DefinitionError(
+            f"{place} has a type that pydantic refuses: {describe_error(error)}. Change the constraint; a pattern with "
+            "look-around or back-references works as Field(pattern=re.compile(...))."
+        ) from error
+    if parameter.default is Kind.empty:
+        raise DefinitionError(
+            f"{place} has the type {type_name}, which a model cannot write ({describe_error(error)}). Use a type that "
+            f"pydantic can validate from JSON (numbers, strings, lists, dataclasses, models), give it a default, or "
+            f"hide it from the model: {parameter.name}: Injected[{type_name}]."
+        ) from error
+    alternatives, metadata = _split_union(parameter.annotation)
+    usable = [entry for entry in alternatives if _find_error(parameter.replace(annotation=entry)) is None]
+    usable = usable if {*usable} - {types.NoneType} else []  # null alone says nothing
+    lost = [describe_type(entry) for entry in alternatives if entry not in usable]
+    omitted[parameter.name] = " and ".join(lost) if usable else type_name
+    if not usable:
+        return None
+    union: Any = Union[tuple(usable)]  # noqa: UP007 - built at run time
+    return parameter.replace(annotation=Annotated[union, *metadata] if metadata else union)
+
+
+def _find_error(parameter: inspect.Parameter) -> Exception | None:
+    try:
+        _build([parameter])
+    except UNUSABLE_TYPE_ERRORS as error:
+        return error
+    return None
+
+
+def _split_union(annotation: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the alternatives of an annotation, if it is a union, and the metadata around it."""
+    metadata = getattr(annotation, "__metadata__", ())
+    inner = annotation.__origin__ if metadata else annotation
+    alternatives = get_args(inner) if get_origin(inner) in (Union, types.UnionType) else ()
+    return alternatives, metadata
+
+
+def undefined_name(annotation: Any) -> str:
+    """Return the name that a type refers to and that is not defined; "" if all are."""
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+        adapter.rebuild(force=True, raise_errors=True)
+    except PydanticUndefinedAnnotation as error:
+        return error.name or ""
+    except UNUSABLE_TYPE_ERRORS:
+        return ""
+    return ""
+
+
+def explain_undefined(place: str, name: str) -> str:
+    """Return the message for a type that refers to an undefined name."""
+    return f"{place} refers to the undefined name {name!r}. Define or import {name} in the module of that type."
+
+
+def describe_type(annotation: Any) -> str:
+    """Return the name of a type for a message to the developer."""
+    is_plain_class = isinstance(annotation, type) and not get_args(annotation)
+    return annotation.__name__ if is_plain_class else str(annotation).replace("typing.", "")
+
+
+def describe_error(error: Exception) -> str:
+    """Return the first sentence of pydantic's error; of an invalid constraint the last line, which holds the reason."""
+    if isinstance(error, SchemaError):
+        return str(error).splitlines()[-1].strip()
+    return str(error).splitlines()[0].partition(". ")[0].rstrip(".")
+
+
+def choose_extra_keys(schema: JsonSchema, *classes: type) -> Literal["forbid"] | None:
+    """Return how to validate undeclared keys: "forbid", unless a class decides otherwise.
+
+    A class with `extra="allow"` shows in pydantic's `schema`, one of `classes` with `extra="ignore"` does not.
+    """
+    says_ignore = any(getattr(entry, "model_config", {}).get("extra") == "ignore" for entry in classes)
+    return None if says_ignore or _takes_any_keys(schema) else "forbid"
+
+
+def _takes_any_keys(node: Any) -> bool:
+    if isinstance(node, dict):
+        if isinstance(node.get("properties"), dict) and node.get("additionalProperties"):
+            return True
+        return any(map(_takes_any_keys, node.values()))
+    return isinstance(node, list) and any(map(_takes_any_keys, node))
 
 
 class FunctionSchema:
@@ -163,3 +320,119 @@ def drop_titles(schema: JsonSchema) -> JsonSchema:
     for _, inner in iter_children(schema):
         drop_titles(inner)
     return schema
+
+
+Choice: TypeAlias = int | Sequence[Any] | Callable[[inspect.Signature], bool]
+"""A signature: its index, the types of its parameters, or a predicate of the signature."""
+
+
+def signatures_of(function: Callable[..., Any]) -> list[inspect.Signature]:
+    """Return the signatures of an overloaded or dispatching function, in source order; else an empty list."""
+    if (registry := _registry_of(function)) is not None:
+        is_method = _dispatching_method(function) is not None
+        cases = {implementation: type_ for type_, implementation in registry.items() if type_ is not object}
+        return [_signature_of_case(implementation, type_, is_method) for implementation, type_ in cases.items()]
+    inner = unwrap_function(function)
+    return [read_signature(variant) for variant in get_overloads(inner)] if inspect.isfunction(inner) else []
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the function's own signature.
+
+    A singledispatch function takes its first argument by position.  A method is without `self`, which Python before
+    3.14 lists.
+    """
+    signature = read_signature(function)
+    if _registry_of(function) is None:
+        return signature
+    method, parameters = _dispatching_method(function), [*signature.parameters.values()]
+    if method is not None and len(parameters) == len(inspect.signature(method.func).parameters):
+        del parameters[0]
+    parameters[:1] = [first.replace(kind=inspect.Parameter.POSITIONAL_ONLY) for first in parameters[:1]]
+    return signature.replace(parameters=parameters)
+
+
+def _registry_of(function: Callable[..., Any]) -> Mapping[type, Callable[..., Any]] | None:
+    """Return the implementations of a singledispatch function or method by type; None for any other callable."""
+    method = _dispatching_method(function)
+    dispatcher = function if method is None else method.dispatcher
+    registry = getattr(dispatcher, "registry", None)
+    return registry if callable(getattr(dispatcher, "dispatch", None)) and isinstance(registry, Mapping) else None
+
+
+def _dispatching_method(function: Callable[..., Any]) -> "singledispatchmethod[Any] | None":
+    """Return the `singledispatchmethod` behind a bound method; functools offers it only through `register`."""
+    owner = getattr(getattr(function, "register", None), "__self__", None)
+    return owner if isinstance(owner, singledispatchmethod) else None
+
+
+def _signature_of_case(implementation: Callable[..., Any], type_: type, is_method: bool) -> inspect.Signature:
+    """Return the signature of one case of a singledispatch function: no `self`, and the case's type first."""
+    signature = read_signature(implementation)
+    first, *rest = [*signature.parameters.values()][is_method:]
+    annotated = first.replace(
+        annotation=type_ if first.annotation is Any else first.annotation, kind=inspect.Parameter.POSITIONAL_ONLY
+    )
+    return signature.replace(parameters=[annotated, *rest])
+
+
+def choose_signature(
+    function: Callable[..., Any], signatures: Sequence[inspect.Signature], choice: Choice
+) -> inspect.Signature:
+    """Return the signature that `choice` selects; raise `DefinitionError` unless it selects exactly one."""
+    if isinstance(choice, int):
+        found = list(signatures[choice : choice + 1]) if choice >= 0 else []
+    elif callable(choice):
+        found = [signature for signature in signatures if choice(signature)]
+    else:
+        types = [[parameter.annotation for parameter in signature.parameters.values()] for signature in signatures]
+        found = [signature for signature, own in zip(signatures, types, strict=True) if own == list(choice)]
+    if len(found) != 1:
+        listed = "; ".join(f"{place}: {signature}" for place, signature in enumerate(signatures)) or "none"
+        raise DefinitionError(
+            f"{name_of(function)}: overload={choice!r} selects {len(found)} signatures, not 1. Signatures: {listed}"
+        )
+    return found[0]
+
+
+class OverloadSchema:
+    """Several signatures of one function, offered together: an object that is any of them."""
+
+    def __init__(self, function: Callable[..., Any], signatures: Sequence[inspect.Signature]) -> None:
+        self.function = function
+        self._variants = [FunctionSchema(function, signature=signature) for signature in signatures]
+        names = [name for signature in signatures for name in signature.parameters]
+        self.documentation: Documentation = read_docstring(docstring_of(function), names)
+        self.injected: Mapping[str, inspect.Parameter] = {
+            name: parameter for variant in self._variants for name, parameter in variant.injected.items()
+        }
+
+    @cached_property
+    def parameters(self) -> JsonSchema:
+        """An object with the properties of all signatures, and `anyOf` with what each requires."""
+        properties: dict[str, JsonSchema] = {}
+        branches: list[JsonSchema] = []
+        definitions: dict[str, JsonSchema] = {}
+        for variant in self._variants:
+            schema = dict(variant.parameters)
+            definitions |= schema.pop("$defs", {})
+            branches.append(schema)
+            for name, place in schema["properties"].items():
+                known = properties.setdefault(name, place)
+                if known != place:
+                    options = known["anyOf"] if set(known) == {"anyOf"} else [known]
+                    properties[name] = {"anyOf": [*options, *([place] if place not in options else [])]}
+        required = [name for name in properties if all(name in branch.get("required", ()) for branch in branches)]
+        schema = {"type": "object", "properties": properties, "required": required, "anyOf": branches}
+        return {**schema, "$defs": definitions} if definitions else schema
+
+    def bind(self, arguments: str | Mapping[str, Any], injected: Mapping[str, Any] | None = None) -> "partial[Any]":
+        """Return the call by the first signature that fits; else raise the error with the fewest problems."""
+        errors: list[ValidationError] = []
+        for variant in self._variants:
+            try:
+                own = {name: value for name, value in (injected or {}).items() if name in variant.injected}
+                return variant.bind(arguments, own)
+            except ValidationError as error:
+                errors.append(error)
+        raise min(errors, key=lambda error: error.error_count())

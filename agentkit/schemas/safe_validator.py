@@ -13,8 +13,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
 
-from .patterns import matches
-from .walk import JsonSchema, rebuild
+from .walk import JsonSchema, matches, rebuild
 
 MAX_REFERENCES_FOLLOWED = 5_000
 """How many references one validation follows: far more than arguments of any sensible size need."""

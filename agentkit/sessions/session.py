@@ -1,33 +1,170 @@
-"""A conversation that continues from run to run, and from process to process."""
+"""A conversation that continues from run to run, and from process to process.
+
+The pending calls of a conversation: their ids inside tools, and the messages that close them.
+
+The data of a saved session.
+"""
+
+from __future__ import annotations
 
 import asyncio
+import json
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypeAlias, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from ..core.errors import Paused, RunError
-from ..core.labels import USER, Label, with_label
+from ..core.labels import DEVELOPER, USER, CallOrigin, Label, delimit, new_delimiter_id, with_label
 from ..core.lazy_names import display_with
-from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, user
+from ..core.messages import Message, ToolCall, Usage, pending_calls, sort_results, system, tool_message, user
+from ..core.parts import Content
 from ..core.questions import Question
 from ..core.threads import Cancellation
 from ..engine.history import repair_history
-from ..engine.history.alternation import merge_texts
-from ..engine.loop import is_open
-from ..policies.decisions import Approvals
-from ..policies.long_results import TruncatedResults
-from ..policies.stored_questions import Questions
-from .journal.conversation import Changed, JournaledConversation, Uncertain
+from ..engine.history.repair import merge_texts
+from ..engine.loop import CANCELLED, is_open
+from ..policies.approval import Approvals
+from ..policies.long_results import MAX_RESULT_CHARS, TruncatedResults, truncate_result
+from ..policies.questions import Questions
+from ..tools.results.result_text import render_result
 from .journal.location import Journal
-from .journal.reader import open_named, open_run
-from .pending import Given, Query, close_calls, put_inside
-from .recordings.lines import name_in_errors, write_lines
-from .session_file import FORMAT, REMEDY, VERSION, check_messages, lines_of_session, read_saved, validate_saved
+from .journal.maintenance import closed_state, open_named, open_run
+from .journal.run_info import value_of
+from .journal.writer import Changed, JournaledConversation, Uncertain
+from .recordings.file import FIRST_LINE, OLD_FIRST, Line, Recording, name_in_errors, write_lines
+
+Given: TypeAlias = Mapping[Any, Any]
+"""Decisions by calls or their ids, or answers by the ids of questions."""
+Query: TypeAlias = Content | Message
+Entry = TypeVar("Entry", ToolCall, Question)
+NOT_RUN = "Not run: the call waited for approval, and the conversation went on without it."
+NOT_ANSWERED = "The call asked the person a question, and the conversation went on without an answer."
+
+
+def put_inside(outer: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Return the calls or questions of an agent inside the call `outer`, with their ids in the enclosing run."""
+    return [replace(entry, id=f"{outer}/{entry.id}") for entry in entries]
+
+
+def close_calls(messages: Sequence[Message], approvals: Approvals, asked: Questions) -> list[Message]:
+    """Return the tool messages for the pending calls of a conversation that continues without them."""
+    reason = NOT_RUN if approvals.waiting else CANCELLED
+    return [
+        tool_message(call, NOT_ANSWERED if call.id in asked.calls else reason, label=DEVELOPER)
+        for call in pending_calls(messages)
+    ]
+
+
+FORMAT, VERSION = "agentkit session", 1
+"""The name and version in the data of a session; files with the data itself can always be read."""
+REMEDY = "Session.save writes sessions; messages from elsewhere become one with Session(messages=[...])."
+
+
+class StoredText(TypedDict):
+    """The whole text of a truncated result, with its label."""
+
+    text: str
+    label: dict[str, Any]
+
+
+class SavedSession(TypedDict):
+    """The content of a saved session, beside the name and the version of its format."""
+
+    messages: list[Message]
+    usage: Usage
+    cut: dict[str, str | StoredText]
+    inbox: list[str | Message]
+    waiting: dict[str, str] | list[str]
+    nested: dict[str, dict[str, Any]]
+    handed: list[str]
+    asked: NotRequired[dict[str, Any]]
+    inner_answers: NotRequired[dict[str, dict[str, Any]]]
+
+
+_ADAPTER = TypeAdapter(SavedSession)
+
+
+def validate_saved(saved: Any) -> SavedSession:
+    """Return the content of a saved session; raise `RunError` for anything else."""
+    if not isinstance(saved, Mapping) or saved.get("format") != FORMAT:
+        raise RunError(f"not a saved session. {REMEDY}")
+    if saved.get("version") != VERSION:
+        raise RunError(
+            f"the session has version {saved.get('version')!r} of the format, and this agentkit reads version "
+            f"{VERSION}. Update agentkit."
+        )
+    try:
+        data = _ADAPTER.validate_python(saved)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise RunError(f"the saved session is damaged, at {where}: {first['msg']}. {REMEDY}") from None
+    said = [message for message in data["inbox"] if not isinstance(message, str)]
+    check_messages([*data["messages"], *said], "the saved session is damaged")
+    return data
+
+
+def check_messages(messages: Iterable[Any], of: str) -> None:
+    """Raise `RunError` for the first entry that is no message with a role."""
+    for place, message in enumerate(messages):
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            example = '{"role": "user", "content": "Hello"}'
+            raise RunError(f"{of}, at messages.{place}: a message without a role. Expected for example {example}")
+
+
+def lines_of_session(data: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Line]:
+    """Yield the lines of a file for the data of a session, and its `state`, which is a part of them."""
+    yield {**FIRST_LINE, "usage": data["usage"]}
+    for place, message in enumerate(data["messages"]):
+        yield {"kind": "message", "place": place, "message": message}
+    yield from ({"kind": "cut", "key": key, "text": text} for key, text in data["cut"].items())
+    yield {"kind": "state", "state": state}
+
+
+def read_saved(content: bytes) -> Any:
+    """Return the data of a session from a saved one, or from a recorded run, then with its answer or error.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if not content.lstrip().startswith(b'{"kind"'):
+        return json.loads(content)
+    saved = Recording.parse(content)
+    if saved.begin["kind"] == OLD_FIRST:
+        raise ValueError("it is a recorded run of an older version, which has requests and no conversation")
+    cut = TruncatedResults()
+    messages = [*saved.messages, *_close_begun(saved, cut)]
+    data = {"messages": messages, "usage": saved.usage.as_dict(), "cut": {**saved.cut, **cut.as_dict()}}
+    end = {name: saved.end[name] for name in ("answer", "stopped", "error") if name in saved.end}
+    state = {**closed_state([]), **saved.state}  # no state was written if the run was killed before its first request
+    return {"format": FORMAT, "version": VERSION, **data, **state, **end}
+
+
+def _close_begun(saved: Recording, cut: TruncatedResults) -> Iterator[Message]:
+    """Yield the tool messages of the calls that began before the process of a run was killed: they run no second time.
+
+    A result is delimited if it is untrusted; `cut` gets the whole text of one that is truncated.
+    """
+    for call in pending_calls(saved.messages):
+        if saved.end or call.id not in saved.begun:  # a run that ended leaves calls that wait for a person
+            continue
+        outcome = saved.results.get(call.id)
+        if outcome is None:
+            yield tool_message(call, CANCELLED, label=DEVELOPER)
+            continue
+        shown, label = render_result(value_of(outcome)), Label.from_dict(outcome.get("label"))
+        text = truncate_result(shown.text, most=MAX_RESULT_CHARS, store=cut, origin=CallOrigin(own=label))
+        text = delimit(text, new_delimiter_id(), call.name) if label.is_untrusted else text
+        yield tool_message(call, text, shown.images, label=label)
+
 
 MAX_LOOP_ROUNDS = 50  # in which an abandoned stream can close itself
 
@@ -202,7 +339,7 @@ class Session:
         }
 
     @classmethod
-    def from_dict(cls, saved: Mapping[str, Any]) -> "Session":
+    def from_dict(cls, saved: Mapping[str, Any]) -> Session:
         """Return the session that `as_dict` described; raise `RunError` for anything else."""
         data = validate_saved(saved)
         inbox, waiting = data["inbox"], data["waiting"]  # of texts and of ids in older files
@@ -226,7 +363,7 @@ class Session:
             raise RunError(f"the session cannot be saved: a message is not JSON serialisable ({error})") from error
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Session":
+    def load(cls, path: str | os.PathLike[str]) -> Session:
         """Read a saved session, or the conversation of a recorded run.
 
         Raises `RunError` for a file with another content, and `OSError` if the file cannot be read.
@@ -235,7 +372,7 @@ class Session:
             return cls.from_dict(read_saved(Path(path).read_bytes()))
 
     @classmethod
-    def open(cls, name: str, store: "str | os.PathLike[str] | Journal") -> "Session":
+    def open(cls, name: str, store: str | os.PathLike[str] | Journal) -> Session:
         """Return the conversation `name` of a journal, or a new one; its runs are recorded there."""
         return cls._of(*open_named(Journal.of(store), name))
 
@@ -243,18 +380,18 @@ class Session:
     def resumed(
         cls,
         run_id: str,
-        store: "str | os.PathLike[str] | Journal",
+        store: str | os.PathLike[str] | Journal,
         *,
         on_uncertain: Uncertain = None,
         changed: Changed = "refuse",
-    ) -> "Session":
+    ) -> Session:
         """Return the conversation of a stopped run; a run on it without a query resumes that run."""
         conversation, state = open_run(Journal.of(store), run_id)
         conversation.set_decisions(on_uncertain, changed)
         return cls._of(conversation, state)
 
     @classmethod
-    def _of(cls, kept: JournaledConversation, state: Mapping[str, Any]) -> "Session":
+    def _of(cls, kept: JournaledConversation, state: Mapping[str, Any]) -> Session:
         session = cls.from_dict({**cls().as_dict(), **state, "usage": kept.base.as_dict()})
         messages = state.get("messages", kept.written)
         session.messages, session._own, session.journaled = [*messages], [*messages], kept

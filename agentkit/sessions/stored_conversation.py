@@ -4,13 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..core.masking import mask
-from ..views.frames import Frame, PendingInput
-from ..views.pending_inputs import list_pending
-from ..views.stored_frames import frames_of_stored_run
+from ..views.frames import Frame, PendingInput, frames_of_stored_run, list_pending
 from .journal import JournaledRun, runs
 from .journal.location import Place
-from .journal.maintenance import name_conversations
-from .journal.view import show_conversation
+from .journal.maintenance import name_conversations, show_conversation
 from .session import Session
 
 

@@ -10,7 +10,7 @@
 A reply is data: a text, `call("add", a=2, b=3)`, `answer("It is 5.")`, several calls at once (`calls(call(...),
 call(...))`), a dict `{"content": ..., "tool_calls": [{"name": ..., "arguments": {...}}]}`, or a function of the
 request. The server's replies may also be faults: the number of an HTTP status, or a dict with `status` (and
-`headers`, `message`), `body`, `error`, `reset`, `cut`, `delay`, `pace`, `stall`, `wait`: `agentkit.testing.replies`.
+`headers`, `message`), `body`, `error`, `reset`, `cut`, `delay`, `pace`, `stall`, `wait`: `agentkit.testing.server`.
 """
 
 from ..sessions.recordings import Recording, ReplayDiffers

@@ -2,6 +2,26 @@
 
 with ModelServer("hello") as server:
     model = LiteLLMModel("openai/gpt-4o-mini", api_base=server.api_base("openai"), api_key="test-key")
+
+Validation of requests as strict as the providers' own, so that a request that passes here passes there.
+
+The scripted replies of a `ModelServer`.
+
+A scripted reply is a text, the status of an error, a dict, or a function of the request's body that returns one.
+
+The keys of a dict, all optional: `content`, `tool_calls` (each with `name`, and `id` and `arguments`: an object, or
+text that is sent unchanged), `finish_reason` in the provider's own form, `usage` (`input_tokens`, `output_tokens`,
+`cached_tokens`), and the keys that the files of `wires/` document. The value `...` omits a key of the provider's
+format, for example a call's `id`. A dict may also have the keys of a fault:
+
+- `status` (with `message`, `code`, `headers`): an HTTP error;
+- `body` (text, bytes or JSON, with `headers`): sent unchanged;
+- `error`: an error with this text in a reply of status 200, halfway in a stream;
+- `reset`: True closes the connection without a reply, "halfway" after half;
+- `cut`: True ends a stream, or a body, halfway;
+- `delay`, `pace`, `stall`: seconds of silence before the reply, between the pieces of a stream, halfway;
+- `wait`: a `threading.Event` to wait for before the reply;
+- `after`: the number of pieces of a stream before `error`, `reset`, `cut` or `stall`; default: half of them.
 """
 
 import json
@@ -9,15 +29,66 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeAlias
 
-from .replies import ScriptedReply, flatten, to_dict
-from .strict import Invalid, RequestChecker, parse_body
-from .wires import Json, Wire, drop_missing, find_wire
+from .rules import anthropic, gemini, openai, responses
+from .rules.invalid import Invalid, Json, parse_body
+from .wires import Wire, drop_missing, find_wire
+
+__all__ = ["Invalid", "RequestChecker", "parse_body"]
+
+_CHECKS = {
+    "openai": openai.check,
+    "groq": openai.check_groq,
+    "responses": responses.check,
+    "anthropic": anthropic.check,
+    "gemini": gemini.check,
+}
+_REMEMBERS = {"responses": responses.remember, "anthropic": anthropic.remember, "gemini": gemini.remember}
+
+
+class RequestChecker:
+    """Validate the requests to one server by the rules of each request's wire format.
+
+    Thinking blocks, reasoning items and signatures of replies are stored, because they must come back unchanged.
+    """
+
+    def __init__(self) -> None:
+        self._issued: Json = {}
+
+    def check(self, wire: str, body: Json) -> None:
+        """Raise `Invalid` if the provider would refuse the request."""
+        try:
+            if wire in _CHECKS:
+                _CHECKS[wire](body, self._issued)
+        except (AttributeError, KeyError, IndexError, TypeError) as error:
+            raise Invalid(f"The request does not have the documented form: {type(error).__name__}: {error}") from error
+
+    def remember(self, wire: str, reply: Json) -> None:
+        """Store the parts of a whole reply, in the provider's format, that must come back."""
+        if wire in _REMEMBERS:
+            _REMEMBERS[wire](reply, self._issued)
+
+
+ScriptedReply: TypeAlias = str | int | Json | Callable[[Json], Any]
+
+
+def flatten(replies: Iterable[ScriptedReply | list[ScriptedReply]]) -> Iterator[ScriptedReply]:
+    """Yield the replies one by one, including the members of lists."""
+    for reply in replies:
+        yield from reply if isinstance(reply, list) else [reply]
+
+
+def to_dict(reply: str | int | Json) -> Json:
+    """Return the reply as a dict."""
+    if isinstance(reply, str):
+        return {"content": reply}
+    return {"status": reply} if isinstance(reply, int) else reply
+
 
 _BASES = {"openai": "/v1", "groq": "/openai/v1"}
 _MAX_WAIT_SECONDS = 60.0
@@ -36,7 +107,7 @@ class ModelServer:
     """A server that plays scripted replies in the format of the provider that the request's path belongs to.
 
     It implements OpenAI (Chat Completions and Responses), Groq, Anthropic, Gemini and Ollama, streamed and unstreamed.
-    Each request gets the next reply, which may be a fault (listed in `agentkit.testing.replies`):
+    Each request gets the next reply, which may be a fault (listed in `agentkit.testing.server`):
     `ModelServer(503, {"reset": True}, {"content": "hi", "cut": True})`. After the last reply the response is an error
     400. It is a context manager; its threads are daemons.
 

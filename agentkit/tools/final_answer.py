@@ -14,7 +14,7 @@ from ..core.messages import ToolCall
 from ..schemas import docstring_of, is_arguments_model
 from ..schemas.annotations import texts_of
 from ..schemas.docstrings import read_docstring
-from ..schemas.twin import describe_error, describe_type
+from ..schemas.functions import describe_error, describe_type
 from .json_tool import JsonTool
 
 FINAL_ANSWER = "final_answer"

@@ -1,9 +1,16 @@
-"""A tool: a callable with a name, a description and the schema of its arguments."""
+"""A tool: a callable with a name, a description and the schema of its arguments.
+
+The schemas of one tool in the providers' dialects.
+
+`@tool` makes a function a tool.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial, update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
+
+from pydantic_core import from_json, to_json
 
 from ..core.background import aresolve, is_async, resolve, run_in_thread
 from ..core.context import RunContext, find_injected
@@ -11,15 +18,45 @@ from ..core.errors import ExceptionInfo
 from ..core.lazy_names import display_with
 from ..core.threads import FifoLock
 from ..schemas import Choice, Duplicates, FieldText, JsonSchema, iter_wrapped
-from ..schemas.formats import Declaration, Loss, References
-from ..schemas.raw import RawSchema
+from ..schemas.formats import Declaration, Loss, References, RenderedTool, render
+from ..schemas.models import RawSchema
 from ..schemas.returns import build_output_schema, describe_returns
 from . import settings as kinds
 from .arguments.binding import BoundArguments, bind_arguments, extract_arguments
 from .definition import Definition, check_texts, define, define_handler
 from .isolation.process import check_isolable, run_isolated
-from .schema_cache import SchemaCache
 from .settings import DEFAULTS, RepairMode, ToolSettings, complete_settings, label_results, read_declared_settings
+
+
+class SchemaCache:
+    """Renders a tool in each dialect once, and restores the parameter names that a dialect replaced."""
+
+    def __init__(self, declare: Callable[[], Declaration]) -> None:
+        self._declare = declare
+        self._rendered: dict[tuple[str, References], RenderedTool] = {}
+        self._aliased: list[RenderedTool] = []
+
+    def render(self, format: str, references: References = "inline") -> RenderedTool:
+        """Return the tool in a dialect; the first call for a dialect renders it."""
+        key = (format, references)
+        if key not in self._rendered:
+            rendered = self._rendered[key] = render(self._declare(), format, references)
+            self._aliased += [rendered] if rendered.aliases else []
+        return self._rendered[key]
+
+    def restore_names(self, arguments: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+        """Return the arguments under the parameters' own names, where a rendered dialect had to replace them."""
+        if not self._aliased:
+            return arguments
+        try:
+            given = from_json(arguments) if isinstance(arguments, str) else arguments
+        except ValueError:
+            return arguments
+        if isinstance(given, Mapping):
+            for rendered in self._aliased:
+                given = rendered.restore_names(given)
+        return to_json(given).decode() if isinstance(arguments, str) else given
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -266,3 +303,20 @@ def _find_lock(function: Any) -> FifoLock | None:
     """Return the lock of the sequential tool that `function` wraps, so that both tools share it."""
     tools = (layer for layer in iter_wrapped(function) if isinstance(layer, JsonTool))
     return next((tool.fifo_lock for tool in tools if tool.fifo_lock), None)
+
+
+@overload
+def tool(function: Callable[P, R], /) -> JsonTool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    parameters: Mapping[str, FieldText] | None = None,
+    duplicates: Duplicates = "dedupe",
+    overload: Choice | None = None,
+    **settings: Unpack[ToolSettings],
+) -> Callable[[Callable[P, R]], JsonTool[P, R]]: ...
+def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
+    """Make a function a tool that stays callable: `@tool`, or `@tool(name=..., ...)` with keywords of `JsonTool`."""
+    return partial(JsonTool, **settings) if function is None else JsonTool(function, **settings)

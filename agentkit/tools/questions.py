@@ -13,8 +13,8 @@ from ..core.questions import CallQuestions, InputRequired, Question
 from ..schemas import JsonSchema
 from ..schemas.functions import build_type_schema
 from ..schemas.references import check_references
-from ..schemas.well_formed import is_well_formed
-from .arguments.example import Source, build_value
+from ..schemas.walk import is_well_formed
+from .arguments.explain import Source, build_value
 
 T = TypeVar("T")
 

@@ -14,9 +14,8 @@ from ..core.lazy_names import display_with
 from ..core.messages import ToolCall
 from ..core.portable import to_portable_name
 from ..schemas import unknown_name_error
+from .arguments.fixes import PARALLEL_MESSAGE, Repair, is_parallel_wrapper, match_tool_name, truncate
 from .arguments.json_text import is_strict_object
-from .arguments.repair import Repair, truncate
-from .arguments.tool_names import PARALLEL_MESSAGE, is_parallel_wrapper, match_tool_name
 from .definition import check_is_bound
 from .execution.call import BoundCall, ToolResult
 from .json_tool import JsonTool

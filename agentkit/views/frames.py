@@ -3,10 +3,31 @@
 `FrameReader` turns the events of a run into frames, `frames_of_stored_run` a run that was stored.  Frames are plain
 and masked.  The call of the answer tool is the answer's text, not a call.  Ids of calls inside an agent of a tool are
 paths: "outer/inner", as in `Session.waiting`.
+
+The frames of a run that was stored, with the seconds after its begin at which they happened.
+
+What a paused run waits for, as a front door asks for it.
+
+From the events of a run to the frames that a front door shows.
 """
 
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from ..core.context import Progress
+from ..core.errors import Paused
+from ..core.flow import Event
+from ..core.masking import MaskedStream, mask, mask_data
+from ..core.messages import Message, ToolCall, calls_of, text_of
+from ..core.questions import Question
+from ..engine.model import ModelAsked, ModelReplied, ThinkingDelta
+from ..engine.partial_answer import AnswerForming
+from ..engine.result import Outcome, RunEnded, RunFinished, RunStarted, SubRun
+from ..tools.execution.call import ANSWER_RESULT
+from ..tools.execution.turn import ToolFinished, ToolStarted
+from ..tools.results.result_text import render_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +169,251 @@ Frame: TypeAlias = (
 def join_path(agent: str, identity: str) -> str:
     """Return the path of a call of an agent; `agent` is the path of the call that the agent works for."""
     return f"{agent}/{identity}" if agent else identity
+
+
+OUTCOMES: Mapping[str, Outcome] = {"finished": "answer", "paused": "paused", "superseded": "stopped", "failed": "error"}
+"""For each state of a stored run: the outcome that its end is shown with; "cancelled" for others."""
+
+
+def frames_of_stored_run(
+    run: Mapping[str, Any], *, run_id: str, query: str, state: str, first: int = 0, pending: Sequence[PendingInput] = ()
+) -> list[tuple[float, Frame]]:
+    """Return the frames of a run with their times, those of agents inside its calls included, in the order of times.
+
+    Args:
+        run: The run, in the form of `Result.as_dict`.
+        run_id: Its id.
+        query: Its query.
+        state: Its state, as in `RunInfo`; an interrupted or running one has no end.
+        first: The index of its first message.
+        pending: What it waits for.
+    """
+    frames: list[tuple[float, Frame]] = [(0.0, RunOpened("", run_id, mask(query), run["model"]))]
+    frames += _steps("", run["messages"][first:], run["trace"].get("spans", ()), run["model"], 0.0, first)
+    frames.sort(key=lambda timed: timed[0])  # stable: calls of one turn ran side by side
+    frames += _end(run, state, max(frames[-1][0], run.get("seconds", 0.0)), pending)
+    return frames
+
+
+def _steps(
+    agent: str, messages: Sequence[Message], spans: Sequence[Mapping[str, Any]], model: str, now: float, first: int
+) -> Iterator[tuple[float, Frame]]:
+    """Yield the requests and calls of an agent; `first` is the index of the first message in its requests."""
+    requests = [span for span in spans if span["kind"] == "model"]
+    calls = {span.get("call"): span for span in spans if span["kind"] == "tool"}
+    answers = {message["tool_call_id"] for message in messages if message.get("content") == ANSWER_RESULT}
+    number = 0
+    for place, message in enumerate(messages, first):
+        if message["role"] == "assistant":
+            span = requests[number] if number < len(requests) else {}
+            number += 1
+            now = max(now, span.get("start", now))
+            yield now, RequestOpened(agent, number, span.get("name", model), place)
+            end = max(now, span.get("end", now))
+            yield end, RequestClosed(agent, number, span.get("usage") or {}, end - now)
+            now = end
+            yield from _reply(agent, message, answers, calls, now)
+        elif message["role"] == "tool" and message["tool_call_id"] not in answers:
+            span = calls.get(message["tool_call_id"], {})
+            now = max(now, span.get("end", now))
+            yield now, _result(agent, message, span)
+
+
+def _reply(
+    agent: str, message: Message, answers: set[str], calls: Mapping[Any, Any], now: float
+) -> Iterator[tuple[float, Frame]]:
+    if calls_of(message) and (text := text_of(message)):
+        yield now, Remark(agent, mask(text))
+    for call in calls_of(message):
+        if call.id not in answers:
+            span = calls.get(call.id, {})
+            begun, path = max(now, span.get("start", now)), join_path(agent, call.id)
+            yield begun, CallOpened(agent, path, call.name, mask(call.arguments))
+            if inner := span.get("inner"):
+                yield from _inner(path, call.name, inner, begun, max(begun, span.get("end", begun)))
+
+
+def _inner(path: str, name: str, inner: Mapping[str, Any], begun: float, end: float) -> Iterator[tuple[float, Frame]]:
+    """Yield the frames of an agent inside a call."""
+    messages = inner.get("messages", ())
+    query = next((text_of(message) for message in messages if message["role"] == "user"), "")
+    yield begun, RunOpened(path, "", mask(query), "", name)
+    yield from _steps(path, messages, inner.get("spans", ()), name, begun, 0)
+    yield end, RunClosed(path, "answer")
+
+
+def _result(agent: str, message: Message, span: Mapping[str, Any]) -> CallClosed:
+    seconds, path = span.get("end", 0.0) - span.get("start", 0.0), join_path(agent, message["tool_call_id"])
+    return CallClosed(agent, path, mask(text_of(message)), seconds, bool(span.get("error")))
+
+
+def _end(
+    run: Mapping[str, Any], state: str, now: float, pending: Sequence[PendingInput]
+) -> Iterator[tuple[float, Frame]]:
+    if state in ("running", "interrupted"):
+        return
+    outcome = OUTCOMES.get(state, "cancelled")
+    answer = mask(render_text(run["answer"])) if outcome == "answer" else ""
+    if answer:
+        yield now, AnswerPiece(answer)
+    error, usage = mask(run.get("error", "")), run["usage"]
+    yield now, RunClosed("", outcome, answer, error, state, usage, run.get("seconds", 0.0), tuple(pending))
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFor:
+    """Why a call waits for a decision, and which of its values can be allowed from now on; masked."""
+
+    reason: str
+    values: str = ""
+
+
+UNKNOWN_REASON = AskedFor("it may have side effects")
+
+
+def list_pending(
+    calls: Sequence[ToolCall], questions: Sequence[Question], asked: Mapping[str, AskedFor]
+) -> tuple[PendingInput, ...]:
+    """Return the calls that wait for a decision, then the questions that wait for an answer; secrets masked.
+
+    Args:
+        calls: As in `Paused.calls`.
+        questions: As in `Paused.questions`.
+        asked: What is known of calls that wait, by their ids.
+    """
+    decisions = []
+    for call in calls:
+        known = asked.get(call.id, UNKNOWN_REASON)
+        decisions.append(PendingInput(call.id, known.reason, call.id, call.name, mask(call.arguments), known.values))
+    open_questions = []
+    for question in questions:
+        schema: Any = mask_data(dict(question.schema))
+        open_questions.append(PendingInput(question.id, mask(question.text), question.id, schema=schema))
+    return (*decisions, *open_questions)
+
+
+class FrameReader:
+    """Reads the events of one run, as a listener gets them, `RunEnded` included.
+
+    Args:
+        agent: The path of the call that the run is in; "" for the run itself.
+        name: The name of the tool that the run is in.
+        asked: Filled with why calls wait for a decision, by their paths.
+    """
+
+    def __init__(self, agent: str = "", name: str = "", asked: dict[str, AskedFor] | None = None) -> None:
+        self._agent, self._name = agent, name
+        self._inner: dict[str, FrameReader] = {}
+        self._number = 0
+        self._asked_at: float | None = None
+        self._answer, self._thoughts = MaskedStream(), MaskedStream()
+        self._shown: list[str] = []
+        self._final: str | None = None
+        self._asked = {} if asked is None else asked
+
+    def read(self, event: Event) -> Iterator[Frame]:
+        """Yield the frames of an event, in their order."""
+        match event:
+            case SubRun():
+                yield from self._read_inner(event)
+            case AnswerForming():
+                if not self._agent and event.added:
+                    yield from self._show(self._answer.feed(event.added))
+            case ThinkingDelta():
+                if text := self._thoughts.feed(event.text):
+                    yield ThoughtPiece(self._agent, text)
+            case _ if event.is_piece:
+                return
+            case ModelAsked():
+                yield from self._withdraw()
+                self._number += 1
+                self._asked_at = time.perf_counter()
+                request = event.request
+                yield RequestOpened(self._agent, self._number, event.model, len(request.messages), tuple(request.tools))
+            case ModelReplied():
+                yield from self._close_request(event)
+            case ToolStarted():
+                yield from self._open_call(event)
+            case ToolFinished(result):
+                if not result.is_answer:
+                    path, content = join_path(self._agent, result.call.id), mask(result.content)
+                    yield CallClosed(self._agent, path, content, result.seconds, result.error is not None)
+            case Progress():
+                identity = event.call.id if event.call else ""
+                yield CallProgress(join_path(self._agent, identity), mask(str(event.value)))
+            case RunStarted():
+                query = mask(event.query)
+                yield RunOpened(self._agent, event.run_id, query, event.model, self._name)
+                yield from self._notice(event)
+            case RunFinished(result):
+                self._final = mask(result.text)
+            case RunEnded():
+                yield from self._close_run(event)
+            case _:
+                yield from self._read_other(event)
+
+    def _read_inner(self, event: SubRun) -> Iterator[Frame]:
+        path = join_path(self._agent, event.call.id if event.call else event.name)
+        if isinstance(event.event, RunStarted) or path not in self._inner:
+            self._inner[path] = FrameReader(path, event.name, self._asked)
+        yield from self._inner[path].read(event.event)
+
+    def _read_other(self, event: Event) -> Iterator[Frame]:
+        if event.ends_request is not None and self._asked_at is not None:
+            yield RequestClosed(self._agent, self._number, {}, self._seconds(), mask(str(event.ends_request)))
+            yield from self._withdraw()
+        reason, call = getattr(event, "reason", ""), getattr(event, "call", None)
+        if event.waits_for and reason and call is not None:
+            values = [f"{entry.where} = {entry.value}" for entry in getattr(event, "allowable", ())]
+            self._asked[join_path(self._agent, call.id)] = AskedFor(mask(str(reason)), mask(", ".join(values)))
+        yield from self._notice(event)
+
+    def _notice(self, event: Event) -> Iterator[Frame]:
+        if event.notice:
+            yield RunNotice(self._agent, mask(event.notice), event.level == "WARNING")
+
+    def _seconds(self) -> float:
+        began, self._asked_at = self._asked_at, None
+        return 0.0 if began is None else time.perf_counter() - began
+
+    def _show(self, text: str) -> Iterator[Frame]:
+        if text:
+            self._shown.append(text)
+            yield AnswerPiece(text)
+
+    def _withdraw(self) -> Iterator[Frame]:
+        self._answer = MaskedStream()
+        if self._shown:
+            self._shown.clear()
+            yield AnswerWithdrawn()
+
+    def _close_request(self, event: ModelReplied) -> Iterator[Frame]:
+        if text := self._thoughts.flush():
+            yield ThoughtPiece(self._agent, text)
+        yield from self._show(self._answer.flush())
+        yield RequestClosed(self._agent, self._number, event.reply.usage.as_dict(), self._seconds())
+        if (remark := text_of(event.reply.message)) and event.reply.message.get("tool_calls"):
+            yield Remark(self._agent, mask(remark))
+
+    def _open_call(self, event: ToolStarted) -> Iterator[Frame]:
+        bound = event.call
+        if bound.is_answer:
+            return
+        written = bound.as_written
+        effect = (bound.tool.effect if bound.tool is not None else None) or ""
+        yield CallOpened(self._agent, join_path(self._agent, written.id), written.name, mask(written.arguments), effect)
+        yield from self._notice(event)
+
+    def _close_run(self, event: RunEnded) -> Iterator[Frame]:
+        final = self._final if not self._agent else None
+        if final is not None and "".join(self._shown) != final:
+            yield from self._withdraw()
+            yield from self._show(final)
+        if self._asked_at is not None:
+            yield RequestClosed(self._agent, self._number, {}, self._seconds(), event.outcome)
+        error = "" if event.error is None else mask(str(event.error))
+        kind = "" if event.error is None else type(event.error).__name__
+        pause = event.error if isinstance(event.error, Paused) else None
+        pending = list_pending(pause.calls, pause.questions, self._asked) if pause else ()
+        usage = event.usage.as_dict()
+        yield RunClosed(self._agent, event.outcome, final or "", error, kind, usage, event.seconds, pending)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
-from ..core.delimiters import remove_delimiters
+from ..core.labels import remove_delimiters
 from ..core.messages import ToolCall, Usage, calls_of, text_of
 from ..core.parts import describe_part, parts_of
 from ..tools.execution.call import ANSWER_RESULT

@@ -7,12 +7,11 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from ..core.flow import Event
-from ..core.masking import mask_data
+from ..core.masking import MaskedStream, mask_data
 from ..engine.model import ModelAsked, ModelReplied, Reply, TextDelta, ThinkingDelta, ToolCallDelta
 from ..engine.partial_answer import AnswerForming
 from ..engine.result import Result, RunEnded, SubRun
 from ..tools.execution.call import BoundCall, ToolResult
-from .streamed_text import MaskedStream
 
 PIECE_FIELDS: dict[type[Event], str] = {
     TextDelta: "text", ThinkingDelta: "text", ToolCallDelta: "arguments", AnswerForming: "added",

@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 from ..core.ask_person import escape_unprintable
 from ..core.context import Progress
-from ..core.delimiters import remove_delimiters
 from ..core.flow import Event
+from ..core.labels import remove_delimiters
 from ..core.masking import MAX_SECRET_CHARS, mask
 from ..core.messages import ToolCall, Usage, text_of
 from ..engine.model import ModelAsked, ModelReplied

@@ -24,7 +24,7 @@ from ..core.context import AgentPath
 from ..core.enclosing import enclosing
 from ..core.errors import DefinitionError
 from ..core.flow import Event
-from ..core.notebook import find_kernel
+from ..core.host import find_kernel
 from ..engine.result import SubRun
 from ..tools.execution.turn import ToolFinished
 from .lines import LEVELS, ROLE_COLUMN_WIDTH, ROLE_STYLES, Level, Line, render_event, render_progress, sanitize

@@ -18,8 +18,8 @@ from contextvars import copy_context
 from typing import Any
 
 from ..core.flow import Event, Listener
+from ..core.host import find_kernel
 from ..core.messages import Usage
-from ..core.notebook import find_kernel
 from ..engine.model import ModelAsked, ModelReplied
 from ..engine.result import RunEnded, SubRun
 from ..tools.execution.turn import ToolFinished, ToolStarted

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TextIO
 
-from ..core.notebook import find_kernel
+from ..core.host import find_kernel
 
 BAR_COLUMNS = 30
 """Characters of the bar; in a narrow terminal, a quarter of its columns."""

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from ..core.ask_person import ask_terminal
 from ..core.flow import Event, WarningEvent
+from ..core.masking import MaskedStream
 from ..core.messages import Usage
 from ..engine.model import ModelAsked, ModelReplied, TextDelta, ThinkingDelta, ToolCallDelta
 from ..engine.partial_answer import AnswerForming
@@ -27,7 +28,6 @@ from ..engine.result import RunEnded, RunStarted, SubRun
 from ..tools.execution.turn import ToolFinished, ToolStarted
 from .lines import ROLE_COLUMN_WIDTH, ROLE_STYLES, Line, format_call, format_usage, render_progress, sanitize
 from .rich_markdown import join_lines, render_rows
-from .streamed_text import MaskedStream
 
 MAX_VALUE_CHARS = 300
 """Characters of a value that are shown in a line; the model's texts are shown whole."""

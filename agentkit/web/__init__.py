@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from ..core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from .agui_app import agui as agui
+    from .app import agui as agui
+    from .app import serve as serve
     from .app import web_app as web_app
-    from .server import serve as serve
 
-_HOMES = {"web.app": ["web_app"], "web.agui_app": ["agui"], "web.server": ["serve"]}
+_HOMES = {
+    "web.app": ["agui", "serve", "web_app"],
+}
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,7 +1,17 @@
-"""The page of `agentkit web`: its files, and what it asks the server for."""
+"""The page of `agentkit web`: its files, and what it asks the server for.
+
+Events as a stream of server-sent events, each with its id.
+
+Any client of AG-UI with an agent: an ASGI app with one endpoint.
+
+Serve the page on the loopback.
+"""
 
 import asyncio
 import json
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from importlib.resources import files
 from typing import Any
 
@@ -9,12 +19,72 @@ from ..agents.agent import JsonAgent
 from ..core.errors import AgentkitError
 from ..core.masking import mask
 from ..sessions.journal.location import Place
-from .agui_app import start_run
-from .api import JSONResponse, Request, Response, Route, Starlette
-from .archive import list_runs, read_request, read_run
+from .api import JSONResponse, Request, Response, Route, Starlette, StreamingResponse, uvicorn
 from .guard import AsgiApp, Guard
-from .sse import encode_error, read_place, stream_events
-from .threads import Threads
+from .run_input import BusyError, InputError, parse_input
+from .threads import Thread, Threads, list_runs, read_request, read_run
+
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def stream_events(conversation: Thread, place: int, *, stops: bool = False) -> StreamingResponse:
+    """Return the events of a conversation from `place` on, to the end of its current run.
+
+    Args:
+        conversation: The conversation.
+        place: The id of the first event.
+        stops: Whether the run is stopped when the client disconnects.
+    """
+
+    async def lines() -> AsyncIterator[str]:
+        try:
+            async with aclosing(conversation.follow(place)) as events:  # type: ignore[type-var]
+                async for identity, event in events:
+                    yield f"id: {identity}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n"
+        finally:
+            if stops and conversation.running:
+                conversation.stop()
+
+    return StreamingResponse(lines(), media_type="text/event-stream", headers=HEADERS)
+
+
+def read_place(value: str | None) -> int:
+    """Return the id of the event after the one that `Last-Event-ID` names; 0 without a valid one."""
+    return int(value) + 1 if value is not None and value.isascii() and value.isdigit() else 0
+
+
+def encode_error(message: str) -> dict[str, Any]:
+    """Return the body of an error."""
+    return {"error": message}
+
+
+def agui(agent: JsonAgent[Any], *, journal: Place | None = None) -> Starlette:
+    """Return an ASGI app that runs `agent` for clients of AG-UI: POST a `RunAgentInput`, read the events.
+
+    Mount it in an app that knows its users: it has no sign-in of its own.  A paused run ends with interrupts, which
+    `resume` answers in the next request.  A client that disconnects stops its run.
+
+    Args:
+        agent: The agent; each `threadId` is a conversation of its own.
+        journal: The journal that keeps the conversations; default: they live as long as the process.
+    """
+    threads = Threads(agent, journal)
+
+    async def run(request: Request) -> Response:
+        return await start_run(threads, request, stops=True)
+
+    return Starlette(routes=[Route("/", run, methods=["POST"])])
+
+
+async def start_run(threads: Threads, request: Request, *, stops: bool) -> Response:
+    """Begin the run that the body of a request asks for, and return its events as a stream."""
+    try:
+        given = parse_input(json.loads(await request.body()))
+        conversation, first = await threads.start(given)
+    except (InputError, AgentkitError, ValueError, RecursionError) as error:
+        return JSONResponse(encode_error(mask(str(error))), status_code=409 if isinstance(error, BusyError) else 422)
+    return stream_events(conversation, first, stops=stops)
+
 
 PAGE = files(__package__) / "page"
 ASSETS = {
@@ -137,3 +207,30 @@ def _json_or_404(found: Any) -> Response:
     if found is None:
         return JSONResponse(encode_error("not found"), status_code=404)
     return Response(json.dumps(found, ensure_ascii=False, default=str), media_type="application/json")
+
+
+DEFAULT_PORT = 8080
+HOST = "127.0.0.1"
+
+
+def serve(
+    agent: JsonAgent[Any],
+    *,
+    port: int = DEFAULT_PORT,
+    journal: Place | None = None,
+    token: str = "",
+    announce: Callable[[str], object] = print,
+) -> None:
+    """Serve the page for `agent` on 127.0.0.1 until the process is interrupted.
+
+    Args:
+        agent: The agent.
+        port: The port.
+        journal: The journal that keeps the conversations; default: the agent's, else they live as long as the process.
+        token: The token in the address; default: a new random one.
+        announce: Receives the address.
+    """
+    token = token or secrets.token_urlsafe(18)
+    app: Any = web_app(agent, token=token, hosts=[f"{HOST}:{port}", f"localhost:{port}"], journal=journal)
+    announce(f"http://{HOST}:{port}/?token={token}")
+    uvicorn.run(app, host=HOST, port=port, log_level="warning", lifespan="off", timeout_graceful_shutdown=2)

@@ -1,15 +1,214 @@
-"""The conversations of a server, by their ids."""
+"""The conversations of a server, by their ids.
+
+One conversation of a front door: its session, the events that its clients have got, and the run that works on it.
+
+The runs of a journal, as events of AG-UI: the same page shows a run while it works and after years.
+"""
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from ..agents.agent import JsonAgent
+from ..core.errors import AgentkitError
+from ..core.flow import Event
+from ..core.masking import mask, mask_data
+from ..engine.model import ModelAsked
+from ..sessions.journal import JournaledRun, RunInfo, runs, show
+from ..sessions.journal.connections import opened_store
 from ..sessions.journal.location import Place
 from ..sessions.session import Session
-from .archive import create_journal, list_threads, open_conversation
-from .query_parts import query_of
-from .run_input import BusyError, InputError, RunInput
-from .thread import Thread
+from ..sessions.stored_conversation import find_conversation, frames_of_journaled_run, list_conversations
+from ..views.frames import FrameReader, PendingInput
+from .encode import AguiEncoder
+from .run_input import BusyError, InputError, RunInput, query_of, split_resume
+
+Json = dict[str, Any]
+
+
+class Thread:
+    """A conversation and its log of AG-UI events; the index of an event in the log is its id.
+
+    Args:
+        thread: Its id.
+        session: Its session.
+        draws: As in `AguiEncoder`.
+
+    Attributes:
+        thread: Its id.
+        events: All events, those of earlier runs first.
+        running: The id of the run that is working, as the client named it; "" if none is.
+        interrupted: The id in the journal of a run that a crash stopped, which can be continued.
+    """
+
+    def __init__(self, thread: str, session: Session | None = None, *, draws: bool = False) -> None:
+        self.thread, self.session, self._draws = thread, session or Session(), draws
+        self.events: list[Json] = []
+        self.running, self.interrupted = "", ""
+        self._requests: dict[tuple[str, int], Json] = {}
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, agent: JsonAgent[Any], given: RunInput) -> int:
+        """Begin a run in a task of its own and return the id of its first event."""
+        self.running, self.interrupted, first = given.run, "", len(self.events)
+        self._task = asyncio.create_task(self._work(agent, given))
+        return first
+
+    async def follow(self, place: int) -> AsyncIterator[tuple[int, Json]]:
+        """Yield the events from `place` on with their ids, to the end of the current run."""
+        while True:
+            changed = self._changed
+            while place < len(self.events):
+                yield place, self.events[place]
+                place += 1
+            if not self.running:
+                return
+            await changed.wait()
+
+    def stop(self) -> None:
+        """Stop the run that is working; do nothing without one."""
+        self.session.stop("stopped by the person")
+
+    async def wait_until_idle(self) -> None:
+        """Wait for the end of the run that is working."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def find_request(self, run: str, number: int) -> Json | None:
+        """Return a request of a run of this process, masked; None for one that is not known."""
+        request = self._requests.get((run, number))
+        return None if request is None else mask_data(request)
+
+    def extend(self, events: list[Json]) -> None:
+        """Add events to the log and wake the clients."""
+        self.events += events
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def _work(self, agent: JsonAgent[Any], given: RunInput) -> None:
+        encoder, reader = AguiEncoder(self.thread, given.run, given.echo, draws=self._draws), FrameReader()
+        number = 0
+
+        def listen(event: Event) -> None:
+            nonlocal number
+            if isinstance(event, ModelAsked):
+                number += 1
+                self._requests[given.run, number] = _request_of(event)
+            found = [record for frame in reader.read(event) for record in encoder.encode(frame)]
+            if found:
+                self.extend(found)
+
+        try:
+            questions = {question.id for question in self.session.questions}
+            approvals, answers = split_resume(given.resume, questions)
+            query = query_of(given.content)
+            how: Any = {"approvals": approvals or None, "answers": answers or None, "listeners": [listen]}
+            async with aclosing(agent.astream(query, session=self.session, **how)) as events:
+                async for _ in events:
+                    pass
+        except AgentkitError as error:
+            self._fail(encoder, str(error), type(error).__name__)
+        except Exception as error:  # a tool with on_error="raise", or a listener
+            self._fail(encoder, f"{type(error).__name__}: {error}", type(error).__name__)
+        finally:
+            self.running = ""
+            self.extend([])
+
+    def _fail(self, encoder: AguiEncoder, text: str, kind: str) -> None:
+        """Report an error unless the run itself has reported its end."""
+        if not encoder.is_closed:
+            self.extend([*encoder.fail(mask(text), kind)])
+
+
+def _request_of(event: ModelAsked) -> Json:
+    """Return a request as data; the messages are shared with the history, so keeping many requests is cheap."""
+    request = event.request
+    return {
+        "model": event.model,
+        "messages": [*request.messages],
+        "tools": [*request.tools],
+        "tool_choice": request.tool_choice,
+    }
+
+
+MAX_LISTED_RUNS = 200
+
+
+def create_journal(store: Place) -> None:
+    """Create the journal if it does not exist."""
+    with opened_store(store):
+        pass
+
+
+def list_runs(store: Place) -> list[Json]:
+    """Return what the page lists of the runs of a journal, the newest first."""
+    return [describe_run(run) for run in runs(store, limit=MAX_LISTED_RUNS)]
+
+
+def list_threads(store: Place) -> list[Json]:
+    """Return the named conversations of a journal, each with its first query, the newest first."""
+    found = list_conversations(store)
+    return [{"id": info.name, "title": info.title, "at": info.seen, "state": info.state} for info in found]
+
+
+def describe_run(run: RunInfo) -> Json:
+    """Return what the page shows of a run in a list."""
+    usage = run.usage.as_dict()
+    shown = {"id": run.id, "query": mask(run.query), "model": run.model, "state": run.state, "begun": run.begun}
+    return {**shown, "seen": run.seen, "steps": run.steps, "error": mask(run.error), "usage": usage}
+
+
+def read_run(store: Place, identity: str) -> Json:
+    """Return a run of a journal with its events.
+
+    Raises:
+        JournalError: There is no such run, or the journal cannot be read.
+    """
+    found = show(identity, store=store)
+    return {**describe_run(found.run), "events": [*_events(found, found.run.id, found.run.id, (), draws=True)]}
+
+
+def read_request(store: Place, identity: str, number: int) -> Json | None:
+    """Return the messages of a request of a run, masked; None if the run has no such request.
+
+    A journal keeps messages, not requests: what a policy changed in a request, a shortened result, say, is not shown.
+    """
+    found = show(identity, store=store)
+    messages = found.messages
+    places = [place for place in range(found.run.first, len(messages)) if messages[place]["role"] == "assistant"]
+    if not 0 < number <= len(places):
+        return None
+    return {"model": found.run.model, "messages": mask_data(messages[: places[number - 1]])}
+
+
+def open_conversation(thread: str, store: Place, *, draws: bool = False) -> Thread:
+    """Return a conversation of a journal with the events of its runs; `draws` as in `AguiEncoder`.
+
+    One whose name is new is written with its first run, so that opening the page leaves no trace.
+    """
+    if (stored := find_conversation(thread, store)) is None:
+        return Thread(thread, draws=draws)
+    conversation = Thread(thread, stored.session, draws=draws)
+    for run in stored.runs:
+        conversation.extend([*_events(run, thread, run.run.id, stored.list_pending_of(run), draws=draws)])
+    conversation.interrupted = stored.interrupted
+    return conversation
+
+
+def _events(
+    run: JournaledRun, thread: str, identity: str, pending: Sequence[PendingInput], *, draws: bool
+) -> Iterator[Json]:
+    info, first = run.run, run.run.first
+    query = {"id": f"{identity}-query", "role": "user", "content": mask(info.query)}
+    if first < len(run.messages) and run.messages[first]["role"] == "user":
+        query["content"] = mask_data(run.messages[first]["content"])
+    given = {"threadId": thread, "runId": identity, "messages": [query] if info.query else []}
+    encoder = AguiEncoder(thread, identity, given, draws=draws)
+    for seconds, frame in frames_of_journaled_run(run, pending):
+        yield from encoder.encode(frame, info.begun + seconds)
+
 
 MAX_CONVERSATIONS = 200
 """Conversations that are kept in memory; the oldest idle ones are dropped, and read from the journal again."""

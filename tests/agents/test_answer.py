@@ -13,7 +13,7 @@ from agentkit.core.flow import apply_policies
 from agentkit.core.messages import user
 from agentkit.engine.loop import agent_loop
 from agentkit.policies.answer_checks import AnswerDoubted, Material, check_answers
-from agentkit.policies.evidence.check import evidence
+from agentkit.policies.evidence import evidence
 from agentkit.policies.final_request import request_final_answer
 from agentkit.policies.limits import limit as limited
 from agentkit.testing import ScriptedModel

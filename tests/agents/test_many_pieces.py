@@ -10,7 +10,7 @@ from agentkit import JsonAgent
 from agentkit.core.messages import ToolCall, assistant
 from agentkit.engine.model import Reply, TextDelta, ThinkingDelta, ToolCallDelta
 from agentkit.events import EventEncoder
-from agentkit.models.litellm.stream_assembler import StreamAssembler, _Arguments
+from agentkit.models.litellm.streams import StreamAssembler, _Arguments
 
 MAX_RATIO = 30
 """Growth of the time where the number of pieces grows tenfold: 10 is linear, 100 quadratic."""

@@ -6,7 +6,7 @@ import pytest
 
 from agentkit import JsonAgent, JsonTool, ToolError, tool
 from agentkit.models.litellm.model import LiteLLMModel
-from agentkit.policies.evidence.check import evidence
+from agentkit.policies.evidence import evidence
 from agentkit.testing import ModelServer, ScriptedModel
 
 

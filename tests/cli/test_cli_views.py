@@ -9,6 +9,7 @@ from rich.console import Console
 
 from agentkit import JsonAgent, ModelError, tool
 from agentkit.core.ask_person import Person
+from agentkit.core.masking import MAX_HELD_CHARS, MaskedStream
 from agentkit.core.messages import ToolCall, Usage
 from agentkit.engine.model import ModelAsked, ModelReplied, Reply, Request, TextDelta, ToolCallDelta
 from agentkit.engine.result import SubRun
@@ -18,7 +19,6 @@ from agentkit.tools.execution.call_tools import ToolStarted
 from agentkit.tools.registry import ToolRegistry
 from agentkit.views.json_lines import EventEncoder, encode_event
 from agentkit.views.log import PlainView, SilentView
-from agentkit.views.streamed_text import MAX_HELD_CHARS, MaskedStream
 from agentkit.views.terminal import LiveView
 
 KEY = "sk-abcdefghij0123456789ABCDEFGH"

@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 
 from agentkit import JsonTool, ToolRegistry
-from agentkit.core.delimiters import remove_delimiters
 from agentkit.core.errors import AgentkitError, ToolError
-from agentkit.core.labels import UNKNOWN
+from agentkit.core.labels import UNKNOWN, remove_delimiters
 from agentkit.core.masking import mask
 from agentkit.core.messages import ToolCall, assistant, tool_message, user
 from agentkit.core.portable import to_object_text, to_portable_name
@@ -26,21 +25,20 @@ from agentkit.engine.history import repair_history
 from agentkit.engine.model import ModelAsked, Request, ToolCallDelta
 from agentkit.engine.partial_answer import PartialAnswerReader
 from agentkit.models.litellm.errors import convert_error
-from agentkit.models.litellm.stream_assembler import _Arguments
+from agentkit.models.litellm.streams import _Arguments
 from agentkit.models.offline.model import OfflineModel
-from agentkit.policies.context_window import parse_window
-from agentkit.policies.evidence.check import find_unsupported
+from agentkit.policies.compaction import parse_window
+from agentkit.policies.evidence import find_unsupported
 from agentkit.policies.long_results import TruncatedResults
-from agentkit.policies.taint.handles import Handles, UnknownHandle
-from agentkit.policies.taint.origins import Origins
-from agentkit.policies.taint.values import find_addresses, is_public_page
+from agentkit.policies.taint.hidden import Handles, UnknownHandle
+from agentkit.policies.taint.origins import Origins, find_addresses, is_public_page
 from agentkit.policies.text_tool_mode import _read_block
 from agentkit.tools.final_answer import make_answer_tool
 from agentkit.tools.lint import lint
 from agentkit.tools.results.result_text import render_result
-from agentkit.tools.text_calls.reply import find_text_calls
-from agentkit.views.html.markdown_views import code_span, escape_markdown
+from agentkit.tools.text_calls import find_text_calls
 from agentkit.views.html.markup import render_block
+from agentkit.views.html.run import code_span, escape_markdown
 from agentkit.views.markdown import _find_links
 from agentkit_tools import calculate
 from agentkit_tools.readable import extract_text
@@ -104,31 +102,29 @@ def read_described(text):
 READERS = {
     "core.masking": mask,
     "core.portable": lambda text: (to_object_text(text), to_portable_name(text)),
-    "core.delimiters": remove_delimiters,
-    "engine.history.single_messages": read_history,
+    "core.labels": remove_delimiters,
+    "engine.history.repair": read_history,
     "engine.history.tool_calls": read_history,
     "engine.partial_answer": read_pieces(str),
     "engine.partial_answer: data": read_pieces(dict[str, list[int]]),
     "models.litellm.errors": lambda text: convert_error(ValueError(text), model="m"),
-    "models.litellm.stream_assembler": lambda text: _Arguments().add(text),
+    "models.litellm.streams": lambda text: _Arguments().add(text),
     "models.offline.model": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
     "models.offline.words": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
-    "policies.context_window": parse_window,
-    "policies.evidence.check": lambda text: find_unsupported(CLAIMS, text),
-    "policies.evidence.claims": lambda text: find_unsupported(text, CLAIMS),
-    "policies.taint.handles": read_references,
-    "policies.taint.values": lambda text: (read_origins(text), find_addresses(text), is_public_page(text)),
+    "policies.compaction": parse_window,
+    "policies.evidence": lambda text: find_unsupported(CLAIMS, text),
+    "policies.evidence: results": lambda text: find_unsupported(text, CLAIMS),
+    "policies.taint.hidden": read_references,
+    "policies.taint.origins": lambda text: (read_origins(text), find_addresses(text), is_public_page(text)),
     "policies.text_tool_mode": lambda text: _read_block(text, TOOLS),
     "tools.arguments.json_text": TOOLS["weather"].call_with_raw_arguments,
-    "tools.arguments.json_reader": lambda text: TOOLS["weather"].call_with_raw_arguments('{"city": 1, x: ' + text),
+    "tools.arguments.json_text: incomplete": lambda text: TOOLS["weather"].call_with_raw_arguments('{"city": 1, x: ' + text),
     "tools.arguments.fixes": lambda text: TOOLS["weather"].call_with_raw_arguments(json.dumps({"city": 1, "days": text})),
-    "tools.arguments.tool_names": lambda text: TOOLS.bind(ToolCall("1", text, "{}")),
-    "tools.lint.texts": read_described,
+    "tools.arguments.fixes: names": lambda text: TOOLS.bind(ToolCall("1", text, "{}")),
+    "tools.lint": read_described,
     "tools.results.jsonable": render_result,
-    "tools.text_calls.python_calls": lambda text: find_text_calls(text, TOOLS),
-    "tools.text_calls.reply": lambda text: find_text_calls(text, TOOLS),
-    "tools.text_calls.scanner": lambda text: find_text_calls(text, TOOLS),
-    "views.html.markdown_views": lambda text: (escape_markdown(text), code_span(text)),
+    "tools.text_calls": lambda text: find_text_calls(text, TOOLS),
+    "views.html.run": lambda text: (escape_markdown(text), code_span(text)),
     "views.html.markup": render_block,
     "views.markdown": lambda text: list(_find_links(text)),
     "agentkit_tools.expression": calculate,
@@ -138,23 +134,22 @@ READERS = {
 ELSEWHERE = {
     "agents.backends": "options, which the program writes",
     "cli.defaults": "command line",
-    "cli.escape_key": "keys that a person presses",
+    "cli.chat": "keys that a person presses",
     "dbos.work": "ids of runs, of at most 100 characters",
     "dbos.worker": "ids of runs",
     "mcp.config": "names in the program's own configuration",
     "core.parts": "addresses and types of parts, which the program writes",
-    "core.approval_question": "what a person enters at a question",
-    "models.litellm.chat_templates": "plain alternatives without a repetition",
-    "models.litellm.requests": "ids of at most 64 characters, model names",
+    "core.ask_person": "what a person enters at a question",
+    "models.litellm.requests": "plain alternatives without a repetition, ids of at most 64 characters, model names",
     "models.offline.fill_arguments": "pieces that words.py has found",
-    "policies.decisions": "places in arguments",
+    "policies.approval": "places in arguments",
     "tools.roles": "names of parameters",
     "pytest_plugin": "names of tests",
     "schemas": "signatures and docstrings of the program",
     "testing": "test doubles",
-    "tools.arguments.example": "patterns of schemas",
-    "tools.arguments.schema_places": "patterns of schemas",
-    "tools.lint.whole_tools": "paths in schemas",
+    "tools.arguments.explain": "patterns of schemas",
+    "tools.arguments.validation_errors": "patterns of schemas",
+    "tools.lint": "paths in schemas",
     "tools.openapi.document": "single character classes in names of a document",
     "tools.http.addresses": "addresses, which are short",
     "agentkit_tools.web": "heads of at most some kB",

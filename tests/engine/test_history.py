@@ -12,8 +12,7 @@ from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls,
 from agentkit.core.portable import to_object_text, to_portable_name
 from agentkit.engine.history import check_history, repair_history
 from agentkit.engine.history.repair import CONTINUE, INTERRUPTED, OPENING
-from agentkit.engine.history.tool_calls import normalize_reply
-from agentkit.engine.history.tool_results import split_groups
+from agentkit.engine.history.tool_calls import normalize_reply, split_groups
 
 A, B = ToolCall("a", "add", '{"x": 1}'), ToolCall("b", "sub", '{"x": 2}')
 ASKED = [system("s"), user("q")]

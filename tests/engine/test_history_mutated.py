@@ -12,7 +12,7 @@ from provider_rules import anthropic_body, anthropic_problems, gemini_body, gemi
 
 from agentkit.core.messages import ToolCall, assistant, pending_calls, system, tool_message, user
 from agentkit.engine.history import check_history, repair_history
-from agentkit.engine.history.tool_results import split_groups
+from agentkit.engine.history.tool_calls import split_groups
 from agentkit.models.litellm.importing import load_litellm
 from agentkit.models.litellm.requests import prepare_messages
 

@@ -13,8 +13,7 @@ from stacked_runs import run
 from agentkit import DefinitionError, JsonAgent, Paused, RunContext, RunError, ToolCall, tool
 from agentkit.core.ask_person import Person
 from agentkit.core.flow import Done, Flow, adrive, ask
-from agentkit.policies.approval import ApprovalAsked, ApprovalGiven, approve
-from agentkit.policies.decisions import Approvals
+from agentkit.policies.approval import ApprovalAsked, ApprovalGiven, Approvals, approve
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.execution.call import BoundCall, ToolResult
 from agentkit.tools.execution.call_tools import CallTools, ToolFinished, ToolStarted

@@ -11,9 +11,8 @@ from agentkit.engine.history import check_history
 from agentkit.engine.history.size import RunningSize, count_characters
 from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import Reply
-from agentkit.policies import shortening
-from agentkit.policies.compaction import KNOWN_WINDOWS, Compacted, compact
-from agentkit.policies.shortening import PinnedMessages, ShortenedHistory
+from agentkit.policies import compaction as shortening
+from agentkit.policies.compaction import KNOWN_WINDOWS, Compacted, PinnedMessages, ShortenedHistory, compact
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import make_answer_tool
 

@@ -13,8 +13,8 @@ from agentkit.core.flow import adrive, apply_policies, around, ask, drive
 from agentkit.core.threads import FifoLock
 from agentkit.policies.timeouts import limit_tool_time
 from agentkit.testing import ScriptedModel
+from agentkit.tools.execution.call import ToolRetried
 from agentkit.tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
-from agentkit.tools.execution.retries import ToolRetried
 
 DIARY: list[str] = []
 STEP = 0.03

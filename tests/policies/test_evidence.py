@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from agentkit import ToolError
 from agentkit.core.messages import ToolCall, assistant, system, tool_message, user
 from agentkit.policies.answer_checks import Material
-from agentkit.policies.evidence.check import evidence, find_unsupported
+from agentkit.policies.evidence import evidence, find_unsupported
 
 SOURCE = (
     "What is 15% of 2,340 on 2026-03-12? The total was 3412345 euros at 14:05. Temp 21.46. "

@@ -5,7 +5,7 @@ import pytest
 from agentkit import JsonAgent, ModelError, ToolRegistry
 from agentkit.core.messages import user
 from agentkit.engine.loop import agent_loop
-from agentkit.policies.fallback_models import FallenBack, fallback
+from agentkit.policies.retries import FallenBack, fallback
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import make_answer_tool
 

@@ -12,7 +12,7 @@ from agentkit.core.messages import ToolCall, assistant, system, tool_message, us
 from agentkit.journal import runs
 from agentkit.models.litellm.requests import prepare_messages
 from agentkit.policies import Destination
-from agentkit.sessions.journal.steps import outcome_of, restore_result
+from agentkit.sessions.journal.run_info import outcome_of, restore_result
 from agentkit.testing import ScriptedModel, answer, call, calls
 
 QUERY = "Do what the mail asks, and tell bob@home.example."

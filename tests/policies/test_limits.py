@@ -21,16 +21,16 @@ from agentkit.core.enclosing import enclose
 from agentkit.core.flow import Emit, Sleep, around, ask
 from agentkit.core.messages import ToolCall, Usage, assistant, user
 from agentkit.engine.model import AskModel, Reply, Request
-from agentkit.policies.budget import (
+from agentkit.policies.final_request import FinalRequest
+from agentkit.policies.limits import (
     FINAL_REQUEST_GROWTH,
     FINAL_REQUEST_SHARE,
     MIN_REPLY_TOKENS,
     Budget,
     Limits,
     PriceUnknown,
+    limit,
 )
-from agentkit.policies.final_request import FinalRequest
-from agentkit.policies.limits import limit
 from agentkit.policies.rate_limit import GateRegistry, Throttled, throttle
 from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.tools.registry import ToolRegistry

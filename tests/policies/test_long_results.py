@@ -11,7 +11,6 @@ from agentkit import ToolError, ToolRegistry, tool
 from agentkit.core.flow import apply_policies
 from agentkit.core.messages import user
 from agentkit.engine.loop import agent_loop
-from agentkit.policies.calls_in_text import run_text_calls
 from agentkit.policies.final_request import request_final_answer
 from agentkit.policies.limits import limit
 from agentkit.policies.long_results import (
@@ -21,7 +20,7 @@ from agentkit.policies.long_results import (
     TruncatedResults,
     truncate_results,
 )
-from agentkit.policies.text_tool_mode import use_text_mode
+from agentkit.policies.text_tool_mode import run_text_calls, use_text_mode
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import make_answer_tool
 

@@ -16,8 +16,7 @@ from agentkit.core.flow import apply_policies
 from agentkit.core.messages import pending_calls, user
 from agentkit.engine.history import check_history
 from agentkit.events import QuestionAnswered, QuestionAsked, RunEnded, ToolFinished, ToolStarted
-from agentkit.policies.questions import answer_questions
-from agentkit.policies.stored_questions import Questions
+from agentkit.policies.questions import Questions, answer_questions
 from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.tools.questions import explain_answer
 

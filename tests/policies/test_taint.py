@@ -11,19 +11,26 @@ from pydantic import BaseModel, HttpUrl
 
 from agentkit import JsonAgent, JsonTool, ToolError, ToolExecutor, ToolRegistry, lint, tool
 from agentkit.core.ask_person import Person
-from agentkit.core.delimiters import change_delimited, delimit, is_delimited, new_delimiter_id, remove_delimiters
 from agentkit.core.errors import DefinitionError, ExceptionInfo, Paused
 from agentkit.core.flow import apply_policies, around, ask, drive
-from agentkit.core.labels import TRUSTED, Label
+from agentkit.core.labels import (
+    TRUSTED,
+    Label,
+    change_delimited,
+    delimit,
+    is_delimited,
+    new_delimiter_id,
+    remove_delimiters,
+)
 from agentkit.core.messages import ToolCall, assistant, system, tool_message, user
 from agentkit.engine.loop import agent_loop
 from agentkit.policies import Content, Destination, PersonAnswer, Plain
 from agentkit.policies.approval import ApprovalAsked, approve
-from agentkit.policies.calls_in_text import run_text_calls
 from agentkit.policies.long_results import TruncatedResults, truncate_results
-from agentkit.policies.taint import values
+from agentkit.policies.taint import origins as values
 from agentkit.policies.taint.origins import Origins
 from agentkit.policies.taint.policy import guard_untrusted
+from agentkit.policies.text_tool_mode import run_text_calls
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import BoundCall
 from agentkit.tools.execution.call_tools import CallTools, ToolFinished

@@ -9,8 +9,7 @@ from jsonschema import Draft202012Validator
 
 from agentkit import DefinitionError, JsonTool, compare_locks, lint, lock
 from agentkit.schemas.formats import FORMATS
-from agentkit.schemas.patterns import is_checkable, matches
-from agentkit.schemas.well_formed import is_well_formed
+from agentkit.schemas.walk import is_checkable, is_well_formed, matches
 
 SECONDS = 5.0
 """What each case may take; unlimited, they take hours or gigabytes."""

@@ -19,8 +19,8 @@ from agentkit.core.messages import ToolCall, assistant, pending_calls, system, t
 from agentkit.core.private_files import write_atomically
 from agentkit.engine.history import check_history
 from agentkit.engine.loop import CANCELLED
-from agentkit.policies.decisions import StoredDecision, digest_call
-from agentkit.sessions.pending import NOT_RUN
+from agentkit.policies.approval import StoredDecision, digest_call
+from agentkit.sessions.session import NOT_RUN
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import ANSWER_RESULT
 from agentkit.tools.execution.call_tools import ToolStarted

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, model_validator
 from agentkit import DefinitionError, ExceptionInfo, JsonAgent, JsonTool, ToolRegistry
 from agentkit.schemas import to_snake_case
 from agentkit.testing import ScriptedModel
-from agentkit.tools.class_tool import ToolExecutor
+from agentkit.tools.definition import ToolExecutor
 
 
 class GetWeatherArgs(BaseModel):

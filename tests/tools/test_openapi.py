@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from agentkit import DefinitionError, JsonAgent, JsonTool, ToolRegistry
 from agentkit.cli import main
-from agentkit.core.delimiters import remove_delimiters
+from agentkit.core.labels import remove_delimiters
 from agentkit.http import settings
 from agentkit.testing import ScriptedModel, answer, call
 

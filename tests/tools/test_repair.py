@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from agentkit import ExceptionInfo, JsonTool, ToolRegistry
-from agentkit.tools.arguments.example import MAX_EXAMPLE_VALUES, Source, build_value
-from agentkit.tools.arguments.json_reader import InvalidJson
-from agentkit.tools.arguments.json_text import is_strict_object, parse_lenient
+from agentkit.tools.arguments.explain import MAX_EXAMPLE_VALUES, Source, build_value
+from agentkit.tools.arguments.json_text import InvalidJson, is_strict_object, parse_lenient
 
 QUICK = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 

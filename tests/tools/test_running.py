@@ -33,7 +33,7 @@ from agentkit.core.threads import FifoLock, count_abandoned
 from agentkit.policies.timeouts import limit_tool_time
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call_tools import CallTools, ToolAbandoned, ToolFinished
-from agentkit.tools.execution.job import ToolBlockedLoop
+from agentkit.tools.execution.turn import ToolBlockedLoop
 
 ENDED = threading.Event()
 GATE = threading.Event()

@@ -11,11 +11,10 @@ from agentkit.core.flow import apply_policies
 from agentkit.core.messages import calls_of, user
 from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import Reply
-from agentkit.policies.calls_in_text import TextCallFound, run_text_calls
-from agentkit.policies.text_tool_mode import use_text_mode
+from agentkit.policies.text_tool_mode import TextCallFound, run_text_calls, use_text_mode
 from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import make_answer_tool
-from agentkit.tools.text_calls.reply import find_text_calls
+from agentkit.tools.text_calls import find_text_calls
 
 
 def get_weather(city: str, days: int = 1) -> str:

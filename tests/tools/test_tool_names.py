@@ -9,7 +9,7 @@ from agentkit.core.portable import to_portable_name
 from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import Reply
 from agentkit.testing import ScriptedModel
-from agentkit.tools.arguments.tool_names import match_tool_name
+from agentkit.tools.arguments.fixes import match_tool_name
 from agentkit.tools.final_answer import make_answer_tool
 
 

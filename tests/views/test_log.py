@@ -16,19 +16,18 @@ from agentkit.core.flow import Event, WarningEvent
 from agentkit.engine.result import HandedOver, RunStarted, SubRun
 from agentkit.policies.answer_checks import AnswerDoubted
 from agentkit.policies.approval import ApprovalAsked, ApprovalGiven
-from agentkit.policies.budget import PriceUnknown
-from agentkit.policies.calls_in_text import TextCallFound
 from agentkit.policies.compaction import Compacted
-from agentkit.policies.fallback_models import FallenBack
 from agentkit.policies.final_request import FinalRequest
 from agentkit.policies.incomplete_replies import ReplyDropped
+from agentkit.policies.limits import PriceUnknown
 from agentkit.policies.loop_detection import ToolsWithdrawn
 from agentkit.policies.rate_limit import Throttled
+from agentkit.policies.retries import FallenBack
+from agentkit.policies.text_tool_mode import TextCallFound
 from agentkit.testing import ScriptedModel, answer, call
-from agentkit.tools.execution.call import BoundCall
+from agentkit.tools.execution.call import BoundCall, ToolRetried
 from agentkit.tools.execution.call_tools import ToolAbandoned
-from agentkit.tools.execution.job import ToolBlockedLoop
-from agentkit.tools.execution.retries import ToolRetried
+from agentkit.tools.execution.turn import ToolBlockedLoop
 from agentkit.views.history import render_messages
 from agentkit.views.lines import Line, format_call, format_usage, render_event
 from agentkit.views.log import make_printer

@@ -15,9 +15,9 @@ from agentkit import DefinitionError, JsonAgent, ModelError, Session, ask_questi
 from agentkit.secrets import hide
 from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.web import agui
+from agentkit.web.app import stream_events
 from agentkit.web.run_input import parse_input
-from agentkit.web.sse import stream_events
-from agentkit.web.thread import Thread
+from agentkit.web.threads import Thread
 
 
 def price_of(item: str) -> float:

@@ -2,9 +2,31 @@
 
 Sources: OpenAI's chat completions reference, litellm's "input params" page, and the provider pages of litellm for the
 parameters that only some providers have.  A test compares the list with the installed litellm.
+
+Claude's extended thinking, and the request options that conflict with it.
+
+Anthropic, "Extended thinking": a tool call cannot be forced while thinking is on. The reply's token limit must exceed
+the thinking budget, which is at least 1,024 tokens. In the middle of a tool loop the last assistant message must begin
+with thinking.
+
+The tools of a request in the form that litellm needs for one provider, prepared once for the same tools.
+
+Requests that litellm sends to OpenAI's Responses API, and what that API needs beyond Chat Completions.
+
+Sources: OpenAI, "Reasoning models", keeping reasoning items in context, and "Function calling", strict mode.
 """
 
-from typing import Final
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Final
+
+from ...core.messages import Message
+from ...engine.model import Request
+from .importing import find_internal, report_difference
 
 _RESERVED = """
     messages model tools functions function_call tool_choice stream stream_options model_list kwargs shared_session
@@ -47,3 +69,190 @@ REQUEST_PARAMETERS: Final = frozenset(f"strict {_OPENAI} {_CONNECTION} {_LITELLM
 
 Other parameters of a provider are passed in `extra_body`, other headers in `extra_headers`.
 """
+
+
+Json = dict[str, Any]
+
+_MIN_BUDGET_TOKENS = 1_024
+_MIN_EFFORT_TOKENS = 8_192
+"""litellm turns `reasoning_effort` into a budget of up to 4,096 tokens; shorter replies than this use "low"."""
+
+
+def adjust_thinking(
+    request: Request, options: Json, provider: str, model: str, longest: int | None = None
+) -> tuple[Request, Json]:
+    """Resolve conflicts between thinking and the rest of the request; return the request and its options.
+
+    The thinking budget is reduced to fit the reply (`longest` tokens), thinking is off where another model began the
+    tool loop, and a thinking model is not forced to call a tool.
+    """
+    if _is_thinking(options, provider, model):
+        options = (
+            _fit_budget(options, longest)
+            if _can_think_next(request.messages, options, provider)
+            else _drop_thinking(options)
+        )
+        if _is_thinking(options, provider, model) and request.tool_choice != "none":
+            request = replace(request, tool_choice="auto")
+    return request, options
+
+
+def _is_thinking(options: Json, provider: str, model: str) -> bool:
+    """Return whether the options turn on thinking of a Claude model."""
+    if provider != "anthropic" and "claude" not in model:
+        return False
+    effort, kind = options.get("reasoning_effort"), (options.get("thinking") or {}).get("type")
+    return kind in ("enabled", "adaptive") or effort not in (None, "none")
+
+
+def _fit_budget(options: Json, longest: int | None) -> Json:
+    """Return the options with a thinking budget that fits a reply of `longest` tokens."""
+    if longest is None:
+        return options
+    if longest < 2 * _MIN_BUDGET_TOKENS:
+        return _drop_thinking(options)
+    if longest < _MIN_EFFORT_TOKENS and "reasoning_effort" in options:
+        options = {**options, "reasoning_effort": "low"}
+    thinking = options.get("thinking") or {}
+    if thinking.get("budget_tokens", 0) >= longest:
+        options = {**options, "thinking": {**thinking, "budget_tokens": longest // 2}}
+    return options
+
+
+def _drop_thinking(options: Json) -> Json:
+    return {key: value for key, value in options.items() if key not in ("thinking", "reasoning_effort")}
+
+
+def _can_think_next(messages: Sequence[Message], options: Json, provider: str) -> bool:
+    """Return whether the model may think next: at the start of its turn, or after a message of its own.
+
+    With a budget, that message must contain thinking too. With adaptive thinking it may lack it.
+    """
+    last = next((message for message in reversed(messages) if message["role"] != "tool"), None)
+    if last is None or last["role"] != "assistant":
+        return True
+    has_budget = (options.get("thinking") or {}).get("type") == "enabled"
+    return last.get("provider") == provider and bool(last.get("thinking_blocks") or not has_budget)
+
+
+_NON_MUTATING_PROVIDERS = {"openai", "anthropic", "groq", "ollama_chat"}
+"""Routes that do not change the caller's tool dicts; litellm's Gemini route rewrites them in place."""
+
+_STRICT_PROVIDERS = {"openai", "azure"}
+"""Providers that get strict tools through litellm. It drops the mark for Anthropic and Gemini; others ignore it."""
+
+
+class PreparedTools:
+    """litellm's `tools` for the requests to one model; `strict` requests OpenAI's strict mode.
+
+    `additionalProperties: false` is sent with strict tools only. Elsewhere it costs tokens without a benefit, and
+    servers that validate calls refuse a whole reply for it that agentkit would repair.
+    """
+
+    def __init__(self, *, strict: bool) -> None:
+        self._strict = strict
+        self._last: tuple[Any, list[Json], str] = (None, [], "")
+
+    def parameters(self, request: Request, provider: str, model: str) -> Json:
+        """Return litellm's `tools` and `tool_choice` for `request`; {} without tools."""
+        schemas = request.tools.schemas(self._schema_format(provider, model))  # the same object from request to request
+        if not schemas:
+            return {}
+        known, tools, text = self._last
+        if known is not schemas:
+            tools = [*map(_wrap, schemas)]
+            text = "" if provider in _NON_MUTATING_PROVIDERS else json.dumps(tools)
+            self._last = schemas, tools, text
+        sent: Json = {"tools": json.loads(text) if text else tools}
+        choice = request.tool_choice
+        if choice in ("required", "none"):
+            sent["tool_choice"] = choice
+        elif choice != "auto":
+            sent["tool_choice"] = {"type": "function", "function": {"name": choice}}
+        return sent
+
+    def _schema_format(self, provider: str, model: str) -> str:
+        if provider == "anthropic":
+            return "anthropic"
+        if provider == "gemini" or (provider == "vertex_ai" and "gemini" in model):
+            return "gemini"
+        return "openai_strict" if self._strict and provider in _STRICT_PROVIDERS else "openai"
+
+
+def _wrap(tool: Json) -> Json:
+    """Return the tool in OpenAI's form, the only one that litellm accepts on every route."""
+    function = tool.get("function", tool)
+    if "input_schema" in function:
+        function = {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}
+    parameters = function.get("parameters", {})
+    if parameters.get("additionalProperties") is False and not function.get("strict"):
+        parameters = {key: value for key, value in parameters.items() if key != "additionalProperties"}
+        function = {**function, "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+_PREFIX = "responses/"
+_RESPONSES_PROVIDERS = {"openai", "azure", "azure_ai"}
+_REASONING_CONTENT = "reasoning.encrypted_content"
+_ITEM_KEYS = ("type", "id", "summary", "encrypted_content")
+
+
+def is_bridged(litellm: Any, provider: str, model: str, arguments: Mapping[str, Any]) -> bool:
+    """Return whether litellm sends a request to the Responses API: for "openai/responses/...", and for some models."""
+    if model.startswith(_PREFIX):
+        return True
+    if provider not in _RESPONSES_PROVIDERS:
+        return False
+    check = find_internal(litellm, "main.responses_api_bridge_check")
+    given = {**arguments, "model": model, "custom_llm_provider": provider}
+    try:
+        info, _ = check(**{name: given[name] for name in _parameters(check) if name in given})
+    except Exception as error:  # a version with other parameters
+        report_difference(f"which models it asks through the Responses API is unknown: {error}")
+        return False
+    return bool(info.get("mode") == "responses")
+
+
+@lru_cache(1)
+def _parameters(check: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(check).parameters)
+
+
+def remove_prefix(model: str) -> str:
+    """Return the name of a model without litellm's mark of the Responses API."""
+    return model.removeprefix(_PREFIX)
+
+
+def adapt_arguments(litellm: Any, provider: str, model: str, arguments: Json) -> Json:
+    """Return the arguments of a request to the Responses API.
+
+    The reply of a reasoning model includes its encrypted reasoning, which must come back with the results of its calls:
+    without it the model reasons anew, or the API refuses the request.  Tools tell whether they are strict, because this
+    API makes other tools strict, with all parameters required.
+    """
+    adapted = dict(arguments)
+    if tools := arguments.get("tools"):
+        adapted["tools"] = [{**tool, "function": {"strict": False, **tool["function"]}} for tool in tools]
+    if _is_reasoning(litellm, provider, model, arguments):
+        body = arguments.get("extra_body") or {}
+        include = dict.fromkeys([*(body.get("include") or ()), _REASONING_CONTENT])
+        adapted["extra_body"] = {**body, "include": [*include]}
+    return adapted
+
+
+def _is_reasoning(litellm: Any, provider: str, model: str, arguments: Json) -> bool:
+    effort = arguments.get("reasoning_effort")
+    if effort is not None:
+        return bool(effort != "none")
+    with suppress(Exception):
+        return bool(litellm.supports_reasoning(remove_prefix(model), provider))
+    return False
+
+
+def restore_reasoning(message: Message, body: object) -> None:
+    """Set all reasoning items of an unstreamed reply from its raw text; litellm keeps only the last of several."""
+    if not message.get("reasoning_items") or not isinstance(body, str) or body.count('"encrypted_content"') < 2:
+        return
+    with suppress(ValueError, LookupError, TypeError):
+        items = [item for item in json.loads(body)["output"] if item["type"] == "reasoning"]
+        message["reasoning_items"] = [{key: item[key] for key in _ITEM_KEYS if key in item} for item in items]

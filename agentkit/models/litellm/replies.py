@@ -1,22 +1,191 @@
 """Convert litellm's message and usage objects to the plain JSON of a history.
 
 The objects are read by attribute; this module does not import litellm.
+
+Cost of requests, from litellm's bundled price table (dollars per token).
+
+Images, documents and audio in a request: refused where the model does not take them, moved where they may not stand.
+
+litellm drops some parts silently, and sends others as text.  Its table tells which models take them.
 """
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.errors import ModelError
-from ...core.messages import Message, Usage
+from ...core.messages import Message, Usage, user
+from ...core.parts import Part, describe_part, parts_of
 from ...core.portable import to_valid_text
 from ...engine.model import Reply
-from .parts import find_flags
-from .prices import Prices, find_prices
-from .responses_api import remove_prefix, restore_reasoning
+from .parameters import remove_prefix, restore_reasoning
+
+LONG_PROMPT_TOKENS = 200_000
+"""Above this many input tokens, some models have higher prices."""
+PRICE_OPTIONS = ("input_cost_per_token", "output_cost_per_token")
+"""Options of a model that give its price, in dollars per token."""
+_LENGTHS = ("max_output_tokens", "max_tokens")
+_OUTPUT_KEYS = ("output_cost_per_token", "output_cost_per_reasoning_token")
+_INPUT_KEYS = ("input_cost_per_token", "cache_creation_input_token_cost")
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """The standard prices of one model; `row` is its row of the table."""
+
+    row: Mapping[str, Any]
+
+    @property
+    def max_output_tokens(self) -> int | None:
+        """The model's maximum reply length in tokens; None if the table has no value."""
+        found = self.row.get("max_output_tokens") or self.row.get("max_tokens")
+        return int(found) if isinstance(found, int | float) else None
+
+    def cost(self, tokens_in: int, tokens_out: int, cached: int = 0, written: int = 0) -> float:
+        """Return dollars. `cached` (cache reads) and `written` (cache writes) are included in `tokens_in`."""
+        fresh = self._price("input_cost_per_token", tokens_in, 0.0)
+        return (
+            max(0, tokens_in - cached - written) * fresh
+            + cached * self._price("cache_read_input_token_cost", tokens_in, fresh)
+            + written * self._price("cache_creation_input_token_cost", tokens_in, fresh)
+            + tokens_out * self._price("output_cost_per_token", tokens_in, 0.0)
+        )
+
+    def max_cost(self, tokens_in: int, tokens_out: int) -> float:
+        """Return an upper bound in dollars: each token at the highest price that can apply to it."""
+        reading = max(self._price(key, tokens_in, 0.0) for key in _INPUT_KEYS)
+        writing = max(self._price(key, tokens_in, 0.0) for key in _OUTPUT_KEYS)
+        return tokens_in * reading + tokens_out * writing
+
+    def _price(self, key: str, tokens_in: int, default: float) -> float:
+        row = self.row
+        found = (row.get(f"{key}_above_200k_tokens") if tokens_in > LONG_PROMPT_TOKENS else None) or row.get(key)
+        return default if found is None else float(found)
+
+
+def find_prices(
+    table: Mapping[str, Any], provider: str, model: str, given: Mapping[str, Any] | None = None
+) -> Prices | None:
+    """Return the prices of a model: those given, else those of its row in the table; None without both.
+
+    Args:
+        table: litellm's table.
+        provider: litellm's name of the provider.
+        model: The provider's name of the model.
+        given: The caller's options, of which `PRICE_OPTIONS` and `model_info` count; prices in dollars per token.
+    """
+    given = given or {}
+    own = {**(given.get("model_info") or {}), **{key: given[key] for key in PRICE_OPTIONS if key in given}}
+    listed = find_row(table, provider, model)
+    if all(own.get(key) is not None for key in PRICE_OPTIONS):
+        return Prices({**{key: listed[key] for key in _LENGTHS if key in listed}, **own})
+    return Prices(listed) if "input_cost_per_token" in listed else None
+
+
+def find_row(table: Mapping[str, Any], provider: str, model: str) -> Mapping[str, Any]:
+    """Return a model's row in litellm's table, which lists it with or without the provider's prefix; {} if unlisted."""
+    for key in (f"{provider}/{model}", model):
+        row: Mapping[str, Any] = table.get(key) or {}
+        if row and str(row.get("litellm_provider", "")).startswith(provider):
+            return row
+    return {}
+
+
+_FLAGS = {"image_url": "supports_vision", "file": "supports_pdf_input", "input_audio": "supports_audio_input"}
+"""The keys of litellm's table, by the types of parts."""
+_NAMES = {"image_url": "images", "file": "documents", "input_audio": "audio"}
+_NEVER: Mapping[str, frozenset[str]] = {
+    "anthropic": frozenset({"input_audio"}),
+    "mistral": frozenset({"input_audio"}),
+    "groq": frozenset({"file", "input_audio"}),
+    "ollama_chat": frozenset({"file", "input_audio"}),
+    "responses": frozenset({"input_audio"}),
+}
+"""Parts that a provider's API does not have, or that litellm drops on the way there."""
+_IN_RESULTS: Mapping[str, frozenset[str]] = {
+    "anthropic": frozenset({"image_url", "file"}),
+    "gemini": frozenset({"image_url", "file"}),
+    "vertex_ai": frozenset({"image_url", "file"}),
+    "responses": frozenset({"image_url", "file"}),
+    "bedrock": frozenset({"image_url"}),
+    "ollama_chat": frozenset({"image_url"}),
+}
+"""Parts that may stand in a tool's result; elsewhere it has text alone."""
+_FROM_RESULT = "[Output of the tool {}:]"
+
+
+@dataclass(frozen=True, slots=True)
+class PartRules:
+    """What one model takes besides text.
+
+    Attributes:
+        name: The model's name, for errors.
+        wire: The provider, or "responses".
+        row: The model's row in litellm's table, with the flags that the caller declared; empty for an unknown model,
+            whose provider decides.
+    """
+
+    name: str
+    wire: str
+    row: Mapping[str, Any]
+
+    def apply(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return the messages with the parts of results that may not stand there in a user message behind them.
+
+        Raises:
+            ModelError: The model does not take a part.
+        """
+        if not any(isinstance(message.get("content"), list) for message in messages):
+            return messages
+        self._check(messages)
+        return [*_move_parts(messages, _IN_RESULTS.get(self.wire, frozenset()))]
+
+    def _check(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            if isinstance(message.get("content"), list):
+                for part in parts_of(message):
+                    if self._is_refused(str(part.get("type"))):
+                        raise ModelError(self._describe(message, part), kind="bad_request")
+
+    def _is_refused(self, kind: str) -> bool:
+        if kind in _NEVER.get(self.wire, ()):
+            return True
+        return kind in _FLAGS and bool(self.row) and not self.row.get(_FLAGS[kind])
+
+    def _describe(self, message: Message, part: Part) -> str:
+        kind = str(part["type"])
+        where = f"the result of {message.get('name') or 'a tool'}" if message["role"] == "tool" else "a message"
+        remedy = f"Remove it, or choose a model that takes {_NAMES[kind]}"
+        if kind not in _NEVER.get(self.wire, ()):
+            remedy += f". If this one does, declare it: model_info={{{_FLAGS[kind]!r}: True}}"
+        return f"{self.name}: the model takes no {_NAMES[kind]}, and {where} has {describe_part(part)}. {remedy}."
+
+
+def find_flags(table: Mapping[str, Any], provider: str, model: str, declared: Any) -> dict[str, Any]:
+    """Return the row of a model in litellm's table with the caller's `model_info`; {} for an unknown model.
+
+    Rows of Ollama's models are about other servers than the one that is asked.
+    """
+    found = {} if provider == "ollama_chat" else find_row(table, provider, model)
+    return {**found, **declared} if isinstance(declared, Mapping) and found else dict(found)
+
+
+def _move_parts(messages: Sequence[Message], allowed: frozenset[str]) -> Iterator[Message]:
+    moved: list[Part] = []
+    for message in messages:
+        if message["role"] != "tool" and moved:
+            yield user(moved)
+            moved = []
+        if message["role"] == "tool" and (parts := [part for part in parts_of(message) if part["type"] not in allowed]):
+            moved += [{"type": "text", "text": _FROM_RESULT.format(message.get("name", "")).replace(" :", ":")}, *parts]
+            message = {**message, "content": [part for part in message["content"] if part not in parts]}
+        yield message
+    if moved:
+        yield user(moved)
+
 
 _TRUNCATED_REASONS = {"MAX_TOKENS", "max_tokens", "length", "model_context_window_exceeded"}
 """The providers' stop reasons of a truncated reply: the token limit or the end of the context window."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...tools.arguments.schema_places import find_schemas, list_types
+from ...tools.arguments.validation_errors import find_schemas, list_types
 from .words import GENERIC, LEXICON, PATTERNS, STOP, Query, TextSpan, add_context, to_concepts
 
 _TYPES = {"integer", "number", "boolean", "array", "object", "string"}

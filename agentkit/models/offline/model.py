@@ -9,18 +9,18 @@ import re
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ...core.delimiters import remove_delimiters
 from ...core.errors import ModelError
+from ...core.labels import remove_delimiters
 from ...core.messages import Message, ToolCall, assistant, calls_of, text_of
 from ...core.parts import describe_part, parts_of
 from ...engine.history.tool_calls import normalize_reply
 from ...engine.model import Reply, Request
 from ...schemas import JsonSchema
 from ...tools.arguments.binding import bind_arguments
-from ...tools.arguments.schema_places import find_schemas, list_properties
+from ...tools.arguments.validation_errors import find_schemas, list_properties
 from ...tools.final_answer import ANSWER_KEY, FINAL_ANSWER, takes_text
 from ...tools.json_tool import JsonTool
-from ...tools.text_calls.call import parse_value
+from ...tools.text_calls import parse_value
 from .planning import Plan, plan_calls, read_fields
 from .words import to_concepts
 

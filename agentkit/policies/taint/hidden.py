@@ -5,38 +5,269 @@ on by reference has the origin of the result, and the parameter's role decides. 
 model asks another request without tools for a yes or no, a number, a date or one of some choices (`extract_value`).  A
 part of the text, or a summary, becomes a hidden text of its own (`extract_text`).  The model can read the text
 (`reveal_result`): then the conversation is tainted, and every consequential call waits.
+
+Handles of hidden results: `#3` is the third one, `#3.body` its field, `{#3.body}` that field inside a text.
+
+The tools for handles: a model without tools answers questions about a hidden result, or it is shown.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Sequence
+import re
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import reduce
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from ...core.approval_question import UntrustedValue
+from ...core.ask_person import UntrustedValue
 from ...core.context import RunContext
-from ...core.errors import ExceptionInfo
+from ...core.errors import ExceptionInfo, ToolError
 from ...core.flow import Effect, Flow, Policy, ask, interpret
-from ...core.labels import TRUSTED, CallOrigin, join_labels, join_readers
+from ...core.labels import TRUSTED, UNKNOWN, CallOrigin, Content, Destination, Label, Plain, join_labels, join_readers
 from ...core.messages import Message
-from ...core.roles import Content, Destination, Plain
 from ...engine.model import AskModel
-from ...tools.arguments.repair import truncate
+from ...tools.arguments.fixes import truncate
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.call_tools import CallTools
 from ...tools.json_tool import JsonTool
 from ...tools.registry import ToolRegistry
 from ...tools.results.result_text import render_text
 from ...tools.roles import find_role, is_destination, may_have_effect
-from ..decisions import Approvals
+from ..approval import Approvals
 from ..long_results import TruncatedResults
-from .handle_tools import EXTRACT, EXTRACT_TEXT, REVEAL, Extractor, make_handle_tools
-from .handles import Handles, Reference, UnknownHandle, describe_handle, is_reference
-from .origins import Origins, describe, name_keeper
+from .origins import (
+    PASSAGE_CHARS,
+    Origins,
+    describe,
+    find_addresses,
+    find_token,
+    is_keeper,
+    is_public_page,
+    iterate_leaves,
+    iterate_values,
+    name_keeper,
+    normalize,
+)
 from .readers import explain, find_outsiders, find_recipients
-from .values import PASSAGE_CHARS, find_addresses, iterate_values
+
+MAX_FIELDS_SHOWN = 20
+_PATH = r"#\d+(?:\.\w+)*"
+_NAME = re.compile(r"\w{1,40}")
+_WHOLE, _INSIDE = re.compile(_PATH), re.compile(rf"\{{({_PATH})\}}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A reference in the arguments of a call: its place, what was written, its value and its label."""
+
+    where: str
+    written: str
+    value: Any
+    label: Label
+
+
+class UnknownHandle(Exception):
+    """A reference to a result or a field that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handles:
+    """The hidden results of a conversation, stored beside its truncated results, by their handles."""
+
+    stored: TruncatedResults
+
+    def store(self, text: str, label: Label) -> str:
+        """Store the text of a result and return its handle."""
+        return self.stored.store_next(text, label)
+
+    def find(self, reference: str) -> tuple[Any, Label]:
+        """Return the value of a reference, and its label; raise `UnknownHandle` if it does not exist."""
+        handle, *path = reference.split(".")
+        if handle not in self.stored.texts:
+            known = ", ".join(key for key in self.stored.texts if key.startswith("#")) or "none"
+            raise UnknownHandle(f"there is no result {handle}. There are: {known}.")
+        value, label = _read(self.stored.texts[handle]), self.stored.labels.get(handle, UNKNOWN)
+        for key in path:
+            try:
+                value = value[int(key) if isinstance(value, list) else key]
+            except (LookupError, TypeError, ValueError):
+                raise UnknownHandle(f"{reference}: the result {handle} has no field {key!r} there.") from None
+        return value, label
+
+    def list_kept(self) -> list[Label]:
+        """Return the labels of what tools may have kept of hidden results."""
+        return [label for label in self.stored.labels.values() if any(map(is_keeper, label.sources))]
+
+    def is_vouched(self, reference: Reference) -> bool:
+        """Return whether the value is one of a trusted field."""
+        return isinstance(reference.value, str | int | float) and reference.value in reference.label.vouched
+
+    def is_quoted(self, reference: Reference) -> bool:
+        """Return whether a value is a public web address that stands whole in one text: its author wrote it.
+
+        Texts that come from several sources may have been put together.
+        """
+        value = reference.value
+        if not isinstance(value, str) or not is_public_page(value):
+            return False
+        wanted = normalize(value)
+        texts = (
+            (text, self.stored.labels.get(key, UNKNOWN)) for key, text in self.stored.texts.items() if key[0] == "#"
+        )
+        return any(
+            find_token(wanted, normalize(part)) >= 0
+            for text, label in texts
+            if len(label.sources) == 1
+            for where, part in iterate_leaves(_read(text))
+            if isinstance(part, str) and not where.startswith("a name in ")
+        )
+
+    def label_of(self, reference: Reference, tool: JsonTool[..., Any]) -> Label:
+        """Return the label that a reference gives to what the tool returns."""
+        label = reference.label
+        if not self.is_vouched(reference):
+            return label
+        return Label("trusted", () if tool.trust == "trusted" else label.sources, label.readers)
+
+    def resolve(self, arguments: Any) -> tuple[Any, list[Reference]]:
+        """Return the arguments with values for references, and the references; raise `UnknownHandle`."""
+        found: list[Reference] = []
+        return self._resolve(arguments, "", found.append), found
+
+    def _resolve(self, data: Any, where: str, note: Callable[[Reference], None]) -> Any:
+        if isinstance(data, dict):
+            return {key: self._resolve(value, f"{where}.{key}".lstrip("."), note) for key, value in data.items()}
+        if isinstance(data, list):
+            return [self._resolve(value, f"{where}[{place}]", note) for place, value in enumerate(data)]
+        if not isinstance(data, str) or "#" not in data:
+            return data
+        if _WHOLE.fullmatch(data):
+            return self._take(data, where, note)
+        return _INSIDE.sub(lambda match: render_text(self._take(match[1], where, note)), data)
+
+    def _take(self, written: str, where: str, note: Callable[[Reference], None]) -> Any:
+        value, label = self.find(written)
+        note(Reference(where, written, value, label))
+        return value
+
+
+def is_reference(value: Any) -> bool:
+    """Return whether an argument is a reference and nothing else."""
+    return isinstance(value, str) and _WHOLE.fullmatch(value) is not None
+
+
+def describe_handle(handle: str, name: str, text: str, tool: JsonTool[..., Any] | None) -> str:
+    """Return what the model reads of a hidden result: nothing that others have written.
+
+    The fields are those that the tool's output schema declares; a trusted one is named as such.
+    """
+    declared = set(_declared_fields(tool.output_schema)) if tool is not None else set()
+    value, shape = _read(text), f"{len(text):,} characters"
+    if isinstance(value, list):
+        shape += f", a list of {len(value):,}"
+        value = value[0] if value else None
+    trusted = tool.trust if tool is not None and isinstance(tool.trust, Mapping) else ()
+    keys = [key for key in value if key in declared and _NAME.fullmatch(key)] if isinstance(value, dict) else []
+    fields = [f"{key} (trusted)" if key in trusted else key for key in keys[:MAX_FIELDS_SHOWN]]
+    if "" in trusted:
+        shape += ", trusted values"
+    return f"{handle} from {name}, {shape}{', fields: ' if fields else ''}{', '.join(fields)}"
+
+
+def _declared_fields(schema: Any) -> Iterator[str]:
+    if isinstance(schema, list):
+        for entry in schema:
+            yield from _declared_fields(entry)
+    elif isinstance(schema, dict):
+        for key, value in schema.items():
+            if key == "properties":
+                yield from value
+            yield from _declared_fields(list(value.values()) if key in ("properties", "$defs") else value)
+
+
+def _read(text: str) -> Any:
+    """Return the JSON value of a result that is an object or a list, else the text."""
+    if text[:1] in ("{", "["):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+    return text
+
+
+REVEAL, EXTRACT, EXTRACT_TEXT = "reveal_result", "extract_value", "extract_text"
+Kind: TypeAlias = Literal["yes_or_no", "number", "date", "choice"]
+Extractor: TypeAlias = Callable[[Any, str, str, RunContext[Any]], Awaitable[Any]]
+"""Asks a model without tools: the type of the answer, the question, the text, the run."""
+Find: TypeAlias = Callable[[str, RunContext[Any]], Any]
+"""Returns the value of a reference, and adds its label to the run's call."""
+
+
+def make_handle_tools(handles: Handles, extract: Extractor) -> Sequence[JsonTool[..., Any]]:
+    """Return the tools with which a model uses hidden results.
+
+    Args:
+        handles: The hidden results.
+        extract: Answers a question about a text.
+    """
+
+    def find(reference: str, run: RunContext[Any]) -> Any:
+        try:
+            value, label = handles.find(reference.strip())
+        except UnknownHandle as error:
+            raise ToolError(str(error)) from None
+        run.origin.add(label)
+        return value
+
+    def reveal_result(reference: str, run: RunContext[Any]) -> str:
+        """Shows the text of a hidden result. Then later calls with effects need a person's decision.
+
+        Where you can, pass it on unread: give #3 or #3.body as an argument of another tool or of the answer, or write
+        {#3.body} inside a text.
+
+        Args:
+            reference: The result or one of its fields, such as #3 or #3.subject.
+        """
+        return render_text(find(reference, run))
+
+    return tuple(JsonTool(tool, effect="read") for tool in (reveal_result, *_make_extract_tools(find, extract)))
+
+
+def _make_extract_tools(find: Find, extract: Extractor) -> Sequence[Callable[..., Any]]:
+    async def extract_value(
+        reference: str, question: str, kind: Kind, run: RunContext[Any], choices: list[str] | None = None
+    ) -> Any:
+        """Answers a question about a hidden result, by a value of a limited kind.
+
+        Args:
+            reference: The result or one of its fields, such as #3 or #3.subject.
+            question: What to find out.
+            kind: The kind of the answer.
+            choices: The possible answers, if the kind is choice.
+        """
+        if kind == "choice" and not choices:
+            raise ToolError("choices: expected the possible answers.")
+        kinds: dict[Kind, Any] = {"yes_or_no": bool, "number": float, "date": date}
+        wanted = Literal[tuple(choices)] if kind == "choice" and choices else kinds[kind]
+        return await extract(wanted, question, render_text(find(reference, run)), run)
+
+    async def extract_text(reference: str, question: str, run: RunContext[Any]) -> str:
+        """Writes a text from a hidden result, such as an address in it, a list or a summary. The text is hidden, too.
+
+        Pass it on by its own reference, such as #4.
+
+        Args:
+            reference: The result or one of its fields, such as #3 or #3.subject.
+            question: What to write.
+        """
+        text = render_text(find(reference, run))
+        run.origin.add(Label.untrusted(EXTRACT_TEXT))
+        return str(await extract(str, question, text, run))
+
+    return extract_value, extract_text
+
 
 NO_VALUE = "the question has no answer of this kind in the text."
 

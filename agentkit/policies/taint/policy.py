@@ -1,7 +1,7 @@
 """Untrusted text is data: the model reads it between delimiters, and calls that may follow from it need approval.
 
 Tools with `trust="untrusted"` return what others may have written.  Their results are labelled (see `core.labels`) and
-delimited (see `core.delimiters`).  The label decides, and the delimiters are a hint for the model.  Once something
+delimited (see `core.labels`).  The label decides, and the delimiters are a hint for the model.  Once something
 untrusted is in the conversation, a consequential call needs approval: one that changes something, or that sends
 something outside (`egress=True`).
 
@@ -18,17 +18,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from ...core.delimiters import delimit, find_delimiter_id, new_delimiter_id
 from ...core.enclosing import enclosing
 from ...core.flow import Effect, Flow, Policy, ask, interpret
-from ...core.labels import DEVELOPER, CallOrigin
+from ...core.labels import DEVELOPER, CallOrigin, delimit, find_delimiter_id, new_delimiter_id
 from ...core.messages import Message, text_of
 from ...engine.model import AskModel, Reply
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ...tools.json_tool import JsonTool
 from ...tools.roles import is_consequential, may_have_effect
-from ..decisions import Approvals
+from ..approval import Approvals
 from .origins import EnclosingCall, Origins, name_keeper
 from .readers import ReaderCheck
 

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, TypeAlias
 
-from ...core.approval_question import UntrustedValue
-from ...core.delimiters import remove_delimiters
-from ...core.labels import join_readers, label_of
+from ...core.ask_person import UntrustedValue
+from ...core.labels import join_readers, label_of, remove_delimiters
 from ...core.messages import Message, text_of
 from ...tools.json_tool import JsonTool
 from ...tools.roles import is_consequential, is_destination
-from .origins import Origins, describe, is_rearranged
-from .values import Texts, Value, iterate_values, normalize
+from .origins import Origins, Texts, Value, describe, is_rearranged, iterate_values, normalize
 
 Readers: TypeAlias = tuple[str, ...] | None
 Recipients: TypeAlias = list[tuple[str, Value]]

@@ -7,11 +7,9 @@ the whole request (anthropics/claude-code#79418, ComposioHQ/composio#3500).
 
 import re
 
-from .common_subset import make_portable
 from .declaration import Declaration, Loss, RenderedTool
-from .property_names import alias_names
-from .rewriting import rewrite
-from .structure import make_object_root
+from .rewriting import alias_names, rewrite
+from .structure import make_object_root, make_portable
 
 KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 

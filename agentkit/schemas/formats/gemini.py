@@ -12,11 +12,9 @@ import re
 from math import ceil, floor
 
 from .. import JsonSchema, inline
-from .common_subset import make_portable, types_of
 from .declaration import Declaration, Loss, RenderedTool
-from .property_names import alias_names
-from .rewriting import CONDITIONS, LISTED, VALIDATED, Node, as_json, describe_keyword, rewrite
-from .structure import flatten, make_object_root, unroll
+from .rewriting import CONDITIONS, LISTED, VALIDATED, Node, alias_names, as_json, describe_keyword, rewrite
+from .structure import flatten, make_object_root, make_portable, types_of, unroll
 
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 

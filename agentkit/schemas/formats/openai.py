@@ -2,17 +2,192 @@
 
 Sources: OpenAI API reference, chat completions (`tools`, `response_format`) and responses (`tools`); guides "Function
 calling" (strict mode) and "Structured model outputs".  The rules of strict schemas are in `strict_mode.py`.
+
+OpenAI's strict dialect: the provider makes the model write arguments that fit the schema.
+
+Source: OpenAI guide "Structured model outputs", Supported schemas (2026): types string, number, boolean, integer,
+object, array, enum, anyOf; every property required, optional ones a union with null; `additionalProperties: false` on
+every object; recursion by `#/$defs/X`; `pattern` and nine formats on strings, bounds on numbers, minItems and maxItems
+on arrays.  Nothing may stand beside a `$ref` (langchainjs#11381); a schema without a type is refused (camel-ai#3001).
+At most 5,000 properties, 10 levels of objects, 1,000 enum values, 120,000 characters of names and values, and 15,000
+characters in one enum of more than 250 values.
 """
 
 import re
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from .. import JsonSchema
-from .common_subset import make_portable
+from .. import JsonSchema, iter_children
 from .declaration import Declaration, Loss, RenderedTool
-from .rewriting import rewrite
-from .strict_mode import make_strict
-from .structure import make_answer_root, make_object_root
+from .rewriting import CONDITIONS, ROOT, VALIDATED, Node, rewrite
+from .structure import flatten, make_answer_root, make_object_root, make_portable, types_of
+
+STRICT_KEYWORDS = frozenset({
+    "type", "description", "enum", "anyOf", "properties", "required", "additionalProperties", "items", "minItems",
+    "maxItems", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern", "format", "$ref",
+    "$defs",
+})  # fmt: skip
+STRICT_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
+BESIDE_ANY_OF = frozenset({"anyOf", "description", "$defs"})
+FOREIGN_PATTERN = re.compile(r"\(\?(?!:)|\\[1-9AZzGKk]|[*+?}]\+")
+"""Look-around, named and atomic groups, back-references, Python's anchors, possessive quantifiers."""
+
+
+def make_strict(root: JsonSchema, losses: list[Loss]) -> tuple[JsonSchema, bool]:
+    """Return `root` (an object) in the strict dialect and True; if that is impossible, in the portable form and False.
+
+    Losses are appended to `losses`; if the schema is not strict, each reason is a loss of the keyword "strict".
+    """
+    found: list[Loss] = []
+    obstacles: list[Loss] = []
+    schema = rewrite(
+        flatten(root, found), found, make_portable, partial(_rewrite_strict, obstacles=obstacles), sealed=CONDITIONS
+    )
+    if not obstacles and (reason := find_exceeded_limit(schema)):
+        obstacles.append(_obstacle(ROOT, reason))
+    if not obstacles:
+        losses.extend(found)
+        return schema, True
+    losses.extend(obstacles)
+    return rewrite(root, losses, make_portable), False
+
+
+def make_nullable(schema: JsonSchema) -> JsonSchema:
+    """Return the same schema with null."""
+    kinds = types_of(schema)
+    if "null" in kinds or any("null" in types_of(branch) for branch in schema.get("anyOf", ())):
+        return schema
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
+    if "$ref" in schema or {"object", "array"} & set(kinds):
+        text = {"description": schema["description"]} if "description" in schema else {}
+        inner = {key: value for key, value in schema.items() if key != "description"}
+        return {"anyOf": [inner, {"type": "null"}], **text}
+    enum = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+    return {**schema, "type": [*kinds, "null"], **enum}
+
+
+def _obstacle(path: str, reason: str) -> Loss:
+    return Loss(path, "strict", True, f"dropped: {reason}")
+
+
+def _rewrite_strict(node: Node, obstacles: list[Loss]) -> None:
+    schema = node.schema
+    if "allOf" in schema:
+        obstacles.append(_obstacle(node.path, "allOf that cannot be merged"))
+    kinds = types_of(schema)
+    if reason := _find_openness(node, kinds):
+        obstacles.append(_obstacle(node.path, reason))
+    for keyword in [keyword for keyword in schema if keyword not in STRICT_KEYWORDS]:
+        if keyword == "default" and schema["default"] is None:
+            node.lose("default", "replaced by null")
+        else:
+            node.describe(keyword)
+    if schema.get("format", "date") not in STRICT_FORMATS:
+        node.describe("format")
+    if FOREIGN_PATTERN.search(schema.get("pattern", "")):
+        node.describe("pattern")
+    if "anyOf" in schema:
+        _strip_beside_any_of(node)
+    if "object" in kinds and "anyOf" not in schema:
+        _close_object(node)
+    if "$ref" in schema and len(schema) > 1:
+        schema["anyOf"] = [{"$ref": schema.pop("$ref")}]
+
+
+def _find_openness(node: Node, kinds: list[str]) -> str:
+    """Return why this schema takes values of unknown shape; "" if it does not."""
+    schema = node.schema
+    listed = [value for part in (schema, *schema.get("anyOf", ())) for value in part.get("enum", ())]
+    if any(isinstance(value, list | dict) for value in listed):
+        return "an enum of lists or objects"
+    if "object" in kinds and "anyOf" not in schema:
+        if schema.get("unevaluatedProperties") is False:
+            node.lose("unevaluatedProperties", "replaced by additionalProperties")
+            schema.setdefault("additionalProperties", False)
+        if (
+            schema.get("patternProperties")
+            or schema.get("additionalProperties", "properties" not in schema) is not False
+        ):
+            return "the keys of an open mapping cannot be listed"
+    if "array" in kinds and schema.get("items") == {}:
+        return "items of any type"
+    if not kinds and not {"anyOf", "$ref"} & set(schema):
+        return "a value of any type"
+    return ""
+
+
+def _strip_beside_any_of(node: Node) -> None:
+    """Leave only text beside `anyOf`: keywords that narrow it are described, the branches hold the type."""
+    for keyword in [keyword for keyword in node.schema if keyword not in BESIDE_ANY_OF]:
+        if keyword == "type":
+            node.lose("type", "replaced by anyOf")
+        else:
+            node.describe(keyword)
+
+
+def _close_object(node: Node) -> None:
+    schema = node.schema
+    properties: dict[str, Any] = schema.setdefault("properties", {})
+    required = set(schema.get("required", ()))
+    if missing := sorted(required - set(properties)):
+        node.report("required", missing, VALIDATED)
+    for name in properties:
+        if name not in required:
+            properties[name] = make_nullable(properties[name])
+    schema["required"] = list(properties)
+    schema["additionalProperties"] = False
+
+
+MAX_PROPERTIES = 5000
+MAX_LEVELS = 10
+MAX_ENUM_VALUES = 1000
+MAX_NAME_CHARS = 120_000
+LONG_ENUM_VALUES, MAX_LONG_ENUM_CHARS = 250, 15_000
+
+
+def find_exceeded_limit(schema: JsonSchema) -> str:
+    """Return which limit `schema` exceeds, in words; "" if it exceeds no limit."""
+    nodes = list(_iter_nodes(schema))
+    names = [name for node in nodes for key in ("properties", "$defs") for name in node.get(key, ())]
+    enums = [[str(value) for value in node["enum"]] for node in nodes if "enum" in node]
+    values = [value for enum in enums for value in enum]
+    properties = sum(len(node.get("properties", ())) for node in nodes)
+    lengths = [sum(map(len, enum)) for enum in enums if len(enum) > LONG_ENUM_VALUES]
+    depth = count_levels(schema, schema.get("$defs", {}))
+    for count, limit, what in (
+        (properties, MAX_PROPERTIES, "properties"),
+        (depth, MAX_LEVELS, "levels of objects"),
+        (len(values), MAX_ENUM_VALUES, "enum values"),
+        (sum(map(len, names)) + sum(map(len, values)), MAX_NAME_CHARS, "characters of names and values"),
+        (max(lengths, default=0), MAX_LONG_ENUM_CHARS, f"characters in an enum of more than {LONG_ENUM_VALUES} values"),
+    ):
+        if count > limit:
+            return f"{count} {what}, {limit} are allowed"
+    return ""
+
+
+def count_levels(schema: JsonSchema, definitions: dict[str, JsonSchema]) -> int:
+    """Return how many objects lie inside each other; a type that contains itself counts once."""
+    known: dict[str, int] = {}
+
+    def count(node: JsonSchema) -> int:
+        deepest = max((count(part) for place, part in iter_children(node) if place[0] != "$defs"), default=0)
+        if isinstance(reference := node.get("$ref"), str):
+            if reference not in known:
+                known[reference] = 0
+                known[reference] = count(definitions[reference.removeprefix("#/$defs/")])
+            deepest = max(deepest, known[reference])
+        return deepest + ("properties" in node)
+
+    return count(schema)
+
+
+def _iter_nodes(schema: JsonSchema) -> Iterator[JsonSchema]:
+    yield schema
+    for _, inner in iter_children(schema):
+        yield from _iter_nodes(inner)
 
 
 def to_openai(declaration: Declaration) -> RenderedTool:

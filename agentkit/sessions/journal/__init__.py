@@ -15,18 +15,17 @@ if TYPE_CHECKING:
     from .location import Journal as Journal
     from .location import JournalError as JournalError
     from .location import LeaseLost as LeaseLost
+    from .maintenance import JournaledRun as JournaledRun
     from .maintenance import delete as delete
     from .maintenance import fork as fork
     from .maintenance import prune as prune
     from .maintenance import runs as runs
+    from .maintenance import show as show
     from .run_info import RunInfo as RunInfo
-    from .view import JournaledRun as JournaledRun
-    from .view import show as show
 
 _HOMES = {
     "sessions.journal.location": ["Journal", "JournalError", "LeaseLost"],
-    "sessions.journal.maintenance": ["delete", "fork", "prune", "runs"],
+    "sessions.journal.maintenance": ["JournaledRun", "delete", "fork", "prune", "runs", "show"],
     "sessions.journal.run_info": ["RunInfo"],
-    "sessions.journal.view": ["JournaledRun", "show"],
-}  # commands read the places of journals, and load no more
+}
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -12,7 +12,7 @@ from .location import Place, Sync, absolute_place, is_url, without_scheme
 from .sqlite import SqliteStore
 from .store import Store
 
-POSTGRES = "agentkit.sessions.journal.postgres.store"
+POSTGRES = "agentkit.sessions.journal.postgres"
 """The module that needs psycopg."""
 _open: dict[tuple[str, Sync], Store] = {}
 _guard = threading.RLock()

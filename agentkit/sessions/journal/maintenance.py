@@ -1,19 +1,161 @@
-"""Maintain a journal: list, branch and delete its runs."""
+"""Maintain a journal: list, branch and delete its runs.
 
+Read a journal: conversations to continue, and the state of runs.
+
+One run of a journal for people: in the terminal, in a notebook, as a page.
+
+Check a damaged journal, and save its sound runs into a new file.
+"""
+
+import json
+import sys
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias
 
-from ...core.errors import DefinitionError
+from ...core.errors import DefinitionError, RunError
+from ...core.lazy_names import display_with
+from ...core.messages import Message, ToolCall, Usage, assistant, calls_of, tool_message
+from ...engine.trace import Span, Trace
+from ...tools.results.result_text import render_text
 from .connections import opened_store
-from .conversation import JournaledConversation
-from .encoding import encode_json
-from .location import ConversationBusy, Journal, JournalError, Place
-from .reader import closed_state, end_of_run, read_conversation
-from .run_info import UNFINISHED, RunInfo, find_run, list_runs, parts_of
-from .steps import read_steps
-from .store import Statement, Store
-from .tables import COLUMNS, INSERT_CUT, INSERT_RUN, INSERT_STEP, insert
+from .location import ConversationBusy, Journal, JournalError, Place, is_url, show_place
+from .run_info import UNFINISHED, RunInfo, find_run, inner_runs, list_runs, parts_of, read_steps, usage_of
+from .store import Statement, Store, check_messages, damage_error, encode_json, reading
+from .tables import COLUMNS, INSERT_CONVERSATION, INSERT_CUT, INSERT_RUN, INSERT_STEP, insert
+from .writer import DIGEST_MODULUS, JournaledConversation, StoredAnswer
+
+HANDOFF_PREFIX = "The conversation is handed over to "
+"""The beginning of the result of a hand-off."""
+TRANSFER_PREFIX = "transfer_to_"
+"""The beginning of the names of hand-off tools."""
+Opened: TypeAlias = tuple[JournaledConversation, dict[str, Any]]
+"""A conversation to continue, and the state of its session as far as it was written."""
+
+
+def read_messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
+    """Yield the messages of a conversation with their digests; raise `JournalError` at the first damaged one."""
+    with reading(store, f"messages, conversation {key}"):
+        for _, body, number, error in check_messages(store, key):
+            if error:
+                raise JournalError(error)
+            yield json.loads(body), number
+
+
+def read_conversation(store: Store, journal: Journal, key: int) -> Opened:
+    """Return a conversation without what its runs have used."""
+    kept = JournaledConversation(journal, key)
+    for message, number in read_messages(store, key):
+        kept.note(message, number)
+    texts = store.read("SELECT key, body FROM cut WHERE conversation = ?", key)
+    with reading(store, f"conversations and cut, conversation {key}"):
+        state, kept.name = store.read("SELECT state, name FROM conversations WHERE id = ?", key)[0]
+        kept.state = json.loads(state)
+        cut = {key: json.loads(body) for key, body in texts}
+    kept.cut = {*cut}
+    return kept, {**kept.state, "cut": cut}
+
+
+def open_named(journal: Journal, name: str) -> Opened:
+    """Return the conversation of that name, or a new one."""
+    if not isinstance(name, str) or not name:
+        raise RunError(
+            f'a conversation of a journal needs a name, got {name!r:.60}. Give a text: Session.open("ada", ...)'
+        )
+    with opened_store(journal.path, journal.sync) as store:
+        key = JournaledConversation(journal).key
+        store.append([(INSERT_CONVERSATION, (key, name))])
+        key = store.read("SELECT id FROM conversations WHERE name = ?", name)[0][0]
+        kept, state = read_conversation(store, journal, key)
+        unfinished = store.read(f"SELECT id FROM runs WHERE conversation = ? AND {UNFINISHED}", key)
+        kept.run = unfinished[0][0] if unfinished else ""
+        kept.base = usage_before(store, key, kept.run)
+        return kept, state
+
+
+def open_run(journal: Journal, run: str) -> Opened:
+    """Return the conversation of a run to resume, and its state.
+
+    The conversation of a finished run ends with that run and has its stored answer; nothing is written until the next
+    query.  If it continued with other runs, the returned one is a new conversation.
+
+    Raises:
+        JournalError: There is no such run, it is damaged or in progress, or its conversation continued without it.
+    """
+    with opened_store(journal.path, journal.sync, must_exist=True) as store:
+        wanted = find_run(store, run)
+        if wanted.state not in ("finished", "superseded"):
+            store.check_free(wanted.conversation, f"run {wanted.id}")
+        with store.snapshot():
+            now = find_run(store, run)  # another process may have ended it before it was free
+            if now.state == "superseded":
+                raise JournalError(
+                    f"run {now.id} cannot be resumed: its conversation continued with another run. Branch it: "
+                    f"agent.fork({now.id!r}, step)"
+                )
+            return _read_run(store, journal, now)
+
+
+def _read_run(store: Store, journal: Journal, run: RunInfo) -> Opened:
+    """Return the conversation of a run that is finished or can be resumed, and its state."""
+    kept, state = read_conversation(store, journal, run.conversation)
+    messages = kept.written[: end_of_run(store, run)]
+    replies = _find_replies(store, kept, run, len(messages))
+    if run.state == "finished":
+        later = store.read(f"SELECT 1 FROM runs WHERE conversation = ? AND rowid > {_ROW} LIMIT 1", kept.key, run.id)
+        if later or len(messages) < len(kept.written):
+            kept = JournaledConversation(journal)
+        kept.stored = StoredAnswer(run, tuple(calls_of(messages[replies[-1]])) if replies else ())
+        state |= {**closed_state(messages[run.first :]), "messages": messages}
+    else:
+        kept.run = run.id
+    kept.base = usage_before(store, run.conversation, run.id)
+    return kept, state
+
+
+_ROW = "(SELECT rowid FROM runs WHERE id = ?)"
+
+
+def usage_before(store: Store, key: int, run: str) -> Usage:
+    """Return the usage of the runs of a conversation before `run`, or for "" of all."""
+    sql = f"SELECT id FROM runs WHERE conversation = ? AND rowid < coalesce({_ROW}, {sys.maxsize})"
+    return sum((usage_of(store, other) for (other,) in store.read(sql, key, run)), Usage())
+
+
+def end_of_run(store: Store, run: RunInfo) -> int | None:
+    """Return the index after the last message of a run; None if it is the end of the conversation."""
+    if run.end is not None:
+        return run.end
+    sql = f"SELECT min(first) FROM runs WHERE conversation = ? AND rowid > {_ROW}"
+    end: int | None = store.read(sql, run.conversation, run.id)[0][0]
+    return end
+
+
+def closed_state(messages: Sequence[Message]) -> dict[str, Any]:
+    """Return the state of a session after a run with these messages that left no pending call and no unread message."""
+    results = [message for message in messages if message["role"] == "tool"]
+    accepted = {entry.get("tool_call_id") for entry in results if str(entry.get("content")).startswith(HANDOFF_PREFIX)}
+    calls = [call for message in messages for call in calls_of(message) if call.id in accepted]
+    handed = [call.name.removeprefix(TRANSFER_PREFIX) for call in calls if call.name.startswith(TRANSFER_PREFIX)]
+    return {"inbox": [], "waiting": {}, "nested": {}, "handed": handed, "asked": {}, "inner_answers": {}}
+
+
+def _find_replies(store: Store, kept: JournaledConversation, run: RunInfo, end: int) -> list[int]:
+    """Return the indexes of a run's replies; raise `JournalError` if messages before its last request are missing."""
+    places = [place for place in range(run.first, end) if kept.written[place]["role"] == "assistant"]
+    rows = store.read("SELECT step, input FROM steps WHERE run = ? AND call = '' ORDER BY step DESC LIMIT 1", run.id)
+    for step, number in rows:
+        before = places[step - 1] if step <= len(places) else end
+        if number != sum(kept.digests[1:before]) % DIGEST_MODULUS:
+            raise damage_error(store, f"messages of run {run.id} are missing")
+    return places
+
 
 SECONDS_PER_DAY = 86_400.0
 DELETE_SETUPS = "DELETE FROM setups WHERE id NOT IN (SELECT setup FROM runs WHERE setup IS NOT NULL)"
@@ -108,3 +250,147 @@ def _removal_statements(store: Store, run: RunInfo) -> Iterator[Statement]:
         for table in ("messages", "cut", "conversations"):
             empty = "NOT EXISTS (SELECT 1 FROM runs WHERE runs.conversation = ?)"
             yield f"DELETE FROM {table} WHERE {COLUMNS[table][0]} = ? AND {empty}", (part.conversation,) * 2
+
+
+@dataclass(frozen=True)
+class JournaledRun:
+    """A run, its messages, and its spans (see `Trace.as_dict`); secrets are masked where they are shown."""
+
+    run: RunInfo
+    messages: list[Message] = field(repr=False)
+    trace: dict[str, Any] = field(repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the run in the form of `Result.as_dict`."""
+        run = self.run
+        figures = {"steps": run.steps, "stopped": run.stopped or run.state, "model": run.model}
+        error = {"error": run.error} if run.error else {}
+        data = {"usage": run.usage.as_dict(), "messages": self.messages, "trace": self.trace}
+        started = datetime.fromtimestamp(run.begun, UTC).isoformat(timespec="seconds")
+        seconds = {"seconds": round(run.seen - run.begun, 3), "started": started}
+        return {"answer": run.answer, **figures, **seconds, **error, **data}
+
+    def to_html(self, path: Place | None = None) -> str:
+        """Return the run as an HTML page; write it into the file `path`, if given."""
+        page = display_with("agentkit.views.html:result_page")(self.as_dict())
+        return str(display_with("agentkit.views.html:write_page")(page, path))
+
+    _repr_html_ = display_with("agentkit.views.html:result_view", as_dict)
+    _repr_markdown_ = display_with("agentkit.views.html:result_markdown", as_dict)
+    __str__ = display_with("agentkit.views.history:format_result", as_dict)
+
+
+def show(run_id: str, *, store: Place = DEFAULT_PATH) -> JournaledRun:
+    """Return a run with its conversation up to its end; print it, show it in a notebook, or write it with `to_html`.
+
+    Of a damaged conversation it has the messages before the damage.
+    """
+    with opened_store(store, must_exist=True) as opened:
+        run = find_run(opened, run_id)
+        found, error = _read_messages(opened, run)
+        trace = _read_trace(opened, run, run.begun)
+    if error:
+        run = replace(run, state="damaged", error=error)
+    return JournaledRun(run, found, trace.as_dict())
+
+
+def show_conversation(key: int, *, store: Place = DEFAULT_PATH) -> list[JournaledRun]:
+    """Return the runs of a conversation, the oldest first; its messages are read once.
+
+    Raises:
+        JournalError: The conversation is damaged.
+    """
+    with opened_store(store, must_exist=True) as opened:
+        messages = [message for message, _ in read_messages(opened, key)]
+        return [
+            JournaledRun(run, messages[: end_of_run(opened, run)], _read_trace(opened, run, run.begun).as_dict())
+            for run in reversed(list_runs(opened, "conversation = ?", key))
+        ]
+
+
+def _read_messages(store: Store, run: RunInfo) -> tuple[list[Message], str]:
+    """Return the messages of a run before any damage, and the damage."""
+    end, found = end_of_run(store, run), list[Message]()
+    try:
+        found.extend(message for message, _ in islice(read_messages(store, run.conversation), end))
+    except JournalError as damage:
+        return found, str(damage)
+    return found, ""
+
+
+def _read_trace(store: Store, run: RunInfo, began: float) -> Trace:
+    """Return the requests and calls of a run; those of agents inside its calls are in `inner`."""
+    trace = Trace(began=began)
+    sql = "SELECT call, name, begun, ended, outcome FROM steps WHERE run = ? ORDER BY begun"
+    for call, name, begun, ended, outcome in store.read(sql, run.id):
+        result = json.loads(outcome) if outcome else {}
+        error = ": ".join(result.get("error", ())) or ("" if ended else "the outcome is unknown")
+        usage = Usage(**result["usage"]) if "usage" in result else None
+        start, end = max(began, begun), max(began, ended or begun)
+        trace.spans.append(Span("tool" if call else "model", name, start, end, call, error, usage))
+    names = {span.call: span.name for span in trace.spans if span.call}
+    for place, identity in dict(inner_runs(store, run.id)).items():
+        inner, outer = find_run(store, identity), place.rpartition("/")[0]
+        below = _read_trace(store, inner, began)
+        below.messages = _read_messages(store, inner)[0]
+        if place in names:
+            trace.inner[place] = below
+        elif outer in names:  # a function that calls agents
+            call, between = ToolCall(place, names[outer], json.dumps({"query": inner.query})), trace.within(outer)
+            between.spans.append(Span("tool", call.name, inner.begun, inner.seen, place))
+            between.inner[place] = below
+            answer = tool_message(call, render_text(inner.answer))
+            between.messages = [*between.messages, assistant(None, [call]), answer]
+    return trace
+
+
+def find_problems(store: Place) -> list[str]:
+    """Return a line for each problem of a journal: damage that SQLite finds, and runs that cannot be read."""
+    with opened_store(store, must_exist=True) as opened:
+        found = opened.find_damage()
+        for run in runs(store):
+            try:
+                _read_parts(opened, run)
+            except JournalError as error:
+                found.append(f"run {run.id}: {error}")
+    return found
+
+
+def salvage(store: Place, target: Place) -> int:
+    """Copy the runs that can be read into a new journal `target`; return their number.
+
+    Raises:
+        JournalError: `target` exists.
+    """
+    if not is_url(target) and Path(target).exists():
+        raise JournalError(f"{show_place(target)!r} exists. Name a new file.")
+    sound: list[RunInfo] = []
+    with opened_store(store, must_exist=True) as old, opened_store(target) as new:
+        for run in runs(store):
+            with suppress(JournalError):
+                sound += _read_parts(old, run)
+        for key in {run.conversation for run in sound}:
+            _copy(old, new, "conversations", "id = ?", key)
+            _copy(old, new, "messages", "conversation = ?", key)
+            _copy(old, new, "cut", "conversation = ?", key)
+        for run in sound:
+            _copy(old, new, "setups", "id = (SELECT setup FROM runs WHERE id = ?)", run.id)
+        for run in sorted(sound, key=lambda run: run.begun):
+            _copy(old, new, "runs", "id = ?", run.id)
+            _copy(old, new, "steps", "run = ?", run.id)
+    return sum("/" not in run.origin for run in sound)
+
+
+def _read_parts(store: Store, run: RunInfo) -> list[RunInfo]:
+    """Return a run and those inside it; raise `JournalError` if one of them, or its conversation, is damaged."""
+    if run.state == "damaged":
+        raise JournalError(run.error)
+    parts = [*parts_of(store, run)]
+    for part in parts[1:]:
+        deque(read_messages(store, part.conversation), maxlen=0)
+    return parts
+
+
+def _copy(old: Store, new: Store, table: str, where: str, value: str | int) -> None:
+    rows = old.read(f"SELECT {', '.join(COLUMNS[table])} FROM {table} WHERE {where}", value)
+    new.append([(insert(table), row) for row in rows])

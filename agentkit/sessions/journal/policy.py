@@ -3,6 +3,8 @@
 The policy is the outermost one, next to the driver, so it sees what is really done.  A resumed run gets the recorded
 outcomes.  A call without an outcome is repeated if its tool only reads or is idempotent; of any other the model is
 informed that the outcome is unknown.
+
+The answer of a finished run, returned again without model, tools and writes.
 """
 
 import sys
@@ -24,12 +26,12 @@ from ...engine.model import AskModel, Reply
 from ...policies.consult import Consult
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
+from ...tools.registry import ToolRegistry
 from ...tools.settings import REPEATABLE_EFFECTS
 from ...views.log import is_shown
-from .conversation import Uncertain
 from .location import JournalError
-from .steps import preset_result, restore_result
-from .writer import JournalWriter
+from .run_info import preset_result, restore_result
+from .writer import JournalWriter, StoredAnswer, Uncertain
 
 UNKNOWN = ExceptionInfo(
     "OutcomeUnknown",
@@ -207,3 +209,14 @@ def _ask_person(call: ToolCall) -> Any:
     """Ask the person at the terminal about a call; return None if there is no terminal."""
     decision = ask_line(f"\n{describe_call(call)}\n{QUESTION}") or ""
     return {"y": True, "yes": True, "": None, "n": None, "no": None}.get(decision.lower(), decision)
+
+
+def repeat_answer(tools: ToolRegistry, stored: StoredAnswer) -> Flow[Answer]:
+    """Return the stored answer: typed, if the recorded call of the answer tool is still valid; else as JSON."""
+    for bound in map(tools.bind, stored.calls):
+        if bound.is_answer:
+            with suppress(Exception):
+                results: Any = yield from ask(CallTools((bound,)))
+                if results[0].error is None:
+                    return Answer(results[0].value, stored.run.stopped)
+    return Answer(stored.run.answer, stored.run.stopped)

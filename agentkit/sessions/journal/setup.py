@@ -1,15 +1,60 @@
-"""The instruction and tools that a run began with; an agent that resumes it should have the same."""
+"""The instruction and tools that a run began with; an agent that resumes it should have the same.
+
+What differs between two runs or agents: the message, the tool's schema, the field.
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
-from ...tools.lock import lock
+from ...tools.lock import compare_locks, lock
 from ...tools.registry import ToolRegistry
-from ..differences import compare_values, list_changes
 from .location import JournalError
 from .store import Store
+
+CONTEXT_CHARS = 30
+"""Characters that are shown before the first difference of two texts; twice as many after it."""
+
+
+def compare_messages(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]]) -> str:
+    """Describe the first difference of two conversations, without their labels; "" if they are equal."""
+    for place, (before, now) in enumerate(zip_longest(map(_without_label, old), map(_without_label, new))):
+        if before != now:
+            where = f"message {place} ({(now or before).get('role')})"
+            if before and now:
+                return f"{where}, {compare_values('', before, now)}"
+            shown = json.dumps(now or before, ensure_ascii=False, default=str)
+            return f"{where} is {'new' if now else 'recorded only'}: {shown[: 3 * CONTEXT_CHARS]}"
+    return ""
+
+
+def _without_label(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: value for key, value in message.items() if key != "label"} if "label" in message else message
+
+
+def list_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Describe each difference of the tools' schemas."""
+    changes = compare_locks({"tools": old}, {"tools": new})
+    return [f"{change.tool}{'.' if change.path else ''}{change.path}: {change.message}" for change in changes]
+
+
+def compare_values(path: str, old: Any, new: Any) -> str:
+    """Describe the first difference of two JSON values, with its path."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in {**old, **new}:
+            if old.get(key) != new.get(key):
+                return compare_values(f"{path}.{key}".lstrip("."), old.get(key), new.get(key))
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for place, (before, now) in enumerate(zip(old, new, strict=True)):
+            if before != now:
+                return compare_values(f"{path}[{place}]", before, now)
+    texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in (old, new)]
+    pairs = enumerate(zip(*texts, strict=False))
+    same = next((place for place, (before, now) in pairs if before != now), min(map(len, texts)))
+    cut = [text[max(0, same - CONTEXT_CHARS) : same + 2 * CONTEXT_CHARS] for text in texts]
+    return f"{path or 'the value'}: recorded {cut[0]!r}, now {cut[1]!r}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,29 +1,43 @@
-"""Replay a recorded run: loop, policies and the tools' schemas are real, replies and results are recorded."""
+"""Replay a recorded run: loop, policies and the tools' schemas are real, replies and results are recorded.
+
+Record what the journal of a run lacks for its replay: each request as it is really made, and its outcome.
+
+A journaled run as the lines of a recording, with the conversation in place of its requests.
+"""
 
 import asyncio
+import json
+import os
 import time
-from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
 from ...core.errors import ModelError, RunError
-from ...core.flow import Effect, Flow, Sleep, ask, interpret
-from ...core.masking import mask, mask_data
-from ...core.messages import Message, Usage
+from ...core.flow import Effect, Event, Flow, Sleep, around, ask, interpret
+from ...core.masking import mask, mask_data, mask_pieces
+from ...core.messages import Message, Usage, calls_of, system
 from ...engine.loop import Answer
-from ...engine.model import AskModel, Delta, Reply, Request
+from ...engine.model import AskModel, Delta, ModelAsked, ModelReplied, Reply, Request
+from ...engine.result import SubRun
+from ...policies.approval import ApprovalGiven, StoredDecision
 from ...policies.consult import Consult, ConsultPerson
-from ...policies.decisions import StoredDecision
 from ...tools.execution.call import BoundCall
 from ...tools.execution.call_tools import CallTools
 from ...tools.registry import ToolRegistry
-from ..differences import compare_messages, compare_values, list_changes
-from ..journal.setup import schemas_of
-from ..journal.steps import preset_result, restore_result, value_of
-from .file import Exchange, Recording
-from .lines import DELTAS
+from ..journal.connections import opened_store
+from ..journal.location import Journal, Place, show_place
+from ..journal.maintenance import DEFAULT_PATH, closed_state, end_of_run, read_conversation, usage_before
+from ..journal.policy import WriteJournal
+from ..journal.run_info import RunInfo, find_run, preset_result, read_steps, restore_result, value_of
+from ..journal.setup import compare_messages, compare_values, list_changes, read_setup, schemas_of
+from ..journal.store import Store, reading
+from ..journal.tables import END_RUN, END_STEP, INSERT_STEP
+from ..journal.writer import JournalWriter
+from .file import DELTAS, FIRST_LINE, Exchange, Line, RecordFile, Recording, lines_of, write_lines
 
 ONLY_RECORDED = " (a journal has one request of each step; with record= all of them can be replayed)"
 
@@ -179,3 +193,143 @@ class RecordedModel:
 
 def _provider(model: str) -> str:
     return model.partition("/")[0]
+
+
+_KINDS = {delta: kind for kind, delta in DELTAS.items()}
+
+
+class RequestRecorder:
+    """Write the requests, replies, failed attempts and decisions of a run: `listen` to its events, and use `policy`."""
+
+    def __init__(self, writer: JournalWriter, file: RecordFile) -> None:
+        self._writer = writer
+        self._file = file
+        self._messages: Sequence[Message] = ()
+        self._tools: Mapping[str, Any] = {}
+        self._asked = time.perf_counter()
+        self._deltas: list[list[Any]] = []
+        self.policy = around(self._ask, AskModel)
+
+    def listen(self, event: Event) -> None:
+        """Write the line of an event; the pieces of a reply are written with it."""
+        match event:
+            case ModelAsked(model, request):
+                self._write_request(model, request)
+            case _ if isinstance(event, Delta):
+                values = (getattr(event, name) for name in event.__match_args__)
+                self._deltas.append([self._seconds, _KINDS[type(event)], *values])
+            case ModelReplied(reply):
+                figures = {"finish_reason": reply.finish_reason, "usage": reply.usage.as_dict(), "model": reply.model}
+                deltas = {"deltas": _mask_deltas(self._deltas)} if self._deltas else {}
+                self._file.write("reply", seconds=self._seconds, message=reply.message, **figures, **deltas)
+            case SubRun(usage=usage) if usage.requests:
+                self._file.write("usage", usage=usage.as_dict())
+            case ApprovalGiven(call, decision):
+                self._file.write("decision", call=call.id, name=call.name, decision=decision)
+
+    @property
+    def _seconds(self) -> float:
+        return round(time.perf_counter() - self._asked, 4)
+
+    def _ask(self, effect: AskModel) -> Flow[Reply]:
+        try:
+            return (yield from ask(effect))
+        except ModelError as error:
+            kind: dict[str, Any] = {"error_kind": error.kind, "status": error.status, "transient": error.transient}
+            data = {"seconds": self._seconds, "message": str(error), "retry_after": error.retry_after, **kind}
+            yield from ask(WriteJournal(self._writer, partial(self._file.write, "error", **data)))
+            raise
+
+    def _write_request(self, model: str, request: Request) -> None:
+        same = 0
+        for old, new in zip(self._messages, request.messages, strict=False):
+            if old is not new:
+                break
+            same += 1
+        self._messages = [*request.messages]
+        tools = schemas_of(request.tools)
+        changed = {"tools": tools} if tools != self._tools else {}
+        self._tools, self._asked, self._deltas = tools, time.perf_counter(), []
+        places = {id(message): place for place, message in enumerate(self._writer.conversation.written)}
+        added = [places.get(id(message), message) for message in self._messages[same:]]  # whole if a policy made it
+        choice = request.tool_choice
+        self._file.write("request", model=model, **{"from": same}, messages=added, tool_choice=choice, **changed)
+
+
+def _mask_deltas(deltas: list[list[Any]]) -> list[list[Any]]:
+    """Mask the pieces of each text together: a secret may be spread over several of them."""
+    texts: dict[Any, list[list[Any]]] = {}
+    for delta in deltas:
+        texts.setdefault(tuple(delta[1:-1]) if delta[1] == "call" else delta[1], []).append(delta)
+    for pieces in texts.values():
+        for delta, text in zip(pieces, mask_pieces([delta[-1] for delta in pieces]), strict=True):
+            delta[-1] = text
+    return deltas
+
+
+def read_journaled(run_id: str, place: Place) -> Recording:
+    """Return the recording of a journaled run.
+
+    Raises:
+        JournalError: No run has the id, or it is damaged.
+    """
+    recording = Recording(f"run {run_id} of {show_place(place)!r}")
+    return recording.read(map(mask_data, _read_lines(run_id, place)))
+
+
+def export(run_id: str, path: str | os.PathLike[str], *, store: Place = DEFAULT_PATH) -> None:
+    """Write a journaled run into a file that `JsonAgent.replay` and `Session.load` read; secrets are masked.
+
+    Raises:
+        JournalError: No run has the id, or it is damaged.
+        OSError: The file cannot be written.
+    """
+    write_lines(path, _read_lines(run_id, store))
+
+
+def _read_lines(run_id: str, place: Place) -> list[Line]:
+    with opened_store(place, must_exist=True) as store, store.snapshot():
+        run = find_run(store, run_id)
+        kept, state = read_conversation(store, Journal(place), run.conversation)
+        messages, cut = kept.written[: end_of_run(store, run)], state.pop("cut")
+        if len(messages) < len(kept.written):
+            state |= closed_state(messages[run.first :])
+        ended = "SELECT status, ended, outcome, last, id FROM runs WHERE id = ? AND outcome IS NOT NULL"
+        with reading(store, f"setups and steps, run {run.id}"):
+            return [
+                {**FIRST_LINE, "usage": usage_before(store, run.conversation, run.id).as_dict()},
+                {"kind": "run", "id": run.id, "query": run.query, "model": run.model, "first": run.first},
+                *_conversation_lines(store, run, messages),
+                *({"kind": "cut", "key": key, "text": text} for key, text in cut.items()),
+                {"kind": "state", "state": state},
+                *lines_of((END_RUN, row) for row in store.read(ended, run.id)),
+            ]
+
+
+def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message]) -> Iterator[Line]:
+    """Yield the messages, each reply after its request, and the calls with their results after the reply."""
+    setup = read_setup(store, run.id)
+    first = system(setup.instruction) if setup else messages[0]
+    steps = {(row.step, row.call): row for row in read_steps(store, [run.id])[run.id]}
+    number, before = 0, dict[str, Any]()
+    for place, message in enumerate([first, *messages[1:]]):
+        if message["role"] == "assistant" and place >= run.first:
+            number += 1
+            asked = steps.get((number, ""))
+            model, outcome = (asked.name, json.loads(asked.outcome or "{}")) if asked else (run.model, {})
+            usage = outcome.get("usage", before)
+            yield {"kind": "request", "model": model} | ({"tools": setup.tools} if setup and number == 1 else {})
+            figures = {"finish_reason": outcome.get("finish_reason"), "usage": _subtract(usage, before)}
+            yield {"kind": "reply", "message": message, **figures, "model": model}
+            before = usage
+        yield {"kind": "message", "place": place, "message": message}
+        for call in calls_of(message):
+            if row := steps.get((number, call.id)):
+                end = (END_STEP, (row.ended, row.outcome, row.digest, row.run, row.step, row.call))
+                yield from lines_of([(INSERT_STEP, row), *([end] if row.outcome else [])])
+    yield {"kind": "message", "place": 0, "message": messages[0]}  # a hand-over changes the instruction
+
+
+def _subtract(usage: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    pairs = [(name, value, before.get(name, 0)) for name, value in usage.items()]
+    return {name: None if value is None or old is None else value - old for name, value, old in pairs}

@@ -12,12 +12,18 @@ from ...core.errors import ExceptionInfo
 from ...schemas import JsonSchema
 from ..settings import RepairMode
 from .explain import explain_invalid_json, explain_problems, explain_wrong_type
-from .fixes import WRAPPER_KEYS, RepairTarget, copy_value, fix_nulls, repair_arguments, repair_in_place
-from .json_reader import InvalidJson
-from .json_text import ParsedJson, is_strict_object, iter_not_finite, parse_lenient, parse_strict
-from .repair import Repair, truncate
-from .schema_places import find_schemas, list_types
-from .validation_errors import ArgumentProblem, list_problems
+from .fixes import (
+    WRAPPER_KEYS,
+    Repair,
+    RepairTarget,
+    copy_value,
+    fix_nulls,
+    repair_arguments,
+    repair_in_place,
+    truncate,
+)
+from .json_text import InvalidJson, ParsedJson, is_strict_object, iter_not_finite, parse_lenient, parse_strict
+from .validation_errors import ArgumentProblem, find_schemas, list_problems, list_types
 
 
 class ArgumentsSchema(Protocol):

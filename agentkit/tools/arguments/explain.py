@@ -1,15 +1,179 @@
-"""Error messages about arguments for the model: enough to correct the next attempt, in few characters."""
+"""Error messages about arguments for the model: enough to correct the next attempt, in few characters.
+
+Build a small value that is valid by a JSON Schema, as an example for the model.
+"""
 
 import json
-from collections.abc import Callable, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
+from typing import Any, NamedTuple
 
 from ...schemas import JsonSchema
-from .example import build_examples
+from ...schemas.walk import matches
+from .fixes import format_value, truncate
 from .json_text import Path
-from .repair import format_value, truncate
-from .schema_places import find_schemas, iter_child_schemas, json_type, list_properties
-from .validation_errors import ArgumentProblem, find_value
+from .validation_errors import (
+    ArgumentProblem,
+    find_schemas,
+    find_value,
+    follow_reference,
+    iter_child_schemas,
+    json_type,
+    list_properties,
+)
+
+MAX_EXAMPLE_ITEMS = 20
+"""How many items or keys a minimum may demand; an example with too few is invalid, and not shown."""
+MAX_EXAMPLE_VALUES = 500
+"""How many values an example may hold: definitions that refer to each other twice would double with each level."""
+MAX_EXAMPLE_DEPTH = 6
+"""Levels below which an example omits optional content."""
+_BY_FORMAT = {
+    "date": "2024-01-31",
+    "date-time": "2024-01-31T12:00:00Z",
+    "time": "12:00:00",
+    "duration": "PT1H",
+    "email": "ann@example.com",
+    "uuid": "12345678-1234-4234-8234-123456789abc",
+    "uri": "https://example.com",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "regex": "a+",
+    "json-string": "{}",
+}
+_GUESSES = (
+    *("text", "abc", "ABC", "Abc", "a", "A", "1", "12", "123", "1234", "12345", "123456", "A1", "a1", "AB12"),
+    *("abc-123", "ABC-123", "2024-01-31", "12:30", "1.5", "+39123456", "#a1b2c3", "USD", "en", "en-US", "/a", "a@b.de"),
+)
+
+
+class Source(NamedTuple):
+    """The schema of the arguments, and how many more values an example may hold."""
+
+    root: JsonSchema
+    left: Iterator[int]
+
+
+def build_examples(parameters: JsonSchema, wanted: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Yield arguments with the `wanted` and the required parameters, then with the required ones only."""
+    whole = _resolve_schema(parameters, parameters)
+    source = Source(parameters, count(MAX_EXAMPLE_VALUES, -1))
+    required = list(whole.get("required", ()))
+    known = [name for name in whole.get("properties", {}) if name in required or name in set(wanted)]
+    for names in (known, required):
+        yield {name: build_value(whole["properties"].get(name, {}), source, 1) for name in names}
+
+
+def build_value(schema: Any, source: Source, depth: int = 0) -> Any:
+    """Return a value for `schema`.  Patterns are guessed, and rules outside the schema are not known: validate it."""
+    if not isinstance(schema, dict) or next(source.left) <= 0:
+        return "text"
+    node = _resolve_schema(schema, source.root)
+    if node.get("examples"):
+        return node["examples"][0]
+    if "const" in node:
+        return node["const"]
+    if node.get("enum"):
+        return node["enum"][0]
+    kind = node.get("type", "object" if "properties" in node else "string")
+    kind = next((name for name in kind if name != "null"), "null") if isinstance(kind, list) else kind
+    match kind:
+        case "object":
+            return _build_object(node, source, depth)
+        case "array":
+            return _build_array(node, source, depth)
+        case "integer" | "number":
+            return _build_number(node, kind)
+        case "string":
+            return _build_string(node)
+    return {"boolean": True}.get(kind)
+
+
+def _resolve_schema(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
+    """Return the schema with its reference followed and the first alternative that is not null chosen."""
+    node = schema
+    for _ in range(MAX_EXAMPLE_DEPTH):
+        if isinstance(reference := node.get("$ref"), str):
+            node = _merge_schemas(
+                {key: item for key, item in node.items() if key != "$ref"}, follow_reference(reference, root)
+            )
+        elif key := next((key for key in ("anyOf", "oneOf", "allOf") if node.get(key)), None):
+            branches = node[key]
+            rest = {name: item for name, item in node.items() if name != key}
+            first = next((branch for branch in branches if branch != {"type": "null"}), branches[0])
+            chosen = branches if key == "allOf" else [first]
+            for branch in chosen:
+                rest = _merge_schemas(rest, branch)
+            node = rest
+        else:
+            break
+    return node
+
+
+def _merge_schemas(node: JsonSchema, other: Any) -> JsonSchema:
+    if not isinstance(other, dict):
+        return node
+    merged = {**node, **other}
+    if "properties" in node and "properties" in other:
+        merged["properties"] = {**node["properties"], **other["properties"]}
+    if "required" in node and "required" in other:
+        merged["required"] = list(dict.fromkeys([*node["required"], *other["required"]]))
+    return merged
+
+
+def _build_object(node: JsonSchema, source: Source, depth: int) -> dict[str, Any]:
+    places = node.get("properties", {})
+    shown = {
+        name: build_value(places.get(name, {}), source, depth + 1)
+        for name in node.get("required", ())
+        if depth < 4 * MAX_EXAMPLE_DEPTH
+    }
+    more = node.get("additionalProperties")
+    for number in range(len(shown), min(node.get("minProperties", 0), MAX_EXAMPLE_ITEMS)):
+        shown[f"key{number + 1}"] = build_value(more, source, depth + 1)
+    return shown
+
+
+def _build_array(node: JsonSchema, source: Source, depth: int) -> list[Any]:
+    first = [build_value(place, source, depth + 1) for place in node.get("prefixItems", ())]
+    least = min(node.get("minItems", 0), MAX_EXAMPLE_ITEMS)
+    count = max(
+        least,
+        1 if depth < MAX_EXAMPLE_DEPTH and isinstance(node.get("items"), dict) and node.get("maxItems") != 0 else 0,
+    )
+    count = max(count - len(first), 0) if first else count
+    rest = [build_value(node.get("items"), source, depth + 1) for _ in range(count)]
+    if node.get("uniqueItems") and count > 1:
+        choices = _resolve_schema(node["items"], source.root).get("enum", [])
+        rest = choices[:count] or [
+            item + place if isinstance(item, int) else f"{item}{place}" for place, item in enumerate(rest)
+        ]
+    return [*first, *rest]
+
+
+def _build_number(node: JsonSchema, kind: str) -> int | float:
+    step = node.get("multipleOf", 1)
+    low = node.get("minimum", node.get("exclusiveMinimum"))
+    high = node.get("maximum", node.get("exclusiveMaximum"))
+    guess: Any = 1 if low is None and high is None else low if low is not None else high
+    guess = step * (math.floor(guess / step) if low is None else math.ceil(guess / step))
+    if guess == node.get("exclusiveMinimum"):
+        guess += step if kind == "integer" or high is None or guess + step < high else (high - guess) / 2
+    elif guess == node.get("exclusiveMaximum"):
+        guess -= step
+    number: int | float = int(guess) if kind == "integer" else guess
+    return number
+
+
+def _build_string(node: JsonSchema) -> str:
+    text = _BY_FORMAT.get(node.get("format", ""), "text")
+    if pattern := node.get("pattern"):
+        text = next((guess for guess in _GUESSES if matches(pattern, guess)), text)
+    least, most = min(node.get("minLength", 0), 50 * MAX_EXAMPLE_ITEMS), node.get("maxLength")
+    text = (text * (least // max(len(text), 1) + 1))[: max(least, len(text))] if len(text) < least else text
+    return text if most is None else text[:most]
+
 
 MAX_MESSAGE_CHARS = 380
 """Characters of a message, without the name of the exception before it."""

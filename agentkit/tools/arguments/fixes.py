@@ -1,17 +1,65 @@
-"""Repairs of arguments that are certain: at the place of a validation error, or of the shape of the whole object."""
+"""Repairs of arguments that are certain: at the place of a validation error, or of the shape of the whole object.
+
+The record of a repair.
+
+Match a misspelled tool name with the one tool that it certainly means.
+"""
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from ...schemas import JsonSchema
-from .json_reader import InvalidJson
-from .json_text import Path, iter_not_finite, parse_lenient
-from .repair import Repair, make_repair
-from .schema_places import Nodes, find_schemas, json_type, list_options, list_properties, list_types
-from .validation_errors import ArgumentProblem, find_value, list_problems
+from .json_text import SURROGATE, InvalidJson, Path, iter_not_finite, parse_lenient
+from .validation_errors import (
+    ArgumentProblem,
+    Nodes,
+    find_schemas,
+    find_value,
+    json_type,
+    list_options,
+    list_problems,
+    list_properties,
+    list_types,
+)
+
+MAX_VALUE_CHARS = 200
+"""Characters of a value in a repair record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One mistake of the model that was repaired, with the text before and after, truncated.
+
+    `path` is the place in the arguments ("order.items.0"; "" for all of them or for the tool's name).
+    """
+
+    path: str
+    kind: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        place = f"{self.path}: " if self.path else ""
+        return " ".join(f"{place}{self.kind}: {self.before} -> {self.after}".splitlines())
+
+
+def make_repair(path: tuple[int | str, ...], kind: str, before: Any, after: Any) -> Repair:
+    """Return the record for values, which are written as JSON."""
+    return Repair(".".join(map(str, path)), kind, format_value(before), format_value(after))
+
+
+def format_value(value: Any, width: int = MAX_VALUE_CHARS) -> str:
+    """Return the value as JSON, truncated to `width` characters and "..."."""
+    return truncate(json.dumps(value, ensure_ascii=False, default=str), width)
+
+
+def truncate(text: str, width: int = MAX_VALUE_CHARS) -> str:
+    """Return the text truncated to `width` characters and "...", with lone surrogates as U+FFFD."""
+    return SURROGATE.sub("\ufffd", text if len(text) <= width else f"{text[:width]}...")
+
 
 Fixer: TypeAlias = Callable[[Any, Iterable[ArgumentProblem], JsonSchema], list[Repair]]
 """Changes the arguments at the problems' places and returns the repairs; an empty list when none is certain."""
@@ -226,3 +274,28 @@ def _iter_wrapped(given: dict[str, Any], parameters: JsonSchema) -> Iterator[tup
     if flat and all(any(is_same_name(key, field) for field in inside[models[0]]) for key in flat):
         rest = {key: value for key, value in given.items() if key in known}
         yield {models[0]: flat, **rest}, make_repair((models[0],), "fields laid flat", given, {models[0]: flat})
+
+
+_PREFIX = re.compile(r"(?:functions?|tools?|default_api)[.:/]", re.IGNORECASE)
+_NUMBER = re.compile(r":\d+\Z")
+"""Kimi K2 uses its call ids (`functions.get_weather:0`) as names."""
+_TOKEN = re.compile(r"<[|｜]")
+_PARALLEL_TOOL = "multi_tool_use"
+PARALLEL_MESSAGE = f"{_PARALLEL_TOOL}.parallel does not exist here: call the tools directly, several in one message."
+
+
+def match_tool_name(name: str, tools: Collection[str]) -> str | None:
+    """Return the one tool that `name` means in another spelling, with a prefix or special tokens; None if unclear."""
+    if name in tools:
+        return name
+    bare = _TOKEN.split(name)[0].strip()
+    bare = _NUMBER.sub("", _PREFIX.sub("", bare, count=1))
+    if bare in tools:
+        return bare
+    same = [tool for tool in tools if is_same_name(tool, bare)]
+    return same[0] if len(same) == 1 else None
+
+
+def is_parallel_wrapper(name: str) -> bool:
+    """Return whether it is the tool that OpenAI's models invent to call several tools at once."""
+    return _TOKEN.split(name)[0].strip().removeprefix("functions.").partition(".")[0] == _PARALLEL_TOOL

@@ -1,30 +1,80 @@
-"""One tool call: bound to its tool and arguments, executed, and its result."""
+"""One tool call: bound to its tool and arguments, executed, and its result.
+
+The error of a tool as the model reads it.
+
+Repeated runs of a failed call: the pause before each, and the event.
+"""
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ...core.approval_question import UntrustedValue
+from ...core.ask_person import UntrustedValue
 from ...core.background import MAX_ITEMS, aresolve, resolve, run_in_thread
 from ...core.context import RunContext
 from ...core.enclosing import Make, enclose, enclosing
 from ...core.errors import ExceptionInfo, Paused, ToolError
+from ...core.flow import WarningEvent
 from ...core.labels import DEVELOPER, TRUSTED, CallOrigin, Label
+from ...core.masking import mask
 from ...core.messages import Message, ToolCall, tool_message
 from ...core.parts import Part
 from ...core.portable import to_valid_text
 from ...core.questions import CallQuestions, InputRequired
 from ...core.threads import is_cancelled
-from ..arguments.repair import Repair
+from ..arguments.fixes import Repair
 from ..json_tool import JsonTool
 from ..questions import check_question
-from ..results.fields import find_values
-from ..results.result_text import RenderedResult, StoredResult, render_result
-from .error_text import describe_error
-from .retries import FIRST_RETRY_SECONDS, ToolRetried, choose_pause
+from ..results.result_text import RenderedResult, StoredResult, find_values, render_result
+
+_OTHER_THREAD = "can only be used in that same thread"
+"""Part of the error of a `sqlite3` connection that another thread opened."""
+_THREAD_REMEDY = (
+    "agentkit runs tools in threads: open the connection with sqlite3.connect(..., check_same_thread=False) and "
+    "declare the tool with @tool(sequential=True), or open the connection in the tool."
+)
+
+
+def describe_error(error: BaseException) -> ExceptionInfo:
+    """Return the error for the model, with secrets masked; of an exception group, each of its members."""
+    info = ExceptionInfo.of(error)
+    info = replace(info, message=mask(info.message))
+    if _OTHER_THREAD in info.message:
+        return replace(info, message=f"{info.message} {_THREAD_REMEDY}")
+    if isinstance(error, BaseExceptionGroup):
+        return replace(
+            info, message=f"{info.message}: {'; '.join(str(describe_error(one)) for one in error.exceptions)}"
+        )
+    return info
+
+
+FIRST_RETRY_SECONDS = 0.1
+"""Pause before the first retry of a failed call; each further pause is twice as long."""
+MAX_RETRY_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRetried(WarningEvent):
+    """A call failed and runs again; `failures` counts its failures."""
+
+    call: ToolCall
+    error: ExceptionInfo
+    failures: int
+
+    @property
+    def notice(self) -> str:
+        return f"{self.call.name}: {self.error}; retrying"
+
+
+def choose_pause(first: float, failures: int) -> float:
+    """Return the seconds before a retry, with random jitter."""
+    longest: float = min(MAX_RETRY_SECONDS, first * 2 ** (failures - 1))
+    return longest * random.uniform(0.5, 1.0)
+
 
 MAX_ERROR_CHARS = 2_000
 """Characters of an exception's text that the model reads.  A `ToolError` is meant for it and is never truncated."""

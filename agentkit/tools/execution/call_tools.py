@@ -25,8 +25,7 @@ from ...core.threads import POLL_SECONDS, CancelCallback, on_cancel
 from ..isolation.process import NotIsolable
 from ..settings import ORDERED_EFFECTS
 from .call import BoundCall, ToolResult
-from .job import CallGroup, Job
-from .turn import MAX_PENDING_EVENTS, Item, ToolAbandoned, ToolFinished, ToolStarted, ToolTurn
+from .turn import MAX_PENDING_EVENTS, CallGroup, Item, Job, ToolAbandoned, ToolFinished, ToolStarted, ToolTurn
 
 __all__ = ["CallTools", "ToolAbandoned", "ToolFinished", "ToolStarted"]
 

@@ -1,8 +1,11 @@
-"""Convert a tool's return value to what the model reads: text, and images as content parts."""
+"""Convert a tool's return value to what the model reads: text, and images as content parts.
+
+The values of some fields of a result.
+"""
 
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from typing import Any
@@ -106,3 +109,31 @@ def has_own_text(value: Any) -> bool:
     ):
         return False
     return any("__str__" in vars(base) for base in cls.__mro__ if base.__module__.partition(".")[0] not in _NOT_OWN)
+
+
+MAX_VALUES = 1_000
+MAX_VALUE_CHARS = 1_000
+"""A longer text is no value that a call repeats."""
+
+
+def find_values(value: Any, paths: Iterable[str]) -> tuple[str | int | float, ...]:
+    """Return the texts and numbers in the fields at these paths, such as `sender.email`; lists are transparent.
+
+    The path "" is the result itself, or each entry of a list.
+    """
+    data = to_json_data(value)
+    found = (entry for path in paths for entry in _walk(data, path.split(".") if path else []))
+    return tuple(dict.fromkeys(entry for entry, _ in zip(found, range(MAX_VALUES), strict=False)))
+
+
+def _walk(data: Any, path: list[str]) -> Iterator[str | int | float]:
+    if isinstance(data, list):
+        for entry in data:
+            yield from _walk(entry, path)
+    elif path:
+        if isinstance(data, dict) and path[0] in data:
+            yield from _walk(data[path[0]], path[1:])
+    elif (isinstance(data, int | float) and not isinstance(data, bool)) or (
+        isinstance(data, str) and 0 < len(data) <= MAX_VALUE_CHARS
+    ):
+        yield data

@@ -1,9 +1,18 @@
 """Runs, conversations and tools as HTML: one file that loads nothing else, complete without its script."""
 
-from .cards import agent_view, live_view
-from .markdown_views import result_markdown, session_markdown, tools_markdown
 from .markup import write_page
-from .run import compare_page, result_page, result_view, session_page, session_view
+from .run import (
+    agent_view,
+    compare_page,
+    live_view,
+    result_markdown,
+    result_page,
+    result_view,
+    session_markdown,
+    session_page,
+    session_view,
+    tools_markdown,
+)
 from .tool_catalogue import catalogue_page, registry_view, tool_view
 
 __all__ = [

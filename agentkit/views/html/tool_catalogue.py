@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from ...schemas.formats import FORMATS, Loss
-from .figures import format_count
-from .markup import Html, build_page, render_block, tag, wrap_view
+from .markup import Html, build_page, format_count, render_block, tag, wrap_view
 
 
 class ToolLike(Protocol):

@@ -10,7 +10,7 @@ from wire_providers import Provider, watch_completion
 from agentkit import ModelError
 from agentkit.core.messages import user
 from agentkit.engine.model import Request
-from agentkit.models.litellm import fast_path as direct
+from agentkit.models.litellm import importing as direct
 from agentkit.models.litellm.importing import load_litellm
 from agentkit.models.litellm.model import LiteLLMModel
 from agentkit.testing.server import ModelServer

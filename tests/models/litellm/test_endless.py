@@ -13,7 +13,7 @@ from wire_providers import KEY, MODELS, Play
 from agentkit import ModelError, ToolRegistry
 from agentkit.core.messages import user
 from agentkit.models import LiteLLMModel, Request
-from agentkit.models.litellm import reply_limits
+from agentkit.models.litellm import limits as reply_limits
 
 HI = [user("hi")]
 LINES = {

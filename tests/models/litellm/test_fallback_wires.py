@@ -11,7 +11,7 @@ from wire_providers import KEY
 from agentkit import JsonAgent
 from agentkit.engine.model import ModelReplied
 from agentkit.models.litellm.model import LiteLLMModel
-from agentkit.policies.fallback_models import FallenBack, fallback
+from agentkit.policies.retries import FallenBack, fallback
 from agentkit.testing.server import ModelServer
 
 OPENAI, ANTHROPIC, GEMINI = "openai/gpt-4o-mini", "anthropic/claude-sonnet-4-5", "gemini/gemini-3-pro-preview"

@@ -13,8 +13,7 @@ from wire_providers import Play, Provider
 
 from agentkit.core.messages import user
 from agentkit.engine.model import Request
-from agentkit.models.litellm.fast_path import is_untouched
-from agentkit.models.litellm.importing import load_litellm
+from agentkit.models.litellm.importing import is_untouched, load_litellm
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
 
@@ -129,7 +128,7 @@ def test_a_level_that_the_host_set_before_the_import_stays() -> None:
     program = """
 import logging
 logging.getLogger("LiteLLM").setLevel(logging.INFO)
-from agentkit.models.litellm.fast_path import is_untouched
+from agentkit.models.litellm.importing import is_untouched
 from agentkit.models.litellm.importing import load_litellm
 load_litellm()
 print(logging.getLogger("LiteLLM").level, logging.getLogger("LiteLLM Router").level)

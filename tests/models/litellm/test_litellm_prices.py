@@ -12,7 +12,7 @@ from agentkit.engine.history.size import TokenBounds, bound_tokens
 from agentkit.engine.model import Request
 from agentkit.models.litellm.importing import load_litellm
 from agentkit.models.litellm.model import LiteLLMModel
-from agentkit.models.litellm.prices import Prices
+from agentkit.models.litellm.replies import Prices
 from agentkit.testing.server import ModelServer
 from agentkit.tools.registry import ToolRegistry
 

@@ -11,9 +11,8 @@ from wire_providers import Play, Provider
 
 from agentkit.core.messages import user
 from agentkit.models.litellm import importing
-from agentkit.models.litellm.fast_path import silence_logging
-from agentkit.models.litellm.importing import load_litellm
-from agentkit.models.litellm.responses_api import is_bridged
+from agentkit.models.litellm.importing import load_litellm, silence_logging
+from agentkit.models.litellm.parameters import is_bridged
 from agentkit.models.litellm.streams import ChunkSource
 from agentkit.testing.server import ModelServer
 

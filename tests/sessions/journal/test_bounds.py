@@ -20,11 +20,10 @@ from agentkit.core.messages import ToolCall
 from agentkit.journal import Journal, JournalError, RunInfo, fork, runs, show
 from agentkit.policies.long_results import TruncatedResults
 from agentkit.sessions.journal.connections import opened_store
-from agentkit.sessions.journal.conversation import JournaledConversation
-from agentkit.sessions.journal.repair import find_problems, salvage
+from agentkit.sessions.journal.maintenance import find_problems, salvage
 from agentkit.sessions.journal.setup import Setup
 from agentkit.sessions.journal.tables import COLUMNS
-from agentkit.sessions.journal.writer import JournalWriter
+from agentkit.sessions.journal.writer import JournaledConversation, JournalWriter
 from agentkit.sessions.stored_conversation import find_conversation
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.execution.call import BoundCall

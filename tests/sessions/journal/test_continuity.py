@@ -11,10 +11,10 @@ from agentkit import DefinitionError, JsonAgent, tool
 from agentkit.core.errors import LimitExceeded
 from agentkit.core.messages import ToolCall, Usage, assistant
 from agentkit.engine.model import Reply
-from agentkit.policies.budget import Budget, Limits, Spent
+from agentkit.policies.limits import Budget, Limits, Spent
 from agentkit.sessions.journal import Journal, JournalError, runs
 from agentkit.sessions.journal.connections import _open, opened_store
-from agentkit.sessions.journal.steps import time_and_calls
+from agentkit.sessions.journal.run_info import time_and_calls
 from agentkit.testing import ScriptedModel
 
 

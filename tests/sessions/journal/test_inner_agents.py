@@ -15,7 +15,7 @@ from agentkit.core.messages import ToolCall, Usage, assistant
 from agentkit.engine.model import Reply
 from agentkit.sessions.journal import delete, runs
 from agentkit.sessions.journal.connections import opened_store
-from agentkit.sessions.journal.repair import find_problems, salvage
+from agentkit.sessions.journal.maintenance import find_problems, salvage
 from agentkit.testing import ScriptedModel
 
 

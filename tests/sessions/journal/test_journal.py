@@ -22,11 +22,12 @@ from agentkit.core.errors import ModelError, Paused
 from agentkit.core.messages import ToolCall, assistant, pending_calls
 from agentkit.engine.history import check_history
 from agentkit.engine.model import Reply
-from agentkit.sessions.journal import Journal, JournalError, delete, fork, prune, reader, runs, show
+from agentkit.sessions.journal import Journal, JournalError, delete, fork, prune, runs, show
+from agentkit.sessions.journal import maintenance as reader
 from agentkit.sessions.journal.connections import open_store, opened_store
-from agentkit.sessions.journal.conversation import JournaledConversation
 from agentkit.sessions.journal.policy import JournalFailed
 from agentkit.sessions.journal.sqlite import SqliteStore
+from agentkit.sessions.journal.writer import JournaledConversation
 from agentkit.testing import ScriptedModel
 
 

@@ -18,7 +18,7 @@ from agentkit import DefinitionError, JsonAgent, Session, tool
 from agentkit.journal import Journal, JournalError, prune, runs, show
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.location import LeaseLost
-from agentkit.sessions.journal.postgres.store import PostgresStore
+from agentkit.sessions.journal.postgres import PostgresStore
 from agentkit.sessions.journal.tables import VERSION
 from agentkit.testing import ScriptedModel, answer, call
 

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from agentkit import JsonAgent, RunError, Session, Usage, tool
-from agentkit.core.delimiters import is_delimited
 from agentkit.core.errors import ModelError
-from agentkit.core.labels import label_of
+from agentkit.core.labels import is_delimited, label_of
 from agentkit.engine.loop import CANCELLED
 from agentkit.journal import export, runs
 from agentkit.sessions.journal.setup import schemas_of

@@ -1,0 +1,158 @@
+"""`agentkit worker`: execute runs of a queue; `agentkit submit`: put a run into it.
+
+`agentkit acp`: an agent for an editor.
+
+`agentkit web`: a page to talk with an agent, to watch it work and to read its runs.
+"""
+
+import signal
+import sys
+import webbrowser
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+import agentkit
+
+from .agents import agent_options, choose_agent
+from .output import dump_json, exit_code, print_answer, print_error, print_note
+from .targets import load_agent
+
+
+@click.command("acp", short_help="Let an editor drive an agent.")
+@click.argument("target", required=False)
+@agent_options
+def acp_command(target: str | None, journal: Path | None, **settings: Any) -> None:
+    """Speak ACP, the Agent Client Protocol, on standard input and output; an editor starts this command.
+
+    TARGET is an agent: module:agent or file.py:agent.  Without it, the agent is made of the options.  With --journal,
+    sessions are kept, and the editor can open them again.  The agent also has the tools of the editor's MCP servers.
+    """
+    door = import_module("agentkit.acp")
+    door.serve(choose_agent(target, journal=journal, **settings), journal=journal, connect=_connect)
+
+
+def _connect(**server: Any) -> Any:
+    return import_module("agentkit.mcp").MCPServer(**server)
+
+
+@click.command("web", short_help="A page to talk with an agent and to read its runs.")
+@click.argument("target", required=False)
+@agent_options
+@click.option("--port", default=8080, show_default=True, type=click.IntRange(1, 65535), help="The port on 127.0.0.1.")
+@click.option(
+    "--token", default="", envvar="AGENTKIT_WEB_TOKEN", show_envvar=True, metavar="TEXT",
+    help="The token in the address. Without it, a new random one.",
+)  # fmt: skip
+@click.option("--open/--no-open", "opens", default=True, help="Open the page in the browser.")
+def web_command(target: str | None, journal: Path | None, port: int, token: str, opens: bool, **settings: Any) -> None:
+    """Serve a page for an agent on 127.0.0.1.
+
+    TARGET is an agent: module:agent or file.py:agent.  Without it, the agent is made of the options.  With --journal,
+    conversations are kept, and a run that was interrupted with the server can continue.
+    """
+    agent = choose_agent(target, journal=journal, **settings)
+
+    def announce(address: str) -> None:
+        print_note(f"open {address}")
+        if opens:
+            webbrowser.open(address)
+
+    import_module("agentkit.web").serve(agent, port=port, journal=journal, token=token, announce=announce)
+
+
+DB_HELP = "The database: postgresql://USER@HOST/DATABASE, or on one machine sqlite:///runs.db."
+DB = click.option("--db", required=True, envvar="AGENTKIT_DB", show_envvar=True, metavar="URL", help=DB_HELP)
+
+
+class RateType(click.ParamType[tuple[int, float]]):
+    """A number of runs in a number of seconds: 100/60."""
+
+    name = "N/SECONDS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, float]:
+        """Return the number and the seconds."""
+        try:
+            number, _, seconds = str(value).partition("/")
+            return int(number), float(seconds)
+        except ValueError:
+            self.fail(f"{value!r}: expected a number of runs and of seconds, as 100/60", param, ctx)
+
+
+RATE = RateType()
+
+
+@click.command("worker", short_help="Execute runs that were submitted.")
+@click.argument("targets", nargs=-1, required=True, metavar="[NAME=]TARGET...")
+@DB
+@click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1), help="Runs of an agent at a time.")
+@click.option("--total", type=click.IntRange(1), help="Runs of an agent at a time in all workers.")
+@click.option("--rate", type=RATE, help="Runs of an agent that may begin in a time, in all workers.")
+@click.option("--per-key", type=click.IntRange(1), help="Runs of a key at a time in all workers.")
+@click.option("--key-rate", type=RATE, help="Runs of a key that may begin in a time.")
+@click.option("--grace", default=30.0, show_default=True, help="Seconds that runs may take to end after a SIGTERM.")
+def worker_command(targets: tuple[str, ...], db: str, grace: float, **limits: Any) -> None:
+    """Execute submitted runs of agents until SIGTERM or Ctrl-C.
+
+    TARGET is an agent: module:agent or file.py:agent.  Its name in the queue is NAME, or the name of the attribute.
+    Any number of workers share a database; the runs of one that dies are continued by the others within seconds.
+    The limits of the worker that started last hold for all.
+
+    Exit codes: 0 stopped, 75 the other workers have taken this one for dead: start it again.
+    """
+    agents = dict(_load_agent(target) for target in targets)
+    worker = import_module("agentkit.dbos").Worker(agents, db, **limits)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: worker.stop())
+    worker.serve(grace=grace, ready=lambda: print_note(f"worker {worker.name} executes {', '.join(agents)}"))
+
+
+def _load_agent(target: str) -> "tuple[str, agentkit.JsonAgent[Any]]":
+    name, _, place = target.rpartition("=")
+    return name or place.rpartition(":")[2], load_agent(place)
+
+
+@click.command("submit", short_help="Submit a question to workers.")
+@click.argument("question", nargs=-1, required=True)
+@DB
+@click.option("--agent", default="agent", show_default=True, help="The name of the agent in the workers.")
+@click.option("--session", default="", help="The name of a conversation to continue.")
+@click.option("--priority", default=100, show_default=True, type=click.IntRange(1), help="Lower numbers begin first.")
+@click.option("--key", default="", help="Whose run it is: keys take turns.")
+@click.option("--id", "run_id", default="", help="The id of the run; a second run with it is not begun.")
+@click.option("--attempts", default=3, show_default=True, type=click.IntRange(1), help="How often workers try it.")
+@click.option("--cron", metavar="EXPRESSION", help="Submit it again and again: '0 8 * * 1-5'.  Needs --id, its name.")
+@click.option("--wait", is_flag=True, help="Wait for the answer and print it.")
+@click.option("--jsonl", "as_events", is_flag=True, help="Print the events as they happen, one JSON object a line.")
+def submit_command(
+    question: tuple[str, ...], db: str, agent: str, run_id: str, cron: str | None, wait: bool, as_events: bool,
+    **how: Any,
+) -> None:  # fmt: skip
+    """Submit QUESTION to the workers of a database, and print the id of the run.
+
+    Exit codes with --wait: 0 answered, 1 the run failed, 3 paused for an approval or an answer.
+    """
+    query = " ".join(question)
+    with import_module("agentkit.dbos").Client(db) as client:
+        if cron is not None:
+            if not run_id:
+                raise click.UsageError("--cron needs --id, the name of the schedule")
+            client.schedule(run_id, cron, agent, query, **how)
+            return
+        handle = client.submit(agent, query, id=run_id, **how)
+        if not wait and not as_events:
+            click.echo(handle.id)
+            return
+        print_note(f"run {handle.id}")
+        try:
+            if as_events:
+                for event in handle.events():
+                    click.echo(dump_json(event))
+            answer = handle.result()
+        except agentkit.RunError as error:
+            print_error(error)
+            sys.exit(exit_code(error))
+        if not as_events:
+            print_answer(answer if isinstance(answer, str) else dump_json(answer))

@@ -1,1 +1,0 @@
-"""The check that the claims of an answer occur in the run's material."""

@@ -1,0 +1,354 @@
+"""A journal in a PostgreSQL database, which processes on many machines use at once.
+
+The tables are in the schema `agentkit`.  A process has one connection for each journal.  Its leases last as long as an
+advisory lock that the connection holds: the server ends the lock with the connection.  When the connection is lost, the
+next write makes a new one and takes the leases over; a lease that another process has had meanwhile is lost, and its
+run ends.
+
+A journal in PostgreSQL; it needs the package psycopg, which is imported when a URL is first used.
+
+The tables of a journal in PostgreSQL: those of SQLite in a schema, with the types of PostgreSQL.
+
+One connection to PostgreSQL that is made again when it is lost.
+"""
+
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+from ...core.errors import ExceptionInfo
+from .location import JournalError, LeaseLost, Sync
+from .store import Lease, Statement, Store
+from .tables import APPLICATION, VERSION, migrations_from
+
+SCHEMA = "agentkit"
+TYPES = {" INTEGER": " bigint", " REAL": " double precision", " TEXT": ' text COLLATE "C"', " WITHOUT ROWID": ""}
+BEGIN = (f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}", f"CREATE TABLE {SCHEMA}.version (number integer NOT NULL)")
+END = (
+    "ALTER TABLE runs ADD COLUMN rowid bigint GENERATED ALWAYS AS IDENTITY",
+    "CREATE INDEX runs_by_time ON runs (begun)",
+    "CREATE INDEX runs_by_setup ON runs (setup)",
+)
+
+
+def list_migrations(version: int) -> list[str]:
+    """Return the statements that bring the tables of a version up to date; version 0 has no schema."""
+    tables = [*migrations_from(version)]
+    for old, new in TYPES.items():
+        tables = [statement.replace(old, new) for statement in tables]
+    return tables if version else [*BEGIN, *tables, *END]
+
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+except ImportError as error:
+    raise JournalError(
+        f"a journal in PostgreSQL needs the package psycopg, which cannot be imported ({error}). Install it: "
+        'pip install "psycopg[binary]>=3.2,<4"'
+    ) from error
+
+T = TypeVar("T")
+LOCK_TIMEOUT = 10.0
+"""Seconds for which the first write waits for a lock, or tries to connect when the connection is lost."""
+MIN_WAIT, MAX_WAIT = 0.02, 0.5
+"""Seconds between two attempts to connect."""
+PARAMETERS = {
+    "application_name": "agentkit",
+    "connect_timeout": "5",
+    "keepalives_idle": "10",
+    "keepalives_interval": "3",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+"""Parameters of the connection unless the URL has them: a dead network is noticed within about 20 seconds."""
+SETTINGS = (
+    f"SET search_path TO {SCHEMA}",
+    "SET tcp_keepalives_idle TO 10",  # else the server notices a dead machine, and ends its leases, after hours
+    "SET tcp_keepalives_interval TO 3",
+    "SET tcp_keepalives_count TO 3",
+)
+ESCAPE = "\ue000"
+"""A character of Unicode's private use; it marks characters that PostgreSQL cannot store."""
+
+
+class PostgresConnection:
+    """A connection that any thread can use, one at a time; `reconnected` is called after it was made again.
+
+    It holds an advisory lock on the number `owner`, which is another one after it was made again.
+    """
+
+    def __init__(
+        self, named: str, url: str, sync: Sync, lock: threading.RLock, reconnected: Callable[[], None]
+    ) -> None:
+        self.named = named
+        self.lock = lock
+        self._sync = sync
+        self._reconnected = reconnected
+        self._is_down = self._is_locked_out = self._is_in_snapshot = self._is_shut = False
+        self._lost: set[tuple[int, Any]] = set()
+        """The server's processes for lost connections, which may not have noticed it."""
+        with self.errors():
+            self._parameters: dict[str, Any] = {**PARAMETERS, **conninfo_to_dict(url)}
+            self._connection = self._connect()
+
+    def _connect(self) -> "psycopg.Connection[Any]":
+        connection = psycopg.connect(make_conninfo(**self._parameters), autocommit=True)
+        try:
+            for statement in (*SETTINGS, *(("SET synchronous_commit TO on",) if self._sync == "full" else ())):
+                connection.execute(statement)
+            connection.execute(f"SET lock_timeout TO {1 if self._is_locked_out else int(LOCK_TIMEOUT * 1000)}".encode())
+            row = connection.execute("SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
+            self.owner = secrets.randbits(60)
+            connection.execute(f"SELECT pg_advisory_lock({self.owner})".encode())
+            self._backend = connection.info.backend_pid, (row.fetchone() or (None,))[0]
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> "psycopg.Cursor[Any]":
+        """Run a statement with `?` marks; raise psycopg's errors."""
+        return self._connection.execute(
+            _translate(sql), [_encode(value) if isinstance(value, str) else value for value in values]
+        )
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query; raise psycopg's errors."""
+        rows = self.execute(sql, values).fetchall()
+        return [tuple(_decode(value) if isinstance(value, str) else value for value in row) for row in rows]
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Run all or none of the statements in the block, sent together."""
+        with self._connection.pipeline(), self._connection.transaction():
+            yield
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let all queries in the block see the same state."""
+        with self.lock, self.errors():
+            self.attempt(lambda: self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+            self._is_in_snapshot = True
+            try:
+                yield
+            finally:
+                self._is_in_snapshot = False
+                if not self._connection.closed:
+                    self.execute("ROLLBACK")
+
+    def attempt(self, action: Callable[[], T], *, is_write: bool = False) -> T:
+        """Perform an action; if the connection is lost, make a new one and perform it once more.
+
+        Raises:
+            JournalError: The action failed, or no connection could be made in time.
+        """
+        with self.lock, self.errors():
+            if not self._connection.closed:
+                try:
+                    return self._wait_once(action, is_write=is_write)
+                except (psycopg.OperationalError, psycopg.InterfaceError):
+                    if not self._connection.closed or self._is_in_snapshot:
+                        raise
+            if self._is_shut:
+                raise psycopg.InterfaceError("it was closed, or belongs to the parent process")
+            self._reconnect()
+            return action()
+
+    def _wait_once(self, action: Callable[[], T], *, is_write: bool) -> T:
+        """Perform an action; after one that has not got a lock in time, none waits before a write succeeds."""
+        try:
+            done = action()
+        except psycopg.errors.LockNotAvailable:
+            self._set_patience(1)
+            raise
+        if is_write and self._is_locked_out:
+            self._set_patience(int(LOCK_TIMEOUT * 1000))
+        return done
+
+    def _set_patience(self, milliseconds: int) -> None:
+        self._is_locked_out = milliseconds == 1
+        self.execute(f"SET lock_timeout TO {milliseconds}")
+
+    def _reconnect(self) -> None:
+        """Connect again; only the first of several failures takes `LOCK_TIMEOUT` seconds."""
+        end, wait = time.monotonic() + (0.0 if self._is_down else LOCK_TIMEOUT), MIN_WAIT
+        while True:
+            self._lost.add(self._backend)
+            try:
+                self._connection = self._connect()
+                self._replace_lost()
+                break
+            except BaseException as error:
+                self._connection.close()
+                if not isinstance(error, psycopg.OperationalError) or time.monotonic() > end:
+                    self._is_down = True
+                    raise
+            time.sleep(wait)
+            wait = min(2 * wait, MAX_WAIT)
+        self._is_down = False
+
+    def _replace_lost(self) -> None:
+        """End the lost connections, which hold their locks until the server notices that they are lost."""
+        sql = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = ? AND backend_start = ?"
+        for backend in self._lost:
+            self.execute(sql, backend)
+        self._reconnected()
+        self._lost.clear()
+
+    def is_alive(self) -> bool:
+        """Return whether the server answers on this connection."""
+        with self.lock:
+            try:
+                self.execute("SELECT 1 FROM version")
+            except psycopg.Error:
+                return False
+            return True
+
+    def close(self, *, is_inherited: bool = False) -> None:
+        """Close the connection; one that a child has inherited ends with the parent."""
+        with self.lock:
+            self._is_shut = True
+            if is_inherited and not self._connection.closed:
+                with open(os.devnull, "r+b") as null:
+                    os.dup2(null.fileno(), self._connection.fileno(), inheritable=False)
+            self._connection.close()
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Raise psycopg's errors in the block as `JournalError`s."""
+        try:
+            yield
+        except psycopg.Error as error:
+            text = " ".join(ExceptionInfo.of(error).message.split())
+            raise JournalError(f"{self.named}: {text}. {_remedy(error)}") from error
+
+
+@cache
+def _translate(sql: str) -> bytes:
+    return sql.replace("%", "%%").replace("?", "%s").encode()
+
+
+def _encode(text: str) -> str:
+    """Return a text without null characters, which PostgreSQL cannot store."""
+    if "\0" in text or ESCAPE in text:
+        return text.replace(ESCAPE, f"{ESCAPE}1").replace("\0", f"{ESCAPE}0")
+    return text
+
+
+def _decode(text: str) -> str:
+    return text.replace(f"{ESCAPE}0", "\0").replace(f"{ESCAPE}1", ESCAPE) if ESCAPE in text else text
+
+
+def _remedy(error: "psycopg.Error") -> str:
+    if error.sqlstate == "53100":
+        return "Make room on the server's disk."
+    if error.sqlstate == "42501":
+        return f"The user needs the right to create the schema {SCHEMA}, or an administrator creates it for the user."
+    if error.sqlstate is None or error.sqlstate.startswith(("08", "28", "57")):
+        return "The server must be running and reachable, and the user, the password and the database must exist."
+    return "See the server's log."
+
+
+class PostgresStore(Store):
+    """A journal in PostgreSQL, usable from any thread; all its errors are `JournalError`s."""
+
+    def __init__(self, url: str, sync: Sync = "normal", *, must_exist: bool = False) -> None:
+        super().__init__(url)
+        self._connection = PostgresConnection(self.named, url, sync, self.lock, self._take_leases_over)
+        self._owner = self._connection.owner
+        try:
+            with self._connection.errors():
+                self._set_up(must_exist=must_exist)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _set_up(self, *, must_exist: bool) -> None:
+        """Create the tables, or bring them to this version."""
+        if (version := self._version()) == VERSION:
+            return
+        if must_exist and not version:
+            raise JournalError(f"{self.named} has no journal: no run was recorded in this database")
+        if version > VERSION:
+            raise JournalError(f"{self.named} has version {version}, expected {VERSION}. Update agentkit.")
+        with self._connection.transaction():
+            self._connection.execute("SELECT pg_advisory_xact_lock(?)", (APPLICATION,))
+            if (version := self._version()) < VERSION:
+                for statement in list_migrations(version):
+                    self._connection.execute(statement)
+                self._connection.execute("INSERT INTO version VALUES (?)", (VERSION,))
+
+    def _version(self) -> int:
+        sql = "SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = 'version'"  # to_regclass may be outdated
+        if not self._connection.rows(sql, (SCHEMA,)):
+            return 0
+        found = int(self._connection.rows(f"SELECT max(number) FROM {SCHEMA}.version")[0][0])
+        return 2 if found == 1 else found  # the first tables in PostgreSQL were those of version 2
+
+    def append(self, statements: Sequence[Statement], lease: Lease | None = None) -> None:
+        """Run the statements, all or none of them; with a lease only if it is not lost."""
+
+        def write() -> None:
+            if lease is not None and lease.is_lost:
+                raise LeaseLost(
+                    f"{self.named}: the connection was lost, and another process has worked on the "
+                    "conversation meanwhile. Resume the run when that process has ended."
+                )
+            if len(statements) == 1:  # a transaction by itself
+                self._connection.execute(*statements[0])
+                return
+            with self._connection.transaction():
+                for sql, values in statements:
+                    self._connection.execute(sql, values)
+
+        if statements:
+            self._connection.attempt(write, is_write=True)
+
+    def read(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        return self._connection.attempt(lambda: self._connection.rows(sql, values))
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Let all queries of this thread inside the block see the same state; other threads wait."""
+        return self._connection.snapshot()
+
+    def _take_leases_over(self) -> None:
+        """Make the leases of the lost connection those of the new one; others may have taken them meanwhile."""
+        sql = "UPDATE leases SET owner = ? WHERE token = ANY(?) RETURNING token"
+        kept = {token for (token,) in self._connection.rows(sql, (self._connection.owner, [*self._held]))}
+        self._owner = self._connection.owner
+        for token in self._held.keys() - kept:
+            self._held.pop(token).is_lost = True
+
+    def _own(self) -> int:
+        return self._owner
+
+    def _is_alive(self, owner: int) -> bool:
+        sql = (
+            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND classid = ? AND objid = ? "
+            "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        )
+        return bool(self.read(sql, owner >> 32, owner & 0xFFFFFFFF))
+
+    def remove(self, statements: Sequence[Statement]) -> None:
+        """Run statements that delete runs, while no run begins; the server releases their space by itself."""
+        self.append([("LOCK TABLE runs, setups IN SHARE ROW EXCLUSIVE MODE", ()), *statements])
+
+    def find_damage(self) -> list[str]:
+        """Return nothing: the server checks its own files."""
+        return []
+
+    def is_current(self) -> bool:
+        """Return whether the server answers on the open connection."""
+        return bool(self._held) or self._connection.is_alive()
+
+    def shut(self, *, is_inherited: bool = False) -> None:
+        """Close the connection."""
+        self._held.clear()
+        self._connection.close(is_inherited=is_inherited)

@@ -1,0 +1,411 @@
+"""Check tools as a model and its provider will read them: what is missing, unclear, too large or refused.
+
+Findings of the linter, and the places in a schema that it checks.
+
+Judge the texts of a schema: whether they inform, and whether they list values that the schema does not.
+
+Rules about what a tool does outside: which of its parameters say where, and whether it sends data out.
+
+Rules about parameters at any depth: descriptions, names, and types that are too wide.
+
+Rules about whole tools: their descriptions, tools that a model would confuse, and limits of one request.
+
+Sources: OpenAI refuses more than 128 tools ("array_above_max_length": openai/openai-openapi#76,
+claude-code-router#686); Anthropic's limits for strict tools are in its guide "Structured outputs", per request.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import combinations, islice
+from typing import Any, Literal, TypeAlias
+
+from ..core.errors import DefinitionError
+from ..schemas import JsonSchema, iter_children, name_of
+from ..schemas.formats.anthropic import KEY as ANTHROPIC_KEY
+from ..schemas.formats.gemini import KEY as GEMINI_KEY
+from ..schemas.formats.openai import MAX_DESCRIPTION_CHARS, find_exceeded_limit
+from ..schemas.formats.structure import types_of
+from ..schemas.walk import is_checkable
+from .definition import ToolExecutor
+from .json_tool import JsonTool
+from .registry import ToolRegistry, make_tool
+from .roles import list_roles, may_have_effect, sends_outside
+from .settings import ORDERED_EFFECTS
+
+MAX_PLACES = 10_000
+Severity: TypeAlias = Literal["error", "warning", "hint"]
+
+
+@dataclass(frozen=True)
+class LintFinding:
+    """A problem of a tool.
+
+    Attributes:
+        tool: The tool's name; "" for a problem of all tools together.
+        path: The parameter, as `lines[].quantity`; "" for the tool itself.
+        rule: The name of the rule: "parameter-description", "enum-in-text" and the like.
+        message: What is wrong, and what to write instead.
+        severity: "error" (cannot be used), "warning" (a model will do worse) or "hint".
+    """
+
+    tool: str
+    path: str
+    rule: str
+    message: str
+    severity: Severity
+
+
+@dataclass(frozen=True)
+class SchemaPlace:
+    """One schema inside a tool's: `lines[].quantity` is the quantity of each item of the parameter `lines`."""
+
+    path: str
+    schema: JsonSchema
+
+
+def iter_places(root: JsonSchema) -> Iterator[SchemaPlace]:
+    """Yield the schemas of a tool, `root` first, at most `MAX_PLACES`; a type that contains itself is visited once."""
+    return islice(_iter_places(root, "", root.get("$defs", {}), frozenset()), MAX_PLACES)
+
+
+def resolve_reference(schema: JsonSchema, definitions: JsonSchema) -> JsonSchema:
+    """Return the target of a schema's reference; {} without one."""
+    found: JsonSchema = definitions.get(str(schema.get("$ref")).removeprefix("#/$defs/"), {})
+    return found
+
+
+def _iter_places(
+    schema: JsonSchema, path: str, definitions: JsonSchema, within: frozenset[str]
+) -> Iterator[SchemaPlace]:
+    yield SchemaPlace(path, schema)
+    if (reference := schema.get("$ref")) and reference not in within:
+        yield from _iter_places(resolve_reference(schema, definitions), path, definitions, within | {reference})
+    for place, inner in iter_children(schema):
+        if place[0] != "$defs":
+            yield from _iter_places(inner, f"{path}{_format_step(place)}".lstrip("."), definitions, within)
+
+
+def _format_step(place: tuple[str | int, ...]) -> str:
+    match place:
+        case ("properties", name):
+            return f".{name}"
+        case ("prefixItems", index):
+            return f"[{index}]"
+        case ("items",) | ("contains",):
+            return "[]"
+        case ("additionalProperties",) | ("patternProperties", _):
+            return ".*"
+    return ""
+
+
+WORD = re.compile(r"[぀-鿿가-힯]|[^\W_]+")
+"""A word; in Chinese, Japanese and Korean, which are written without spaces, a character."""
+HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_QUOTED = r"""(?:'[^'\n]{1,40}'|"[^"\n]{1,40}"|`[^`\n]{1,40}`)"""
+_ASIDE = r"(?:\s*\([^)]*\))?"
+_OR = r"\s*(?:,?\s*\bor\b|\||/)\s*"
+_NEXT = rf"(?:\s*,\s*|{_OR})"
+_END = r"(?=\W*(?:\.\s|$|;|\)|\n))"
+_BARE = r"[\w.+-]*\w"
+_PHRASE = rf"{_BARE}(?: {_BARE}){{0,2}}"
+_SET = r"(?:(?:one|any) of|(?:allowed|valid|possible|accepted|supported)(?: values| options)?|options|choices|values)"
+_INTRODUCTION = rf"\b(?:{_SET}|either|must be|can be)(?: are)?\s*:?\s*[{{\[(]?"
+_LISTS = [
+    re.compile(rf"{_QUOTED}(?:{_ASIDE}{_NEXT}{_QUOTED})*{_ASIDE}{_OR}{_QUOTED}"),  # 'asc' or 'desc'
+    re.compile(rf"{_INTRODUCTION}{_QUOTED}(?:{_ASIDE}{_NEXT}{_QUOTED})+", re.I),  # must be 'asc', 'desc'
+    re.compile(
+        rf"\b{_SET}(?: are)?\s*:\s*{_PHRASE}(?:{_NEXT}(?!or\b){_PHRASE})+{_END}", re.I
+    ),  # one of: last day, hour
+    re.compile(rf"\bone of {_BARE}(?:\s*,\s*(?!or\b){_BARE})*{_OR}{_BARE}{_END}", re.I),  # one of asc or desc
+    re.compile(r"(?<![\w|])\w+(?:\s*\|\s*\w+)+(?![\w|])"),  # asc|desc
+]
+_EXAMPLES = re.compile(r"\b(?:e\.g|for example|for instance|such as|like|examples?)\b[^.;]*$", re.I)
+_OPEN_LIST = re.compile(rf"{_ASIDE}\s*,?\s*(?:or\b|etc\b|and so on\b|\.\.\.|…)", re.I)
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text or a name in lower case, without the s of a plural or a verb."""
+    found = WORD.findall(HUMP.sub(" ", text))
+    return [word[:-1] if len(word) > 2 and word.endswith("s") else word for word in map(str.lower, found)]
+
+
+FILLER = frozenset(
+    split_words(
+        "a an and arg argument array bool boolean dict field float for function given i in input int integer is it its "
+        "list number object of or param parameter str string that the this to tool use used value which your"
+    )
+)
+"""Words that add no information to a name."""
+
+
+def repeats(text: str, name: str) -> bool:
+    """Return whether `text` only repeats `name` in other words: "The user id." of `user_id`."""
+    return not set(split_words(text)) - set(split_words(name)) - FILLER
+
+
+def find_listed_values(text: str) -> list[str]:
+    """Return the values that `text` lists as the only ones: "one of: a, b", "'asc' or 'desc'"; [] without such a list.
+
+    Examples ("such as ...") and lists that continue in words ('"today" or a date') do not count.
+    """
+    for pattern in _LISTS:
+        for match in pattern.finditer(text):
+            if not _EXAMPLES.search(text[: match.start()]) and not _OPEN_LIST.match(text[match.end() :]):
+                return _split_values(match[0])
+    return []
+
+
+def _split_values(listing: str) -> list[str]:
+    if quoted := re.findall(_QUOTED, listing):
+        return [value[1:-1] for value in quoted]
+    bare = re.split(r"\s*,\s*(?:or\s+)?|\s+or\s+|\s*[|/]\s*", re.sub(_INTRODUCTION, "", listing, flags=re.I))
+    return [value.strip() for value in bare if value.strip()]
+
+
+def check_effects(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
+    """Yield the tools without a declared effect, if another one returns untrusted text."""
+    source = next((tool.name for tool in tools if tool.is_untrusted), "")
+    message = (
+        f"the effect is not declared: after {source} was called, destinations need a decision, and with "
+        'untrusted="context" or "hidden" all calls; declare effect="read", "idempotent", "write" or "danger"'
+    )
+    undeclared = [tool for tool in tools if tool.effect is None and may_have_effect(tool)] if source else []
+    yield from (LintFinding(tool.name, "", "no-effect", message, "hint") for tool in undeclared)
+
+
+def check_consequences(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
+    """Yield what is not declared of a tool that changes something or sends data out."""
+    roles = list_roles(tool)
+    if tool.effect in ORDERED_EFFECTS and roles and "destination" not in roles.values():
+        message = (
+            "no parameter is a destination, so each value from untrusted text needs a decision: mark the one that says "
+            "where, Annotated[str, Destination()]"
+        )
+        yield LintFinding(tool.name, "", "no-destination", message, "hint")
+    if tool.egress is None and tool.effect not in ORDERED_EFFECTS and sends_outside(tool):
+        message = "takes a web address and counts as sending data outside: declare egress=True, or egress=False"
+        yield LintFinding(tool.name, "", "egress", message, "hint")
+
+
+PROPERTY_NAMES = {"Anthropic": ANTHROPIC_KEY, "Gemini": GEMINI_KEY}
+TYPED = frozenset({"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "not"})
+MAX_PARAMETER_DESCRIPTION_CHARS = 1024
+UNIONS = ("anyOf", "oneOf", "allOf")
+
+
+def check_parameters(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
+    """Yield the problems of the parameters of `tool` and of what is inside them."""
+    root = tool.schema("json")
+    for name, lost in getattr(tool.arguments, "omitted", {}).items():
+        what = "models see the rest of it" if name in root["properties"] else "models do not see it"
+        message = f"the type {lost} has no JSON Schema, so {what}: remove it, or mark the parameter as Injected"
+        yield LintFinding(tool.name, name, "omitted-type", message, "warning")
+    for place in iter_places(root):
+        for name, inner in place.schema.get("properties", {}).items():
+            path = f"{place.path}.{name}".lstrip(".")
+            if refusing := [provider for provider, key in PROPERTY_NAMES.items() if not key.fullmatch(name)]:
+                message = f"{' and '.join(refusing)} refuse this name: use ASCII letters, digits and _"
+                yield LintFinding(tool.name, path, "parameter-name", message, "warning")
+            text = _find_text(inner, root.get("$defs", {})) if isinstance(inner, dict) else ""
+            if trouble := _check_text(text, name):
+                yield LintFinding(tool.name, path, *trouble)
+        if place.path and (message := _check_type(place)):
+            yield LintFinding(tool.name, place.path, "untyped", message, "warning")
+        if (pattern := place.schema.get("pattern")) and not is_checkable(pattern):
+            message = f"the pattern {pattern!r:.60} has look-around or is too large, so it is not checked"
+            yield LintFinding(tool.name, place.path, "unchecked-pattern", message, "hint")
+        values = find_listed_values(place.schema.get("description", "")) if _is_free_string(place.schema) else []
+        if len(values) > 1:
+            message = f"the description lists the values, the type does not: Literal[{', '.join(map(repr, values))}]"
+            yield LintFinding(tool.name, place.path, "enum-in-text", message, "warning")
+
+
+def _check_text(text: str, name: str) -> tuple[str, str, Severity] | None:
+    """Return rule, message and severity of a problem with the description of the parameter `name`."""
+    if not text.strip():
+        return "parameter-description", "has no description: say what it is, in which unit or form", "warning"
+    if repeats(text, name):
+        return "parameter-description", f"the description {text!r} only repeats the name", "warning"
+    if len(split_words(text)) == 1:
+        return "parameter-description", f"the description {text!r} is too short", "hint"
+    if len(text) > MAX_PARAMETER_DESCRIPTION_CHARS:
+        return "long-description", f"the description has {len(text)} characters: every request pays for them", "hint"
+    return None
+
+
+def _find_text(schema: JsonSchema, definitions: JsonSchema) -> str:
+    """Return the description of a schema, of its target, or of its first alternative that has one."""
+    if "description" in schema:
+        return str(schema["description"])
+    if "$ref" in schema:
+        return str(resolve_reference(schema, definitions).get("description", ""))
+    branches = [branch for key in UNIONS for branch in schema.get(key, ()) if isinstance(branch, dict)]
+    return next(filter(None, (_find_text(branch, definitions) for branch in branches)), "")
+
+
+def _check_type(place: SchemaPlace) -> str:
+    """Return what is missing in the type at `place`; "" if nothing is."""
+    schema = place.schema
+    values = schema.get("additionalProperties", True)
+    if not TYPED & set(schema):
+        return "takes anything: give it a type"
+    if schema.get("type") == "array" and not {"items", "prefixItems"} & set(schema):
+        return "a list of anything: give its items a type"
+    if (
+        schema.get("type") == "object"
+        and not {"patternProperties", *UNIONS} & set(schema)
+        and not schema.get("properties")
+        and values is True
+    ):
+        return "an object of any shape: give it a dataclass, a TypedDict or dict[str, T]"
+    return ""
+
+
+def _is_free_string(schema: JsonSchema) -> bool:
+    """Return whether the schema takes any string, any string or null, or a list of any strings."""
+    branches = [schema, *schema.get("anyOf", ())]
+    branches += [inner for branch in branches if isinstance(inner := branch.get("items"), dict)]
+    strings = [branch for branch in branches if "string" in types_of(branch)]
+    return bool(strings) and not any({"enum", "const", "pattern", "format"} & set(branch) for branch in branches)
+
+
+MAX_OPENAI_TOOLS = 128
+MAX_STRICT_TOOLS, MAX_STRICT_OPTIONAL, MAX_STRICT_UNIONS = 20, 24, 16
+SAME_RATIO, ALIKE_RATIO = 0.9, 0.8
+"""The difflib ratio from which two descriptions are as good as the same, or easily confused."""
+MIN_SHARED_RATIO = 0.5
+"""The part of their words that two descriptions must share to be compared letter by letter, which is slow."""
+
+
+def check_pairs(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
+    """Yield the pairs of tools that a model cannot tell apart, as findings of the second."""
+    names = {tool.name: sorted(split_words(tool.name)) for tool in tools}
+    vocabulary = {tool.name: frozenset(split_words(tool.description)) for tool in tools}
+    for first, second in combinations(tools, 2):
+        one, other = vocabulary[first.name], vocabulary[second.name]
+        is_worth_it = 2 * len(one & other) >= MIN_SHARED_RATIO * (len(one) + len(other))
+        ratio = _compare_texts(first.description, second.description) if is_worth_it else 0.0
+        if ratio >= SAME_RATIO or names[first.name] == names[second.name]:
+            message = f"is nearly the same as {first.name}: merge them, or say in both when to use which"
+            yield LintFinding(second.name, "", "similar-tools", message, "warning")
+        elif ratio >= ALIKE_RATIO and _compare_texts(first.name, second.name) >= ALIKE_RATIO:
+            message = f"is easily mistaken for {first.name}: say in both when to use which"
+            yield LintFinding(second.name, "", "similar-tools", message, "hint")
+
+
+def _compare_texts(one: str, other: str) -> float:
+    """Return difflib's ratio without regard to capitals: 1 for equal texts."""
+    return SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio()
+
+
+def check_totals(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
+    """Yield what is too much in all tools together for one request."""
+    schemas = [place.schema for tool in tools for place in iter_places(tool.schema("json"))]
+    optional = sum(len(set(part.get("properties", ())) - set(part.get("required", ()))) for part in schemas)
+    unions = sum("anyOf" in part or "oneOf" in part or isinstance(part.get("type"), list) for part in schemas)
+    if len(tools) > MAX_OPENAI_TOOLS:
+        message = f"{len(tools)} tools in one request; OpenAI takes {MAX_OPENAI_TOOLS}"
+        yield LintFinding("", "", "too-many-tools", message, "error")
+    for count, limit, what in (
+        (len(tools), MAX_STRICT_TOOLS, "tools"),
+        (optional, MAX_STRICT_OPTIONAL, "optional parameters"),
+        (unions, MAX_STRICT_UNIONS, "parameters of a union type"),
+    ):
+        if count > limit:
+            message = f"{count} {what}; Anthropic takes {limit} in one request of strict tools"
+            yield LintFinding("", "", "anthropic-strict", message, "hint")
+
+
+MIN_DESCRIPTION_WORDS = 3
+ADVICE = "say what it does and returns, and when to use it"
+
+
+def check_tool(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
+    """Yield the problems of the description of `tool`, and of the size or shape of its schema."""
+    text, fault = tool.description, ""
+    if repeats(text, tool.name):
+        fault = "only repeats the name"
+    elif len(split_words(text)) < MIN_DESCRIPTION_WORDS:
+        fault = "is too short"
+    if fault:
+        message = f"the description {text!r} {fault}: {ADVICE}"
+        yield LintFinding(tool.name, "", "tool-description", message, "warning")
+    if len(text) > MAX_DESCRIPTION_CHARS:
+        limit = f"OpenAI takes {MAX_DESCRIPTION_CHARS}, the rest is sent elsewhere"
+        message = f"the description has {len(text)} characters; {limit}"
+        yield LintFinding(tool.name, "", "long-description", message, "warning")
+    if reason := find_exceeded_limit(tool.schema("json")):
+        message = f"too large for OpenAI's strict mode: {reason}"
+        yield LintFinding(tool.name, "", "too-large", message, "warning")
+    obstacles = [loss for loss in tool.losses("openai_strict") if loss.keyword == "strict"]
+    reasons = [f"{_shorten_path(loss.path)}{loss.moved_to.removeprefix('dropped: ')}" for loss in obstacles]
+    if reasons and not reason:
+        message = f"cannot be sent in OpenAI's strict mode: {'; '.join(reasons)}"
+        yield LintFinding(tool.name, "", "not-strict", message, "hint")
+
+
+def _shorten_path(path: str) -> str:
+    """Return `parameters.properties.lines.items` as "lines[]: "."""
+    short = re.sub(r"\.(?:anyOf|properties)(?=\.|$)|\.\d+(?=\.|$)", "", path.removeprefix("parameters"))
+    short = re.sub(r"\.items(?=\.|$)", "[]", short).lstrip(".")
+    return f"{short}: " if short else ""
+
+
+__all__ = ["LintFinding", "Severity", "estimate_tokens", "lint"]
+
+
+def lint(tools: Any) -> list[LintFinding]:
+    """Return the problems of tools: tool by tool, then of all together.
+
+    A function that cannot be a tool is a finding, never an exception.  Rules: definition, duplicate-name,
+    tool-description, long-description, parameter-description, parameter-name, untyped, omitted-type, enum-in-text,
+    unchecked-pattern, too-large, not-strict, similar-tools, too-many-tools, anthropic-strict, no-effect,
+    no-destination, egress.
+
+    Args:
+        tools: A registry, a tool or function, or an iterable of them.
+    """
+    found: list[LintFinding] = []
+    usable: dict[str, JsonTool[..., Any]] = {}
+    for entry in _iter_entries(tools):
+        try:
+            tool = make_tool(entry)
+            found += [*check_tool(tool), *check_parameters(tool), *check_consequences(tool)]
+        except DefinitionError as error:
+            name = name_of(entry) if callable(entry) else type(entry).__name__
+            found.append(LintFinding(name, "", "definition", str(error), "error"))
+            continue
+        if tool.name in usable:
+            found.append(LintFinding(tool.name, "", "duplicate-name", "another tool has this name", "error"))
+        usable.setdefault(tool.name, tool)
+    found += [*check_pairs([*usable.values()]), *check_totals([*usable.values()])]
+    found += check_effects([*usable.values()])
+    return list(dict.fromkeys(found))
+
+
+def estimate_tokens(tools: Any) -> dict[str, int]:
+    """Return about how many tokens each tool costs in every request: the characters of its compact OpenAI JSON / 4.
+
+    The exact number depends on the provider's tokenizer.  Entries that cannot be a tool are left out.
+    """
+    costs: dict[str, int] = {}
+    for entry in _iter_entries(tools):
+        with suppress(DefinitionError):
+            tool = make_tool(entry)
+            text = json.dumps(tool.schema("openai"), ensure_ascii=False, separators=(",", ":"))
+            costs[tool.name] = -(-len(text) // 4)
+    return costs
+
+
+def _iter_entries(tools: Any) -> Iterator[Any]:
+    if isinstance(tools, ToolRegistry):
+        yield from tools.own_tools
+    elif isinstance(tools, Iterable) and not callable(tools) and not isinstance(tools, str | ToolExecutor):
+        for entry in tools:
+            yield from _iter_entries(entry)
+    else:
+        yield tools

@@ -1,1 +1,0 @@
-"""Tool calls that a model wrote as text instead of calling the tool."""
