@@ -43,7 +43,9 @@ class EditorAgent:
     """
 
     def __init__(self, agent: JsonAgent[Any], journal: Place | None = None, *, connect: Connect | None = None) -> None:
-        self._agent, self._journal, self._connect = agent, journal, connect
+        self._agent = agent
+        self._journal = journal
+        self._connect = connect
         self._open: dict[str, EditorSession] = {}
         self._client: Any = None
         self._has_forms = False
@@ -103,18 +105,22 @@ class EditorAgent:
         found = [] if self._journal is None else await asyncio.to_thread(list_conversations, self._journal)
         sessions = [
             schema.SessionInfo(
-                session_id=info.name, cwd=cwd or os.getcwd(), title=info.title[:200],
+                session_id=info.name,
+                cwd=cwd or os.getcwd(),
+                title=info.title[:200],
                 updated_at=datetime.fromtimestamp(info.seen, UTC).isoformat(),
             )
             for info in found
-        ]  # fmt: skip
+        ]
         return schema.ListSessionsResponse(sessions=sessions)
 
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> Any:
         """Answer a prompt."""
-        conversation, query = self._find(session_id), query_of(prompt)
+        conversation = self._find(session_id)
+        query = query_of(prompt)
         if query == CONTINUE and conversation.interrupted and self._journal is not None:
-            interrupted, conversation.interrupted = conversation.interrupted, ""
+            interrupted = conversation.interrupted
+            conversation.interrupted = ""
             try:
                 conversation.session = await asyncio.to_thread(Session.resumed, interrupted, self._journal)
             except AgentkitError as error:

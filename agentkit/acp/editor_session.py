@@ -25,7 +25,9 @@ from .api import RequestError, acp, schema
 from .servers import EditorServers
 from .updates import UpdateEncoder
 
-ALLOW, ALLOW_VALUES, REJECT = "allow", "allow_values", "reject"
+ALLOW = "allow"
+ALLOW_VALUES = "allow_values"
+REJECT = "reject"
 MAX_OPTION_CHARS = 80
 
 
@@ -134,7 +136,10 @@ class EditorSession:
     """
 
     def __init__(self, identity: str, session: Session, servers: EditorServers, interrupted: str = "") -> None:
-        self.id, self.session, self.servers, self.interrupted = identity, session, servers, interrupted
+        self.id = identity
+        self.session = session
+        self.servers = servers
+        self.interrupted = interrupted
         self._cancelled: asyncio.Event | None = None
         self._asked: PendingInput | None = None
 
@@ -165,7 +170,8 @@ class EditorSession:
             self._cancelled = None
 
     async def _turn(self, agent: JsonAgent[Any], client: Any, query: Query, *, has_forms: bool) -> Any:
-        encoder, given = UpdateEncoder(), {}
+        encoder = UpdateEncoder()
+        given = {}
         content: Query | None = None if query == CONTINUE else query
         if self._asked is not None and content is not None:
             question = next((one for one in self.session.questions if one.id == self._asked.id), None)
@@ -174,7 +180,8 @@ class EditorSession:
                 if problem := explain_answer(question, value):
                     await self._say(client, f"{problem}\n\n{describe_question(self._asked)}")
                     return schema.PromptResponse(stop_reason="end_turn")
-                content, given = None, {"answers": {question.id: value}}
+                content = None
+                given = {"answers": {question.id: value}}
         while True:
             self._asked = None
             end = await self._run(agent, client, encoder, content, given)
@@ -186,7 +193,8 @@ class EditorSession:
             if not decided:
                 is_asked = decided is not None and self._asked is not None
                 return _respond(end, "end_turn" if is_asked else "cancelled")
-            content, given = None, decided
+            content = None
+            given = decided
 
     @property
     def _is_cancelled(self) -> bool:
@@ -196,7 +204,8 @@ class EditorSession:
         self, agent: JsonAgent[Any], client: Any, encoder: UpdateEncoder, query: Query | None, given: dict[str, Any]
     ) -> RunClosed:
         """Run the agent, show what happens, and return the end of the run."""
-        reader, updates = FrameReader(), list[Any]()
+        reader = FrameReader()
+        updates = list[Any]()
         encoder.closed = None
 
         def listen(event: Event) -> None:
@@ -230,7 +239,8 @@ class EditorSession:
     async def _until_cancelled(self, awaited: Awaitable[T]) -> T | None:
         """Return what is awaited; None if the turn is cancelled before."""
         assert self._cancelled is not None
-        answer, stop = asyncio.ensure_future(awaited), asyncio.ensure_future(self._cancelled.wait())
+        answer = asyncio.ensure_future(awaited)
+        stop = asyncio.ensure_future(self._cancelled.wait())
         try:
             await asyncio.wait([answer, stop], return_when=asyncio.FIRST_COMPLETED)
             return answer.result() if answer.done() else None
@@ -245,7 +255,8 @@ class EditorSession:
 
         Decisions come first.  An editor without forms shows one question, and the next prompt answers it.
         """
-        approvals, answers = {}, {}
+        approvals = {}
+        answers = {}
         for entry in (entry for entry in pending if entry.schema is None):
             if (decision := await ask_permission(client, self.id, entry, encoder)) is None:
                 return {}
@@ -272,7 +283,10 @@ def _respond(end: RunClosed, reason: schema.StopReason | None = None) -> Any:
     usage = end.usage
     tokens = {name: usage.get(f"{name}_tokens") or 0 for name in ("input", "output")}
     counted = schema.Usage(
-        total_tokens=sum(tokens.values()), input_tokens=tokens["input"], output_tokens=tokens["output"],
-        cached_read_tokens=usage.get("cached_tokens") or 0, thought_tokens=usage.get("reasoning_tokens") or 0,
-    )  # fmt: skip
+        total_tokens=sum(tokens.values()),
+        input_tokens=tokens["input"],
+        output_tokens=tokens["output"],
+        cached_read_tokens=usage.get("cached_tokens") or 0,
+        thought_tokens=usage.get("reasoning_tokens") or 0,
+    )
     return schema.PromptResponse(stop_reason=reason, usage=counted)

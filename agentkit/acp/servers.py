@@ -50,7 +50,8 @@ class EditorServers:
 
     async def close(self) -> None:
         """Close the open servers."""
-        opened, self._opened = self._opened, []
+        opened = self._opened
+        self._opened = []
         await asyncio.gather(*(server.close_tools() for server in opened), return_exceptions=True)
 
     async def _open(self, server: Toolset) -> None:

@@ -77,7 +77,8 @@ class UpdateEncoder:
         return self._title(call.id.rpartition("/")[0], call.tool, call.arguments)
 
     def _open_call(self, frame: CallOpened) -> Update:
-        kind, arguments = KINDS.get(frame.effect, "other"), _read_arguments(frame.arguments)
+        kind = KINDS.get(frame.effect, "other")
+        arguments = _read_arguments(frame.arguments)
         title = self._title(frame.agent, frame.name, frame.arguments)
         start = acp.update_tool_call if frame.id in self._known else acp.start_tool_call
         self._known.add(frame.id)

@@ -100,7 +100,8 @@ class JsonAgent(Generic[T]):
         DefinitionError: There are no tools, or a tool or a setting is not valid.
     """
 
-    _instruction, _extract_value = "", extraction.extract_value
+    _instruction = ""
+    _extract_value = extraction.extract_value
 
     def __init__(
         self,
@@ -135,18 +136,38 @@ class JsonAgent(Generic[T]):
         memory: bool = True,
         **options: Any,
     ) -> None:
-        (more, self._select), self.handoffs, self.memory = split_tools(tools), check_handoffs(handoffs), memory
+        (more, self._select) = split_tools(tools)
+        self.handoffs = check_handoffs(handoffs)
+        self.memory = memory
         registered, self.toolsets = split_toolsets((functions, more, make_handoff_tools(self.handoffs)))
         self.tools = ToolRegistry(*registered, answer=make_answer_tool(answer), repair=repair)
-        self.model, self.deps, self.journal = check_model(model), deps, resolve_journal(journal, journal_errors)
-        self.session, self.listeners, self._text_ends = Session(), list_listeners(listeners), answer is str
+        self.model = check_model(model)
+        self.deps = deps
+        self.journal = resolve_journal(journal, journal_errors)
+        self.session = Session()
+        self.listeners = list_listeners(listeners)
+        self._text_ends = answer is str
         self._settings = Settings(
-            limits=limits, tool_mode=tool_mode, policies=policies, checks=checks, on_question=on_question,
-            requests_per_minute=requests_per_minute, telemetry=resolve_telemetry(telemetry), tool_timeout=tool_timeout,
-            max_result=max_result, max_concurrency=max_concurrency, approve=approve, untrusted=untrusted,
-            max_steps=max_steps, request_timeout=request_timeout, handoffs=self.handoffs,
-            sequential=sequential, retries=retries)  # fmt: skip
-        self._backends, self.description = Backends(options, request_timeout, list_models(fallback_models)), description
+            limits=limits,
+            tool_mode=tool_mode,
+            policies=policies,
+            checks=checks,
+            on_question=on_question,
+            requests_per_minute=requests_per_minute,
+            telemetry=resolve_telemetry(telemetry),
+            tool_timeout=tool_timeout,
+            max_result=max_result,
+            max_concurrency=max_concurrency,
+            approve=approve,
+            untrusted=untrusted,
+            max_steps=max_steps,
+            request_timeout=request_timeout,
+            handoffs=self.handoffs,
+            sequential=sequential,
+            retries=retries,
+        )
+        self._backends = Backends(options, request_timeout, list_models(fallback_models))
+        self.description = description
         check_agent(self, model, JsonAgent.__init__.__kwdefaults__ or ())
 
     def __call__(self, query: Query | None = None, **how: Unpack[RunOptions]) -> T:
@@ -271,7 +292,8 @@ class JsonAgent(Generic[T]):
         return f"JsonAgent({names}; model={self._backends.backend(self.model, self.model).name!r})"
 
     def _repr_html_(self) -> str:
-        name, session = self._backends.backend(self.model, self.model).name, self.session
+        name = self._backends.backend(self.model, self.model).name
+        session = self.session
         return agent_view(name, self.instruction, self.tools, session.messages, session.usage.as_dict())
 
     def choose_backend(self, model: ModelChoice = None) -> tuple[Model, str]:

@@ -43,7 +43,8 @@ def make_agent_tool(agent: Runnable, name: str, description: str) -> JsonTool[..
         Args:
             query: The whole task, with all that must be known for it: nothing of this conversation is.
         """
-        parent, own = enclosing(ParentCall), run.call
+        parent = enclosing(ParentCall)
+        own = run.call
         if own is not None and (parent is None or parent.call is not own):  # a loop without the usual policies
             enclose([lambda: ParentCall(own, run)])
         request = RunRequest(query, Session(), stream=run.stream, tool=name)
@@ -87,8 +88,12 @@ async def extract_value(agent: Runnable, kind: Any, question: str, text: str, ru
         ToolError: The model gave no answer of this type.
     """
     reader = copy(agent)
-    reader.tools, reader._select, reader.toolsets = ToolRegistry(answer=make_answer_tool(kind)), None, ()
-    reader.handoffs, reader.journal, reader._text_ends = {}, None, False
+    reader.tools = ToolRegistry(answer=make_answer_tool(kind))
+    reader._select = None
+    reader.toolsets = ()
+    reader.handoffs = {}
+    reader.journal = None
+    reader._text_ends = False
     reader._instruction = INSTRUCTION
     reader._settings = replace(
         agent._settings, untrusted="values", checks=(), policies=(), handoffs={}, max_steps=MAX_STEPS

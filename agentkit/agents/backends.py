@@ -94,7 +94,8 @@ class Backends:
         if key not in self._derived:
             self._derived = dict([*self._derived.items()][1 - MAX_DERIVED :])
             derived = self._derived[key] = Backends({**self.options, **options}, fallbacks=self._fallbacks)
-            derived.for_run, derived._notices = frozenset(options), self._notices
+            derived.for_run = frozenset(options)
+            derived._notices = self._notices
         return self._derived[key]
 
     def check_options(self, first: str | Model | None, names: Iterable[str]) -> None:
@@ -136,7 +137,8 @@ class Backends:
 
     def backend(self, model: str | Model | None, first: str | Model | None = None) -> Model:
         """Return the backend for a name, or the object itself; `first` is the model whose account the options name."""
-        (model, _), (first, _) = resolve_model(model), resolve_model(first)
+        (model, _) = resolve_model(model)
+        (first, _) = resolve_model(first)
         if self.for_run and (not isinstance(model, str) or model == OFFLINE):
             name = "the offline model" if isinstance(model, str) else f"the model {model.name!r}, an object,"
             names = ", ".join(sorted(self.for_run))

@@ -59,7 +59,9 @@ class MapOptions(TypedDict, total=False):
 async def collect_outcomes(agent: Runnable, queries: Queries, **how: Unpack[MapOptions]) -> list[Outcome[Any]]:
     """Return the outcomes of all queries in their order."""
     check_names("map", how, MapOptions.__optional_keys__)
-    concurrency, progress, workers = how.get("concurrency", 8), how.get("progress"), how.get("workers")
+    concurrency = how.get("concurrency", 8)
+    progress = how.get("progress")
+    workers = how.get("workers")
     outcomes: dict[int, Outcome[Any]] = {}
     with (
         explain_interrupt(INTERRUPTED),
@@ -93,7 +95,9 @@ async def iterate_outcomes(
     waiting = _iterate(queries)
     upcoming: asyncio.Task[Query | None] | None = None
     runs: dict[asyncio.Task[Result[Any] | BaseException], int] = {}
-    started, is_over, pauses = 0, False, list[InnerPaused]()
+    started = 0
+    is_over = False
+    pauses = list[InnerPaused]()
     try:
         with explain_interrupt(ITERATION_INTERRUPTED):
             while True:
@@ -106,13 +110,15 @@ async def iterate_outcomes(
                 watched = [*runs] if upcoming is None else [*runs, upcoming]
                 done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
                 if upcoming is not None and upcoming in done:
-                    query, upcoming = upcoming.result(), None
+                    query = upcoming.result()
+                    upcoming = None
                     is_over = query is None
                     if query is not None:
                         runs[asyncio.create_task(_run(agent, query))] = started
                         started += 1
                 for run in [run for run in runs if run in done]:
-                    place, outcome = runs.pop(run), run.result()
+                    place = runs.pop(run)
+                    outcome = run.result()
                     if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
                         raise outcome
                     if isinstance(outcome, InnerPaused):

@@ -45,7 +45,8 @@ def nest(agent: Runnable, request: RunRequest) -> Iterator[tuple[RunRequest, Lis
     Raises:
         InnerPaused: The run paused, or its journal cannot be used now; the enclosing run has to pause.
     """
-    parent, session = enclosing(ParentCall), request.session
+    parent = enclosing(ParentCall)
+    session = request.session
     is_own = (request.query is None and not request.content) or request.replay is not None
     if parent is None or is_own or session._busy.locked():
         yield request, lambda _: None
@@ -78,17 +79,21 @@ class InnerRun:
     @classmethod
     def open(cls, agent: Runnable, request: RunRequest, parent: ParentCall) -> "InnerRun":
         """Return the run as it begins, or as it continues where it stopped."""
-        approver, outer = enclosing(Approver), enclosing(JournalWriter)
-        approvals, query = approver.approvals if approver else Approvals(), request.query or ""
+        approver = enclosing(Approver)
+        outer = enclosing(JournalWriter)
+        approvals = approver.approvals if approver else Approvals()
+        query = request.query or ""
         key = parent.call.id if request.tool else _claim(agent, query, parent, approvals, outer)
-        name, can_pause = request.tool or parent.call.name, approver is not None
+        name = request.tool or parent.call.name
+        can_pause = approver is not None
         inner = cls(name, key, query, parent, approvals, can_pause, request)
         inner.request = replace(inner._continue(outer), on_end=inner.report)
         return inner
 
     def _continue(self, writer: JournalWriter | None) -> RunRequest:
         """Return the request that continues the run; the given one, with the journal attached, if it is new."""
-        request, session = self.request, self.request.session
+        request = self.request
+        session = self.request.session
         found: Session | None = self.approvals.nested.pop(self.key, None)
         if writer is not None and session.journaled is None and (found is None or found.journaled is None):
             found = _resume(writer, self.key) or found
@@ -105,7 +110,8 @@ class InnerRun:
             session.journaled = JournaledConversation(journal, origin=_origin(writer, self.key))
         if found is None or not found.messages:
             return request
-        respondent, decisions = enclosing(Respondent), self.approvals.take_inner(self.key)
+        respondent = enclosing(Respondent)
+        decisions = self.approvals.take_inner(self.key)
         answers = respondent.questions.take_inner(self.key, session.questions) if respondent else {}
         return replace(request, query=None, content=None, approvals=decisions, answers=answers)
 
@@ -121,7 +127,8 @@ class InnerRun:
 
         A conversation that paused continues in that journal.
         """
-        session, stored = self.request.session, self.approvals.inner_answers.get(self.key)
+        session = self.request.session
+        stored = self.approvals.inner_answers.get(self.key)
         outer = enclosing(EnclosingCall) if self.request.query is None else None
         if outer is not None:  # a run that only repeats its answer does not label what it had read
             read = Label.from_dict(stored["label"]) if stored else Origins(session.messages, outer).whole_label
@@ -141,10 +148,13 @@ class InnerRun:
             return error
         session = self.request.session
         self.approvals.nested[self.key] = session
-        calls, questions = put_inside(self.key, session.waiting), put_inside(self.key, session.questions)
+        calls = put_inside(self.key, session.waiting)
+        questions = put_inside(self.key, session.questions)
         described = make_pause_error(calls, {}) if calls else describe_pause(questions) if questions else error
         pause = InnerPaused(str(described))
-        pause.calls, pause.questions, pause.session = tuple(calls), tuple(questions), session
+        pause.calls = tuple(calls)
+        pause.questions = tuple(questions)
+        pause.session = session
         return pause
 
 
@@ -168,7 +178,8 @@ def _origin(writer: JournalWriter, key: str) -> str:
 
 def _claim(agent: Runnable, query: str, parent: ParentCall, approvals: Approvals, writer: JournalWriter | None) -> str:
     """Return the id of a run that a function begins; several with the same query are distinguished by their agents."""
-    base, recorded = parent.name(query), writer.inner if writer else {}
+    base = parent.name(query)
+    recorded = writer.inner if writer else {}
     known = [key for key in {**recorded, **approvals.nested, **approvals.inner_answers} if key.startswith(base)]
     if len(known) < 2:
         return parent.claim(query)

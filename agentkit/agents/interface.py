@@ -62,7 +62,8 @@ AgentT = TypeVar("AgentT", bound=Runnable)
 
 
 TELEMETRY_VARIABLE = "AGENTKIT_TELEMETRY"
-_ON, _OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
+_ON = ("1", "true", "yes", "on")
+_OFF = ("", "0", "false", "no", "off")
 
 
 @dataclass(frozen=True, slots=True)

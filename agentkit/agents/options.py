@@ -195,7 +195,8 @@ def fork_request(agent: AgentT, run_id: str, step: int, how: ForkOptions) -> tup
     current._instruction = how.get("instruction") or current._instruction
     if (tools := how.get("tools")) is not None:
         given, current.toolsets = split_toolsets(tools)
-        current.tools, current._select = current.tools.filtered(lambda _: False).merged(given), None
+        current.tools = current.tools.filtered(lambda _: False).merged(given)
+        current._select = None
     return twin, request
 
 
@@ -236,12 +237,15 @@ def check_names(method: str, how: Mapping[str, Any], names: frozenset[str]) -> N
 
 
 def _continue_run(agent: Runnable, run_id: str, how: ResumeOptions) -> RunRequest:
-    changed, journal = how.get("changed", "refuse"), _journal_of(agent, how)
+    changed = how.get("changed", "refuse")
+    journal = _journal_of(agent, how)
     session = Session.resumed(run_id, journal, on_uncertain=how.get("on_uncertain"), changed=changed)
     if agent.memory:
         agent.session = session
-    settings, answers = _settings_of(how), how.get("answers")
-    approvals, model = how.get("approvals"), how.get("model")
+    settings = _settings_of(how)
+    answers = how.get("answers")
+    approvals = how.get("approvals")
+    model = how.get("model")
     return RunRequest(None, session, approvals, model=model, settings=settings, answers=answers)
 
 

@@ -64,7 +64,8 @@ def check_agent(agent: Runnable, model: str | Model | None, names: Iterable[str]
 def build_flow(agent: Runnable, run: Run, request: RunRequest, backend: Model) -> Flow[Answer]:
     """Return the flow of one agent's part of a run; its requests go to `backend`."""
     run.partial_answer = PartialAnswerReader(agent.tools.answer) if request.stream and agent.tools.answer else None
-    session, stream = request.session, request.stream
+    session = request.session
+    stream = request.stream
     replay = request.replay
     recorded = replay.recording.messages if replay is not None else ()
     said = session.inbox if replay is None or replay.execute else _RecordedInbox(run.history, recorded)
@@ -81,7 +82,8 @@ class _RecordedInbox(deque[Message]):
 
     def __init__(self, history: Sequence[Message], recorded: Sequence[Message]) -> None:
         super().__init__()
-        self._history, self._recorded = history, recorded
+        self._history = history
+        self._recorded = recorded
 
     def __bool__(self) -> bool:
         place = len(self._history)
@@ -108,7 +110,8 @@ def policies_of_run(
 
     `recorded` are the messages of a run that is replayed.
     """
-    settings, fallbacks = agent._settings, agent._backends.fallbacks(agent.model)
+    settings = agent._settings
+    fallbacks = agent._backends.fallbacks(agent.model)
     waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(settings.retries)]
     return (
         *settings.policies,
@@ -183,7 +186,10 @@ class StepTools:
         toolsets: Sequence[Toolset],
         context: RunContext[Any],
     ) -> None:
-        self._own, self._select, self._toolsets, self._context = tools, select, toolsets, context
+        self._own = tools
+        self._select = select
+        self._toolsets = toolsets
+        self._context = context
         self._last = tools
         self._selected: list[Any] = []
         self._listed: list[JsonTool[..., Any]] = []
@@ -198,7 +204,8 @@ class StepTools:
             own = self._own.merged(selected)
             self._last = own.merged(name_toolset_tools(self._toolsets, own)) if listed else own
             self._last.check_injected(self._context)
-            self._selected, self._listed = selected, listed
+            self._selected = selected
+            self._listed = listed
         return self._last
 
     def _call_selector(self, select: ToolSelector) -> list[Any]:

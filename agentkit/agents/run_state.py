@@ -90,7 +90,8 @@ def _unwrap(event: SubRun) -> tuple[Path, Event]:
     path: Path = ()
     inner: Event = event
     while isinstance(inner, SubRun):
-        path, inner = (*path, inner.call.id if inner.call else ""), inner.event
+        path = (*path, inner.call.id if inner.call else "")
+        inner = inner.event
     return path, inner
 
 
@@ -221,9 +222,12 @@ class Run:
         )
 
     def _trace(self, event: Event) -> None:
-        trace, place = self.trace, len(self.history)
+        trace = self.trace
+        place = len(self.history)
         while isinstance(event, SubRun):
-            outer, call, place = trace.within(event.parent) if event.parent else trace, event.call, 0
+            outer = trace.within(event.parent) if event.parent else trace
+            call = event.call
+            place = 0
             identity = call.id if call else ""
             trace = outer.within(identity)
             if call and event.parent and isinstance(event.event, RunStarted):
@@ -243,6 +247,9 @@ class Run:
 
 def _outcome_of(error: BaseException | None) -> Outcome:
     kinds: dict[type[BaseException], Outcome] = {
-        Paused: "paused", RunStopped: "stopped", LimitExceeded: "limit", Exception: "error",
-    }  # fmt: skip
+        Paused: "paused",
+        RunStopped: "stopped",
+        LimitExceeded: "limit",
+        Exception: "error",
+    }
     return next((outcome for kind, outcome in kinds.items() if isinstance(error, kind)), "cancelled")

@@ -54,10 +54,13 @@ def persist(agent: Runnable, request: RunRequest, run: Run) -> Iterator[tuple[Po
             request.session.approvals.decisions.update(request.replay.decisions)
         elif (conversation := _conversation(request.journal or agent.journal, request.session)) is not None:
             if stored := conversation.stored if request.query is None else None:
-                run.usage, run.steps, run.run_id = stored.run.usage, stored.run.steps, stored.run.id
+                run.usage = stored.run.usage
+                run.steps = stored.run.steps
+                run.run_id = stored.run.id
                 stack.callback(setattr, conversation, "stored", None)
             else:
-                setup, conversation.stored = Setup.of(agent.instruction, agent.tools), None
+                setup = Setup.of(agent.instruction, agent.tools)
+                conversation.stored = None
                 policies.append(stack.enter_context(_journal(conversation, request, setup, run)))
         if request.record is not None:
             policies += stack.enter_context(_record(agent, request, request.record, run))
@@ -73,8 +76,10 @@ def _journal(conversation: JournaledConversation, request: RunRequest, setup: Se
         conversation.base = session.usage
     writer = JournalWriter(conversation, session.messages, session.state, session.cut, setup)
     writer.open(request.query, run.model)
-    run.spent, run.run_id = writer.spent, writer.run
-    run.usage, run.steps = writer.spent.usage, writer.spent.steps
+    run.spent = writer.spent
+    run.run_id = writer.run
+    run.usage = writer.spent.usage
+    run.steps = writer.spent.steps
     session.approvals.begun = writer.decided
     writer.usage = lambda: run.usage
     try:
@@ -109,7 +114,8 @@ def _record(
     agent: Runnable, request: RunRequest, path: str | os.PathLike[str], run: Run
 ) -> Iterator[tuple[Policy, ...]]:
     """Yield the policies that write the rows of the run's journal into a file, and what a replay needs beside them."""
-    session, setup = request.session, Setup.of(agent.instruction, agent.tools)
+    session = request.session
+    setup = Setup.of(agent.instruction, agent.tools)
     plain = {key: value for key, value in agent.settings.items() if isinstance(value, str | int | float)}
     usage = session.usage.as_dict()
     conversation = JournaledConversation(Journal(path, errors="raise"), next_run=run.run_id)
@@ -228,7 +234,8 @@ async def afinish_run(agent: Runnable, request: RunRequest) -> Result[Any]:
 @contextmanager
 def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow[None]]]:
     """Yield a run and its flow while the session is locked; add history and usage to the `RunError` that ends it."""
-    query, session = request.query, request.session
+    query = request.query
+    session = request.session
     check_query(query)
     request = replace(request, query=query.strip() if query else None)
     agent = override(agent, request.settings)
@@ -240,12 +247,15 @@ def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow
         with persist(agent, request, run) as policies:
             before = session.usage if session.journaled is None else session.journaled.base
             if request.replay is None and (observer := observe_run(agent, session, run.run_id)):
-                run.listeners, policies = (*run.listeners, observer.listen), (*policies, observer.policy)
+                run.listeners = (*run.listeners, observer.listen)
+                policies = (*policies, observer.policy)
             begun = RunStarted(request.query or "", backend.name, note, run.run_id)
             try:
                 yield run, _run_flow(agent, run, request, backend, begun, policies)
             except RunError as error:
-                error.history, error.usage, error.result = list(history), run.usage, run.fail(error)
+                error.history = list(history)
+                error.usage = run.usage
+                error.result = run.fail(error)
                 error.partial = error.partial or run.partial
                 raise
             finally:

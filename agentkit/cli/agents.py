@@ -49,7 +49,8 @@ def agent_options(command: Command) -> Command:
 
 def options_as_given(names: Sequence[str] = ("targets", "configs", "model", "description")) -> str:
     """Return the options of this command line that describe the agent, quoted for a shell, with a leading space."""
-    context, words = click.get_current_context(), []
+    context = click.get_current_context()
+    words = []
     for option in context.command.params:
         is_given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if is_given and option.name in names:

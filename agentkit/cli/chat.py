@@ -69,10 +69,13 @@ class LineReader:
                 return "\n".join(parts) if parts else None
             except KeyboardInterrupt:  # the unfinished text is dropped
                 print_note("\nCtrl-D or /quit leaves" if not parts and not is_text else "")
-                parts, is_text, typed = [], False, ""
+                parts = []
+                is_text = False
+                typed = ""
                 continue
             if not is_text and not parts and part.lstrip().startswith(TEXT_DELIMITER):
-                part, is_text = part.lstrip().removeprefix(TEXT_DELIMITER), True
+                part = part.lstrip().removeprefix(TEXT_DELIMITER)
+                is_text = True
             if is_text:
                 parts.append(part.rstrip().removesuffix(TEXT_DELIMITER))
                 if part.rstrip().endswith(TEXT_DELIMITER):
@@ -126,7 +129,8 @@ def _make_editor(commands: Sequence[str]) -> Any:
 
 def _open_history() -> Any:
     """Return the history in the person's own file, or one in memory where it cannot be written."""
-    kinds, file = import_module("prompt_toolkit.history"), HISTORY_FILE.expanduser()
+    kinds = import_module("prompt_toolkit.history")
+    file = HISTORY_FILE.expanduser()
     try:
         create_private(file)
         file.chmod(MODE)
@@ -196,7 +200,8 @@ class EscapeKey:
 
     def take_typed(self) -> str:
         """Return the text that was typed meanwhile, with its corrections applied, and forget it."""
-        data, self._typed = self._typed, b""
+        data = self._typed
+        self._typed = b""
         text = _SEQUENCE.sub("", data.decode(sys.stdin.encoding or "utf-8", errors="replace").replace("\r", "\n"))
         kept: list[str] = []
         for letter in text:
@@ -366,7 +371,8 @@ class Chat:
         print_text(HELP_TEXT)
 
     def _list_tools(self) -> "list[agentkit.JsonTool[..., Any]]":
-        own, toolsets = self.agent.tools, self.agent.toolsets
+        own = self.agent.tools
+        toolsets = self.agent.toolsets
         return [*own.own_tools, *import_module("agentkit.tools.toolset").name_toolset_tools(toolsets, own)]
 
     def _tools(self, _: str) -> None:
@@ -426,7 +432,8 @@ class Chat:
 
 def undo_last_question(session: "agentkit.Session") -> str | None:
     """Remove the last question and all messages after it; return the question, or None without one."""
-    loop, messages = import_module("agentkit.engine.loop"), import_module("agentkit.core.messages")
+    loop = import_module("agentkit.engine.loop")
+    messages = import_module("agentkit.core.messages")
     for place in reversed(range(len(session.messages))):
         message = session.messages[place]
         text: str = messages.text_of(message)

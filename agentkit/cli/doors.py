@@ -127,9 +127,15 @@ def _load_agent(target: str) -> "tuple[str, agentkit.JsonAgent[Any]]":
 @click.option("--wait", is_flag=True, help="Wait for the answer and print it.")
 @click.option("--jsonl", "as_events", is_flag=True, help="Print the events as they happen, one JSON object a line.")
 def submit_command(
-    question: tuple[str, ...], db: str, agent: str, run_id: str, cron: str | None, wait: bool, as_events: bool,
+    question: tuple[str, ...],
+    db: str,
+    agent: str,
+    run_id: str,
+    cron: str | None,
+    wait: bool,
+    as_events: bool,
     **how: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Submit QUESTION to the workers of a database, and print the id of the run.
 
     Exit codes with --wait: 0 answered, 1 the run failed, 3 paused for an approval or an answer.

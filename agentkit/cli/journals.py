@@ -213,7 +213,8 @@ def replay_command(
     Exit codes: 0 the same answer, 1 it differs, 2 wrong usage, 3 paused as the recorded run did.
     """
     if settings["model"] is None:
-        settings["model"], any_model = "offline", True
+        settings["model"] = "offline"
+        any_model = True
     journal = settings.pop("journal")
     if file.exists():
         if click.get_current_context().get_parameter_source("journal") is ParameterSource.COMMANDLINE:
@@ -232,7 +233,8 @@ def replay_command(
 
 DEFAULT_JOURNAL = Path("runs.db")
 LISTED_FIELDS = ("id", "state", "query", "model", "steps", "last", "error", "origin", "begun", "seen")
-RUN_OPTIONS, JOURNAL_OPTIONS = ("html", "export", "delete"), ("prune", "check", "salvage")
+RUN_OPTIONS = ("html", "export", "delete")
+JOURNAL_OPTIONS = ("prune", "check", "salvage")
 """The options of `agentkit runs` that need a run, and those about the whole journal."""
 
 
@@ -293,10 +295,12 @@ def runs_command(run_id: str | None, journal: Path | str, limit: int | None, **o
 
     In a database that workers use, the list has the submitted runs with their states, costs and workers.
     """
-    action, queued = _find_action(run_id, options), {name: options[name] for name in ("state", "retry", "cancel")}
+    action = _find_action(run_id, options)
+    queued = {name: options[name] for name in ("state", "retry", "cancel")}
     if action in ("", "json") and manage_runs(journal, run_id, limit, as_json=options["json"], **queued):
         return
-    store, repair = import_module("agentkit.journal"), import_module("agentkit.sessions.journal.maintenance")
+    store = import_module("agentkit.journal")
+    repair = import_module("agentkit.sessions.journal.maintenance")
     if action == "check":
         problems = repair.find_problems(journal)
         click.echo("\n".join(problems) or "no damage found")

@@ -44,7 +44,10 @@ def map_command(queries: Path, out: Path | None, concurrency: int, retry_failed:
     agent = build_agent(**settings)
     is_watched = out is not None or not sys.stdout.isatty()  # else the bar would stand among the answers
     bar = import_module("agentkit.views.progress_bar").ProgressBar(len(wanted), None if is_watched else False)
-    failed, done, usage, started = 0, 0, agentkit.Usage(), time.monotonic()
+    failed = 0
+    done = 0
+    usage = agentkit.Usage()
+    started = time.monotonic()
     try:
         answers = agent.imap(wanted, concurrency=concurrency)
         with keep_open(agent.toolsets), _open(out) as file, bar, closing(answers) as arriving:

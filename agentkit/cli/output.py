@@ -19,7 +19,9 @@ import agentkit
 from ..core.ask_person import escape_unprintable
 from ..core.masking import mask, mask_data
 
-FAILED, PAUSED, INTERRUPTED = 1, 3, 130
+FAILED = 1
+PAUSED = 3
+INTERRUPTED = 130
 """The exit codes besides 0 and 2, which is click's code for wrong usage."""
 
 

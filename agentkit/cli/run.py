@@ -48,7 +48,8 @@ def run_command(
     """
     if as_json and as_events:
         raise click.UsageError("--json and --jsonl exclude each other")
-    (query, label), session = _read_query(question, is_needed=file is None and not attached), load_session(file)
+    (query, label) = _read_query(question, is_needed=file is None and not attached)
+    session = load_session(file)
     asked = join_query(query, read_attachments(attached))
     if not asked and not _has_messages(session):
         raise click.UsageError('no question: agentkit run "What is 2 + 3?", or pipe one in')

@@ -32,7 +32,8 @@ PYPROJECT = "agentkit.pyproject"
 
 def require_trust(file: Path, targets: Sequence[str], ask: Callable[[str], str] = ask_terminal) -> None:
     """Make the modules beside `file` importable if the person allows its `targets`; else raise `click.UsageError`."""
-    folder, trusted = str(file.parent.resolve()), _read_trusted()
+    folder = str(file.parent.resolve())
+    trusted = _read_trusted()
     allowed = trusted.get(folder, [])
     if not set(targets) <= set(allowed):
         names = escape_unprintable(", ".join(targets), 1_000)
@@ -238,7 +239,8 @@ def open_registry(targets: Sequence[str], configs: Sequence[str]) -> "Iterator[a
 @contextmanager
 def keep_open(servers: Sequence[Any]) -> Iterator[None]:
     """Open servers for several runs, and close them at the end."""
-    toolset, opened = import_module("agentkit.tools.toolset"), []  # type: ignore[var-annotated]
+    toolset = import_module("agentkit.tools.toolset")
+    opened = []  # type: ignore[var-annotated]
     with toolset.closing_toolsets(opened):
         for _ in toolset.OpenToolsets(servers, opened).perform():
             pass

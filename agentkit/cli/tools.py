@@ -144,7 +144,8 @@ def lock_command(targets: Sequence[str], config: Path | None, file: Path | None,
     if config is not None:
         _lock_servers(config, file, check=check)
         return
-    lockfile, file = import_module("agentkit.tools.lock"), file or Path("agentkit.lock.json")
+    lockfile = import_module("agentkit.tools.lock")
+    file = file or Path("agentkit.lock.json")
     current = lockfile.lock(load_registry(targets))
     try:
         if not check:

@@ -83,9 +83,11 @@ def make_question(pending: Sequence[PendingCall]) -> str:
 
 def read_answer(entry: str, pending: Sequence[PendingCall]) -> dict[int, PersonAnswer]:
     """Return the decisions of an answer by the calls' indices; raise `ValueError` if it cannot be read."""
-    places, words = range(len(pending)), entry.strip()
+    places = range(len(pending))
+    words = entry.strip()
     if len(pending) > 1 and (match := _NUMBERED.fullmatch(words)):
-        numbers, words = {int(number) for number in re.findall(r"\d+", match["numbers"])}, match["words"]
+        numbers = {int(number) for number in re.findall(r"\d+", match["numbers"])}
+        words = match["words"]
         if not numbers <= {place + 1 for place in places}:
             raise ValueError(f"The calls have the numbers 1 to {len(pending)}.")
         chosen = sorted(number - 1 for number in numbers)
@@ -148,7 +150,8 @@ def read_value(question: Question, ask: Callable[[str], str], problem: str = "")
     properties = question.schema.get("properties", {})
     if not is_form(question.schema) or not all(map(_is_simple, properties.values())):
         return read_entry(question.schema, ask(f"{lead}\n{describe_schema(question.schema)}: "))
-    values, required = {}, question.schema.get("required", ())
+    values = {}
+    required = question.schema.get("required", ())
     for name, schema in properties.items():
         note = schema.get("description") or schema.get("title") or ""
         optional = "" if name in required else " (may be left empty)"

@@ -93,7 +93,8 @@ def iterate_blocking(items: AsyncGenerator[T, None]) -> Generator[T, None, None]
 
     Closing the iteration closes the generator and waits for that, except after an interrupt.
     """
-    context, end = contextvars.copy_context(), object()
+    context = contextvars.copy_context()
+    end = object()
     loop = _background_loop(_depth.get())
     context.run(_depth.set, _depth.get() + 1)
 

@@ -99,7 +99,8 @@ def _run(flow: Generator[Any, Any, T], layers: tuple[Layer, ...]) -> Generator[A
                 if not stack:
                     value: T = stop.value
                     return value
-                outcome, error = stop.value, None
+                outcome = stop.value
+                error = None
                 continue
             except Exception as raised:
                 stack.pop()
@@ -111,7 +112,8 @@ def _run(flow: Generator[Any, Any, T], layers: tuple[Layer, ...]) -> Generator[A
                 error = raised
                 continue
             error = None
-            kind, table = type(wish), tables[level]
+            kind = type(wish)
+            table = tables[level]
             found = table[kind] if kind in table else table.setdefault(kind, _first_layer(layers, level, kind))
             try:
                 if found is None:
@@ -122,7 +124,8 @@ def _run(flow: Generator[Any, Any, T], layers: tuple[Layer, ...]) -> Generator[A
                     outcome = None
                     stack.append((found[0](wish), found[1]))
             except Exception as thrown:
-                error, origin = thrown, thrown.__traceback__
+                error = thrown
+                origin = thrown.__traceback__
     finally:
         error = None  # an exception that holds this frame would be a cycle
         _close(stack)
@@ -258,7 +261,8 @@ async def adrive(flow: Flow[T]) -> AsyncGenerator[Event | Done[T], None]:
                         else:
                             yield event
             except Exception as caught:
-                error, origin = caught, caught.__traceback__
+                error = caught
+                origin = caught.__traceback__
     finally:
         error = None
         flow.close()

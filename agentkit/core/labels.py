@@ -114,7 +114,9 @@ def join_labels(labels: Iterable[Label]) -> Label:
 
 
 UNKNOWN = Label.untrusted(UNKNOWN_SOURCE)
-TRUSTED, USER, DEVELOPER = Label("trusted"), Label("user"), Label("developer")
+TRUSTED = Label("trusted")
+USER = Label("user")
+DEVELOPER = Label("developer")
 _PLAIN = {"trusted": TRUSTED, "user": USER, "developer": DEVELOPER}
 _OF_ROLES = {"system": DEVELOPER, "user": USER}
 
@@ -185,7 +187,8 @@ class Plain:
 Role: TypeAlias = Destination | Content | Plain
 
 
-_OPENING, _CLOSING = '<untrusted id="', '</untrusted id="'
+_OPENING = '<untrusted id="'
+_CLOSING = '</untrusted id="'
 _LETTERS = "bcdfghjkmnpqrstvwxz"  # no digits: delimiters add no figure to a tool's result
 _ID_CHARS = 8
 

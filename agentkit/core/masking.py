@@ -174,9 +174,11 @@ def _mask_object(data: dict[Any, Any], known: _Secrets) -> dict[Any, Any]:
     changed: dict[Any, Any] = {}
     is_same = True
     for key, value in data.items():
-        masked, entry = _mask_value(key, known), _mask_value(value, known)
+        masked = _mask_value(key, known)
+        entry = _mask_value(value, known)
         is_same = is_same and masked is key and entry is value
-        name, number = masked, 1
+        name = masked
+        number = 1
         while name in changed:  # two keys that are secrets
             number += 1
             name = f"{masked} ({number})"
@@ -280,5 +282,6 @@ class MaskedStream:
 
     def flush(self) -> str:
         """Return the withheld text, masked, at the end of the stream."""
-        text, self._held = self._held, ""
+        text = self._held
+        self._held = ""
         return mask(text)

@@ -134,7 +134,8 @@ def normalize_calls(history: list[Message], calls: Iterable[ToolCall]) -> None:
     same object; otherwise it is replaced, its other keys kept.
     """
     place = next(place for place in reversed(range(len(history))) if history[place]["role"] != "tool")
-    message, understood = history[place], {call.id: call for call in calls}
+    message = history[place]
+    understood = {call.id: call for call in calls}
     written = [_normalize_call(call, understood.get(call["id"])) for call in message["tool_calls"]]
     if any(new is not old for new, old in zip(written, message["tool_calls"], strict=True)):
         history[place] = {**message, "tool_calls": written}

@@ -172,7 +172,8 @@ def read_query(query: Any) -> tuple[Any, list[Part] | None]:
     entries = [query] if isinstance(query, ContentPart) else query
     if not isinstance(entries, list | tuple) or not any(isinstance(entry, ContentPart) for entry in entries):
         return query, None
-    content, labels = [], []
+    content = []
+    labels = []
     for place, entry in enumerate(entries):
         if isinstance(entry, ContentPart):
             content.append(entry.as_part())
@@ -198,7 +199,8 @@ def describe_part(part: Mapping[str, Any], name: str = "") -> str:
 
 def read_part(part: Mapping[str, Any]) -> tuple[str, int, str]:
     """Return the media type, the size in bytes and the URL of a part; "" and 0 for what it does not have."""
-    kind, inner = part.get("type"), part.get(str(part.get("type")))
+    kind = part.get("type")
+    inner = part.get(str(part.get("type")))
     inner = inner if isinstance(inner, Mapping) else {"url": inner}
     if kind == "input_audio":
         return f"audio/{inner.get('format')}", _count_bytes(str(inner.get("data", ""))), ""

@@ -20,7 +20,8 @@ def to_portable_name(name: str) -> str:
 
 def find_free_name(name: str, *taken: Container[str]) -> str:
     """Return `name`; if one of `taken` has it, with a number at its end, at most 64 characters in all."""
-    free, number = name, 1
+    free = name
+    number = 1
     while any(free in names for names in taken):
         number += 1
         end = f"_{number}"

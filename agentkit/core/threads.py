@@ -38,7 +38,8 @@ class Cancellation:
         with _lock:
             if self.is_set:
                 return
-            self.is_set, self.reason = True, reason
+            self.is_set = True
+            self.reason = reason
             callbacks = [*self._callbacks]
         for callback in callbacks:
             callback()

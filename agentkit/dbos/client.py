@@ -44,14 +44,24 @@ class Client:
         self._database = Database.open(url)
         library = import_module("dbos")
         self._dbos = library.DBOSClient(
-            system_database_url=self._database.queue, serializer=library.DBOSPortableJSONSerializer(),
-            application_name=APPLICATION)  # fmt: skip
+            system_database_url=self._database.queue,
+            serializer=library.DBOSPortableJSONSerializer(),
+            application_name=APPLICATION,
+        )
         self._is_taken = library.error.is_workflow_id_in_use_error
 
     def submit(
-        self, agent: str, query: str, *, session: str = "", priority: int = DEFAULT_PRIORITY, key: str = "",
-        id: str = "", attempts: int = DEFAULT_ATTEMPTS, delay: float = 0.0,
-    ) -> RunHandle:  # fmt: skip
+        self,
+        agent: str,
+        query: str,
+        *,
+        session: str = "",
+        priority: int = DEFAULT_PRIORITY,
+        key: str = "",
+        id: str = "",
+        attempts: int = DEFAULT_ATTEMPTS,
+        delay: float = 0.0,
+    ) -> RunHandle:
         """Put a run into the queue of an agent.
 
         Args:
@@ -93,11 +103,18 @@ class Client:
         if state not in ("", *STATES):
             raise RunError(f"state: {state!r} is not the state of a run. States: {', '.join(STATES)}")
         size = MAX_IDS if state or limit is None else min(limit, MAX_IDS)
-        found, seen = list[RunStatus](), set[str]()
+        found = list[RunStatus]()
+        seen = set[str]()
         for start in count(0, size):
             page = self._dbos.list_workflows(
-                name=WORKFLOW, status=STATUSES.get(state), sort_desc=True, limit=size, offset=start, load_input=False,
-                load_output=False)  # fmt: skip
+                name=WORKFLOW,
+                status=STATUSES.get(state),
+                sort_desc=True,
+                limit=size,
+                offset=start,
+                load_input=False,
+                load_output=False,
+            )
             new = dict.fromkeys(run for one in page if (run := run_of(one.workflow_id)) not in seen)
             seen.update(new)
             found += [status for status in self.states(new) if state in ("", status.state)]
@@ -107,7 +124,8 @@ class Client:
 
     def states(self, ids: Iterable[str]) -> list[RunStatus]:
         """Return the states of these runs in their order; one that is not known is missing."""
-        wanted, found = [*ids], defaultdict[str, list[Any]](list)
+        wanted = [*ids]
+        found = defaultdict[str, list[Any]](list)
         for start in range(0, len(wanted), MAX_IDS):
             some = wanted[start : start + MAX_IDS]
             continued = [f"{run}{CONTINUED}" for run in some]
@@ -118,9 +136,18 @@ class Client:
         return [read_status(found[run]) for run in wanted if run in found]
 
     def schedule(
-        self, name: str, cron: str, agent: str, query: str, *, session: str = "", priority: int = DEFAULT_PRIORITY,
-        key: str = "", attempts: int = DEFAULT_ATTEMPTS, timezone: str = "UTC",
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        cron: str,
+        agent: str,
+        query: str,
+        *,
+        session: str = "",
+        priority: int = DEFAULT_PRIORITY,
+        key: str = "",
+        attempts: int = DEFAULT_ATTEMPTS,
+        timezone: str = "UTC",
+    ) -> None:
         """Submit a run again and again, at the times of a cron expression; replace the schedule `name`.
 
         Args:
@@ -140,9 +167,17 @@ class Client:
         work = QueuedRun(agent, "scheduled", query, session, attempts)
         context = {"work": work.encode(), "options": _options(work, priority, key)}
         try:
-            self._dbos.apply_schedules([
-                {"schedule_name": name, "workflow_name": SCHEDULED, "schedule": cron, "context": context,
-                 "cron_timezone": timezone}])  # fmt: skip
+            self._dbos.apply_schedules(
+                [
+                    {
+                        "schedule_name": name,
+                        "workflow_name": SCHEDULED,
+                        "schedule": cron,
+                        "context": context,
+                        "cron_timezone": timezone,
+                    }
+                ]
+            )
         except import_module("dbos").error.DBOSException as error:
             raise RunError(f"schedule {name!r}: {error}. Five fields of cron: '0 8 * * 1-5'") from error
 
@@ -206,9 +241,12 @@ def _options(work: QueuedRun, priority: int, key: str) -> dict[str, Any]:
     if not 1 <= priority < 1 << 31:
         raise RunError(f"priority must be an integer from 1 to 2147483647, got {priority!r}")
     return {
-        "workflow_name": WORKFLOW, "queue_name": queue_of(work.agent), "app_version": APPLICATION,
-        "priority": priority, "queue_partition_key": key or NO_KEY,
-    }  # fmt: skip
+        "workflow_name": WORKFLOW,
+        "queue_name": queue_of(work.agent),
+        "app_version": APPLICATION,
+        "priority": priority,
+        "queue_partition_key": key or NO_KEY,
+    }
 
 
 SECONDS = 0.3

@@ -26,7 +26,8 @@ from ..views.json_lines import EventEncoder
 
 APPLICATION = "agentkit"
 """The name of the application in DBOS, and its version: workers with other tools take over each other's runs."""
-WORKFLOW, SCHEDULED = "agentkit.run", "agentkit.scheduled"
+WORKFLOW = "agentkit.run"
+SCHEDULED = "agentkit.scheduled"
 """The names of the workflows: a run, and the beginning of a scheduled one."""
 TABLES = (
     "CREATE TABLE IF NOT EXISTS worker_beats (worker text PRIMARY KEY, beat bigint NOT NULL, host text NOT NULL)",
@@ -151,8 +152,10 @@ class RunEvents:
     """The events of one run that are not written yet."""
 
     def __init__(self, run: str, number: int) -> None:
-        self._run, self._number = run, number
-        self._encoder, self._entries = EventEncoder(), list[dict[str, Any]]()
+        self._run = run
+        self._number = number
+        self._encoder = EventEncoder()
+        self._entries = list[dict[str, Any]]()
 
     def listen(self, event: Event) -> None:
         """Add an event, as a listener of the run."""
@@ -176,7 +179,8 @@ class EventLog:
     """Writes the events of all runs of a worker; one whose lease is lost writes nothing."""
 
     def __init__(self, database: Database, lease: Lease) -> None:
-        self._database, self._lease = database, lease
+        self._database = database
+        self._lease = lease
         self._open: set[RunEvents] = set()
         self._guard = threading.Lock()
 

@@ -79,20 +79,30 @@ class RunStatus:
 def read_status(found: Sequence[Any]) -> RunStatus:
     """Return the state of a run from its workflows: its first one, and its continuations."""
     ordered = sorted(found, key=continuation_number)
-    first, last = ordered[0], ordered[-1]
+    first = ordered[0]
+    last = ordered[-1]
     work = work_of(last)
     outcome: Mapping[str, Any] = json.loads(last.output) if last.output else {}
     state = outcome.get("state") or _STATES.get(last.status, last.status)
     error = outcome.get("error") or (str(last.error) if last.error else "")
     return RunStatus(
-        work.run, state, work.agent, work.query, outcome.get("answer"), error,
+        work.run,
+        state,
+        work.agent,
+        work.query,
+        outcome.get("answer"),
+        error,
         tuple(ToolCall(**call) for call in outcome.get("calls", ())),
         tuple(Question(one["text"], one["schema"], one["id"]) for one in outcome.get("questions", ())),
-        tuple(outcome.get("in_doubt", ())), tuple(outcome.get("changes", ())),
+        tuple(outcome.get("in_doubt", ())),
+        tuple(outcome.get("changes", ())),
         outcome.get("worker") or last.executor_id or "",
         "" if last.queue_partition_key in (None, NO_KEY) else last.queue_partition_key,
-        Usage(**outcome.get("usage", {})), outcome.get("steps", 0), first.created_at / 1000,
-        last.completed_at / 1000 if last.completed_at else None)  # fmt: skip
+        Usage(**outcome.get("usage", {})),
+        outcome.get("steps", 0),
+        first.created_at / 1000,
+        last.completed_at / 1000 if last.completed_at else None,
+    )
 
 
 def work_of(found: Any) -> QueuedRun:
@@ -122,14 +132,16 @@ def answer_of(status: RunStatus) -> Any:
         return status.answer
     if status.state == "paused":
         pause = Paused(status.error or f"run {status.id} waits for a person")
-        pause.calls, pause.questions = status.calls, status.questions
+        pause.calls = status.calls
+        pause.questions = status.questions
         raise pause
     error = RunStopped if status.state == "stopped" else RunError
     is_dead = "is dead" if status.state == "dead" else status.state
     raise error(f"run {status.id} {is_dead}: {status.error or 'cancelled'}")
 
 
-EVENT_SECONDS, STATUS_SECONDS = 0.1, 0.3
+EVENT_SECONDS = 0.1
+STATUS_SECONDS = 0.3
 """Seconds between two looks for new events, and for the state."""
 
 
@@ -269,7 +281,9 @@ class _EventReader:
     """Reads the events of a run up to its end."""
 
     def __init__(self, handle: RunHandle) -> None:
-        self._handle, self._number, self._checked = handle, 0, 0.0
+        self._handle = handle
+        self._number = 0
+        self._checked = 0.0
         self.is_over = False
 
     def read(self) -> list[dict[str, Any]]:

@@ -15,7 +15,8 @@ from ..engine.result import Result
 RUN_ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 CONTINUED = "~"
 """Between the id of a run and the number of its continuation, in the id of a workflow."""
-DEFAULT_ATTEMPTS, DEFAULT_PRIORITY = 3, 100
+DEFAULT_ATTEMPTS = 3
+DEFAULT_PRIORITY = 100
 NO_KEY = "-"
 """The partition of runs without a key."""
 

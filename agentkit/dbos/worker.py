@@ -51,7 +51,8 @@ from .database import (
 )
 from .work import QueuedRun, encode_outcome, error_outcome, result_outcome
 
-MIN_WAIT, MAX_WAIT = 0.1, 5.0
+MIN_WAIT = 0.1
+MAX_WAIT = 5.0
 """Seconds before a run is tried again."""
 
 
@@ -59,7 +60,10 @@ class Execution:
     """The runs that a worker executes, on one event loop."""
 
     def __init__(self, worker: str, agents: Mapping[str, JsonAgent[Any]], database: Database, events: EventLog) -> None:
-        self.worker, self._agents, self._database, self._events = worker, agents, database, events
+        self.worker = worker
+        self._agents = agents
+        self._database = database
+        self._events = events
         self.active: dict[str, Session | None] = {}
         """The sessions by workflows; None for one whose run has not begun."""
         self._stopped: set[str] = set()
@@ -82,7 +86,9 @@ class Execution:
 
     async def _attempt(self, workflow: str, work: QueuedRun) -> dict[str, Any]:
         """Run until there is an outcome: waits for the conversation and for the database are not attempts."""
-        agent, reason, wait = self._agents[work.agent], "its worker died", MIN_WAIT
+        agent = self._agents[work.agent]
+        reason = "its worker died"
+        wait = MIN_WAIT
         is_counted = False
         while True:
             try:
@@ -99,7 +105,8 @@ class Execution:
                 if not is_unreachable(error):
                     return error_outcome(error)
             except ModelError as error:
-                reason, is_counted = f"{type(error).__name__}: {error}", False
+                reason = f"{type(error).__name__}: {error}"
+                is_counted = False
             if workflow in self._stopped:
                 return error_outcome(RunStopped("cancelled"))
             await asyncio.sleep(wait)
@@ -142,8 +149,13 @@ class Execution:
                 answers = {key: value for key, value in work.answers.items() if key in asked}
                 try:
                     return await agent.arun(
-                        query, session=session, journal=self._database.journal, listeners=[events.listen],
-                        approvals=approvals, answers=answers)  # fmt: skip
+                        query,
+                        session=session,
+                        journal=self._database.journal,
+                        listeners=[events.listen],
+                        approvals=approvals,
+                        answers=answers,
+                    )
                 except Paused as pause:
                     known = {*(call.id for call in pause.calls), *(question.id for question in pause.questions)}
                     given = known & {*work.approvals, *work.answers}
@@ -155,7 +167,8 @@ class Execution:
 
     def _open(self, agent: JsonAgent[Any], work: QueuedRun) -> tuple[Session, list[str]]:
         """Return the conversation of the work, and how the agent differs from the one that began the run."""
-        journal, store = self._database.journal, self._database.store
+        journal = self._database.journal
+        store = self._database.store
         sql = "SELECT setups.body FROM runs LEFT JOIN setups ON setups.id = runs.setup WHERE runs.id = ?"
         if found := store.read(sql, work.run):
             session = Session.resumed(work.run, journal, changed="go on")
@@ -192,10 +205,13 @@ class Watch:
     """The signs of life of this worker, and its view of the others."""
 
     def __init__(self, database: Database, worker: str, lease: Lease) -> None:
-        self._database, self._worker, self._lease = database, worker, lease
+        self._database = database
+        self._worker = worker
+        self._lease = lease
         self._beats: dict[str, tuple[int, float]] = {}
         """The last beats of other workers, and when they changed; the clocks of machines may differ."""
-        self._last, self._pruned = time.monotonic(), 0.0
+        self._last = time.monotonic()
+        self._pruned = 0.0
         sql = "INSERT INTO worker_beats VALUES (?, 0, ?) ON CONFLICT DO NOTHING"
         database.store.append([(sql, (worker, socket.gethostname()))], lease)
 
@@ -250,7 +266,8 @@ class Watch:
         return pending
 
     def _try_to_take(self, dbos: Any, worker: str, *, is_frozen: bool) -> None:
-        store, key = self._database.store, lock_key(worker)
+        store = self._database.store
+        key = lock_key(worker)
         try:
             lease = store.lease(key, f"worker {worker}")
         except ConversationBusy:
@@ -313,9 +330,16 @@ class Worker:
     """
 
     def __init__(
-        self, agents: Mapping[str, JsonAgent[Any]], url: str, *, concurrency: int = 8, total: int | None = None,
-        rate: Rate | None = None, per_key: int | None = None, key_rate: Rate | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        agents: Mapping[str, JsonAgent[Any]],
+        url: str,
+        *,
+        concurrency: int = 8,
+        total: int | None = None,
+        rate: Rate | None = None,
+        per_key: int | None = None,
+        key_rate: Rate | None = None,
+    ) -> None:
         for name, agent in agents.items():
             if not isinstance(agent, JsonAgent):
                 raise DefinitionError(f"Worker: {name!r} must be a JsonAgent, got {type(agent).__name__}")
@@ -329,7 +353,8 @@ class Worker:
         if per_key is not None and total is not None and per_key > total:
             raise DefinitionError(f"Worker: per_key must be at most total, got {per_key} and {total}")
         self.name = f"{socket.gethostname()[:30]}-{os.getpid()}-{secrets.token_hex(3)}"
-        self._agents, self._url = dict(agents), url
+        self._agents = dict(agents)
+        self._url = url
         concurrency = min(concurrency, total or concurrency)
         self._limits: dict[str, Any] = {
             "worker_concurrency": concurrency,
@@ -340,7 +365,8 @@ class Worker:
             "partition_concurrency": per_key,
             "partition_worker_concurrency": None if per_key else concurrency,
         }
-        self._over, self._ended = threading.Event(), threading.Event()
+        self._over = threading.Event()
+        self._ended = threading.Event()
 
     def stop(self) -> None:
         """End `serve`, from any thread or signal handler."""
@@ -374,10 +400,14 @@ class Worker:
 
     def _launch(self, library: Any, database: Database, execution: Execution) -> None:
         config = {
-            "name": APPLICATION, "system_database_url": database.queue, "application_version": APPLICATION,
-            "executor_id": self.name, "serializer": library.DBOSPortableJSONSerializer(), "log_level": "WARNING",
+            "name": APPLICATION,
+            "system_database_url": database.queue,
+            "application_version": APPLICATION,
+            "executor_id": self.name,
+            "serializer": library.DBOSPortableJSONSerializer(),
+            "log_level": "WARNING",
             "scheduler_polling_interval_sec": 1.0,
-        }  # fmt: skip
+        }
         dbos = library.DBOS
         dbos(config=config)
 

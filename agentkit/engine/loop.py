@@ -93,7 +93,8 @@ def agent_loop(
             history.append(context.inbox.popleft())
         reply = yield from ask(AskModel(model, Request(history, step_tools, stream=stream)))
         message = normalize_reply(reply.message, known_ids)
-        has_calls, text = bool(message.get("tool_calls")), text_of(message)
+        has_calls = bool(message.get("tool_calls"))
+        text = text_of(message)
         if not has_calls and not text:
             raise NoAnswer(f"{model.name}: the reply is empty")
         history.append(message)

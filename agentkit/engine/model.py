@@ -192,6 +192,7 @@ def _to_model_error(model: Model, error: Exception) -> ModelError:
     if isinstance(error, ConnectionError):
         kind = "connection"
     elif isinstance(error, TimeoutError):
-        kind, what = "timeout", str(error) or "no answer in time"
+        kind = "timeout"
+        what = str(error) or "no answer in time"
     mask_exception(error)
     return ModelError(f"the model {model.name!r} failed: {mask(what)}", kind=kind, transient=kind != "internal")

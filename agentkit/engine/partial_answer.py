@@ -78,7 +78,8 @@ class _TextReader:
             if (opening := _OPENING.match(self._raw)) is None:
                 self._is_over = len(self._raw) > MAX_OPENING_CHARS
                 return
-            self._raw, self._is_open = self._raw[opening.end() :], True
+            self._raw = self._raw[opening.end() :]
+            self._is_open = True
         complete = _CHARACTERS.match(self._raw)
         if complete and complete[0]:
             added = json.loads(f'"{complete[0]}"', strict=False)

@@ -86,7 +86,8 @@ class Result(Generic[T]):
         if self.error:
             figures["error"] = self.error
         answer = to_jsonable_python(self.answer, fallback=str)
-        usage, trace = self.usage.as_dict(), self.trace.as_dict()
+        usage = self.usage.as_dict()
+        trace = self.trace.as_dict()
         about = {
             "started": datetime.fromtimestamp(self.trace.started, UTC).isoformat(timespec="seconds"),
             "limits": self.trace.limits,

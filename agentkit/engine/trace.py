@@ -111,7 +111,9 @@ class Trace:
             case ToolFinished(result):
                 call = result.call
                 started, start = self._calls.pop(call.id, (None, now - result.seconds))
-                error, repairs, raw = result.error, result.repairs, started.raw if started else ""
+                error = result.error
+                repairs = result.repairs
+                raw = started.raw if started else ""
                 self.spans.append(Span("tool", call.name, start, now, call.id, error, repairs=repairs, raw=raw))
             case ModelAsked(model):
                 self._end_wait(now)
@@ -169,10 +171,12 @@ class Trace:
 
     def _end_request(self, now: float, error: object = "it ended without a reply", usage: Usage | None = None) -> None:
         if self._asked is not None:
-            (name, start, place), self._asked = self._asked, None
+            (name, start, place) = self._asked
+            self._asked = None
             self.spans.append(Span("model", name, start, now, "", error and str(error), usage, place))
 
     def _end_wait(self, now: float) -> None:
         if self._waiting is not None:
-            (name, start), self._waiting = self._waiting, None
+            (name, start) = self._waiting
+            self._waiting = None
             self.spans.append(Span("wait", name, start, now))

@@ -38,12 +38,15 @@ class BackgroundLoop:
             self._users -= 1
             if self._users or self._loop is None:
                 return
-            loop, self._loop = self._loop, None
+            loop = self._loop
+            self._loop = None
         loop.call_soon_threadsafe(loop.stop)
 
     def forget(self) -> None:
         """Start anew in a forked process, which has no thread of its parent."""
-        self._lock, self._users, self._loop = threading.Lock(), 0, None
+        self._lock = threading.Lock()
+        self._users = 0
+        self._loop = None
 
 
 LOOP = BackgroundLoop()
@@ -70,7 +73,8 @@ async def run_on(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any,
             ended.set_exception(error)
 
     async def work() -> None:
-        value, error = None, None
+        value = None
+        error = None
         try:
             value = await coroutine
         except BaseException as raised:

@@ -122,7 +122,8 @@ class _WatchedStream:
     """A stream of received messages that reports its end."""
 
     def __init__(self, stream: Any, on_end: Callable[[], None]) -> None:
-        self._stream, self._on_end = stream, on_end
+        self._stream = stream
+        self._on_end = on_end
 
     async def receive(self) -> Any:
         return await self._stream.receive()
@@ -251,7 +252,8 @@ def read_config(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     Raises:
         DefinitionError: The file cannot be read, or an entry is not valid.
     """
-    place, data = os.fspath(path), read_json(path)
+    place = os.fspath(path)
+    data = read_json(path)
     servers = data.get("mcpServers") if isinstance(data, dict) else None
     if not isinstance(servers, dict):
         raise DefinitionError(f'{place}: expected {{"mcpServers": {{"name": {{"command": "...", "args": [...]}}}}}}.')

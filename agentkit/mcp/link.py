@@ -55,7 +55,10 @@ class Connection:
         on_log: Callable[[types.LoggingMessageNotificationParams], None],
         on_question: Ask,
     ) -> None:
-        self._endpoint, self._timeout, self._on_tools, self._on_log = endpoint, timeout, on_tools, on_log
+        self._endpoint = endpoint
+        self._timeout = timeout
+        self._on_tools = on_tools
+        self._on_log = on_log
         self._on_question = on_question
         self.transport = Transport()
         self.is_lost = False
@@ -246,7 +249,8 @@ def _first_cause(error: BaseException) -> BaseException:
 T = TypeVar("T")
 MAX_REASON_CHARS = 1_000
 """Characters of an error that a server causes."""
-BAD_REQUEST, UNAUTHORIZED = 400, 401
+BAD_REQUEST = 400
+UNAUTHORIZED = 401
 LOGIN = 'Run: agentkit mcp login URL, and give auth="oauth"; or give the token in headers='
 MAX_BURST = 100
 """Events of one call, or of a server's log, that are passed on at once; after that, `MAX_EVENTS_PER_SECOND`."""
@@ -271,7 +275,10 @@ class ServerLink:
         timeout: float,
         on_tools: Callable[[Sequence[types.Tool], bool], None],
     ) -> None:
-        self._name, self._endpoint, self._timeout, self._on_tools = name, endpoint, timeout, on_tools
+        self._name = name
+        self._endpoint = endpoint
+        self._timeout = timeout
+        self._on_tools = on_tools
         self._users = 0
         self._connections: list[Connection] = []
         self._channels: dict[int, tuple[Channel, int]] = {}
@@ -300,7 +307,8 @@ class ServerLink:
         """Close the connection after its last user."""
         self._users -= 1
         if not self._users:
-            ended, self._connections = self._connections, []
+            ended = self._connections
+            self._connections = []
             await asyncio.gather(*(connection.close() for connection in ended))
 
     async def connect(self) -> Connection:

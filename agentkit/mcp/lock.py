@@ -53,7 +53,8 @@ def read_servers(path: str | os.PathLike[str]) -> dict[str, Locked]:
     Raises:
         DefinitionError: The file cannot be read, or is no lock of servers.
     """
-    place, content = os.fspath(path), read_json(path, "Write it: agentkit lock --mcp")
+    place = os.fspath(path)
+    content = read_json(path, "Write it: agentkit lock --mcp")
     servers = content.get("servers") if isinstance(content, dict) else None
     if not isinstance(servers, dict) or content.get("version") != VERSION:
         raise DefinitionError(f"{place}: no lock of MCP servers, version {VERSION}. Write it: agentkit lock --mcp")
@@ -76,7 +77,8 @@ def compare_tool(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return what changed in a tool since it was locked; nothing if it is the same."""
     found: list[str] = []
     for name in sorted(old.keys() | new.keys()):
-        before, after = old.get(name), new.get(name)
+        before = old.get(name)
+        after = new.get(name)
         if before == after:
             continue
         if name in _SCHEMAS and isinstance(before, dict) and isinstance(after, dict):
@@ -96,7 +98,8 @@ def compare_servers(old: Mapping[str, Locked], new: Mapping[str, Locked]) -> lis
     """Return what changed in the servers of two locks, a line for each change."""
     lines = []
     for server in sorted(old.keys() | new.keys()):
-        before, after = old.get(server, {}), new.get(server, {})
+        before = old.get(server, {})
+        after = new.get(server, {})
         for tool in sorted(before.keys() | after.keys()):
             if tool not in after or tool not in before:
                 lines.append(f"{server} {tool}: {'added' if tool in after else 'removed'}")

@@ -85,9 +85,11 @@ class StoredLogin:
             return AuthorizationCodeResult(code=given["code"], state=given.get("state"), iss=given.get("iss"))
 
         metadata = OAuthClientMetadata(
-            client_name="agentkit", redirect_uris=[AnyUrl(f"http://127.0.0.1:{port}/callback")],
-            grant_types=["authorization_code", "refresh_token"], token_endpoint_auth_method="none",
-        )  # fmt: skip
+            client_name="agentkit",
+            redirect_uris=[AnyUrl(f"http://127.0.0.1:{port}/callback")],
+            grant_types=["authorization_code", "refresh_token"],
+            token_endpoint_auth_method="none",
+        )
         auth = OAuthClientProvider(self.url, metadata, self, redirect, receive)
         self._context = auth.context
         self._restore()
@@ -95,7 +97,8 @@ class StoredLogin:
 
     def _restore(self) -> None:
         """Give the SDK what it does not store itself, and needs to renew tokens in another process."""
-        data, context = self._data, self._context
+        data = self._data
+        context = self._context
         if "oauth_metadata" in data:
             context.oauth_metadata = OAuthMetadata.model_validate(data["oauth_metadata"])
         if "resource" in data:

@@ -59,7 +59,8 @@ def find_ask(server: str) -> Ask | None:
     decide = partial(function.answer, problem="") if isinstance(function, Person) else function
 
     async def ask(params: types.ElicitRequestParams) -> types.ElicitResult:
-        question, value = _to_question(server, "", params), None
+        question = _to_question(server, "", params)
+        value = None
         try:
             async for event in Consult(decide, question).aperform():
                 value = event.value if isinstance(event, Done) else value

@@ -42,7 +42,8 @@ class RemoteArguments:
     injected: Mapping[str, Parameter] = {"run": Parameter("run", Parameter.KEYWORD_ONLY, annotation=RunContext)}
 
     def __init__(self, name: str, parameters: Mapping[str, Any], call: Callable[[dict[str, Any], Any], Any]) -> None:
-        self._raw, self._call = RawSchema(name, parameters, dict), call
+        self._raw = RawSchema(name, parameters, dict)
+        self._call = call
 
     @property
     def parameters(self) -> JsonSchema:
@@ -73,7 +74,10 @@ class RemoteTools:
         effects: Mapping[str, ToolEffect],
         locked: Locked | None = None,
     ) -> None:
-        self._invoke, self._prefix, self._trust, self._effects = invoke, prefix, trust, effects
+        self._invoke = invoke
+        self._prefix = prefix
+        self._trust = trust
+        self._effects = effects
         self._locked = locked
         self._made: dict[str, tuple[types.Tool, JsonTool[..., Any]]] = {}
 

@@ -251,9 +251,12 @@ def make_server(
         return await ServedCall(registry, deps, context, params).result()
 
     server: Server[Any] = Server(
-        name, version=find_versions()["agentkit"], instructions=instructions or None,
-        on_list_tools=list_tools, on_call_tool=call_tool,
-    )  # fmt: skip
+        name,
+        version=find_versions()["agentkit"],
+        instructions=instructions or None,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
     security = RequestStateSecurity(keys=list(keys)) if keys else RequestStateSecurity.ephemeral()
     server.middleware.append(RequestStateBoundary(security, default_audience=name))
     return server
@@ -266,7 +269,8 @@ def make_registry(tools: Any) -> ToolRegistry:
         DefinitionError: There is nothing to serve.
     """
     entries = [*tools.values()] if isinstance(tools, ToolRegistry) else [tools] if callable(tools) else [*tools]
-    made, agents = [], 0
+    made = []
+    agents = 0
     for entry in entries:
         if isinstance(entry, JsonAgent):
             made.append(entry.as_tool(f"ask_{agents}" if agents else "ask", entry.description or "Answer a question."))
@@ -344,9 +348,15 @@ def _require_token(app: ASGIApp, token: str) -> ASGIApp:
 
 
 def serve(
-    tools: Any, *, http: bool = False, host: str = "127.0.0.1", port: int = DEFAULT_PORT, hosts: Sequence[str] = (),
-    token: str = "", **options: Any,
-) -> None:  # fmt: skip
+    tools: Any,
+    *,
+    http: bool = False,
+    host: str = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+    hosts: Sequence[str] = (),
+    token: str = "",
+    **options: Any,
+) -> None:
     """Serve tools until the client leaves, or the program is stopped.
 
     Args:

@@ -274,7 +274,8 @@ class _ApprovalPolicy:
 
     def decide_call(self, bound: BoundCall) -> Flow[BoundCall | None]:
         """Return the call as it will run; None if it waits."""
-        reason, decide = _find_reason(bound), self._find_decide()
+        reason = _find_reason(bound)
+        decide = self._find_decide()
         function = None if bound.is_answer or isinstance(decide, Person) else decide
         if bound.problem is not None or not (reason or function):
             return bound

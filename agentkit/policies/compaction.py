@@ -69,7 +69,8 @@ class ShortenedHistory:
 
     def __init__(self, pinned: PinnedMessages, measure: Callable[[Message], int] = count_characters) -> None:
         self._measure = measure
-        self._head, self._query = pinned.head, pinned.query
+        self._head = pinned.head
+        self._query = pinned.query
         self._from = self._head
         self._heads: dict[int, int] = {}
         self._size = RunningSize(measure)
@@ -128,10 +129,8 @@ class ShortenedHistory:
         for place in places:
             if excess <= 0:
                 break
-            before, after = (
-                self._measure(self._sent(messages, place)),
-                self._measure(_shrink_result(messages[place], head)),
-            )
+            before = self._measure(self._sent(messages, place))
+            after = self._measure(_shrink_result(messages[place], head))
             if after < before:
                 self._heads[place] = head
                 excess -= before - after
@@ -237,7 +236,8 @@ def parse_window(text: str) -> Window | None:
 
 MAX_RETRIES = 2
 """How often one request is shortened and repeated."""
-_FULL, _ROOMY = 0.9, 0.7
+_FULL = 0.9
+_ROOMY = 0.7
 """Shares of the window: above the first, a request is shortened to the second, so that some further steps fit."""
 
 
@@ -329,7 +329,8 @@ class _RequestShortener:
 
     def ask(self, effect: AskModel) -> Flow[Reply]:
         """Send the request, with as much of the conversation as fits."""
-        request, limit = effect.request, self._limit()
+        request = effect.request
+        limit = self._limit()
         if limit is not None and self._length(request) > _FULL * limit:
             yield from self._shorten(effect, _ROOMY * limit, None)
         for _ in range(MAX_RETRIES):
@@ -342,7 +343,8 @@ class _RequestShortener:
         return (yield from self._send(effect))
 
     def _send(self, effect: AskModel) -> Flow[Reply]:
-        messages, sent = self.text.of(effect.request.messages), effect
+        messages = self.text.of(effect.request.messages)
+        sent = effect
         if messages is not effect.request.messages:
             sent = replace(effect, request=replace(effect.request, messages=messages))
         reply: Reply = yield from ask(sent)
@@ -367,7 +369,8 @@ class _RequestShortener:
     def _shorten(self, effect: AskModel, goal: float, error: ModelError | None) -> Flow[bool]:
         """Shorten the request; return whether it is shorter now."""
         request = effect.request
-        messages, before = request.messages, self._length(request)
+        messages = request.messages
+        before = self._length(request)
         shorten = self.text.shorten if self._limit() is None else self.text.fit
         shorten(messages, goal - (before - self.text.length(messages)))
         if (after := self._length(request)) >= before:

@@ -186,14 +186,17 @@ def _dates(match: re.Match[str]) -> tuple[Date, ...]:
         month = _MONTHS.index(parts["month"][:3].lower()) + 1
         return ((year, month, int(day) if day else None),) if day or year else ()
     if "a" in parts:
-        one, other = int(parts["a"]), int(parts["b"])
+        one = int(parts["a"])
+        other = int(parts["b"])
         return tuple((year, month, day) for day, month in {(one, other), (other, one)} if month <= 12 and day <= 31)
-    month, day_of_month = int(parts["m"]), int(parts["d"])
+    month = int(parts["m"])
+    day_of_month = int(parts["d"])
     return ((year, month, day_of_month),) if 1 <= month <= 12 and day_of_month <= 31 else ()
 
 
 def _minutes(match: re.Match[str]) -> tuple[int, ...]:
-    hour, minute = int(match["h"]), int(match["m"])
+    hour = int(match["h"])
+    minute = int(match["m"])
     if match["half"]:
         return ((hour % 12 + (12 if match["half"] in "pP" else 0)) * 60 + minute,)
     return (hour * 60 + minute, (hour + 12) * 60 + minute) if hour < 12 else (hour * 60 + minute,)

@@ -93,17 +93,21 @@ class _ReplyRequest:
         effect = self.effect
         while True:
             reply: Reply = yield from ask(effect)
-            text, calls = _raw_text(reply), reply.message.get("tool_calls")
+            text = _raw_text(reply)
+            calls = reply.message.get("tool_calls")
             if reply.finish_reason != "length":
                 if text.strip() or calls or self.text:
                     joined = {**reply.message, "content": self.text + text}
                     return replace(reply, message=joined) if self.text else reply
-                why, note = "empty", EMPTY_PROMPT
+                why = "empty"
+                note = EMPTY_PROMPT
             elif text.strip() and not calls:
-                why, note = "text", CONTINUE_PROMPT
+                why = "text"
+                note = CONTINUE_PROMPT
                 self.text += text
             else:
-                why, note = "cut", SHORTER_PROMPT
+                why = "cut"
+                note = SHORTER_PROMPT
             self._spend(why)
             if why != "text":
                 yield from ask(Emit(ReplyDropped(why)))

@@ -105,7 +105,8 @@ class Budget:
 
     def __post_init__(self) -> None:
         taken = self.before.usage
-        self.tokens, self.calls = taken.input_tokens + taken.output_tokens, self.before.calls
+        self.tokens = taken.input_tokens + taken.output_tokens
+        self.calls = self.before.calls
         self.dollars = taken.cost or 0.0
         now = self.clock()
         left = math.inf if self.limits.seconds is None else self.limits.seconds - self.before.seconds
@@ -342,7 +343,8 @@ class LimitPolicy:
         if not limiting:
             return request, 0.0
         tokens = MIN_FINAL_REPLY_TOKENS if self.is_last else MIN_REPLY_TOKENS
-        least, wanted = estimate_price(model, request, tokens), estimate_price(model, request)
+        least = estimate_price(model, request, tokens)
+        wanted = estimate_price(model, request)
         if least is None or wanted is None:
             if any(limits.unknown_price == "refuse" for limits in limiting):
                 raise make_price_error(model)

@@ -59,7 +59,8 @@ class TruncatedResults:
         with self._lock:
             numbers = [int(key[1:]) for key in self.texts if key.startswith("#")]
             identity = f"#{max(numbers, default=0) + 1}"
-            self.texts[identity], self.labels[identity] = text[:MAX_STORED_CHARS], label
+            self.texts[identity] = text[:MAX_STORED_CHARS]
+            self.labels[identity] = label
             if len(numbers) >= MAX_STORED_HANDLES:
                 oldest = f"#{min(numbers)}"
                 del self.texts[oldest], self.labels[oldest]
@@ -155,7 +156,8 @@ def truncate_result(text: str, *, most: int, store: TruncatedResults | None, ori
     """Return `text` if it is short enough, else its head and tail with a note on the rest, which `store` gets."""
     if len(text) <= most:
         return text
-    head, tail = most * 3 // 4, most // 4
+    head = most * 3 // 4
+    tail = most // 4
     how = f"; read on with {READ_MORE}: {_format_position(store.store(text, origin.label), head)}" if store else ""
     note = f"[... {len(text) - head - tail} of {len(text)} characters are left out here{how} ...]"
     return f"{text[:head]}\n{note}\n{text[len(text) - tail :]}"

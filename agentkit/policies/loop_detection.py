@@ -96,7 +96,8 @@ class _LoopDetector:
         tools = effect.request.tools
         self.answer = tools.answer
         if self.useless >= END_AFTER_TURNS:
-            turns, self.useless = self.useless, 0
+            turns = self.useless
+            self.useless = 0
             raise self._ending(effect.model, turns)
         if not self.withdrawn:
             return effect
@@ -155,7 +156,8 @@ _INSTEAD = "Do something else, or call final_answer with what is known."
 
 def _fingerprint(result: ToolResult) -> set[int]:
     """Return hashes of a call with its result; for a failure, also of the tool with the error alone."""
-    name, content = result.call.name, (result.content, repr(result.images) if result.images else "")
+    name = result.call.name
+    content = (result.content, repr(result.images) if result.images else "")
     marks = {hash((name, to_canonical_text(result.call.arguments), content))}
     if result.error is not None:
         marks.add(hash((name, content)))

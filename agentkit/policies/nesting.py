@@ -33,7 +33,8 @@ class ParentCall:
         """Return the id for an inner call about `text`; equal texts get different ids, the preferred one first."""
         base = self.name(text)
         with self._lock:
-            number, identity = 1, next((key for key in preferred if key not in self._claimed), base)
+            number = 1
+            identity = next((key for key in preferred if key not in self._claimed), base)
             while identity in self._claimed:
                 number += 1
                 identity = f"{base}.{number}"
@@ -57,6 +58,7 @@ def enclose_calls() -> Policy:
 def _enclose(bound: BoundCall) -> BoundCall:
     if bound.context is None or bound.is_answer or bound.problem is not None:
         return bound
-    context, outer = bound.context, enclosing(AgentPath) or AgentPath()
+    context = bound.context
+    outer = enclosing(AgentPath) or AgentPath()
     named = bound.within(lambda: AgentPath((*outer.names, bound.call.name)))
     return named.within(lambda: ParentCall(bound.call, context))

@@ -56,7 +56,8 @@ class PausedCall:
     def from_dict(cls, saved: Mapping[str, Any]) -> PausedCall:
         """Return the call that `dataclasses.asdict` described."""
         known = [(text, value) for text, value in saved["known"]]
-        questions, answers = [Question(**entry) for entry in saved["questions"]], dict(saved["answers"])
+        questions = [Question(**entry) for entry in saved["questions"]]
+        answers = dict(saved["answers"])
         return cls(questions, saved["state"], answers, known)
 
 
@@ -257,7 +258,8 @@ class _QuestionPolicy:
 
     def _consult(self, question: Question) -> Flow[Any]:
         """Return a valid answer; None without one."""
-        function, problem = self._find_function(), ""
+        function = self._find_function()
+        problem = ""
         while function is not None:
             decide = partial(function.answer, problem=problem) if isinstance(function, Person) else function
             try:
@@ -281,7 +283,8 @@ class _QuestionPolicy:
 
     def _prepare(self, bound: BoundCall) -> BoundCall:
         """Return the call with its answers; each of its runs begins to count its questions anew."""
-        identity, respondent = bound.call.id, Respondent(self._find_function(), self.stored)
+        identity = bound.call.id
+        respondent = Respondent(self._find_function(), self.stored)
 
         def make() -> CallQuestions:
             entry = self.stored.calls.get(identity)

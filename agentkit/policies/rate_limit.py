@@ -54,7 +54,9 @@ class Gate:
     ) -> None:
         self.max_concurrency: int | None = None
         self.requests_per_minute: int | None = None
-        self._window, self._clock, self._start_timer = window, clock, timer
+        self._window = window
+        self._clock = clock
+        self._start_timer = timer
         # reentrant: a flow that is garbage collected while its thread is in here calls `leave`
         self._lock = threading.RLock()
         self._line: deque[Ticket] = deque()
@@ -86,7 +88,8 @@ class Gate:
     def _admit(self) -> None:
         """Admit the requests that may be sent now; where only time is missing, start a timer for the next."""
         while self._line and (self.max_concurrency is None or len(self._under_way) < self.max_concurrency):
-            ticket, now = self._line.popleft(), self._clock()
+            ticket = self._line.popleft()
+            now = self._clock()
             if not ticket.cancelled() and (seconds := self._wait(now)) > 0:
                 self._line.appendleft(ticket)
                 self._admit_later(seconds)

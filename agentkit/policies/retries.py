@@ -69,7 +69,8 @@ def retry(
     """
 
     def handle(effect: AskModel) -> Flow[Any]:
-        begun, timeout = clock(), effect.request.timeout
+        begun = clock()
+        timeout = effect.request.timeout
         end = begun + (math.inf if timeout is None else timeout)
         latest = min(begun + max_seconds, end)
         for tries, wait in enumerate((*waits, None), 1):

@@ -182,7 +182,8 @@ def _read_block(text: str, tools: ToolRegistry) -> list[ToolCall]:
     """Return the calls of one block; an unreadable one becomes a call too, whose error the model reads."""
     if found := read_calls(text, tools):
         return [ToolCall("", call.name, call.arguments) for call in found]
-    name, arguments = _NAME.search(text), _ARGUMENTS.search(text)
+    name = _NAME.search(text)
+    arguments = _ARGUMENTS.search(text)
     return [
         ToolCall(
             "",

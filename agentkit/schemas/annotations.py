@@ -57,7 +57,8 @@ def restrict(annotation: Any, values: Sequence[Any], place: str) -> Any:
                 f"Use values of type {annotation.__name__}."
             )
         return Literal[tuple(value for value in fitting if value is not None)]
-    origin, inside = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    inside = get_args(annotation)
     if origin is Annotated:
         return Annotated[restrict(inside[0], values, place), *annotation.__metadata__]
     if origin in (Union, types.UnionType):
@@ -254,7 +255,8 @@ def strip_qualifiers(hint: Any) -> Any:
 
 def read_metadata_text(annotation: Any) -> str:
     """Return the text in `Annotated[T, "text"]` or `Annotated[T, Doc("text")]`, the last of several."""
-    text, annotation = "", strip_qualifiers(annotation)
+    text = ""
+    annotation = strip_qualifiers(annotation)
     for entry in get_args(annotation)[1:] if hasattr(annotation, "__metadata__") else ():
         text = entry if isinstance(entry, str) else entry.documentation if isinstance(entry, Doc) else text
     return text

@@ -30,12 +30,14 @@ class _Comparison:
     """The definitions of both sides, and the pairs of references that were compared."""
 
     def __init__(self, old: JsonSchema, new: JsonSchema) -> None:
-        self._old, self._new = old, new
+        self._old = old
+        self._new = new
         self._compared: set[tuple[Any, Any]] = set()
 
     def compare(self, old: Any, new: Any, path: str) -> Iterator[Difference]:
         """Compare texts, then pair equal alternatives, then the one left on each side."""
-        before, after = _resolve(old, self._old), _resolve(new, self._new)
+        before = _resolve(old, self._old)
+        after = _resolve(new, self._new)
         pair = (old.get("$ref"), new.get("$ref")) if isinstance(old, dict) and isinstance(new, dict) else (None, None)
         if all(pair) and pair in self._compared:  # a type that contains itself, or occurs again
             return
@@ -43,7 +45,8 @@ class _Comparison:
         for keyword in TEXTS[:-2]:
             if before.get(keyword) != after.get(keyword):
                 yield path, "compatible", f"{keyword} {_shorten(before, keyword)} -> {_shorten(after, keyword)}"
-        lost, added = _alternatives_of(before), _alternatives_of(after)
+        lost = _alternatives_of(before)
+        added = _alternatives_of(after)
         for branch in list(lost):
             shape = _shape(_resolve(branch, self._old))
             same = next((other for other in added if _shape(_resolve(other, self._new)) == shape), None)
@@ -65,7 +68,8 @@ class _Comparison:
             return
         yield from self._compare_properties(old, new, path)
         for keyword in sorted({*old, *new} - WALKED):
-            before, after = old.get(keyword), new.get(keyword)
+            before = old.get(keyword)
+            after = new.get(keyword)
             if keyword == "type" and "enum" in old and "enum" in new:
                 continue
             if keyword in STEPS and isinstance(before, dict) and isinstance(after, dict):
@@ -74,7 +78,8 @@ class _Comparison:
                 for place, (one, other) in enumerate(zip(before, after, strict=True)):
                     yield from self.compare(one, other, f"{path}[{place}]")
             elif keyword == "enum" and before and after:
-                olds, news = [*map(_to_json, before)], [*map(_to_json, after)]  # as text, because 1 == True
+                olds = [*map(_to_json, before)]
+                news = [*map(_to_json, after)]  # as text, because 1 == True
                 if removed := [value for value in olds if value not in news]:
                     yield path, "breaking", f"removed: {', '.join(removed)}"
                 if added := [value for value in news if value not in olds]:
@@ -83,7 +88,8 @@ class _Comparison:
                 yield path, "breaking", f"{keyword} {_shorten(old, keyword)} -> {_shorten(new, keyword)}"
 
     def _compare_properties(self, old: JsonSchema, new: JsonSchema, path: str) -> Iterator[Difference]:
-        before, after = old.get("properties", {}), new.get("properties", {})
+        before = old.get("properties", {})
+        after = new.get("properties", {})
         for name in {**before, **after}:
             here = f"{path}.{name}".lstrip(".")
             is_required = name in new.get("required", ())

@@ -215,7 +215,9 @@ class FunctionSchema:
         self._texts = _read_texts(function, texts or {}, shown, duplicates)
         shown = [_restrict_to_enum(parameter, self._texts.get(parameter.name, {})) for parameter in shown]
         twin = build_twin(function, shown)
-        self._shown, self._adapter, self._raw = twin.parameters, twin.adapter, twin.schema
+        self._shown = twin.parameters
+        self._adapter = twin.adapter
+        self._raw = twin.schema
         self.omitted: Mapping[str, str] = twin.omitted
         self._extra = choose_extra_keys({**self._raw, "additionalProperties": False})
         validate_json = self._adapter.validator.validate_json  # without its wrapper, because every call uses it
@@ -345,7 +347,8 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     signature = read_signature(function)
     if _registry_of(function) is None:
         return signature
-    method, parameters = _dispatching_method(function), [*signature.parameters.values()]
+    method = _dispatching_method(function)
+    parameters = [*signature.parameters.values()]
     if method is not None and len(parameters) == len(inspect.signature(method.func).parameters):
         del parameters[0]
     parameters[:1] = [first.replace(kind=inspect.Parameter.POSITIONAL_ONLY) for first in parameters[:1]]

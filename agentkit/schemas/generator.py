@@ -116,7 +116,8 @@ def adapt_annotation(annotation: Any) -> Any:
             return _convert_typed_dict(annotation)
         if issubclass(annotation, Enum) and not all(isinstance(member.value, SCALARS) for member in annotation):
             return _read_by_name(annotation)
-    origin, args = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    args = get_args(annotation)
     if origin is None or origin is Literal or not args:
         return annotation
     if origin is Annotated:
@@ -147,7 +148,9 @@ def _convert_typed_dict(type_: Any) -> Any:
             for name, hint in hints.items()
         }
         new = TypedDict(type_.__name__, fields)  # type: ignore[misc]
-        new.__doc__, new.__module__, new.__qualname__ = type_.__doc__, type_.__module__, type_.__qualname__
+        new.__doc__ = type_.__doc__
+        new.__module__ = type_.__module__
+        new.__qualname__ = type_.__qualname__
         _typed_dicts[type_] = new
     return _typed_dicts[type_]
 

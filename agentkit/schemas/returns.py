@@ -59,7 +59,8 @@ def describe_returns(schema: JsonSchema | None) -> str:
 
 
 def _unwrap(annotation: Any) -> Any:
-    origin, inside = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    inside = get_args(annotation)
     if origin in ITERATORS and inside:
         return list[_unwrap(inside[0])]  # type: ignore[misc]
     if origin is Awaitable or origin is Coroutine:

@@ -63,7 +63,8 @@ def close_calls(messages: Sequence[Message], approvals: Approvals, asked: Questi
     ]
 
 
-FORMAT, VERSION = "agentkit session", 1
+FORMAT = "agentkit session"
+VERSION = 1
 """The name and version in the data of a session; files with the data itself can always be read."""
 REMEDY = "Session.save writes sessions; messages from elsewhere become one with Session(messages=[...])."
 
@@ -160,7 +161,8 @@ def _close_begun(saved: Recording, cut: TruncatedResults) -> Iterator[Message]:
         if outcome is None:
             yield tool_message(call, CANCELLED, label=DEVELOPER)
             continue
-        shown, label = render_result(value_of(outcome)), Label.from_dict(outcome.get("label"))
+        shown = render_result(value_of(outcome))
+        label = Label.from_dict(outcome.get("label"))
         text = truncate_result(shown.text, most=MAX_RESULT_CHARS, store=cut, origin=CallOrigin(own=label))
         text = delimit(text, new_delimiter_id(), call.name) if label.is_untrusted else text
         yield tool_message(call, text, shown.images, label=label)
@@ -342,13 +344,15 @@ class Session:
     def from_dict(cls, saved: Mapping[str, Any]) -> Session:
         """Return the session that `as_dict` described; raise `RunError` for anything else."""
         data = validate_saved(saved)
-        inbox, waiting = data["inbox"], data["waiting"]  # of texts and of ids in older files
+        inbox = data["inbox"]
+        waiting = data["waiting"]  # of texts and of ids in older files
         unread = deque(user(entry) if isinstance(entry, str) else entry for entry in inbox)
         session = cls(data["messages"], data["usage"], TruncatedResults.from_dict(data["cut"]), unread)
         waiting = waiting if isinstance(waiting, dict) else dict.fromkeys(waiting, "")
         nested = {identity: cls.from_dict(inner) for identity, inner in data["nested"].items()}
         session.approvals = Approvals(waiting, nested=nested, inner_answers={**data.get("inner_answers", {})})
-        session.handed, session.asked = data["handed"], Questions.from_dict(data.get("asked", {}))
+        session.handed = data["handed"]
+        session.asked = Questions.from_dict(data.get("asked", {}))
         return session
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -394,7 +398,9 @@ class Session:
     def _of(cls, kept: JournaledConversation, state: Mapping[str, Any]) -> Session:
         session = cls.from_dict({**cls().as_dict(), **state, "usage": kept.base.as_dict()})
         messages = state.get("messages", kept.written)
-        session.messages, session._own, session.journaled = [*messages], [*messages], kept
+        session.messages = [*messages]
+        session._own = [*messages]
+        session.journaled = kept
         return session
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:

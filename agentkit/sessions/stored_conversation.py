@@ -52,7 +52,8 @@ def find_conversation(name: str, store: Place) -> StoredConversation | None:
     key = next((key for key, known in name_conversations(store).items() if known == name), None)
     if key is None:
         return None
-    session, own = Session.open(name, store), show_conversation(key, store=store)
+    session = Session.open(name, store)
+    own = show_conversation(key, store=store)
     interrupted = own[-1].run.id if own and own[-1].run.state == "interrupted" else ""
     return StoredConversation(session, own, interrupted)
 

@@ -4,7 +4,9 @@ Sources: open-telemetry/semantic-conventions-genai, docs/gen-ai: gen-ai-agent-sp
 gen-ai-metrics.md.  All of them have the status "Development", so only the latest shape is emitted, and only from here.
 """
 
-INVOKE_AGENT, CHAT, EXECUTE_TOOL = "invoke_agent", "chat", "execute_tool"
+INVOKE_AGENT = "invoke_agent"
+CHAT = "chat"
+EXECUTE_TOOL = "execute_tool"
 
 OPERATION = "gen_ai.operation.name"
 PROVIDER = "gen_ai.provider.name"

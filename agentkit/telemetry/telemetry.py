@@ -130,9 +130,13 @@ class ChatSpan:
     """A request that was sent and has no reply yet."""
 
     def __init__(
-        self, recorder: Recorder, effect: AskModel, parent: otel_context.Context, settings: Mapping[str, Any],
+        self,
+        recorder: Recorder,
+        effect: AskModel,
+        parent: otel_context.Context,
+        settings: Mapping[str, Any],
         extra: Attributes,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._recorder = recorder
         self._measured = model_attributes(names.CHAT, effect.model.name, settings)
         more = {names.REQUEST_STREAM: True} if effect.request.stream else {}
@@ -194,7 +198,9 @@ class RunSpans:
 
     def __init__(self, recorder: Recorder, instrument: Instrument, run: ObservedRun) -> None:
         self.policy = around(self._handle, (AskModel, CallTools))
-        self._recorder, self._instrument, self._observed = recorder, instrument, run
+        self._recorder = recorder
+        self._instrument = instrument
+        self._observed = run
         self._parent = otel_context.get_current()
         self._run: OpenSpan | None = None
         self._chat: ChatSpan | None = None
@@ -231,7 +237,8 @@ class RunSpans:
             self._end_run({})
 
     def _start(self, event: RunStarted) -> None:
-        run, recorder = self._observed, self._recorder
+        run = self._observed
+        recorder = self._recorder
         attributes = model_attributes(names.INVOKE_AGENT, event.model, run.settings)
         described = {names.AGENT_DESCRIPTION: mask(run.description)} if run.description else {}
         attributes |= {**option_attributes(run.settings), **self._agent, **described}
@@ -256,9 +263,12 @@ class RunSpans:
             return (yield from ask(traced))
         conversation = self._run.attributes[names.CONVERSATION]
         chat = self._chat = ChatSpan(
-            self._recorder, effect, self._run.context, self._observed.settings,
+            self._recorder,
+            effect,
+            self._run.context,
+            self._observed.settings,
             {**self._agent, names.CONVERSATION: conversation},
-        )  # fmt: skip
+        )
         try:
             reply: Reply = yield from ask(chat.within_span(effect))
         except BaseException as error:  # a closed flow too
@@ -302,7 +312,9 @@ class RunSpans:
         self._tools[bound.call.id] = OpenSpan(self._recorder.tracer, name, self._run.context, attributes)
 
     def _finish_tool(self, event: ToolFinished) -> None:
-        error, content, raised = event.result.error, event.result.content, event.result.exception
+        error = event.result.error
+        content = event.result.content
+        raised = event.result.exception
         shown = {names.TOOL_RESULT: mask(content)} if self._recorder.content else {}
         is_pause = isinstance(raised, Paused | InputRequired)  # the call runs again with the decision or the answer
         self._end_tool(event.result.call.id, error.name if error and not is_pause else None, raised, shown)
@@ -340,7 +352,8 @@ class RunSpans:
         self._end_run({names.OUTCOME: event.outcome, **finish, **usage_attributes(event.usage)})
 
     def _end_run(self, attributes: Attributes) -> None:
-        run, self._run = self._run, None
+        run = self._run
+        self._run = None
         if run is not None:
             kept = (names.AGENT_NAME, names.REQUEST_MODEL, names.ERROR_TYPE)
             measured = {name: run.attributes[name] for name in kept if name in run.attributes}

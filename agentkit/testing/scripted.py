@@ -101,7 +101,8 @@ class ScriptedModel:
             raise entry
         if isinstance(entry, Reply):
             return entry
-        message, extra = _build_message(entry, place), entry if isinstance(entry, Mapping) else {}
+        message = _build_message(entry, place)
+        extra = entry if isinstance(entry, Mapping) else {}
         usage = Usage(**{"requests": 1, **extra.get("usage", {})})
         return Reply(message, usage, extra.get("finish_reason"), self.name)
 

@@ -240,7 +240,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing."""
 
     def do_POST(self) -> None:
-        server, data = self.server.model_server, self._read_body()
+        server = self.server.model_server
+        data = self._read_body()
         headers = {key.lower(): value for key, value in self.headers.items()}
         wire = find_wire(self.path.partition("?")[0])
         if wire is None:

@@ -111,7 +111,8 @@ class Definition:
 
     def redefine(self, name: str | None, description: str | None, options: SchemaOptions) -> "Definition":
         """Return the definition with other texts; raises `DefinitionError` for options that it cannot have."""
-        name, description = name or self.name, description or self.description
+        name = name or self.name
+        description = description or self.description
         if options == NO_OPTIONS:
             return replace(self, name=name, description=description)
         if self.options is None:
@@ -132,12 +133,14 @@ def define(function: Any, name: str | None, description: str | None, options: Sc
     if isinstance(function, ToolExecutor):
         if options != NO_OPTIONS:
             raise _refuse_options(type(function).__name__)
-        execute, model = function.execute, ModelSchema(function.arguments_model(), function.execute)
+        execute = function.execute
+        model = ModelSchema(function.arguments_model(), function.execute)
         name = name or function.name or to_snake_case(type(function).__name__)
         description = description or function.description or derive_description(execute, model)
         return Definition(execute, model, name, description)
     schema = build_arguments(function, *options)
-    name, description = name or derive_name(function, schema), description or derive_description(function, schema)
+    name = name or derive_name(function, schema)
+    description = description or derive_description(function, schema)
     return Definition(function, schema, name, description, options)
 
 

@@ -274,8 +274,11 @@ def _is_free_string(schema: JsonSchema) -> bool:
 
 
 MAX_OPENAI_TOOLS = 128
-MAX_STRICT_TOOLS, MAX_STRICT_OPTIONAL, MAX_STRICT_UNIONS = 20, 24, 16
-SAME_RATIO, ALIKE_RATIO = 0.9, 0.8
+MAX_STRICT_TOOLS = 20
+MAX_STRICT_OPTIONAL = 24
+MAX_STRICT_UNIONS = 16
+SAME_RATIO = 0.9
+ALIKE_RATIO = 0.8
 """The difflib ratio from which two descriptions are as good as the same, or easily confused."""
 MIN_SHARED_RATIO = 0.5
 """The part of their words that two descriptions must share to be compared letter by letter, which is slow."""
@@ -286,7 +289,8 @@ def check_pairs(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
     names = {tool.name: sorted(split_words(tool.name)) for tool in tools}
     vocabulary = {tool.name: frozenset(split_words(tool.description)) for tool in tools}
     for first, second in combinations(tools, 2):
-        one, other = vocabulary[first.name], vocabulary[second.name]
+        one = vocabulary[first.name]
+        other = vocabulary[second.name]
         is_worth_it = 2 * len(one & other) >= MIN_SHARED_RATIO * (len(one) + len(other))
         ratio = _compare_texts(first.description, second.description) if is_worth_it else 0.0
         if ratio >= SAME_RATIO or names[first.name] == names[second.name]:
@@ -326,7 +330,8 @@ ADVICE = "say what it does and returns, and when to use it"
 
 def check_tool(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
     """Yield the problems of the description of `tool`, and of the size or shape of its schema."""
-    text, fault = tool.description, ""
+    text = tool.description
+    fault = ""
     if repeats(text, tool.name):
         fault = "only repeats the name"
     elif len(split_words(text)) < MIN_DESCRIPTION_WORDS:

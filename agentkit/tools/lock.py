@@ -76,7 +76,8 @@ def compare_locks(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change
         old: The lock of before, as `lock` or `read_lock` returns it.
         new: The lock of now.
     """
-    before, after = old["tools"], new["tools"]
+    before = old["tools"]
+    after = new["tools"]
     changes: list[Change] = []
     for name in sorted({*before, *after}):
         if name not in after:

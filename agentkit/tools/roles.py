@@ -75,7 +75,8 @@ def find_role(tool: JsonTool[..., Any], where: str) -> Role:
     mail address, a path and a name such as `recipient_id` are destinations.  All other parameters of a tool with a
     destination, and of one that only reads, are content; of other tools those named as such, and the rest is plain.
     """
-    path, places = _INDEX.sub("", where.removeprefix("a name in ")), _read_places(tool)
+    path = _INDEX.sub("", where.removeprefix("a name in "))
+    places = _read_places(tool)
     outer = path
     while outer:
         if outer in places.declared:
@@ -133,7 +134,8 @@ def _read_places(tool: JsonTool[..., Any]) -> _Places:
     """Return the places in a tool's arguments, read once per tool."""
     if (known := _PLACES.get(tool)) is not None:
         return known
-    declared, formats = dict(_read_markers(tool)), _read_formats(tool.parameters)
+    declared = dict(_read_markers(tool))
+    formats = _read_formats(tool.parameters)
     has_destination = any(isinstance(role, Destination) for role in declared.values()) or any(
         path not in declared and ANY_NAME not in path and _looks_as_destination(path, found)
         for path, found in formats.items()

@@ -143,7 +143,8 @@ def complete_settings(tool: str, settings: ToolSettings) -> ToolSettings:
             f"the tool {tool!r}: readers must be a list of recipients or None for everyone, got {readers!r:.80}"
         )
     check_timeout(whole["timeout"], f"the tool {tool!r}: timeout")
-    retries, most = whole["retries"], whole["max_result"]
+    retries = whole["retries"]
+    most = whole["max_result"]
     if not _is_integer_from(0, retries):
         raise DefinitionError(f"the tool {tool!r}: retries must be an integer >= 0, got {retries!r}")
     if most is not None and not _is_integer_from(1, most):

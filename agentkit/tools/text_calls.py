@@ -294,7 +294,8 @@ class Scanner:
     def _named(self) -> list[TextCall] | None:
         if not (found := _NAMED.match(self.text, self.at)):
             return None
-        start, self.at = self.at, found.end()
+        start = self.at
+        self.at = found.end()
         value = self._value()
         if self.text[start : self.at].count("```") == 1 and (fence := _CODE_BLOCK_END.match(self.text, self.at)):
             self.at = fence.end()
@@ -304,7 +305,8 @@ class Scanner:
     def _function(self) -> list[TextCall] | None:
         if not (found := _FUNCTION.match(self.text, self.at)):
             return None
-        start, self.at = self.at, found.end()
+        start = self.at
+        self.at = found.end()
         texts = []
         while parameter := _PARAMETER.match(self.text, self.at):
             texts.append((parameter["key"], parameter["value"]))

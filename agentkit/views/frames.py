@@ -227,7 +227,8 @@ def _reply(
     for call in calls_of(message):
         if call.id not in answers:
             span = calls.get(call.id, {})
-            begun, path = max(now, span.get("start", now)), join_path(agent, call.id)
+            begun = max(now, span.get("start", now))
+            path = join_path(agent, call.id)
             yield begun, CallOpened(agent, path, call.name, mask(call.arguments))
             if inner := span.get("inner"):
                 yield from _inner(path, call.name, inner, begun, max(begun, span.get("end", begun)))
@@ -243,7 +244,8 @@ def _inner(path: str, name: str, inner: Mapping[str, Any], begun: float, end: fl
 
 
 def _result(agent: str, message: Message, span: Mapping[str, Any]) -> CallClosed:
-    seconds, path = span.get("end", 0.0) - span.get("start", 0.0), join_path(agent, message["tool_call_id"])
+    seconds = span.get("end", 0.0) - span.get("start", 0.0)
+    path = join_path(agent, message["tool_call_id"])
     return CallClosed(agent, path, mask(text_of(message)), seconds, bool(span.get("error")))
 
 
@@ -256,7 +258,8 @@ def _end(
     answer = mask(render_text(run["answer"])) if outcome == "answer" else ""
     if answer:
         yield now, AnswerPiece(answer)
-    error, usage = mask(run.get("error", "")), run["usage"]
+    error = mask(run.get("error", ""))
+    usage = run["usage"]
     yield now, RunClosed("", outcome, answer, error, state, usage, run.get("seconds", 0.0), tuple(pending))
 
 
@@ -302,11 +305,13 @@ class FrameReader:
     """
 
     def __init__(self, agent: str = "", name: str = "", asked: dict[str, AskedFor] | None = None) -> None:
-        self._agent, self._name = agent, name
+        self._agent = agent
+        self._name = name
         self._inner: dict[str, FrameReader] = {}
         self._number = 0
         self._asked_at: float | None = None
-        self._answer, self._thoughts = MaskedStream(), MaskedStream()
+        self._answer = MaskedStream()
+        self._thoughts = MaskedStream()
         self._shown: list[str] = []
         self._final: str | None = None
         self._asked = {} if asked is None else asked
@@ -336,7 +341,8 @@ class FrameReader:
                 yield from self._open_call(event)
             case ToolFinished(result):
                 if not result.is_answer:
-                    path, content = join_path(self._agent, result.call.id), mask(result.content)
+                    path = join_path(self._agent, result.call.id)
+                    content = mask(result.content)
                     yield CallClosed(self._agent, path, content, result.seconds, result.error is not None)
             case Progress():
                 identity = event.call.id if event.call else ""
@@ -362,7 +368,8 @@ class FrameReader:
         if event.ends_request is not None and self._asked_at is not None:
             yield RequestClosed(self._agent, self._number, {}, self._seconds(), mask(str(event.ends_request)))
             yield from self._withdraw()
-        reason, call = getattr(event, "reason", ""), getattr(event, "call", None)
+        reason = getattr(event, "reason", "")
+        call = getattr(event, "call", None)
         if event.waits_for and reason and call is not None:
             values = [f"{entry.where} = {entry.value}" for entry in getattr(event, "allowable", ())]
             self._asked[join_path(self._agent, call.id)] = AskedFor(mask(str(reason)), mask(", ".join(values)))
@@ -373,7 +380,8 @@ class FrameReader:
             yield RunNotice(self._agent, mask(event.notice), event.level == "WARNING")
 
     def _seconds(self) -> float:
-        began, self._asked_at = self._asked_at, None
+        began = self._asked_at
+        self._asked_at = None
         return 0.0 if began is None else time.perf_counter() - began
 
     def _show(self, text: str) -> Iterator[Frame]:

@@ -29,7 +29,8 @@ def render_messages(messages: Iterable[Any], trace: Data | None = None) -> Itera
     spans = {span["call"]: span for span in (trace or {}).get("spans", ()) if span.get("call")}
     answers: set[str] = set()
     for message in messages:
-        text, identity = remove_delimiters(text_of(message)), message.get("tool_call_id")
+        text = remove_delimiters(text_of(message))
+        identity = message.get("tool_call_id")
         if message["role"] == "user":
             text = " ".join(filter(None, [text, *map(describe_part, parts_of(message))]))
         if message["role"] == "tool":

@@ -58,7 +58,8 @@ class EventEncoder:
             yield {**entry, key: text}
 
     def _flush(self) -> Iterator[dict[str, Any]]:
-        streams, self._streams = self._streams, {}
+        streams = self._streams
+        self._streams = {}
         for (kind, _), (stream, entry) in streams.items():
             if text := stream.flush():
                 yield {**entry, PIECE_FIELDS[kind]: text}

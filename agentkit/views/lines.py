@@ -61,7 +61,8 @@ class Line:
 def sanitize(text: str, max_chars: int | None = None) -> str:
     """Mask secrets, escape control characters except line breaks, and truncate to `max_chars` (None: keep all)."""
     if max_chars is None or len(text) <= max_chars:
-        shown, rest = mask(text), ""
+        shown = mask(text)
+        rest = ""
     else:  # masked before it is truncated: a truncated secret is not recognised
         shown = mask(text[: max_chars + MAX_SECRET_CHARS])[:max_chars]
         rest = f"... ({len(text) - max_chars:,} more characters)"
@@ -73,7 +74,8 @@ def render_event(event: Event) -> Iterator[Line]:
     """Yield the lines of `event`; many events have none."""
     agents: tuple[str, ...] = ()
     while isinstance(event, SubRun):
-        agents, event = (*agents, event.name), event.event
+        agents = (*agents, event.name)
+        event = event.event
     for line in (*_event_lines(event), *_notice_lines(event)):
         yield replace(line, agents=agents) if agents else line
 

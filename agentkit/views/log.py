@@ -112,9 +112,12 @@ _printers: list[Printer] = []
 
 
 def show(
-    file: TextIO | None = None, *, colour: bool | None = None, level: Level = "INFO",
+    file: TextIO | None = None,
+    *,
+    colour: bool | None = None,
+    level: Level = "INFO",
     longest: int | None = MAX_VALUE_CHARS,
-) -> None:  # fmt: skip
+) -> None:
     """Print every run from now on while it works: the model's text, each call with arguments and result, the answer.
 
     A second call replaces these settings; `hide()` stops the printing.
@@ -144,9 +147,12 @@ def is_shown() -> bool:
 
 
 def make_printer(
-    file: TextIO | None = None, *, colour: bool | None = None, level: Level = "INFO",
+    file: TextIO | None = None,
+    *,
+    colour: bool | None = None,
+    level: Level = "INFO",
     longest: int | None = MAX_VALUE_CHARS,
-) -> Printer:  # fmt: skip
+) -> Printer:
     """Return the printer for `file`; the arguments are those of `show`."""
     in_notebook = find_kernel() is not None
     file = file or (sys.stdout if in_notebook else sys.stderr)

@@ -51,7 +51,8 @@ class MarkdownStream:
     """
 
     def __init__(self) -> None:
-        self._rest, self._min_chars = "", 0
+        self._rest = ""
+        self._min_chars = 0
         self._references: dict[str, Any] = {}
 
     def feed(self, piece: str) -> tuple[int, list[Node]]:
@@ -73,8 +74,11 @@ class MarkdownStream:
 
     def flush(self) -> list[Node]:
         """Return the nodes of the rest, at the end of the text."""
-        rest, references = self._rest, self._references
-        self._rest, self._min_chars, self._references = "", 0, {}
+        rest = self._rest
+        references = self._references
+        self._rest = ""
+        self._min_chars = 0
+        self._references = {}
         return _parse(rest, references)
 
 

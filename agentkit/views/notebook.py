@@ -62,7 +62,9 @@ def _draw(redraw_seconds: float) -> Iterator[Listener]:
         yield lambda _: None
         return
     try:
-        view, output, over = CellView(), _cell_output(display), threading.Event()
+        view = CellView()
+        output = _cell_output(display)
+        over = threading.Event()
         painter = threading.Thread(
             target=copy_context().run,
             args=(_redraw, view, output, over, redraw_seconds),
@@ -95,7 +97,8 @@ class CellView:
         self._lines.extend(line for line in render_event(event) if line.level != "DEBUG" and line.role != "total")
         path: tuple[str, ...] = ()
         while isinstance(event, SubRun):
-            path, event = (*path, event.call.id if event.call else event.name), event.event
+            path = (*path, event.call.id if event.call else event.name)
+            event = event.event
         match event:
             case ModelAsked(model):
                 self._model = model

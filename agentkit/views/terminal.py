@@ -55,7 +55,9 @@ class StreamedReply:
                 self._add(text)
             case AnswerForming() if event.added:
                 if not self.is_answering:
-                    self.is_answering, self.text, self.stream = True, "", MaskedStream()
+                    self.is_answering = True
+                    self.text = ""
+                    self.stream = MaskedStream()
                 self._add(event.added)
             case ToolCallDelta(index, name, arguments) if not self.is_answering:
                 if index != self.call:
@@ -63,7 +65,10 @@ class StreamedReply:
                     self._add(f"\n{name} " if self.text else f"{name} ")
                 self._add(arguments)
             case WarningEvent():  # a failed request: its text is withdrawn
-                self.text, self.call, self.is_answering, self.stream = "", None, False, MaskedStream()
+                self.text = ""
+                self.call = None
+                self.is_answering = False
+                self.stream = MaskedStream()
 
     def _add(self, piece: str) -> None:
         self.text = (self.text + self.stream.feed(piece))[-MAX_STREAMED_CHARS:]
@@ -81,9 +86,12 @@ class LiveView:
         self._replies: dict[tuple[str, ...], StreamedReply] = {}
         self._calls: dict[tuple[str, ...], tuple[str, float]] = {}
         self._live = Live(
-            console=self.console, get_renderable=self._render, refresh_per_second=8, transient=True,
+            console=self.console,
+            get_renderable=self._render,
+            refresh_per_second=8,
+            transient=True,
             redirect_stdout=sys.stdout.isatty(),
-        )  # fmt: skip
+        )
 
     def __enter__(self) -> Self:
         self._is_open = True
@@ -146,8 +154,10 @@ class LiveView:
 
     def _render(self) -> RenderableType:
         """Return what is running now, in at most half of the terminal."""
-        now, rows = time.monotonic(), []
-        replies, calls = [*self._replies.values()], [*self._calls.values()]
+        now = time.monotonic()
+        rows = []
+        replies = [*self._replies.values()]
+        calls = [*self._calls.values()]
         if replies and replies[-1].text:
             rows.append(_row(Text(""), self._last_rows(replies[-1])))
         for text, since in calls[:MAX_CALLS]:
@@ -161,7 +171,8 @@ class LiveView:
 
     def _last_rows(self, reply: StreamedReply) -> RenderableType:
         """Return the last rows of a text, in the terminal's width; an answer is drawn as Markdown."""
-        max_rows, width = max(2, self.console.height // 3), max(10, self.console.width - ROLE_COLUMN_WIDTH - 1)
+        max_rows = max(2, self.console.height // 3)
+        width = max(10, self.console.width - ROLE_COLUMN_WIDTH - 1)
         if not reply.is_answering:
             return Text("\n", "dim").join(Text(sanitize(reply.text)).wrap(self.console, width)[-max_rows:])
         return Segments(join_lines(render_rows(reply.text, self.console, width)[-max_rows:]))

@@ -118,7 +118,8 @@ class Page:
     """The endpoints."""
 
     def __init__(self, agent: JsonAgent[Any], journal: Place | None) -> None:
-        self._agent, self._journal = agent, journal
+        self._agent = agent
+        self._journal = journal
         self._threads = Threads(agent, journal, draws=True)
 
     def routes(self) -> list[Route]:

@@ -27,7 +27,8 @@ from ..views.frames import (
 from ..views.markdown import MarkdownStream
 
 Json = dict[str, Any]
-APPROVAL, QUESTION = "agentkit:approval", "agentkit:question"
+APPROVAL = "agentkit:approval"
+QUESTION = "agentkit:question"
 APPROVAL_SCHEMA: Json = {
     "type": "object",
     "properties": {
@@ -55,10 +56,12 @@ class AguiEncoder:
 
     def __init__(self, thread: str, run: str, given: Mapping[str, Any] | None = None, *, draws: bool = False) -> None:
         self._ids = {"threadId": thread, "runId": run}
-        self._run, self._given = run, given
+        self._run = run
+        self._given = given
         self._markdown = MarkdownStream() if draws else None
         self._texts = 0
-        self._open_text, self._open_thought = "", ""
+        self._open_text = ""
+        self._open_thought = ""
         self._is_open = self.is_closed = False
 
     def encode(self, frame: Frame, at: float | None = None) -> Iterator[Json]:
@@ -109,9 +112,14 @@ class AguiEncoder:
     def _begin(self, frame: RunOpened | None) -> Iterator[Json]:
         if frame is not None and frame.agent:
             parent = frame.agent
-            yield {"type": "SUBAGENT_STARTED", "subagentRunId": parent, "name": frame.name or "agent",
-                   "parentToolCallId": parent, "parentSubagentRunId": parent.rpartition("/")[0] or None,
-                   "metadata": _own(query=frame.query, model=frame.model)}  # fmt: skip
+            yield {
+                "type": "SUBAGENT_STARTED",
+                "subagentRunId": parent,
+                "name": frame.name or "agent",
+                "parentToolCallId": parent,
+                "parentSubagentRunId": parent.rpartition("/")[0] or None,
+                "metadata": _own(query=frame.query, model=frame.model),
+            }
         elif not self._is_open:
             self._is_open = True
             shown = _own(run=frame.run_id, query=frame.query, model=frame.model) if frame else None
@@ -162,7 +170,8 @@ class AguiEncoder:
             yield {"type": "TOOL_CALL_RESULT", **shared, **result, "metadata": shown}
 
     def _close(self, frame: RunClosed) -> Iterator[Json]:
-        usage, shown = _usage(frame.usage), _own(outcome=frame.outcome, seconds=frame.seconds, **frame.usage)
+        usage = _usage(frame.usage)
+        shown = _own(outcome=frame.outcome, seconds=frame.seconds, **frame.usage)
         if frame.agent:
             shared = {"subagentRunId": frame.agent, "metadata": shown}
             if frame.outcome in ("answer", "paused"):
@@ -194,10 +203,14 @@ def _custom(name: str, value: Json) -> Json:
 def _usage(usage: Mapping[str, Any]) -> list[Json] | None:
     if not usage:
         return None
-    return [{
-        "inputTokens": usage["input_tokens"], "outputTokens": usage["output_tokens"],
-        "reasoningTokens": usage["reasoning_tokens"], "cachedInputTokens": usage["cached_tokens"],
-    }]  # fmt: skip
+    return [
+        {
+            "inputTokens": usage["input_tokens"],
+            "outputTokens": usage["output_tokens"],
+            "reasoningTokens": usage["reasoning_tokens"],
+            "cachedInputTokens": usage["cached_tokens"],
+        }
+    ]
 
 
 def _step(frame: RequestOpened | RequestClosed) -> Json:

@@ -36,7 +36,9 @@ class Guard:
     """
 
     def __init__(self, app: AsgiApp, hosts: Iterable[str], token: str) -> None:
-        self._app, self._hosts, self._token = app, frozenset(hosts), token
+        self._app = app
+        self._hosts = frozenset(hosts)
+        self._token = token
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -61,7 +63,8 @@ class Guard:
     def _find_fault(self, scope: Any) -> tuple[int, str] | None:
         """Return the status and the text of a refusal; None for a request that may pass."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        host, origin = headers.get("host", ""), headers.get("origin")
+        host = headers.get("host", "")
+        origin = headers.get("origin")
         if host not in self._hosts:
             return 400, "Host: this server answers on the loopback only."
         if origin is not None and origin.partition("://")[2] not in self._hosts:

@@ -50,7 +50,8 @@ def parse_input(body: Any) -> RunInput:
     if not isinstance(body, dict):
         raise InputError("the body must be a JSON object, a RunAgentInput")
     thread, run = (_identity(body, key) for key in ("threadId", "runId"))
-    messages, entries = body.get("messages", []), body.get("resume") or []
+    messages = body.get("messages", [])
+    entries = body.get("resume") or []
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise InputError("messages: expected a list of objects")
     resume = {}
@@ -79,7 +80,8 @@ def _identity(body: Json, key: str) -> str:
 
 def split_resume(resume: Mapping[str, tuple[str, Any]], questions: Collection[str]) -> tuple[Json, Json]:
     """Return the decisions about calls and the answers to questions; a cancelled question has no answer."""
-    approvals, answers = {}, {}
+    approvals = {}
+    answers = {}
     for identity, (status, payload) in resume.items():
         if identity in questions:
             if status == "resolved":
@@ -118,7 +120,8 @@ def query_of(content: Any) -> Query | None:
 
 
 def _part(part: Json, place: int) -> str | ContentPart:
-    kind, source = part.get("type"), part.get("source")
+    kind = part.get("type")
+    source = part.get("source")
     if kind == "text" and isinstance(part.get("text"), str):
         return str(part["text"])
     if not isinstance(kind, str) or kind not in KINDS or not isinstance(source, dict):

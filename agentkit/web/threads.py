@@ -43,9 +43,12 @@ class Thread:
     """
 
     def __init__(self, thread: str, session: Session | None = None, *, draws: bool = False) -> None:
-        self.thread, self.session, self._draws = thread, session or Session(), draws
+        self.thread = thread
+        self.session = session or Session()
+        self._draws = draws
         self.events: list[Json] = []
-        self.running, self.interrupted = "", ""
+        self.running = ""
+        self.interrupted = ""
         self._requests: dict[tuple[str, int], Json] = {}
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -84,11 +87,13 @@ class Thread:
     def extend(self, events: list[Json]) -> None:
         """Add events to the log and wake the clients."""
         self.events += events
-        changed, self._changed = self._changed, asyncio.Event()
+        changed = self._changed
+        self._changed = asyncio.Event()
         changed.set()
 
     async def _work(self, agent: JsonAgent[Any], given: RunInput) -> None:
-        encoder, reader = AguiEncoder(self.thread, given.run, given.echo, draws=self._draws), FrameReader()
+        encoder = AguiEncoder(self.thread, given.run, given.echo, draws=self._draws)
+        reader = FrameReader()
         number = 0
 
         def listen(event: Event) -> None:
@@ -200,7 +205,8 @@ def open_conversation(thread: str, store: Place, *, draws: bool = False) -> Thre
 def _events(
     run: JournaledRun, thread: str, identity: str, pending: Sequence[PendingInput], *, draws: bool
 ) -> Iterator[Json]:
-    info, first = run.run, run.run.first
+    info = run.run
+    first = run.run.first
     query = {"id": f"{identity}-query", "role": "user", "content": mask(info.query)}
     if first < len(run.messages) and run.messages[first]["role"] == "user":
         query["content"] = mask_data(run.messages[first]["content"])
@@ -224,7 +230,9 @@ class Threads:
     """
 
     def __init__(self, agent: JsonAgent[Any], journal: Place | None = None, *, draws: bool = False) -> None:
-        self.agent, self.journal, self._draws = agent, journal, draws
+        self.agent = agent
+        self.journal = journal
+        self._draws = draws
         if journal is not None:
             create_journal(journal)
         self._open: dict[str, Thread] = {}

@@ -115,7 +115,8 @@ class _Reader(HTMLParser):
             if tag in BLOCKS:
                 self._lines.append("")
         if tag in ("tr", "table"):
-            self._cells, self._in_cell = 0, False
+            self._cells = 0
+            self._in_cell = False
 
     def _end_line(self) -> None:
         line = "".join(self._line)

@@ -125,7 +125,8 @@ def _is_address(href: Any) -> bool:
 
 
 def _to_result(hit: Mapping[str, Any]) -> SearchResult:
-    title, snippet = str(hit.get("title") or ""), str(hit.get("body") or "")
+    title = str(hit.get("title") or "")
+    snippet = str(hit.get("body") or "")
     return SearchResult(title[:MAX_TITLE_CHARS], hit["href"], snippet[:MAX_SNIPPET_CHARS])
 
 

@@ -89,7 +89,9 @@ def _repair_content(message: Message, place: int, found: Findings) -> Message | 
 
     The content of a tool message may be empty, and so may the text beside calls.
     """
-    content, role, has_calls = message.get("content"), message["role"], bool(message.get("tool_calls"))
+    content = message.get("content")
+    role = message["role"]
+    has_calls = bool(message.get("tool_calls"))
     if isinstance(content, list):
         repaired: Any = _repair_parts(content, role, place, found)
     elif content is None or isinstance(content, str):
@@ -171,7 +173,8 @@ def repair_message(message: Any, place: int, found: Findings) -> Message | None:
     elif broken := find_flaw(message):
         found.add(place, broken, _FLAWS[broken])
         message = to_json_value(message)
-    role, given = _infer_role(message), message.get("role")
+    role = _infer_role(message)
+    given = message.get("role")
     if role != given:
         found.add(place, "bad_role", f"the role is {given!r:.40}, but the message is one of the role {role!r}")
         message = {**message, "role": role}
@@ -293,7 +296,8 @@ def _order_roles(entries: Sequence[IndexedMessage], found: Findings) -> Iterator
         role = message["role"]
         if role == "system" and before != "system":
             found.add(place, "late_system", "a system message is not at the beginning: make it a user message")
-            message, role = {**message, "role": "user"}, "user"
+            message = {**message, "role": "user"}
+            role = "user"
         if role == "assistant" and before == "system":
             found.add(place, "first_user", "the first message must be the user's", ANTHROPIC | GEMINI)
             yield _NOWHERE, user(OPENING)
@@ -312,7 +316,9 @@ class _Exchanges:
     """
 
     def __init__(self, turns: Collection[CallTurn], last: CallTurn | None, found: Findings, *, keep: bool) -> None:
-        self._last, self._found, self._keep = last, found, keep
+        self._last = last
+        self._found = found
+        self._keep = keep
         self._ids = CallIds(set(), {call["id"] for turn in turns for call in turn.calls})
 
     def write(self, turn: CallTurn, message: Message) -> Iterator[Message]:

@@ -14,9 +14,11 @@ IMAGE_CHARACTERS = 4_000
 """Characters that an image counts as: about 1,000 tokens, independent of the length of its address or data."""
 IMAGE_TOKENS = 50_000
 """The most that an image costs (OpenAI "Images and vision": gpt-4o-mini with high detail; others cost a tenth)."""
-_PAGE_CHARACTERS, _PAGE_BYTES = 8_000, 50_000
+_PAGE_CHARACTERS = 8_000
+_PAGE_BYTES = 50_000
 """Characters that a page of a PDF counts as (Anthropic "PDF support": up to 3,000 tokens), and its usual size."""
-_SECOND_CHARACTERS, _SECOND_BYTES = 128, 16_000
+_SECOND_CHARACTERS = 128
+_SECOND_BYTES = 16_000
 """Characters that a second of sound counts as (Gemini "Audio understanding": 32 tokens), and its size as MP3."""
 _FRAME = 16
 """The most tokens that a provider adds to a message or a call to mark its beginning and end."""
@@ -47,7 +49,9 @@ class RunningSize:
         if count > len(messages) or messages[0] is not self._first or messages[count - 1] is not self._last:
             count = self._sum = 0
         self._sum += sum(self._measure(messages[place]) for place in range(count, len(messages)))
-        self._first, self._last, self._count = messages[0], messages[-1], len(messages)
+        self._first = messages[0]
+        self._last = messages[-1]
+        self._count = len(messages)
         return self._sum
 
 

@@ -126,9 +126,11 @@ def normalize_call(call: Message) -> Message:
 
     Names and arguments stay as the model wrote them; a missing id becomes "".
     """
-    function, identity = call.get("function"), normalize_id(call.get("id"))
+    function = call.get("function")
+    identity = normalize_id(call.get("id"))
     given: Any = function if isinstance(function, dict) else call
-    name, arguments = given.get("name"), given.get("arguments")
+    name = given.get("name")
+    arguments = given.get("arguments")
     is_named = isinstance(name, str) and name
     if given is function and is_named and isinstance(arguments, str) and call.get("type") == "function":
         return call if identity is call.get("id") else {**call, "id": identity}
@@ -151,9 +153,11 @@ def _repair_call(call: Message, place: int, found: Findings) -> Message:
     sound = normalize_call(call)
     if sound is not call and (call.get("type") != "function" or not isinstance(call.get("function"), dict)):
         found.add(place, "bad_call", "expected a call of type function with a function object")
-    function, written = sound["function"], call.get("function")
+    function = sound["function"]
+    written = call.get("function")
     written = written if isinstance(written, dict) else call
-    name, arguments = to_portable_name(function["name"]), to_object_text(function["arguments"])
+    name = to_portable_name(function["name"])
+    arguments = to_object_text(function["arguments"])
     if name != written.get("name"):
         is_taken = isinstance(written.get("name"), str) and _TAKEN_BY_MOST.fullmatch(written["name"])
         text = f"{written.get('name')!r:.80} is not a valid tool name (letters, digits, _, -; at most 64)"
@@ -254,7 +258,9 @@ class _Matching:
             place, message = entry
             if message["role"] != "tool":
                 self._match_by_order(turn, strangers)
-                turn, strangers, latest = self.turns.get(place), [], -1
+                turn = self.turns.get(place)
+                strangers = []
+                latest = -1
                 if turn is not None:
                     self._add_open(turn)
                 continue
@@ -295,7 +301,8 @@ class _Matching:
         left = [index for index, answer in enumerate(turn.answers) if answer is None]
         is_even = len(left) == len(strangers)
         for place, message in strangers:
-            name, identity = message.get("name"), message["tool_call_id"]
+            name = message.get("name")
+            identity = message["tool_call_id"]
             fits = (i for i in left if (is_even if name is None else name == turn.calls[i]["function"]["name"]))
             if (index := next(fits, None)) is None:
                 self._orphan(place, identity)

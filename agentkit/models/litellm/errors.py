@@ -236,7 +236,8 @@ def _find_address(link: BaseException) -> str:
     with suppress(RuntimeError):  # httpx: no request was set
         if (url := getattr(getattr(link, "request", None), "url", None)) is not None and url.host:
             return f"{url.scheme}://{url.host}:{url.port or (443 if url.scheme == 'https' else 80)}"
-    host, port = getattr(link, "host", None), getattr(link, "port", None)
+    host = getattr(link, "host", None)
+    port = getattr(link, "port", None)
     return f"{host}:{port}" if host and port else ""
 
 

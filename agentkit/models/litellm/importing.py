@@ -209,7 +209,8 @@ def _pause_gc(*, freeze: bool) -> Iterator[None]:
     of many concurrent agents. `gc.freeze` also freezes all older objects, so it is called only if the body created
     most of the objects of the process, and with `freeze`.
     """
-    collecting, before = gc.isenabled(), len(gc.get_objects())
+    collecting = gc.isenabled()
+    before = len(gc.get_objects())
     gc.disable()
     try:
         yield
@@ -344,7 +345,8 @@ class _SilentLogging:
     logger_fn: Any = None
 
     def update_environment_variables(self, *args: Any, **named: Any) -> None:
-        kept, log = self.logger_fn, cast(Any, super())
+        kept = self.logger_fn
+        log = cast(Any, super())
         log.update_environment_variables(*args, **named)
         self.logger_fn = self.logger_fn or kept
 

@@ -173,7 +173,8 @@ def _stream_classes() -> tuple[type[Any], type[Any]]:
 
     class WatchedStream(httpx.SyncByteStream):  # type: ignore[misc]
         def __init__(self, inner: Any, guard: ReplyGuard) -> None:
-            self._inner, self._guard = inner, guard
+            self._inner = inner
+            self._guard = guard
 
         def __iter__(self) -> Iterator[bytes]:
             size = 0
@@ -187,7 +188,8 @@ def _stream_classes() -> tuple[type[Any], type[Any]]:
 
     class WatchedAsyncStream(httpx.AsyncByteStream):  # type: ignore[misc]
         def __init__(self, inner: Any, guard: ReplyGuard) -> None:
-            self._inner, self._guard = inner, guard
+            self._inner = inner
+            self._guard = guard
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             size = 0

@@ -119,12 +119,14 @@ class LiteLLMModel:
         **options: Any,
     ) -> None:
         if not isinstance(cache, str):
-            options, cache = {**options, "cache": cache}, "auto"
+            options = {**options, "cache": cache}
+            cache = "auto"
         if cache not in get_args(PromptCache):
             raise DefinitionError(f'cache must be "auto", "off" or "1h", got {cache!r}')
         self._name = name
         self._cache: PromptCache = cache
-        self._timeout, self._max_reply_bytes = timeout, max_reply_bytes
+        self._timeout = timeout
+        self._max_reply_bytes = max_reply_bytes
         self._tools = PreparedTools(strict=strict)
         self._options = MaskedDict(options)
         self._cached_route: Route | None = None
@@ -186,7 +188,10 @@ class LiteLLMModel:
 
     def _iter_pieces(self, request: Request, guard: ReplyGuard) -> Generator[Delta | Reply | Signal, None, None]:
         """Send the request; yield deltas, signals and the reply."""
-        outer, answer, raw, litellm = sys.exception(), None, RawReply(), load_litellm()
+        outer = sys.exception()
+        answer = None
+        raw = RawReply()
+        litellm = load_litellm()
         try:
             route = self._resolve_route()
             answer = call_completion(litellm, self._arguments(request, raw, is_async=False), route.provider, guard)
@@ -208,7 +213,10 @@ class LiteLLMModel:
             raise failure from error  # a traceback that shows values must not show `raw.body`, which is not masked
 
     async def _aiter_pieces(self, request: Request, guard: ReplyGuard) -> AsyncGenerator[Delta | Reply | Signal, None]:
-        outer, answer, raw, litellm = sys.exception(), None, RawReply(), load_litellm()
+        outer = sys.exception()
+        answer = None
+        raw = RawReply()
+        litellm = load_litellm()
         try:
             route = self._resolve_route()
             answer = await call_acompletion(
@@ -254,14 +262,16 @@ class LiteLLMModel:
         return ModelError(text, kind="timeout", transient=True)
 
     def _open_stream(self, stream: Any, request: Request) -> tuple[ChunkSource, StreamAssembler]:
-        litellm, route = load_litellm(), self._resolve_route()
+        litellm = load_litellm()
+        route = self._resolve_route()
         client = TimedClient(litellm, self._timeout_for(request))
         source = ChunkSource(stream, route.provider, timed_client=client, has_observers=has_observers(litellm))
         return source, StreamAssembler(route)
 
     def _arguments(self, request: Request, raw: RawReply, *, is_async: bool) -> dict[str, Any]:
         """Return the arguments of litellm's call; raise `ModelError` for a request that cannot succeed."""
-        litellm, route = load_litellm(), self._resolve_route()
+        litellm = load_litellm()
+        route = self._resolve_route()
         usage = {} if route.provider in NO_STREAM_OPTIONS else {"stream_options": {"include_usage": True}}
         streaming = {"stream": True, **usage} if request.stream else {}
         length = self._reply_limit(request)

@@ -101,7 +101,8 @@ def _is_thinking(options: Json, provider: str, model: str) -> bool:
     """Return whether the options turn on thinking of a Claude model."""
     if provider != "anthropic" and "claude" not in model:
         return False
-    effort, kind = options.get("reasoning_effort"), (options.get("thinking") or {}).get("type")
+    effort = options.get("reasoning_effort")
+    kind = (options.get("thinking") or {}).get("type")
     return kind in ("enabled", "adaptive") or effort not in (None, "none")
 
 

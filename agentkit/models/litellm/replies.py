@@ -243,7 +243,8 @@ class Route:
         """
         if reported is None:
             return Usage(requests=1, cost=cost)
-        tokens_in, tokens_out = reported.prompt_tokens or 0, reported.completion_tokens or 0
+        tokens_in = reported.prompt_tokens or 0
+        tokens_out = reported.completion_tokens or 0
         cached = _read_detail(reported, "prompt_tokens_details", "cached_tokens")
         written = getattr(reported, "cache_creation_input_tokens", None) or 0
         cost = getattr(reported, "cost", None) if cost is None else cost

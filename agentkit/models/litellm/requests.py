@@ -175,7 +175,8 @@ def _add_cache_marks(messages: list[Message], mark: dict[str, str]) -> list[Mess
     """
     if not messages or any(map(_is_marked, messages)):
         return messages
-    first, last = messages[0], messages[-1]
+    first = messages[0]
+    last = messages[-1]
     if first["role"] == "system" and len(messages) > 1:
         messages[0] = {**first, "cache_control": mark}
     if last["role"] != "assistant":
@@ -226,7 +227,8 @@ def _clean_message(message: Message, provider: str, extras: tuple[str, ...]) -> 
 
 
 def _clean_assistant(message: Message, provider: str, extras: tuple[str, ...]) -> Message | None:
-    calls, content = message.get("tool_calls"), message.get("content")
+    calls = message.get("tool_calls")
+    content = message.get("content")
     if not calls and not content:
         return None
     returned = extras if message.get("provider") == provider else ()
@@ -242,7 +244,8 @@ def _clean_assistant(message: Message, provider: str, extras: tuple[str, ...]) -
 
 def _clean_call(call: Json, provider: str, with_extras: bool) -> Json:
     function = call["function"]
-    identity, arguments = convert_call_id(call["id"], provider), _object_text(function["arguments"])
+    identity = convert_call_id(call["id"], provider)
+    arguments = _object_text(function["arguments"])
     is_clean = call.keys() == _CALL_KEYS and function.keys() == _FUNCTION_KEYS
     if is_clean and identity == call["id"] and arguments == function["arguments"]:
         return call

@@ -63,7 +63,8 @@ class OfferedTool(NamedTuple):
 def read_tool(definition: Mapping[str, Any]) -> OfferedTool:
     """Return the tool of an OpenAI tool dict (or of its `function`)."""
     function = definition.get("function", definition)
-    name, about = to_concepts(function["name"]), to_concepts(function.get("description") or "")
+    name = to_concepts(function["name"])
+    about = to_concepts(function.get("description") or "")
     params = list(_iter_params(function.get("parameters") or {}, (), True))
     needed = [param for param in params if param.required]
     options = {word for param in params if not param.fits for words, _ in param.known for word in words}
@@ -89,7 +90,9 @@ def _iter_params(root: Mapping[str, Any], path: Sequence[str], required: bool) -
         for name in schema.get("properties") or ():
             yield from _iter_params(root, (*path, name), required and name in (schema.get("required") or ()))
         return
-    is_list, text, words = schema["type"] == "array", str(schema.get("description") or ""), to_concepts(path[-1])
+    is_list = schema["type"] == "array"
+    text = str(schema.get("description") or "")
+    words = to_concepts(path[-1])
     one = {**schema, **schema_at(root, (*path, 0))} if is_list else schema
     form = "date" if "YY" in text else ""
     hints = [c for c in to_concepts(f"{text} {schema.get('format', form)}") if c not in GENERIC.union(words)]
@@ -153,7 +156,8 @@ def _names_itself(text: str, param: Param) -> bool:
 
 def _convert_value(param: Param, value: TextSpan) -> Any:
     """Return the value in the form of the parameter's type and description; None if it has no such form."""
-    given, about = value.value, param.description
+    given = value.value
+    about = param.description
     match param.type, given:
         case "integer", float():
             return None

@@ -59,7 +59,8 @@ class OfflineModel:
         yield next(self.ask(request))
 
     def _build_message(self, request: Request) -> Message:
-        answer, offered = request.tools.answer, request.tools.schemas("openai")
+        answer = request.tools.answer
+        offered = request.tools.schemas("openai")
         tools = [tool for tool in offered if tool["function"]["name"] != FINAL_ANSWER]
         query, answered = _read_turn(request.messages)
         writing = [name for name in request.tools if request.tools[name].effect not in (None, "read")]

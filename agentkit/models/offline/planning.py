@@ -22,11 +22,13 @@ from typing import Any, NamedTuple, TypeAlias
 from .fill_arguments import Fit, OfferedTool, Param, read_tool, score_values
 from .words import GENERIC, PATTERNS, STOP, Query, TextSpan, is_listed_with, opens_request, read_query
 
-MIN_SCORE, GOOD_SCORE = 0.3, 0.7
+MIN_SCORE = 0.3
+GOOD_SCORE = 0.7
 """The score that a value needs for a parameter, and that of a good value."""
 MIN_CUE = 0.55
 """The part of the score that the context must add for an optional parameter."""
-OUTSIDE_PENALTY, PRONOUN_PENALTY = 0.9, 0.4
+OUTSIDE_PENALTY = 0.9
+PRONOUN_PENALTY = 0.4
 """Deducted from the score of a value outside of the clause; the lesser one if a pronoun may refer to it."""
 
 
@@ -48,7 +50,8 @@ class Task(NamedTuple):
 
     def asks_for_other(self) -> bool:
         """Return whether this part has a word that neither the tool knows nor a value is beside: "the *capital* of"."""
-        known, used = {*self.tool.weights, *self.tool.own, *STOP}, set(self.list_places())
+        known = {*self.tool.weights, *self.tool.own, *STOP}
+        used = set(self.list_places())
         words = [word for word in self.query.words_in(self.start, self.end) if word.text[0].isalnum()]
         beside = [word.start in used for word in words]
         return any(
@@ -74,7 +77,9 @@ class Task(NamedTuple):
         """
         words = {word for word in self.query.concepts_in(self.start, self.end) if not word.startswith("<")}
         unsure = [] if self.tool.is_meant(words) else ["the tool"]
-        columns, fits, taken = self._assign_values(), list(self.iter_fits()), set(self.list_places())
+        columns = self._assign_values()
+        fits = list(self.iter_fits())
+        taken = set(self.list_places())
         for param, column in columns.items():
             own = (fit for fit in fits if fit.param is param and self._contains(fit))
             free = [fit for fit in own if taken.isdisjoint(range_of(fit.value))]
@@ -104,7 +109,9 @@ class Task(NamedTuple):
         taken: set[int] = set()
         for is_first in (True, False):
             for fit in ranked:
-                column, places, text = columns[fit.param], range(fit.value.start, fit.value.end), self.query.text
+                column = columns[fit.param]
+                places = range(fit.value.start, fit.value.end)
+                text = self.query.text
                 is_listed = any(is_listed_with(one.value, fit.value, text) for one in column)
                 is_next = is_listed and not is_first if column else is_first != self._is_loose(fit)
                 if is_next and taken.isdisjoint(places):
@@ -230,7 +237,8 @@ def read_fields(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Return the properties of an object schema that a text contains; {} if several values fit one equally well."""
     tool = read_tool({"name": "", "parameters": {**schema, "required": ()}})
     task = Task(tool, read_query(text, datetime.date.today()), 0, len(text))
-    fits, (calls, _) = sorted(task.iter_fits(), key=lambda fit: fit.score), task.build_calls()
+    fits = sorted(task.iter_fits(), key=lambda fit: fit.score)
+    (calls, _) = task.build_calls()
     best = {fit.param: fit for fit in fits}
     rivals = [fit for fit in fits if not fit.param.is_list and fit.score == best[fit.param].score]
     return calls[0] if len(calls) == 1 and all(fit.argument == best[fit.param].argument for fit in rivals) else {}

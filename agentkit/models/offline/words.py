@@ -20,7 +20,8 @@ from ...tools.arguments.json_text import parse_lenient
 LEXICON: dict[str, Any] = tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8"))
 PATTERNS = {name: re.compile(pattern) for name, pattern in LEXICON["patterns"].items()}
 STOP = frozenset(LEXICON["stop"].split())
-MAX_QUERY_CHARS, MAX_VALUES = 1000, 60
+MAX_QUERY_CHARS = 1000
+MAX_VALUES = 60
 """Limits of what is read: the request of a long text is at its start."""
 
 
@@ -109,7 +110,9 @@ def read_query(text: str, today: datetime.date) -> Query:
     """Return the words and values of `text`; "tomorrow" is relative to `today`."""
     text = _strip_quotes(text[:MAX_QUERY_CHARS])
     words = [TextSpan("word", to_concept(m[0]), m[0].lower(), *m.span()) for m in PATTERNS["token"].finditer(text)]
-    query, values, last = Query(text, words), list[TextSpan](), START
+    query = Query(text, words)
+    values = list[TextSpan]()
+    last = START
     for value in sorted(_find_values(text, today), key=lambda value: value.start)[:MAX_VALUES]:
         value = add_context(value, query, last)
         if values and is_listed_with(values[-1], value, text):  # members of a list share the context of the first
@@ -129,13 +132,15 @@ def _strip_quotes(text: str) -> str:
 
 def is_listed_with(one: TextSpan, other: TextSpan, text: str) -> bool:
     """Return whether two values are neighbours in a list, as in "1, 2 and 3"."""
-    start, end = min(one.end, other.end), max(one.start, other.start)
+    start = min(one.end, other.end)
+    end = max(one.start, other.start)
     return one.kind == other.kind and 0 <= end - start < 15 and bool(PATTERNS["beside"].fullmatch(text, start, end))
 
 
 def add_context(value: TextSpan, query: Query, last: TextSpan = START) -> TextSpan:
     """Return the value with the concepts of the words before it (back to the `last` value), in it and after it."""
-    inside, between = query.words_in(value.start, value.end), query.words_in(last.end, value.start)
+    inside = query.words_in(value.start, value.end)
+    between = query.words_in(last.end, value.start)
     is_unit = last.kind == "number" and len(between) > 1 and between[0].text not in STOP  # it belongs to the last value
     before = list(takewhile(lambda word: word.text not in {*".?!;,", "and"}, between[is_unit:][:-10:-1]))
     after = list(
@@ -160,7 +165,8 @@ def _find_values(text: str, today: datetime.date) -> Iterator[TextSpan]:
             with suppress(ValueError):  # it only looks like such a value
                 value = _PARSERS[kind](match, today) if kind in _PARSERS else match[match.lastindex or 0]
                 written = value if isinstance(value, str) and match[0].endswith(value) else match[0]
-                start, end = match.end() - len(written), match.end()
+                start = match.end() - len(written)
+                end = match.end()
                 if re.search(proof, match.string[start:end]):
                     yield TextSpan(kind, value, match.string[start:end], start, end)
                     text = text[:start] + "\0" * (end - start) + text[end:]
@@ -175,12 +181,14 @@ _PIECES: dict[str, str] = {"count": "|".join(LEXICON["counts"]), "stop": "|".joi
 _VALUE_PATTERNS = [
     (kind, re.compile(_expand_pattern(pattern)), "".join(proof)) for kind, pattern, *proof in LEXICON["values"]
 ]
-_MONTHS, _WEEKDAYS = _PIECES["months"].lower().split("|"), _PIECES["weekdays"].split("|")
+_MONTHS = _PIECES["months"].lower().split("|")
+_WEEKDAYS = _PIECES["weekdays"].split("|")
 
 
 def _parse_date(match: re.Match[str], today: datetime.date) -> datetime.date | str:
     """Return the day, or the words themselves if they name no single day."""
-    fields, (*before, word) = match.groupdict(), match[0].lower().split()
+    fields = match.groupdict()
+    (*before, word) = match[0].lower().split()
     ahead = {day: (n - today.weekday() - 1) % 7 + 1 - 7 * ("last" in before) for n, day in enumerate(_WEEKDAYS)}
     ahead |= {"today": 0, "tomorrow": 1, "yesterday": -1}
     if word in ahead:
@@ -192,7 +200,8 @@ def _parse_date(match: re.Match[str], today: datetime.date) -> datetime.date | s
 
 
 def _parse_time(match: re.Match[str], _: datetime.date) -> datetime.time:
-    hour, half = int(match["h"]), (match["half"] or "").lower()[:1]
+    hour = int(match["h"])
+    half = (match["half"] or "").lower()[:1]
     return datetime.time(hour % 12 + 12 * (half == "p") if half else hour, int(match["m"] or 0))
 
 
@@ -211,7 +220,9 @@ def opens_request(text: str, start: int) -> bool:
 
 def _parse_name(match: re.Match[str], _: datetime.date) -> str:
     """Return a name or phrase without leading stop words, and without the verb that opens a request: "*Open* the"."""
-    words, text, start = match[0].split(" "), match.string, match.start()
+    words = match[0].split(" ")
+    text = match.string
+    start = match.start()
     is_verb = opens_request(text, start) and PATTERNS["verb"].match(text, start)
     if is_verb and (len(words) == 1 or (words[0].istitle() and words[1] in STOP)):
         words = words[1:]

@@ -55,7 +55,8 @@ from .readers import explain, find_outsiders, find_recipients
 MAX_FIELDS_SHOWN = 20
 _PATH = r"#\d+(?:\.\w+)*"
 _NAME = re.compile(r"\w{1,40}")
-_WHOLE, _INSIDE = re.compile(_PATH), re.compile(rf"\{{({_PATH})\}}")
+_WHOLE = re.compile(_PATH)
+_INSIDE = re.compile(rf"\{{({_PATH})\}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,8 @@ class Handles:
         if handle not in self.stored.texts:
             known = ", ".join(key for key in self.stored.texts if key.startswith("#")) or "none"
             raise UnknownHandle(f"there is no result {handle}. There are: {known}.")
-        value, label = _read(self.stored.texts[handle]), self.stored.labels.get(handle, UNKNOWN)
+        value = _read(self.stored.texts[handle])
+        label = self.stored.labels.get(handle, UNKNOWN)
         for key in path:
             try:
                 value = value[int(key) if isinstance(value, list) else key]
@@ -164,7 +166,8 @@ def describe_handle(handle: str, name: str, text: str, tool: JsonTool[..., Any] 
     The fields are those that the tool's output schema declares; a trusted one is named as such.
     """
     declared = set(_declared_fields(tool.output_schema)) if tool is not None else set()
-    value, shape = _read(text), f"{len(text):,} characters"
+    value = _read(text)
+    shape = f"{len(text):,} characters"
     if isinstance(value, list):
         shape += f", a list of {len(value):,}"
         value = value[0] if value else None
@@ -197,7 +200,9 @@ def _read(text: str) -> Any:
     return text
 
 
-REVEAL, EXTRACT, EXTRACT_TEXT = "reveal_result", "extract_value", "extract_text"
+REVEAL = "reveal_result"
+EXTRACT = "extract_value"
+EXTRACT_TEXT = "extract_text"
 Kind: TypeAlias = Literal["yes_or_no", "number", "date", "choice"]
 Extractor: TypeAlias = Callable[[Any, str, str, RunContext[Any]], Awaitable[Any]]
 """Asks a model without tools: the type of the answer, the question, the text, the run."""
@@ -455,7 +460,8 @@ class _Hidden:
 
         An untrusted result is hidden, too.  What `reveal_result` returns is shown.
         """
-        label, readers = result.label, self.origins.readers
+        label = result.label
+        readers = self.origins.readers
         if result.is_open or result.is_answer or label is None or bound.call.name == REVEAL:
             return result
         if not label.is_untrusted and join_readers(readers, label.readers) == readers:

@@ -53,7 +53,8 @@ _PUBLIC_PAGE = re.compile(
     r"(?::\d+)?(?:[/?#]\S*)?",
     re.IGNORECASE | re.ASCII,
 )
-_BEFORE, _AFTER = re.compile(r"[\w/\\@.+%&~*-]"), re.compile(r"[\w/\\@+&=#~*-]|[.,:;?!]\w")
+_BEFORE = re.compile(r"[\w/\\@.+%&~*-]")
+_AFTER = re.compile(r"[\w/\\@+&=#~*-]|[.,:;?!]\w")
 """Characters beside a value that make it a part of a longer word, path, address or number."""
 _ESCAPED_SPACE = re.compile(r"(?<!\\)\\[nrt]")
 
@@ -92,7 +93,10 @@ class Texts:
 
     def read(self) -> Sequence[str]:
         """Return the normalized texts."""
-        new, results, self._new, self._results = self._new, self._results, [], []
+        new = self._new
+        results = self._results
+        self._new = []
+        self._results = []
         self._normalized += [normalize(prepare(text)) for text, prepare in new]
         self._normalized += [normalize(_ESCAPED_SPACE.sub(" ", text_of(message))) for message in results]
         return self._normalized
@@ -158,7 +162,8 @@ def _find_passage(text: str, spellings: set[str]) -> str:
     for spelling in spellings:
         if (start := find_token(spelling, text)) >= 0:
             end = start + min(len(spelling), MAX_VALUE_CHARS)
-            first, last = max(0, start - PASSAGE_CHARS), min(len(text), end + PASSAGE_CHARS)
+            first = max(0, start - PASSAGE_CHARS)
+            last = min(len(text), end + PASSAGE_CHARS)
             return f"{'... ' if first else ''}{text[first:last].strip()}{' ...' if last < len(text) else ''}"
     return ""
 
@@ -200,7 +205,9 @@ def _spell_date(text: str) -> Iterator[str]:
     """Yield other notations of an ISO date: its day alone, and with the month's name, as people write it."""
     if not (match := _DATE.fullmatch(text)):
         return
-    date, month, day = match[1], int(match[2]), int(match[3])
+    date = match[1]
+    month = int(match[2])
+    day = int(match[3])
     if not 1 <= month <= 12:
         return
     yield date
@@ -310,15 +317,20 @@ class Origins:
         """The joined label of this conversation's messages."""
         length = len(self.history)
         if is_rearranged(self.history, self._read, self._last):
-            self._read, self._label, self._untrusted = 0, DEVELOPER, {}
-            self._trusted, self._repeating, self._vouched = Texts(), Texts(), set()
+            self._read = 0
+            self._label = DEVELOPER
+            self._untrusted = {}
+            self._trusted = Texts()
+            self._repeating = Texts()
+            self._vouched = set()
         if length > self._read:
             for message in self.history[self._read :]:
                 if message.get("label") == _TRUSTED_DATA:
                     self._trusted.add_result(message)
                 elif "label" in message or message["role"] != "assistant":
                     self._take(message)
-            self._read, self._last = length, self.history[-1]
+            self._read = length
+            self._last = self.history[-1]
         return self._label
 
     @property
@@ -338,7 +350,8 @@ class Origins:
 
     def label_inputs(self, arguments: str, tool: JsonTool[..., Any] | None) -> Label:
         """Return the label of a call's arguments; without a tool the call cannot run, and its result may quote it."""
-        sources, readers = self.sources(), self.readers
+        sources = self.sources()
+        readers = self.readers
         if not sources:
             return TRUSTED if readers is None else Label("trusted", (), readers)
         if tool is None or not all(self.knows(value) for _, value in iterate_values(arguments, {})):

@@ -60,7 +60,8 @@ def guard_untrusted(
     def policy(flow: Flow[Any]) -> Flow[Any]:
         outer = enclosing(EnclosingCall)
         is_strict = setting != "values" or (outer is not None and outer.is_strict)
-        origins, chosen = Origins(history, outer), delimiter or new_delimiter_id()
+        origins = Origins(history, outer)
+        chosen = delimiter or new_delimiter_id()
         guard = _Guard(origins, chosen, known, ReaderCheck(origins), is_strict, approvals or Approvals())
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
@@ -114,7 +115,8 @@ class _Guard:
 
     def _check_sources(self, bound: BoundCall, tool: JsonTool[..., Any]) -> BoundCall:
         """Hold a call that untrusted text may have caused."""
-        origins, arguments = self.origins, bound.call.arguments
+        origins = self.origins
+        arguments = bound.call.arguments
         if not origins.sources():
             return bound
         untrusted = origins.find_untrusted(arguments, tool)

@@ -109,12 +109,14 @@ class ReaderCheck:
         """Yield the texts of this conversation and of those around it, by their readers and their tool."""
         history = self.origins.history
         if is_rearranged(history, self._read, self._last):
-            self._read, self._texts = 0, {}
+            self._read = 0
+            self._texts = {}
         for message in history[self._read :]:
             if message["role"] != "assistant":
                 key = label_of(message).readers, _name(message)
                 _add(self._texts.setdefault(key, Texts()), message)
-        self._read, self._last = len(history), history[-1] if history else None
+        self._read = len(history)
+        self._last = history[-1] if history else None
         yield from self._texts.items()
         if self._outer is not None:
             yield from self._outer._iterate()

@@ -95,7 +95,8 @@ def _type_the_enum(node: Node) -> None:
 
 def give_items(schema: JsonSchema) -> None:
     """Add `items` to an array without them, in place; for a tuple, the union of its places."""
-    places, items = schema.get("prefixItems"), schema.get("items")
+    places = schema.get("prefixItems")
+    items = schema.get("items")
     if items is False:
         schema["maxItems"] = min(schema.get("maxItems", len(places or ())), len(places or ()))
     if not isinstance(items, dict):

@@ -310,7 +310,8 @@ def show_conversation(key: int, *, store: Place = DEFAULT_PATH) -> list[Journale
 
 def _read_messages(store: Store, run: RunInfo) -> tuple[list[Message], str]:
     """Return the messages of a run before any damage, and the damage."""
-    end, found = end_of_run(store, run), list[Message]()
+    end = end_of_run(store, run)
+    found = list[Message]()
     try:
         found.extend(message for message, _ in islice(read_messages(store, run.conversation), end))
     except JournalError as damage:
@@ -326,17 +327,20 @@ def _read_trace(store: Store, run: RunInfo, began: float) -> Trace:
         result = json.loads(outcome) if outcome else {}
         error = ": ".join(result.get("error", ())) or ("" if ended else "the outcome is unknown")
         usage = Usage(**result["usage"]) if "usage" in result else None
-        start, end = max(began, begun), max(began, ended or begun)
+        start = max(began, begun)
+        end = max(began, ended or begun)
         trace.spans.append(Span("tool" if call else "model", name, start, end, call, error, usage))
     names = {span.call: span.name for span in trace.spans if span.call}
     for place, identity in dict(inner_runs(store, run.id)).items():
-        inner, outer = find_run(store, identity), place.rpartition("/")[0]
+        inner = find_run(store, identity)
+        outer = place.rpartition("/")[0]
         below = _read_trace(store, inner, began)
         below.messages = _read_messages(store, inner)[0]
         if place in names:
             trace.inner[place] = below
         elif outer in names:  # a function that calls agents
-            call, between = ToolCall(place, names[outer], json.dumps({"query": inner.query})), trace.within(outer)
+            call = ToolCall(place, names[outer], json.dumps({"query": inner.query}))
+            between = trace.within(outer)
             between.spans.append(Span("tool", call.name, inner.begun, inner.seen, place))
             between.inner[place] = below
             answer = tool_message(call, render_text(inner.answer))

@@ -56,7 +56,8 @@ except ImportError as error:
 T = TypeVar("T")
 LOCK_TIMEOUT = 10.0
 """Seconds for which the first write waits for a lock, or tries to connect when the connection is lost."""
-MIN_WAIT, MAX_WAIT = 0.02, 0.5
+MIN_WAIT = 0.02
+MAX_WAIT = 0.5
 """Seconds between two attempts to connect."""
 PARAMETERS = {
     "application_name": "agentkit",
@@ -177,7 +178,8 @@ class PostgresConnection:
 
     def _reconnect(self) -> None:
         """Connect again; only the first of several failures takes `LOCK_TIMEOUT` seconds."""
-        end, wait = time.monotonic() + (0.0 if self._is_down else LOCK_TIMEOUT), MIN_WAIT
+        end = time.monotonic() + (0.0 if self._is_down else LOCK_TIMEOUT)
+        wait = MIN_WAIT
         while True:
             self._lost.add(self._backend)
             try:

@@ -58,7 +58,8 @@ class StepRows:
             yield sql, (text, check, run, step, message["tool_call_id"])
 
     def _encode(self, run: str, step: int, call: str, outcome: Mapping[str, Any]) -> tuple[str, int | None]:
-        text, row = encode_json(outcome), self._rows.get((step, call))
+        text = encode_json(outcome)
+        row = self._rows.get((step, call))
         return text, None if row is None else step_digest(run, step, call, *row, text)
 
     def read_reply(self, store: Store, run: str, step: int) -> tuple[tuple[int, Reply], dict[str, Any]] | None:
@@ -75,7 +76,8 @@ class StepRows:
 def read_steps(store: Store, ids: Sequence[str]) -> dict[str, list[StepRow]]:
     """Return the rows of the steps of runs, the newest first."""
     steps: dict[str, list[StepRow]] = defaultdict(list)
-    columns, marks = ", ".join(StepRow._fields), ", ".join("?" * len(ids))
+    columns = ", ".join(StepRow._fields)
+    marks = ", ".join("?" * len(ids))
     for row in store.read(f"SELECT {columns} FROM steps WHERE run IN ({marks}) ORDER BY step DESC, begun DESC", *ids):
         steps[row[0]].append(StepRow(*row))
     return steps
@@ -100,7 +102,9 @@ def inner_runs(store: Store, run: str, since: float = 0.0) -> list[tuple[str, st
 
 def time_and_calls(store: Store, run: str, open_calls: Collection[str] = ()) -> tuple[float, int]:
     """Return the seconds in which requests or calls were in progress, and the calls made without `open_calls`."""
-    calls, seconds, latest = 0, 0.0, 0.0
+    calls = 0
+    seconds = 0.0
+    latest = 0.0
     sql = "SELECT call, begun, ended FROM steps WHERE run = ? AND ended IS NOT NULL ORDER BY begun"
     for call, begun, ended in store.read(sql, run):
         calls += bool(call) and call not in open_calls
@@ -132,7 +136,8 @@ def value_of(outcome: Mapping[str, Any]) -> Any:
     """Return what a tool would return for this outcome; the value is JSON data, not of the class that it had."""
     if error := outcome.get("error"):
         return ExceptionInfo(*error)
-    text, is_json = outcome["text"], bool(outcome.get("json"))
+    text = outcome["text"]
+    is_json = bool(outcome.get("json"))
     value = outcome.get("value", text)
     if is_json:
         with suppress(ValueError):  # the masked text of a recording may not be JSON
@@ -301,10 +306,23 @@ def _describe_run(
             usage = usage_of(store, identity)
         seen = max([begun, ended or 0.0, *(step.ended or step.begun for step in steps)])
         return RunInfo(
-            identity, query, model, state, begun, seen, steps[0].step if steps else 0, _describe_last(steps),
-            result.get("answer"), result.get("error", ""), usage, origin or "", result.get("stopped", ""), first, last,
+            identity,
+            query,
+            model,
+            state,
+            begun,
+            seen,
+            steps[0].step if steps else 0,
+            _describe_last(steps),
+            result.get("answer"),
+            result.get("error", ""),
+            usage,
+            origin or "",
+            result.get("stopped", ""),
+            first,
+            last,
             conversation,
-        )  # fmt: skip
+        )
 
 
 def _describe_last(steps: Sequence[StepRow]) -> str:

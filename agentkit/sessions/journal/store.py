@@ -114,7 +114,8 @@ class Store(ABC):
             ConversationBusy: Another run has it; the message names `what`, the process and the time.
             JournalError: The lease cannot be written.
         """
-        lease, is_written = Lease(key, secrets.randbits(60), self), False
+        lease = Lease(key, secrets.randbits(60), self)
+        is_written = False
         with self.lock:
             try:
                 while (old := self.check_free(key, what)) != (lease.token, self._owner):

@@ -50,7 +50,8 @@ KEY_COLUMNS = {"conversations": 1, "messages": 2, "cut": 2, "runs": 1, "setups":
 
 def insert(table: str, *, replace: bool = False) -> str:
     """Return the statement that adds a row, unless a row with its key exists; with `replace` in place of that row."""
-    columns, number = COLUMNS[table], KEY_COLUMNS[table]
+    columns = COLUMNS[table]
+    number = KEY_COLUMNS[table]
     others = ", ".join(f"{name} = excluded.{name}" for name in columns[number:])
     action = f"({', '.join(columns[:number])}) DO UPDATE SET {others}" if replace else "DO NOTHING"
     marks = ", ".join("?" * len(columns))

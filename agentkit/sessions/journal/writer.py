@@ -98,17 +98,25 @@ class JournaledConversation:
             raise DefinitionError(f'on_uncertain must be a function, "ask" or None, got {on_uncertain!r:.60}')
         if changed not in ("refuse", "go on"):
             raise DefinitionError(f'changed must be "refuse" or "go on", got {changed!r:.60}')
-        self.on_uncertain, self.changed = on_uncertain, changed
+        self.on_uncertain = on_uncertain
+        self.changed = changed
 
     def begin_run(self) -> str:
         """Return the id of a new run, which is now the unfinished one."""
-        self.run, self.next_run = self.next_run or secrets.token_hex(6), ""
+        self.run = self.next_run or secrets.token_hex(6)
+        self.next_run = ""
         return self.run
 
     def detach(self) -> None:
         """Become a new conversation; the old one stays in the journal."""
-        self.key, self.run, self.state, self.total = secrets.randbits(60), "", {}, 0
-        self.written, self.digests, self.cut, self.stored = [], [], set(), None
+        self.key = secrets.randbits(60)
+        self.run = ""
+        self.state = {}
+        self.total = 0
+        self.written = []
+        self.digests = []
+        self.cut = set()
+        self.stored = None
 
     def note(self, message: Message, number: int) -> None:
         """Add the next message that the journal has, with its digest."""
@@ -121,7 +129,8 @@ class JournaledConversation:
         for place in (*range(min(1, len(messages))), *range(max(1, self._turn), len(messages))):
             if place == len(self.written):
                 self.note({}, 0)
-            old, self.written[place] = self.written[place], messages[place]
+            old = self.written[place]
+            self.written[place] = messages[place]
             if old is not messages[place] and old != messages[place]:
                 body = encode_json(messages[place])
                 number = digest(place, body)
@@ -256,9 +265,11 @@ class JournalWriter:
     def begin(self, query: str, model: str) -> None:
         """Add the rows of a new run."""
         self.run = self.conversation.begin_run()
-        key, body = self.conversation.key, encode_json([self.setup.instruction, self.setup.tools])
+        key = self.conversation.key
+        body = encode_json([self.setup.instruction, self.setup.tools])
         identity = f"{digest('', body):016x}"
-        self._first, origin = max(1, len(self.messages) - bool(query)), self.conversation.origin or None
+        self._first = max(1, len(self.messages) - bool(query))
+        origin = self.conversation.origin or None
         self._pending += [
             (INSERT_CONVERSATION, (key, self.conversation.name)),
             (SUPERSEDE_RUNS, (key, self.run)),
@@ -287,7 +298,8 @@ class JournalWriter:
 
     def begin_request(self, model: str) -> None:
         """Record that a request is about to be made."""
-        number, step = self.conversation.total % DIGEST_MODULUS, self.step + 1
+        number = self.conversation.total % DIGEST_MODULUS
+        step = self.step + 1
         self._pending.append(self._steps.begin(self.run, step, "", model, number, None))
 
     def end_request(self, reply: Reply) -> None:
@@ -302,7 +314,8 @@ class JournalWriter:
 
     def take_reply(self) -> Reply | None:
         """Return the reply that was recorded before the run was stopped, once, if the conversation is the same."""
-        recorded, self._reply = self._reply, None
+        recorded = self._reply
+        self._reply = None
         if recorded is None or recorded[0] != self.conversation.total % DIGEST_MODULUS:
             return None
         return recorded[1]
@@ -350,7 +363,8 @@ class JournalWriter:
             self._has_failed = True
             raise
         except JournalError as error:
-            is_first, self._has_failed = not self._has_failed, True
+            is_first = not self._has_failed
+            self._has_failed = True
             if self.conversation.journal.errors == "raise":
                 raise
             return error if is_first else None

@@ -120,7 +120,8 @@ class RecordFile:
             raise JournalError(message) from error
 
 
-FIRST, OLD_FIRST = FIRST_LINE["kind"], "recording"
+FIRST = FIRST_LINE["kind"]
+OLD_FIRST = "recording"
 """The kinds of the first line; old files have no rows of a journal, but the requests alone."""
 VERSIONS = {FIRST: FIRST_LINE["version"], OLD_FIRST: 1}
 DENIED = "Denied: "
@@ -249,19 +250,22 @@ class Recording:
             new = [self.messages[entry] if isinstance(entry, int) else {**entry} for entry in line["messages"]]
             sent = [*before.messages[: line["from"]], *new]
         else:
-            self.is_journaled, sent = True, [*self.messages]
+            self.is_journaled = True
+            sent = [*self.messages]
         tools = line.get("tools", None if self.is_journaled else before.tools)
         self.exchanges.append(Exchange(number, line["model"], sent, tools, line.get("tool_choice", "")))
 
     def _divide(self, first: int) -> None:
         """Divide the conversation into that before the run and its own, which completes the results of a journal."""
-        history, own = self.messages[:first], self.messages[first:]
+        history = self.messages[:first]
+        own = self.messages[first:]
         self.begin |= {"history": history, "content": own[0].get("content") if own else None}
         if self.is_journaled:  # it has no decisions, but what followed from them
             made = {call: self.begun.get(call, {}).get("arguments", "true") for call in self.results}
             self.decisions |= {call: json.loads(arguments) for call, arguments in made.items()}
             for message in (message for message in own if message["role"] == "tool"):
-                call, text = message["tool_call_id"], message["content"]
+                call = message["tool_call_id"]
+                text = message["content"]
                 self.results.setdefault(call, {**self._asked.get(call, {}), "text": text})
                 if str(text).startswith(DENIED):
                     self.decisions.setdefault(call, text.removeprefix(DENIED))

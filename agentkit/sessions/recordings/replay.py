@@ -80,7 +80,8 @@ class Replay:
         finally:
             if self._difference is not None:  # also if another policy has caught it
                 raise self._difference
-        now, end = mask_data(to_jsonable_python(answer.value, fallback=str)), self.recording.end
+        now = mask_data(to_jsonable_python(answer.value, fallback=str))
+        end = self.recording.end
         if "answer" in end and end["answer"] != now:
             raise self._differ(f": the answer differs, {compare_values('', end['answer'], now)}")
         return answer
@@ -106,7 +107,8 @@ class Replay:
 
     def _find_exchange(self, effect: AskModel) -> Exchange:
         """Return the recorded request with this number; raise `ReplayDiffers` for another one, or one too many."""
-        number, exchanges = self._number, self.recording.exchanges
+        number = self._number
+        exchanges = self.recording.exchanges
         hint = ONLY_RECORDED if self.recording.is_journaled else ""
         if number > len(exchanges):
             raise self._differ(f": {number - 1} requests are recorded, and one more is made{hint}")
@@ -123,7 +125,8 @@ class Replay:
 
     def _compare(self, exchange: Exchange, request: Request) -> str:
         """Describe the first difference of a request from the recorded one; "" if they are equal."""
-        messages, offered = request.messages, request.tools
+        messages = request.messages
+        offered = request.tools
         if self.recording.is_journaled:  # a hand-over changes the instruction
             offered = self.tools
             messages = [(exchange.messages if self._number > 1 else self.conversation)[0], *self.conversation[1:]]
@@ -144,7 +147,9 @@ class Replay:
     def _restore_call(self, bound: BoundCall) -> BoundCall:
         if bound.problem is not None or bound.is_answer:
             return bound
-        line, name, arguments = self.recording.results.get(bound.call.id), bound.call.name, mask(bound.call.arguments)
+        line = self.recording.results.get(bound.call.id)
+        name = bound.call.name
+        arguments = mask(bound.call.arguments)
         where = f": step {self._number} differs: {name}({arguments})"
         if line is None:
             raise self._differ(f"{where} has no recorded result")
@@ -177,16 +182,19 @@ class RecordedModel:
 
     def _pieces(self, request: Request) -> Iterator[tuple[float, Delta | Reply]]:
         """Yield the pieces of the reply, each with the delay before it in seconds."""
-        outcome, last = self._outcome, 0.0
+        outcome = self._outcome
+        last = 0.0
         for at, kind, *rest in outcome.get("deltas", ()) if request.stream else ():
             yield (max(0.0, at - last) if self._timed else 0.0), DELTAS[kind](*rest)
             last = at
         if outcome.get("kind") != "reply":
             raise ModelError(
-                outcome.get("message", "the recording has no reply"), kind=outcome.get("error_kind", "connection"),
-                status=outcome.get("status"), transient=outcome.get("transient", False),
+                outcome.get("message", "the recording has no reply"),
+                kind=outcome.get("error_kind", "connection"),
+                status=outcome.get("status"),
+                transient=outcome.get("transient", False),
                 retry_after=outcome.get("retry_after"),
-            )  # fmt: skip
+            )
         usage = Usage(**outcome["usage"])
         yield 0.0, Reply(dict(outcome["message"]), usage, outcome["finish_reason"], outcome["model"])
 
@@ -249,7 +257,9 @@ class RequestRecorder:
         self._messages = [*request.messages]
         tools = schemas_of(request.tools)
         changed = {"tools": tools} if tools != self._tools else {}
-        self._tools, self._asked, self._deltas = tools, time.perf_counter(), []
+        self._tools = tools
+        self._asked = time.perf_counter()
+        self._deltas = []
         places = {id(message): place for place, message in enumerate(self._writer.conversation.written)}
         added = [places.get(id(message), message) for message in self._messages[same:]]  # whole if a policy made it
         choice = request.tool_choice
@@ -291,7 +301,8 @@ def _read_lines(run_id: str, place: Place) -> list[Line]:
     with opened_store(place, must_exist=True) as store, store.snapshot():
         run = find_run(store, run_id)
         kept, state = read_conversation(store, Journal(place), run.conversation)
-        messages, cut = kept.written[: end_of_run(store, run)], state.pop("cut")
+        messages = kept.written[: end_of_run(store, run)]
+        cut = state.pop("cut")
         if len(messages) < len(kept.written):
             state |= closed_state(messages[run.first :])
         ended = "SELECT status, ended, outcome, last, id FROM runs WHERE id = ? AND outcome IS NOT NULL"
@@ -311,7 +322,8 @@ def _conversation_lines(store: Store, run: RunInfo, messages: Sequence[Message])
     setup = read_setup(store, run.id)
     first = system(setup.instruction) if setup else messages[0]
     steps = {(row.step, row.call): row for row in read_steps(store, [run.id])[run.id]}
-    number, before = 0, dict[str, Any]()
+    number = 0
+    before = dict[str, Any]()
     for place, message in enumerate([first, *messages[1:]]):
         if message["role"] == "assistant" and place >= run.first:
             number += 1

@@ -75,7 +75,8 @@ def _check_roles(messages: list[Json]) -> None:
 def _check_blocks(message: Json, place: str, *, is_last: bool) -> None:
     for key in message.keys() - {"role", "content"}:
         raise Invalid(f"{place}.{key}: Extra inputs are not permitted")
-    role, blocks = message["role"], message["content"]
+    role = message["role"]
+    blocks = message["content"]
     if not isinstance(blocks, list):
         raise Invalid(f"{place}.content: Input should be a valid list")
     if not blocks and not (is_last and role == "assistant"):

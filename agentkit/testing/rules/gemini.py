@@ -119,7 +119,8 @@ def _check_signatures(turns: list[Json], issued: Json) -> None:
         for position, part in enumerate(turn["parts"]):
             if "functionCall" not in part:
                 continue
-            signature, wanted = part.get("thoughtSignature"), issued.get(_describe_call(part))
+            signature = part.get("thoughtSignature")
+            wanted = issued.get(_describe_call(part))
             if place > begins and wanted and signature is None:
                 name = part["functionCall"]["name"]
                 raise Invalid(

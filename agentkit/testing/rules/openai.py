@@ -10,7 +10,8 @@ from typing import Any
 from .invalid import Invalid, Json, is_object_text, json_type, matches, split_keys
 
 _NAME = r"[a-zA-Z0-9_-]+"
-_MAX_NAME_CHARS, _MAX_ID_CHARS = 64, 40
+_MAX_NAME_CHARS = 64
+_MAX_ID_CHARS = 40
 _PARAMETERS = split_keys(
     "model messages tools tool_choice stream stream_options temperature top_p n stop max_tokens max_completion_tokens "
     "presence_penalty frequency_penalty logit_bias logprobs top_logprobs user seed response_format parallel_tool_calls "

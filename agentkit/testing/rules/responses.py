@@ -156,7 +156,8 @@ def _check_reasoning(items: Sequence[Json], issued: Json, *, is_stored: bool) ->
 
 
 def _check_reasoning_item(item: Json, following: Sequence[Json], issued: Json, *, is_stored: bool) -> None:
-    identity, content = item["id"], item.get("encrypted_content")
+    identity = item["id"]
+    content = item.get("encrypted_content")
     known = issued.get(identity)
     if content is None and (known is None or not is_stored):
         text = f"Item with id '{identity}' not found."

@@ -11,7 +11,8 @@ from typing import Any
 
 Json = dict[str, Any]
 
-INPUT_TOKENS, OUTPUT_TOKENS = 10, 5
+INPUT_TOKENS = 10
+OUTPUT_TOKENS = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,8 @@ class _Attempt:
 def _bind_with_repairs(arguments: str | Mapping[str, Any], target: RepairTarget, repair: RepairMode) -> BoundArguments:
     """Bind arguments that are invalid as written; raises `InvalidJson`."""
     parsed = _parse(arguments, repair) if isinstance(arguments, str) else ParsedJson(copy_value(dict(arguments)))
-    given, parameters = parsed.value, target.parameters
+    given = parsed.value
+    parameters = target.parameters
     if not isinstance(given, dict):
         return _refuse(explain_wrong_type(given, parameters, target.validate))
     text = arguments if isinstance(arguments, str) and not parsed.syntax_errors else _dump(given)

@@ -170,7 +170,8 @@ def _build_string(node: JsonSchema) -> str:
     text = _BY_FORMAT.get(node.get("format", ""), "text")
     if pattern := node.get("pattern"):
         text = next((guess for guess in _GUESSES if matches(pattern, guess)), text)
-    least, most = min(node.get("minLength", 0), 50 * MAX_EXAMPLE_ITEMS), node.get("maxLength")
+    least = min(node.get("minLength", 0), 50 * MAX_EXAMPLE_ITEMS)
+    most = node.get("maxLength")
     text = (text * (least // max(len(text), 1) + 1))[: max(least, len(text))] if len(text) < least else text
     return text if most is None else text[:most]
 
@@ -182,7 +183,8 @@ MAX_PROBLEMS_SHOWN = 5
 _MAX_EXAMPLE_CHARS = 160
 _MAX_REASON_CHARS = 100
 _MAX_SCHEMA_CHARS = 90
-_MAX_VALUE_CHARS, _MIN_VALUE_CHARS = 50, 20
+_MAX_VALUE_CHARS = 50
+_MIN_VALUE_CHARS = 20
 _NOTE_KEYWORDS = ("description", "title", "default", "examples", "$defs", "discriminator")
 
 

@@ -93,7 +93,8 @@ def fix_nulls(given: Any, found: Iterable[ArgumentProblem], parameters: JsonSche
 def _fix_values(given: Any, found: Iterable[ArgumentProblem], parameters: JsonSchema) -> list[Repair]:
     repairs = []
     for path in _list_value_paths(entry for entry in found if not entry.is_strict):
-        holder, value = find_value(given, path[:-1]), find_value(given, path)
+        holder = find_value(given, path[:-1])
+        value = find_value(given, path)
         fitting = {
             repr(meant): (kind, meant) for kind, meant in _iter_candidates(value, find_schemas(parameters, path))
         }

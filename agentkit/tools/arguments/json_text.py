@@ -258,7 +258,8 @@ def _count_keys(value: Any) -> int:
     """Return the number of keys in a value, at any depth."""
     found = 0
     if isinstance(value, dict):
-        found, value = len(value), value.values()
+        found = len(value)
+        value = value.values()
     return found + sum(_count_keys(inner) for inner in value if isinstance(inner, dict | list))
 
 

@@ -49,7 +49,8 @@ def list_problems(error: ValueError, given: Any, parameters: JsonSchema) -> list
 
 
 def _make_problem(detail: ErrorDetails, given: Any) -> ArgumentProblem:
-    kind, message = detail["type"], detail["msg"]
+    kind = detail["type"]
+    message = detail["msg"]
     path, holder = follow_location(detail["loc"], given)
     last = detail["loc"][-1] if detail["loc"] else ""
     if kind == "missing" or kind.startswith("missing_"):
@@ -100,7 +101,8 @@ def _iter_schema_problems(given: Any, parameters: JsonSchema) -> Iterator[Argume
 def _iter_problems(error: Any) -> Iterator[ArgumentProblem]:
     """Yield the problems of a `jsonschema.ValidationError`."""
     path = tuple(error.absolute_path)
-    given, wanted = error.instance, error.validator_value
+    given = error.instance
+    wanted = error.validator_value
     if error.context:
         yield from (problem for inner in error.context for problem in _iter_problems(inner))
     elif error.validator == "required" and isinstance(given, dict):

@@ -223,7 +223,8 @@ class BoundCall:
         coroutine that a plain function returns is awaited on `loop`, a running loop of another thread.
         """
         self.mark_begun()
-        start, failures = time.perf_counter(), 0
+        start = time.perf_counter()
+        failures = 0
         while True:
             try:
                 return self._result(resolve(self.start(), MAX_ITEMS, loop), start)
@@ -242,7 +243,8 @@ class BoundCall:
         if self.tool is not None and not self.tool.is_async:
             return await run_in_thread(partial(self.invoke, asyncio.get_running_loop()))
         self.mark_begun()
-        start, failures = time.perf_counter(), 0
+        start = time.perf_counter()
+        failures = 0
         while True:
             try:
                 return self._result(await aresolve(self.start(), MAX_ITEMS), start)
@@ -264,7 +266,8 @@ class BoundCall:
         if len(text) > MAX_ERROR_CHARS and not isinstance(error, ToolError):
             text = f"{text[:MAX_ERROR_CHARS]}... ({len(text) - MAX_ERROR_CHARS:,} more characters)"
         seconds = 0.0 if start is None else time.perf_counter() - start
-        shown, label = self.shorten(text), self.origin.label
+        shown = self.shorten(text)
+        label = self.origin.label
         return ToolResult(self.call, info, shown, seconds, exception=error, repairs=self.repairs, label=label)
 
     def _pause(self, asking: InputRequired, start: float) -> ToolResult:
@@ -284,15 +287,22 @@ class BoundCall:
         value = value.value if isinstance(value, StoredResult) else value
         text = ANSWER_RESULT if shown is None else self.shorten(shown.text)
         return ToolResult(
-            self.call, value, text, time.perf_counter() - start, self.is_answer,
-            repairs=self.repairs, rendered=shown, label=self._label(value),
-        )  # fmt: skip
+            self.call,
+            value,
+            text,
+            time.perf_counter() - start,
+            self.is_answer,
+            repairs=self.repairs,
+            rendered=shown,
+            label=self._label(value),
+        )
 
     def _label(self, value: Any) -> Label:
         """Return the label of a result, with the values of its trusted fields."""
         if self.is_answer:  # its text is fixed; what it reads is the value's
             return DEVELOPER if self.origin.own is TRUSTED else self.origin.own
-        label, trust = self.origin.label, self.tool.trust if self.tool is not None else None
+        label = self.origin.label
+        trust = self.tool.trust if self.tool is not None else None
         return label if trust is None or isinstance(trust, str) else replace(label, vouched=find_values(value, trust))
 
     def _is_retried(self, failures: int, error: BaseException) -> bool:

@@ -76,7 +76,8 @@ class Job:
 
     def describe_timeout(self) -> ExceptionInfo:
         """Return the error for a call that exceeded its timeout, or that could not start within it."""
-        bound, tool = self.bound, self.bound.tool
+        bound = self.bound
+        tool = self.bound.tool
         effect, isolate = (tool.effect, tool.isolate) if tool is not None else (None, None)
         if self.stop is not None:
             ended = "stopped" if isolate else "abandoned"
@@ -93,7 +94,8 @@ class Job:
 
     def acquire(self, fifo_lock: FifoLock, granted: Callable[[], object]) -> None:
         """Wait for the lock; `granted` is called when the job may start."""
-        self.fifo_lock, self.granted = fifo_lock, granted
+        self.fifo_lock = fifo_lock
+        self.granted = granted
         fifo_lock.acquire(granted)
 
     def release(self) -> None:
@@ -123,7 +125,9 @@ class ToolBlockedLoop(WarningEvent):
 @coroutine
 def watch_steps(work: Coroutine[Any, Any, T], report: Callable[[float], object]) -> Generator[Any, Any, T]:
     """Await `work`, and report the seconds of its longest step between two awaits when it ends."""
-    value, error, longest = None, None, 0.0
+    value = None
+    error = None
+    longest = 0.0
     try:
         while True:
             start = time.perf_counter()
@@ -134,7 +138,8 @@ def watch_steps(work: Coroutine[Any, Any, T], report: Callable[[float], object])
                 return result
             finally:
                 longest = max(longest, time.perf_counter() - start)
-            value, error = None, None
+            value = None
+            error = None
             try:
                 value = yield wanted
             except GeneratorExit:
@@ -199,7 +204,10 @@ class ToolTurn(ABC):
     def __init__(
         self, calls: Sequence[BoundCall], finished: dict[str, ToolResult], clock: Callable[[], float], max_pending: int
     ) -> None:
-        self.finished, self._calls, self._clock, self._max_pending = finished, calls, clock, max_pending
+        self.finished = finished
+        self._calls = calls
+        self._clock = clock
+        self._max_pending = max_pending
         self._begun: set[str] = set()
         self._jobs: dict[Job, None] = {}
         self._waiting: deque[Job] = deque()
@@ -256,7 +264,8 @@ class ToolTurn(ABC):
 
     def close(self) -> None:
         """Stop waiting: cancel the running calls and record which calls did not start."""
-        jobs, self._jobs = self._jobs, {}
+        jobs = self._jobs
+        self._jobs = {}
         for bound in self._calls:
             if bound.context is not None:
                 bound.context.channel.send = None

@@ -90,7 +90,8 @@ def parse_url(url: str) -> Target:
         raise ToolError("The URL contains a control character.")
     try:
         parts = urlsplit(url)
-        host, port = (parts.hostname or "").encode("idna").decode(), parts.port
+        host = (parts.hostname or "").encode("idna").decode()
+        port = parts.port
         path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~") + ("?" if parts.query else "")
         path += quote(parts.query, safe="/?%:@!$&'()*+,;=~")
     except ValueError:

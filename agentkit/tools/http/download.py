@@ -129,7 +129,8 @@ def _exchange(target: Target, deadline: Deadline, method: str, headers: Mapping[
             location = response.getheader("Location") or ""
             is_redirect = 300 <= response.status < 400
             content, is_cut = (b"", False) if is_redirect else _read_body(response, deadline.limits)
-            media_type, charset = response.headers.get_content_type(), response.headers.get_content_charset()
+            media_type = response.headers.get_content_type()
+            charset = response.headers.get_content_charset()
             media_type = media_type if "Content-Type" in response.headers else ""
             return Response(response.status, media_type, charset, content, is_cut, location)
 
@@ -192,7 +193,8 @@ def _read_body(response: HTTPResponse, limits: FetchSettings) -> tuple[bytes, bo
     if encoding not in ("identity", "gzip", "x-gzip"):
         raise ToolError(f"The page is compressed in a way that was not requested: {truncate(encoding, 20)}.")
     gzip = None if encoding == "identity" else zlib.decompressobj(wbits=31)
-    body, received = bytearray(), 0
+    body = bytearray()
+    received = 0
     while max(len(body), received) <= max_bytes and (chunk := response.read(limits.chunk_bytes)):
         received += len(chunk)
         body += gzip.decompress(chunk, max_bytes + 1) if gzip else chunk
@@ -243,7 +245,8 @@ def download(url: str, limits: FetchSettings | None = None) -> Download:
         ToolError: The URL, or one that it redirects to, is not allowed, cannot be reached, or is answered with an
             error. Also: too many redirects, too slow, or no byte for `idle_seconds`.
     """
-    deadline, target = Deadline(limits or FetchSettings()), parse_url(url)
+    deadline = Deadline(limits or FetchSettings())
+    target = parse_url(url)
     for _ in range(MAX_REDIRECTS + 1):
         answer = _get(target, deadline)
         if isinstance(answer, Download):

@@ -127,7 +127,8 @@ def _describe_failure(error: BaseException) -> dict[str, Any]:
         text = ""
     if isinstance(error, BaseExceptionGroup):
         text += ": " + "; ".join(f"{type(one).__name__}: {one}" for one in error.exceptions)
-    cls, arguments = type(error), list(error.args)
+    cls = type(error)
+    arguments = list(error.args)
     return {
         "error": [cls.__module__, cls.__qualname__],
         "arguments": arguments if _is_plain(arguments) else None,

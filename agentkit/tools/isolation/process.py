@@ -93,7 +93,8 @@ def check_isolable(tool: str, function: Callable[..., Any], injected: Mapping[st
     """Raise `DefinitionError` if `function` certainly cannot be imported in another process."""
     while isinstance(function, partial):
         function = function.func
-    name, module = getattr(function, "__qualname__", ""), getattr(function, "__module__", "")
+    name = getattr(function, "__qualname__", "")
+    module = getattr(function, "__module__", "")
     reason = ""
     if wants_run(injected.values()):
         reason = "it takes the RunContext, which is of this process: take what it needs as an argument"

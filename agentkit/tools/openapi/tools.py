@@ -85,7 +85,10 @@ class Endpoint:
         raise ToolError(f"{self.method} {self.path} leads through more than {MAX_REDIRECTS} redirects.")
 
     def _build(self, given: Mapping[str, Any], query: Mapping[str, str]) -> tuple[str, dict[str, str], bytes]:
-        path, pairs, headers, cookies = self.path, list(query.items()), {"Accept": "application/json, */*;q=0.5"}, []
+        path = self.path
+        pairs = list(query.items())
+        headers = {"Accept": "application/json, */*;q=0.5"}
+        cookies = []
         fields: dict[str, Any] = {}
         body: Any = None
         for name, value in given.items():
@@ -223,7 +226,8 @@ def make_operation_tools(
 
 
 def _make_endpoint(schema: "OperationSchema", url: str, credentials: Credentials, *, is_trusted: bool) -> Endpoint:
-    operation, arguments = schema.operation, schema.arguments  # the arguments decide on the media type
+    operation = schema.operation
+    arguments = schema.arguments  # the arguments decide on the media type
     return Endpoint(url, operation.method, operation.path, arguments, schema.media_type, credentials, is_trusted)
 
 
@@ -275,7 +279,8 @@ class OperationSchema:
         return self._built[0].bind(arguments, injected)
 
     def _add_parameter(self, places: dict[str, Any], entry: Mapping[str, Any], definitions: JsonSchema) -> None:
-        place, name = str(entry["in"]), str(entry["name"])
+        place = str(entry["in"])
+        name = str(entry["name"])
         if place == "header" and name.lower() in _SKIPPED_HEADERS:
             return
         content = next(iter((entry.get("content") or {}).values()), None)

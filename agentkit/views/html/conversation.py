@@ -82,7 +82,8 @@ def render_parts(message: Mapping[str, Any]) -> Iterator[Html]:
     """Yield the parts of a message that are not text."""
     for part in parts_of(message):
         media, size, _ = read_part(part)
-        label, address = describe_part(part), data_url_of(part)
+        label = describe_part(part)
+        address = data_url_of(part)
         shown: Html | str = label
         if address and size <= MAX_SHOWN_BYTES:
             if media in Image.media_types:
@@ -150,7 +151,9 @@ def render_turns(parts: Iterable[Html | Turn]) -> Iterator[Html]:
     """Yield messages and turns in their order; turns are numbered from 1, and folded where there are many."""
     rows = [*parts]
     count = sum(isinstance(row, Turn) for row in rows)
-    number, group, turns = 0, [], []
+    number = 0
+    group = []
+    turns = []
     for row in rows:
         if not isinstance(row, Turn):
             group.append(row)
@@ -160,7 +163,8 @@ def render_turns(parts: Iterable[Html | Turn]) -> Iterator[Html]:
         group.append(render_turn(row, number, is_open=count <= MAX_OPEN_TURNS))
         if count > MAX_UNGROUPED_TURNS and len(turns) == TURNS_OF_GROUP:
             yield _render_group(group, turns, number)
-            group, turns = [], []
+            group = []
+            turns = []
     if count > MAX_UNGROUPED_TURNS and len(turns) > 1:
         yield _render_group(group, turns, number)
     else:
@@ -173,23 +177,36 @@ def render_turn(turn: Turn, number: int, *, is_open: bool) -> Html:
     if len(turn.names) > MAX_NAMED_CALLS:
         shown.append(f"and {len(turn.names) - MAX_NAMED_CALLS} more")
     head = tag(
-        "summary", tag("b", f"{number}"), " ", tag("span", ", ".join(shown) or "text", class_="names"), " ",
-        _failures(turn.failures), tag("span", _figures(turn.seconds, turn.usage), class_="dim"),
-    )  # fmt: skip
+        "summary",
+        tag("b", f"{number}"),
+        " ",
+        tag("span", ", ".join(shown) or "text", class_="names"),
+        " ",
+        _failures(turn.failures),
+        tag("span", _figures(turn.seconds, turn.usage), class_="dim"),
+    )
     return tag(
-        "details", head, turn.body, open=is_open, class_=f"turn{' bad' * bool(turn.failures)}",
+        "details",
+        head,
+        turn.body,
+        open=is_open,
+        class_=f"turn{' bad' * bool(turn.failures)}",
         data_tools=" ".join(sorted(set(turn.names))),
-    )  # fmt: skip
+    )
 
 
 def _render_group(rows: Sequence[Html], turns: Sequence[Turn], last: int) -> Html:
-    failures, seconds = sum(turn.failures for turn in turns), sum(turn.seconds for turn in turns)
+    failures = sum(turn.failures for turn in turns)
+    seconds = sum(turn.seconds for turn in turns)
     calls = format_count(sum(len(turn.names) for turn in turns), "call")
     figures = _figures(seconds, add_usage(turn.usage for turn in turns))
     head = tag(
-        "summary", tag("b", f"turns {last - len(turns) + 1}\N{EN DASH}{last}"), f" {calls} ", _failures(failures),
+        "summary",
+        tag("b", f"turns {last - len(turns) + 1}\N{EN DASH}{last}"),
+        f" {calls} ",
+        _failures(failures),
         tag("span", figures, class_="dim"),
-    )  # fmt: skip
+    )
     return tag("details", head, *rows, class_=f"group{' bad' * bool(failures)}")
 
 
@@ -238,12 +255,15 @@ class MessageList:
         """The index of the query of the traced run."""
         places = [span["place"] for span in self.trace.get("spans", ()) if span.get("place")]
         before = range(min(places, default=0))
-        return max((place for place in before if self.messages[place : place + 1] and _is_user(self.messages[place])),
-                   default=0)  # fmt: skip
+        return max(
+            (place for place in before if self.messages[place : place + 1] and _is_user(self.messages[place])),
+            default=0,
+        )
 
     def render(self) -> Iterator[Html]:
         """Yield all messages; those before the traced run are folded, and each reply with its calls is a turn."""
-        first, earlier = self.first_of_run, list[Html]()
+        first = self.first_of_run
+        earlier = list[Html]()
         parts: list[Html | Turn] = []
         for place, part in self.parts():
             if 0 < place < first:
@@ -270,7 +290,8 @@ class MessageList:
             own_requests = requests.pop(place, [])
             if message["role"] == "tool" and message.get("tool_call_id") in results:
                 continue
-            anchor, is_last = f"{self.anchor}{place}", place == last
+            anchor = f"{self.anchor}{place}"
+            is_last = place == last
             own_calls = message.get("tool_calls") or ()
             shown_calls = [
                 self._call(call, results.get(call["id"]), calls.get(call["id"], {}), f"{anchor}c{number}", is_last)
@@ -291,7 +312,8 @@ class MessageList:
             yield len(self.messages), Turn(tag("article", head, class_="assistant"), ["no reply"], left, [])
 
     def _content(self, message: Data, is_answer: bool) -> Html:
-        text, parts = _text_of(message), join(*render_parts(message))
+        text = _text_of(message)
+        parts = join(*render_parts(message))
         if is_answer and self.answer:
             shown: Html | None = self._link_to_answer()
         elif message["role"] == "assistant":
@@ -309,12 +331,14 @@ class MessageList:
         return tag("a", "the answer, shown above", href=f"#{self.answer}")
 
     def _call(self, call: Data, result: Data | None, span: Data, anchor: str, is_last: bool) -> Html:
-        name, arguments = call["function"]["name"], span.get("raw") or _parse_json(call["function"]["arguments"])
+        name = call["function"]["name"]
+        arguments = span.get("raw") or _parse_json(call["function"]["arguments"])
         shown_result = self._result(result)
         with suppress(ValueError):
             if name == FINAL_ANSWER and content_of(result or {}) == ANSWER_RESULT:
                 arguments = read_answer(call["function"]["arguments"])
-                name, shown_result = "answer", Html("")
+                name = "answer"
+                shown_result = Html("")
                 if is_last and self.answer:
                     return tag("div", self._link_to_answer(), class_="call", id=anchor)
         plain = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
@@ -326,14 +350,21 @@ class MessageList:
         head = tag("div", tag("b", name), " ", code, tag("span", f" {seconds}", class_="dim"), wrong)
         repairs = [tag("div", "repaired ", escape_text(repair), class_="note") for repair in span.get("repairs", ())]
         return tag(
-            "div", head, None if is_short else render_block(arguments, self.max_bytes), *repairs,
-            self._inner_run(span, anchor), shown_result, class_=f"call{' failed' * failed}", id=anchor,
-        )  # fmt: skip
+            "div",
+            head,
+            None if is_short else render_block(arguments, self.max_bytes),
+            *repairs,
+            self._inner_run(span, anchor),
+            shown_result,
+            class_=f"call{' failed' * failed}",
+            id=anchor,
+        )
 
     def _result(self, result: Data | None) -> Html:
         if result is None:
             return tag("div", "no result yet", class_="dim")
-        text, parts = _text_of(result), join(*render_parts(result))
+        text = _text_of(result)
+        parts = join(*render_parts(result))
         if not text:
             return parts or tag("div", "no text", class_="dim")
         note = tag("div", "untrusted: the model reads it as data", class_="dim") if is_delimited(text) else None
@@ -394,7 +425,8 @@ def _text_sizes(data: Any) -> Iterator[int]:
 def _request_rows(spans: Sequence[Data]) -> Iterator[Html]:
     """Yield a row for each request of a message, failed requests included."""
     for span in spans:
-        usage, error = span.get("usage") or {}, span.get("error")
+        usage = span.get("usage") or {}
+        error = span.get("error")
         seconds = format_seconds(span["end"] - span["start"])
         parts = [span["name"], seconds, format_tokens(usage), format_cost(usage), error]
         yield tag("div", " · ".join(str(part) for part in parts if part), class_="wrong" if error else "")

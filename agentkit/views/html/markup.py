@@ -19,7 +19,8 @@ from typing import Any
 from ...core.masking import MAX_SECRET_CHARS, mask
 from ...core.private_files import open_private
 
-MAX_OPEN_CHARS, MAX_OPEN_LINES = 400, 8
+MAX_OPEN_CHARS = 400
+MAX_OPEN_LINES = 8
 """Characters and lines of a block that is shown open; a longer block is folded."""
 MAX_INDENT_DEPTH = 12
 """Levels of data that are indented."""
@@ -180,10 +181,12 @@ def format_cost(usage: Mapping[str, Any]) -> str:
 
 def format_tokens(usage: Mapping[str, Any]) -> str:
     """Return the tokens that requests read and wrote; "" if the backend reported none."""
-    read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+    read = usage.get("input_tokens", 0)
+    written = usage.get("output_tokens", 0)
     if not (read or written):
         return ""
-    cached, thought = usage.get("cached_tokens"), usage.get("reasoning_tokens")
+    cached = usage.get("cached_tokens")
+    thought = usage.get("reasoning_tokens")
     return f"{read:,} tokens in{f' ({cached:,} cached)' if cached else ''}, {written:,} out" + (
         f" ({thought:,} thinking)" if thought else ""
     )

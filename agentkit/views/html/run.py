@@ -44,7 +44,8 @@ from .tool_catalogue import ToolLike, folded_tools
 
 SpanData = Mapping[str, Any]
 
-MIN_BAR_PERCENT, MIN_LABEL_PERCENT = 0.15, 4.0
+MIN_BAR_PERCENT = 0.15
+MIN_LABEL_PERCENT = 4.0
 """Percent of the width: the width of the narrowest bar, and the width from which a bar shows its name."""
 
 
@@ -100,17 +101,22 @@ def _bar(span: SpanData, whole: float, links: Mapping[str, str]) -> Html:
     label = f"{str(span['name']).rpartition('/')[2]} {format_seconds(length)}" if has_label else None
     link = links.get(span["call"] if span.get("call") else str(span.get("place", "")))
     return tag(
-        "a" if link else "div", label, class_=f"bar {kind}{' bad' if span.get('error') else ''}",
-        style=f"left:{left:.2f}%;width:{width:.2f}%", title=title, href=link and f"#{link}",
+        "a" if link else "div",
+        label,
+        class_=f"bar {kind}{' bad' if span.get('error') else ''}",
+        style=f"left:{left:.2f}%;width:{width:.2f}%",
+        title=title,
+        href=link and f"#{link}",
         tabindex="-1" if link else None,  # hundreds of bars would be as many stops of the Tab key
-    )  # fmt: skip
+    )
 
 
 def _sums(spans: Sequence[SpanData], whole: float) -> Html:
     """Return the total duration of each kind; overlapping spans are counted once."""
     totals: dict[str, str] = {}
     for kind, name in (("model", "model"), ("tool", "tools"), ("wait", "waiting")):
-        total, end = 0.0, 0.0
+        total = 0.0
+        end = 0.0
         for span in sorted((span for span in spans if span["kind"] == kind), key=lambda span: float(span["start"])):
             total += max(0.0, span["end"] - max(span["start"], end))
             end = max(end, span["end"])
@@ -252,7 +258,8 @@ class SessionLike(Protocol):
 
 def session_view(session: SessionLike) -> Html:
     """Return the view of a conversation for a notebook."""
-    messages, max_bytes = session.messages, max_text_bytes(session.messages, MAX_CELL_BYTES)
+    messages = session.messages
+    max_bytes = max_text_bytes(session.messages, MAX_CELL_BYTES)
     return wrap_view(*_session_parts(messages, session.usage.as_dict(), max_bytes, _anchor_prefix(messages)))
 
 
@@ -289,7 +296,8 @@ def _anchor_prefix(data: Any) -> str:
 
 
 def _query(conversation: MessageList) -> str:
-    messages, first = conversation.messages, conversation.first_of_run
+    messages = conversation.messages
+    first = conversation.first_of_run
     if messages[first : first + 1] and messages[first]["role"] == "user":
         return content_of(messages[first])
     return next((content_of(message) for message in messages if message["role"] == "user"), "a run")
@@ -306,8 +314,9 @@ def _notes(trace: Data, links: Mapping[str, str]) -> Html:
     """Return repairs and notices as a table: the moment, which links to the message, and the text."""
     repairs = [
         (span["start"], f"{span['name']}: repaired {repair}", links.get(span.get("call", "")), "note")
-        for span in trace.get("spans", ()) for repair in span.get("repairs", ())
-    ]  # fmt: skip
+        for span in trace.get("spans", ())
+        for repair in span.get("repairs", ())
+    ]
     notes = [
         (note["at"], note["text"], links.get(str(note.get("place"))), "note" if note.get("level") == "WARNING" else "")
         for note in trace.get("notes", ())
@@ -331,9 +340,13 @@ def result_markdown(result: Mapping[str, Any]) -> str:
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
     usage = result.get("usage") or {}
     parts = (
-        str(result.get("model", "")), f"stopped: {result.get('stopped')}", format_seconds(result.get("seconds", 0.0)),
-        f"{usage.get('requests', 0)} requests", format_tokens(usage), format_cost(usage),
-    )  # fmt: skip
+        str(result.get("model", "")),
+        f"stopped: {result.get('stopped')}",
+        format_seconds(result.get("seconds", 0.0)),
+        f"{usage.get('requests', 0)} requests",
+        format_tokens(usage),
+        format_cost(usage),
+    )
     messages = result.get("messages", ())
     figures = escape_markdown(", ".join(filter(None, parts)))
     calls = _call_lists(messages, _markdown_results(messages))
@@ -343,7 +356,8 @@ def result_markdown(result: Mapping[str, Any]) -> str:
 def session_markdown(session: SessionLike) -> str:
     """Return the conversation without the instruction."""
     messages = mask_data([*session.messages])
-    results, parts = _markdown_results(messages), []
+    results = _markdown_results(messages)
+    parts = []
     for message in messages:
         if message["role"] in ("user", "assistant"):
             text = [escape_markdown(content_of(message)[:MAX_VALUE_CHARS])] if content_of(message) else []

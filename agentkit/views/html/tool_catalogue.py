@@ -62,12 +62,20 @@ def _body(tool: ToolLike) -> Iterator[Html]:
     yield tag("div", tool.description, class_="text")
     required = tool.parameters.get("required", [])
     rows = [
-        tag("tr", *(tag("td", cell) for cell in (
-            tag("code", name), _type(schema), "required" if name in required else _default(schema),
-            str(schema.get("description", "")) if isinstance(schema, dict) else "",
-        )))
+        tag(
+            "tr",
+            *(
+                tag("td", cell)
+                for cell in (
+                    tag("code", name),
+                    _type(schema),
+                    "required" if name in required else _default(schema),
+                    str(schema.get("description", "")) if isinstance(schema, dict) else "",
+                )
+            ),
+        )
         for name, schema in tool.parameters.get("properties", {}).items()
-    ]  # fmt: skip
+    ]
     if rows:
         head = tag("tr", *(tag("th", title) for title in ("parameter", "type", "", "description")))
         yield tag("div", tag("table", head, *rows), class_="wide")
