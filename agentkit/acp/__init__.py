@@ -5,7 +5,4 @@ Needs the package `agent-client-protocol` (official SDK), which is imported on u
 
 from ..core.lazy_names import lazy_names
 
-_HOMES = {
-    "acp.agent": ["EditorAgent", "serve"],
-}
-__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__all__, __getattr__, __dir__ = lazy_names(__name__)

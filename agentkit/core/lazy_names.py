@@ -6,29 +6,36 @@ The public face fills the table when `agentkit` is imported, so the rooms know a
 """
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 
-def lazy_names(
-    package: str, homes: Mapping[str, Iterable[str]]
-) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_names(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__all__`, `__getattr__` and `__dir__` of the module `package`.
 
-    `homes` has the names that each module defines, a submodule's name included; the modules are written relative to the
-    package `agentkit`.
+    The stub file beside the module has its names, one import a line, `from .place import Name as Name`; type checkers
+    and editors read the same lines.  `from . import module as module` names a public module; `__all__` leaves it out.
+
+    Args:
+        package: The `__name__` of the module.
+
+    Raises:
+        AttributeError: When an unknown name is read.
     """
-    home_of = {name: home for home, names in homes.items() for name in names}
-    public = sorted(home_of)
+    module: Any = sys.modules[package]
+    stub = module.__spec__.loader.get_data(module.__file__.removesuffix(".py") + ".pyi").decode()
+    home_of = {name: home for _, home, _, name, *_ in map(str.split, stub.splitlines())}
+    public = sorted(name for name, home in home_of.items() if home.strip("."))
 
     def load(name: str) -> Any:
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        home = f"agentkit.{home_of[name]}"
-        module = import_module(home)
-        value = getattr(module, name) if hasattr(module, name) else import_module(f"{home}.{name}")
-        setattr(sys.modules[package], name, value)
+        if name not in public:
+            return import_module(f"{package}.{name}")
+        home = import_module(home_of[name], module.__package__)
+        value = getattr(home, name) if hasattr(home, name) else import_module(f"{home.__name__}.{name}")
+        setattr(module, name, value)
         return value
 
     return public, load, lambda: list(public)

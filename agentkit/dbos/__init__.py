@@ -5,24 +5,11 @@ whose worker died.  Needs the packages `dbos` and, for PostgreSQL, `psycopg`.  `
 """
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from ..core.errors import missing_package
 from ..core.lazy_names import lazy_names
 
-if TYPE_CHECKING:
-    from .client import Client as Client
-    from .client import Workers as Workers
-    from .handle import RunHandle as RunHandle
-    from .handle import RunStatus as RunStatus
-    from .worker import Worker as Worker
-
-_HOMES = {
-    "dbos.client": ["Client", "Workers"],
-    "dbos.handle": ["RunHandle", "RunStatus"],
-    "dbos.worker": ["Worker"],
-}
 if find_spec("dbos") is None:
     raise missing_package("agentkit.dbos", "dbos>=3,<4")
 
-__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__all__, __getattr__, __dir__ = lazy_names(__name__)

@@ -1,0 +1,2 @@
+from .agent import EditorAgent as EditorAgent
+from .agent import serve as serve

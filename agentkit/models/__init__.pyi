@@ -1,0 +1,10 @@
+from ..core.messages import assistant as assistant
+from ..engine.model import Model as Model
+from ..engine.model import Reply as Reply
+from ..engine.model import Request as Request
+from ..engine.model import TextDelta as TextDelta
+from ..engine.model import ThinkingDelta as ThinkingDelta
+from ..engine.model import ToolCallDelta as ToolCallDelta
+from .litellm.importing import tune as tune
+from .litellm.model import LiteLLMModel as LiteLLMModel
+from .offline.model import OfflineModel as OfflineModel

@@ -1,0 +1,10 @@
+from .location import Journal as Journal
+from .location import JournalError as JournalError
+from .location import LeaseLost as LeaseLost
+from .maintenance import JournaledRun as JournaledRun
+from .maintenance import delete as delete
+from .maintenance import fork as fork
+from .maintenance import prune as prune
+from .maintenance import runs as runs
+from .maintenance import show as show
+from .run_info import RunInfo as RunInfo
