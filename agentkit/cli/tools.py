@@ -12,7 +12,7 @@ import click
 
 import agentkit
 
-from ..tools.arguments.fixes import format_value
+from ..core.portable import format_value
 from .output import print_text
 from .targets import EXISTING_FILE, FILE, MCP, TOOLS, load_registry, load_servers, load_targets, open_registry
 

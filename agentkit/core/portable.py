@@ -6,6 +6,9 @@ import re
 from collections.abc import Container, Mapping
 from typing import Any, Literal
 
+SURROGATE = re.compile(r"[\ud800-\udfff]")
+SHOWN_VALUE_CHARS = 200
+"""Characters of a value in messages and records, unless the caller has another bound."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -27,6 +30,16 @@ def find_free_name(name: str, *taken: Container[str]) -> str:
         end = f"_{number}"
         free = f"{name[: 64 - len(end)]}{end}"
     return free
+
+
+def format_value(value: Any, width: int = SHOWN_VALUE_CHARS) -> str:
+    """Return the value as JSON, truncated to `width` characters and "..."."""
+    return truncate(json.dumps(value, ensure_ascii=False, default=str), width)
+
+
+def truncate(text: str, width: int = SHOWN_VALUE_CHARS) -> str:
+    """Return the text truncated to `width` characters and "...", with lone surrogates as U+FFFD."""
+    return SURROGATE.sub("\ufffd", text if len(text) <= width else f"{text[:width]}...")
 
 
 MAX_DEPTH = 200

@@ -12,9 +12,9 @@ from ..core.errors import DefinitionError, ExceptionInfo
 from ..core.labels import CallOrigin
 from ..core.lazy_names import display_with
 from ..core.messages import ToolCall
-from ..core.portable import to_portable_name
+from ..core.portable import to_portable_name, truncate
 from ..schemas import unknown_name_error
-from .arguments.fixes import PARALLEL_MESSAGE, Repair, is_parallel_wrapper, match_tool_name, truncate
+from .arguments.fixes import PARALLEL_MESSAGE, Repair, is_parallel_wrapper, match_tool_name
 from .arguments.json_text import is_strict_object
 from .definition import check_is_bound
 from .execution.call import BoundCall, ToolResult

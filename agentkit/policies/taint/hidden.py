@@ -27,8 +27,8 @@ from ...core.errors import ExceptionInfo, ToolError
 from ...core.flow import Effect, Flow, Policy, ask, interpret
 from ...core.labels import TRUSTED, UNKNOWN, CallOrigin, Content, Destination, Label, Plain, join_labels, join_readers
 from ...core.messages import Message
+from ...core.portable import truncate
 from ...engine.model import AskModel
-from ...tools.arguments.fixes import truncate
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.call_tools import CallTools
 from ...tools.json_tool import JsonTool

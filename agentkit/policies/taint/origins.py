@@ -26,7 +26,7 @@ from ...core.labels import (
     remove_delimiters,
 )
 from ...core.messages import Message, text_of, tool_names
-from ...tools.arguments.fixes import truncate
+from ...core.portable import truncate
 from ...tools.execution.call import ANSWER_RESULT
 from ...tools.json_tool import JsonTool
 from ...tools.roles import find_role, may_have_effect

@@ -1,7 +1,7 @@
 """OpenAI's APIs, and providers that copied them: chat completions, its strict mode, Responses, structured outputs.
 
 Sources: OpenAI API reference, chat completions (`tools`, `response_format`) and responses (`tools`); guides "Function
-calling" (strict mode) and "Structured model outputs".  The rules of strict schemas are in `strict_mode.py`.
+calling" (strict mode) and "Structured model outputs".
 
 OpenAI's strict dialect: the provider makes the model write arguments that fit the schema.
 

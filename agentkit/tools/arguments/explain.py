@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
+from ...core.portable import format_value, truncate
 from ...schemas import JsonSchema
 from ...schemas.walk import matches
-from .fixes import format_value, truncate
 from .json_text import Path
 from .validation_errors import (
     ArgumentProblem,

@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from ...core.portable import format_value
 from ...schemas import JsonSchema
-from .json_text import SURROGATE, InvalidJson, Path, iter_not_finite, parse_lenient
+from .json_text import InvalidJson, Path, iter_not_finite, parse_lenient
 from .validation_errors import (
     ArgumentProblem,
     Nodes,
@@ -24,9 +25,6 @@ from .validation_errors import (
     list_properties,
     list_types,
 )
-
-MAX_VALUE_CHARS = 200
-"""Characters of a value in a repair record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +47,6 @@ class Repair:
 def make_repair(path: tuple[int | str, ...], kind: str, before: Any, after: Any) -> Repair:
     """Return the record for values, which are written as JSON."""
     return Repair(".".join(map(str, path)), kind, format_value(before), format_value(after))
-
-
-def format_value(value: Any, width: int = MAX_VALUE_CHARS) -> str:
-    """Return the value as JSON, truncated to `width` characters and "..."."""
-    return truncate(json.dumps(value, ensure_ascii=False, default=str), width)
-
-
-def truncate(text: str, width: int = MAX_VALUE_CHARS) -> str:
-    """Return the text truncated to `width` characters and "...", with lone surrogates as U+FFFD."""
-    return SURROGATE.sub("\ufffd", text if len(text) <= width else f"{text[:width]}...")
 
 
 Fixer: TypeAlias = Callable[[Any, Iterable[ArgumentProblem], JsonSchema], list[Repair]]

@@ -16,6 +16,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from ...core.portable import SURROGATE
+
 MAX_DEPTH = 100
 """Levels of nested objects and arrays."""
 _SPACE = re.compile(r"[\s\ufeff]*")
@@ -25,7 +27,6 @@ _NAME = re.compile(r"-?\w+")
 _UNFINISHED = re.compile(r"[\w.+-]*\Z")
 _PLAIN = {'"': re.compile(r'[^"\\]*'), "'": re.compile(r"[^'\\]*")}
 _CONTROL = re.compile(r"[\x00-\x1f]")
-SURROGATE = re.compile(r"[\ud800-\udfff]")
 _HEX = re.compile(r"u([0-9a-fA-F]{4})")
 _ESCAPED = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "'": "'"}
 _LITERALS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
