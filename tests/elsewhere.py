@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from importlib.metadata import distribution
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,6 +14,10 @@ here = Path(__file__).resolve().parent
 for package in (agentkit, agentkit_tools):
     assert (here / "venv") in Path(package.__file__).resolve().parents, f"{package.__name__} is not the installed one"
     assert (files(package) / "py.typed").is_file()
+assert (files(agentkit) / "__init__.pyi").is_file()
+metadata = distribution("agentkit")
+assert metadata.metadata["License-Expression"] == "MIT"
+assert any(file.name == "LICENSE" for file in metadata.files or ())
 
 
 def price_of(item: str) -> float:

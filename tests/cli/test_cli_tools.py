@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_tools_lists_names_parameters_and_descriptions(run):
@@ -142,6 +145,23 @@ def test_lock_check_tells_breaking_changes_from_compatible_ones(run, tmp_path):
     }
     alone = run("lock", "--check", "--tools", "mytools:add", "--file", "my.json")
     assert (alone.exit_code, alone.stdout) == (1, "breaking greet: removed\n")
+
+
+def test_the_hooks_of_pre_commit_check_the_tools_that_their_arguments_name(run, tmp_path):
+    hooks = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
+    arguments = {"agentkit-lint": ["mytools.py"], "agentkit-lock": ["--tools", "mytools.py"]}
+    assert run("lock", "--tools", "mytools.py").exit_code == 0
+
+    def check(name):
+        program, *command = hooks[name]["entry"].split()
+        assert program == "agentkit"
+        assert not hooks[name]["pass_filenames"]
+        return run(*command, *arguments[name]).exit_code
+
+    assert [check(name) for name in hooks] == [0, 0]
+    source = (tmp_path / "mytools.py").read_text()
+    (tmp_path / "mytools.py").write_text(source.replace("name: str", "name: int"))
+    assert check("agentkit-lock") == 1
 
 
 @pytest.mark.parametrize("text", ["no json", "[]", '{"version": 99, "tools": {}}'])
