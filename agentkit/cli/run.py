@@ -1,23 +1,42 @@
-"""`agentkit run`: one question, one answer."""
+"""`agentkit run`: one question, one answer.
 
+`agentkit map`: a file of queries, a file of answers.
+"""
+
+import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import replace
+from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 import agentkit
 
 from ..core.labels import Label
+from ..core.masking import mask, mask_data
+from ..core.private_files import open_private
 from .agents import SESSION, agent_options, build_agent, command_to_resume, load_session, options_as_given
 from .attachments import ATTACH, join_query, read_attachments
-from .output import describe_error, dump_json, exit_code, follow, make_view, print_answer, print_error, print_note
-from .targets import FILE
+from .output import (
+    INTERRUPTED,
+    describe_error,
+    dump_json,
+    exit_code,
+    follow,
+    make_view,
+    print_answer,
+    print_error,
+    print_note,
+)
+from .targets import FILE, keep_open
 
 
 @click.command("run", short_help="Answer a question with tools.")
@@ -127,3 +146,111 @@ def _save_session(session: "agentkit.Session", file: Path | None) -> Path:
         file = Path(name)
     session.save(file)
     return file
+
+
+@click.command("map", short_help="Answer a file of questions.")
+@click.argument("queries", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@agent_options
+@click.option("--out", type=FILE, help="The file for the answers; default: standard output.")
+@click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1), help="Queries at a time.")
+@click.option("--retry-failed", is_flag=True, help="Ask the queries again that failed before.")
+def map_command(queries: Path, out: Path | None, concurrency: int, retry_failed: bool, **settings: Any) -> None:
+    """Answer each line of QUERIES (- for standard input), one JSON object a line: query, answer or error, usage.
+
+    Queries that have an answer in OUT are skipped, so a stopped command can continue.  The lines are in the order of
+    the answers; a repeated query is asked once.
+
+    Exit codes: 0 all answered, 1 a query failed, 2 wrong usage, 130 interrupted.
+    """
+    if retry_failed and out is None:
+        raise click.UsageError("--retry-failed needs --out, the file with the answers so far")
+    lines = dict.fromkeys(filter(None, map(str.strip, _read_text(queries).splitlines())))
+    answered = _answered_queries(out, retry_failed) if out is not None and out.exists() else set()
+    wanted = [line for line in lines if _key(line) not in answered]
+    if skipped := len(lines) - len(wanted):
+        print_note(f"{skipped} of {len(lines)} queries are answered already")
+    agent = build_agent(**settings)
+    is_watched = out is not None or not sys.stdout.isatty()  # else the bar would stand among the answers
+    bar = import_module("agentkit.views.progress_bar").ProgressBar(len(wanted), None if is_watched else False)
+    failed = 0
+    done = 0
+    usage = agentkit.Usage()
+    started = time.monotonic()
+    try:
+        answers = agent.imap(wanted, concurrency=concurrency)
+        with keep_open(agent.toolsets), _open(out) as file, bar, closing(answers) as arriving:
+            for place, outcome in arriving:
+                failed += isinstance(outcome, Exception)
+                done += 1
+                usage += getattr(outcome, "usage", agentkit.Usage())
+                _write(file, wanted[place], outcome)
+                bar.advance(failed=isinstance(outcome, Exception))
+    except KeyboardInterrupt:
+        _print_total(usage, started)
+        print_note(f"agentkit: interrupted; {done} of {len(wanted)} are done. Repeat the command to continue.")
+        sys.exit(INTERRUPTED)
+    _print_total(usage, started)
+    if failed:
+        print_note(f"agentkit: {failed} of {len(wanted)} queries failed; --retry-failed asks them again")
+    sys.exit(failed > 0)
+
+
+def _print_total(usage: "agentkit.Usage", started: float) -> None:
+    """Print the usage of all answers, if there was a request."""
+    if usage.requests:
+        text = import_module("agentkit.views.lines").format_usage(usage, time.monotonic() - started)
+        print_note(f"{'total':<9}{text}")
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{path}: cannot be read: {error}") from error
+
+
+def _open(out: Path | None) -> Any:
+    try:
+        return nullcontext(sys.stdout) if out is None else open_private(out, "a", encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"{out}: cannot be written: {error.strerror}") from error
+
+
+def _answered_queries(out: Path, retry_failed: bool) -> set[str]:
+    """Return the keys of the queries in `out`, the failed ones too unless `retry_failed`."""
+    return {entry.get("key", entry["query"]) for entry in _read_entries(out) if "answer" in entry or not retry_failed}
+
+
+def _read_entries(out: Path) -> list[dict[str, Any]]:
+    """Return the objects in `out`, and remove an incomplete last line from the file."""
+    data = out.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    entries = []
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            entry = json.loads(line)
+            entry["query"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise click.UsageError(f"{out}: line {number} is no answer of agentkit map") from error
+        entries.append(entry)
+    if whole != data:
+        if not whole and not data.startswith(b"{"):
+            raise click.UsageError(f"{out}: line 1 is no answer of agentkit map")
+        with out.open("r+b") as file:
+            file.truncate(len(whole))
+    return entries
+
+
+def _key(query: str) -> str:
+    """Return what identifies a query in the file: its text, or a hash of a text that holds a secret."""
+    return query if mask(query) == query else blake2b(query.encode(errors="replace"), digest_size=16).hexdigest()
+
+
+def _write(file: TextIO, query: str, outcome: "agentkit.Result[str] | Exception") -> None:
+    if isinstance(outcome, Exception):
+        entry: dict[str, Any] = {"error": f"{type(outcome).__name__}: {describe_error(outcome)}"}
+    else:
+        entry = {"answer": outcome.answer, "stopped": outcome.stopped, "usage": outcome.usage.as_dict()}
+    named = {"query": mask(query)} if (key := _key(query)) == query else {"query": mask(query), "key": key}
+    file.write(json.dumps({**named, **mask_data(entry)}, ensure_ascii=False) + "\n")
+    file.flush()

@@ -4,9 +4,8 @@ Rendering a schema for one provider is in `formats/`.  Tools, the loop and model
 """
 
 from .annotations import Duplicates, FieldText, annotate, texts_of, unknown_name_error
-from .callables import CallableSchema, build_arguments, derive_description, derive_name
 from .functions import Choice, FunctionSchema, build_type_schema
-from .models import ModelSchema, is_arguments_model
+from .models import CallableSchema, ModelSchema, build_arguments, derive_description, derive_name, is_arguments_model
 from .references import inline
 from .signature import (
     check_description,

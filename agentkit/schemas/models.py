@@ -1,6 +1,8 @@
 """Arguments in one class: a pydantic model, a dataclass, a TypedDict or a NamedTuple.
 
 Arguments described by a given JSON Schema, and validated against it.
+
+Choose the kind of schema that the arguments of a callable have.
 """
 
 import dataclasses
@@ -15,20 +17,25 @@ from typing_extensions import is_typeddict
 
 from ..core.context import is_injected
 from ..core.errors import DefinitionError
-from .annotations import texts_of
-from .docstrings import Documentation
+from .annotations import Duplicates, FieldText, check_duplicates, texts_of
+from .docstrings import Documentation, read_docstring
 from .functions import (
     UNUSABLE_TYPE_ERRORS,
+    Choice,
     FunctionSchema,
+    OverloadSchema,
     choose_extra_keys,
+    choose_signature,
     describe_error,
     drop_titles,
     explain_undefined,
+    signature_of,
+    signatures_of,
     undefined_name,
 )
 from .generator import PlainJsonSchema, adapt_annotation
 from .references import check_references
-from .signature import read_signature
+from .signature import docstring_of, name_of, name_of_callable, read_signature, to_snake_case
 from .walk import JsonSchema, is_well_formed
 
 
@@ -182,3 +189,39 @@ def _parse_object(text: str) -> Any:
         return from_json(text, allow_inf_nan=False)
     except ValueError as error:
         raise ValueError(f"the arguments are not valid JSON ({error})") from error
+
+
+CallableSchema = FunctionSchema | ModelSchema | OverloadSchema
+
+
+def build_arguments(
+    function: Callable[..., Any],
+    texts: Mapping[str, FieldText] | None = None,
+    duplicates: Duplicates = "dedupe",
+    overload: Choice | None = None,
+) -> CallableSchema:
+    """Return the schema of a callable's arguments: of its parameters, its class of arguments, or its overloads."""
+    check_duplicates(name_of(function), duplicates)
+    signatures = signatures_of(function)
+    if overload is not None:
+        return FunctionSchema(
+            function, texts, duplicates=duplicates, signature=choose_signature(function, signatures, overload)
+        )
+    if signatures and texts:
+        raise DefinitionError(f"{name_of(function)}: the texts need one of its signatures. Choose it with overload=...")
+    if len(signatures) > 1:
+        return OverloadSchema(function, signatures)
+    signature = signature_of(function)
+    if not texts and (model := find_arguments_model(signature)) is not None:
+        return ModelSchema(model, function)
+    return FunctionSchema(function, texts, duplicates=duplicates, signature=signature)
+
+
+def derive_name(function: Callable[..., Any], schema: CallableSchema) -> str:
+    """Return the default name of a tool: that of its class of arguments, else that of the function."""
+    return to_snake_case(schema.model.__name__) if isinstance(schema, ModelSchema) else name_of_callable(function)
+
+
+def derive_description(function: Callable[..., Any], schema: CallableSchema) -> str:
+    """Return the default description of a tool: the docstring of its class of arguments, else the function's."""
+    return schema.documentation.description or read_docstring(docstring_of(function), ()).description

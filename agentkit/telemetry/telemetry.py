@@ -35,8 +35,16 @@ from ..tools.execution.call_tools import CallTools, ToolAbandoned, ToolFinished,
 from . import names
 from .api import context as otel_context
 from .api import metrics, propagate, trace
-from .content import reply_content, request_content, text_content
-from .span import CANCELLED, Attributes, OpenSpan, describe_event, error_type
+from .spans import (
+    CANCELLED,
+    Attributes,
+    OpenSpan,
+    describe_event,
+    error_type,
+    reply_content,
+    request_content,
+    text_content,
+)
 
 T = TypeVar("T")
 

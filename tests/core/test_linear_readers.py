@@ -133,7 +133,7 @@ READERS = {
 """The modules that read texts of others, each with a function that comes by its expressions."""
 ELSEWHERE = {
     "agents.backends": "options, which the program writes",
-    "cli.defaults": "command line",
+    "cli": "command line",
     "cli.chat": "keys that a person presses",
     "dbos.work": "ids of runs, of at most 100 characters",
     "dbos.worker": "ids of runs",
@@ -141,7 +141,7 @@ ELSEWHERE = {
     "core.parts": "addresses and types of parts, which the program writes",
     "core.ask_person": "what a person enters at a question",
     "models.litellm.requests": "plain alternatives without a repetition, ids of at most 64 characters, model names",
-    "models.offline.fill_arguments": "pieces that words.py has found",
+    "models.offline.planning": "pieces that words.py has found",
     "policies.approval": "places in arguments",
     "tools.roles": "names of parameters",
     "pytest_plugin": "names of tests",
