@@ -3,8 +3,9 @@
 import asyncio
 import gc
 import os
+import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from postgres_server import PostgresServer, running_server, why_not
@@ -14,6 +15,13 @@ from agentkit.core.flow import Done, Event, adrive, drive
 from agentkit.engine.result import Result
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost", "", None}
+
+# A shell's background and some CI runners start a program with SIGINT and SIGQUIT ignored, and each program below it
+# inherits that. A handler is not inherited: a program that a test starts has the default again, as in the foreground.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -31,6 +39,23 @@ def pytest_collection() -> None:
 def pytest_collection_finish() -> None:
     gc.enable()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, object, object]:
+    """Collect no garbage while pytest formats a failure, so that `ast.parse` cannot be entered twice.
+
+    Before 3.11.8 and 3.12.2, Python counts the recursion of `ast.parse` in one place for all calls
+    (https://github.com/python/cpython/issues/106905). A collection in its middle runs finalizers, and these can
+    parse, or let another thread parse. The count is then wrong, and a SystemError ends the whole run of pytest.
+    """
+    if call.excinfo is None or not gc.isenabled():
+        return (yield)
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
