@@ -53,6 +53,21 @@ class Thread:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
+    def claim(self, run: str) -> None:
+        """Reserve the conversation for a run that is about to start.
+
+        Raises:
+            BusyError: Another run has it.
+        """
+        if self.running:
+            raise BusyError("a run of this conversation is still working: stop it, or wait for its end")
+        self.running = run
+
+    def release(self) -> None:
+        """End what `claim` began, and wake the clients that follow."""
+        self.running = ""
+        self.extend([])
+
     def start(self, agent: JsonAgent[Any], given: RunInput) -> int:
         """Begin a run in a task of its own and return the id of its first event."""
         self.running, self.interrupted, first = given.run, "", len(self.events)
@@ -118,8 +133,7 @@ class Thread:
         except Exception as error:  # a tool with on_error="raise", or a listener
             self._fail(encoder, f"{type(error).__name__}: {error}", type(error).__name__)
         finally:
-            self.running = ""
-            self.extend([])
+            self.release()
 
     def _fail(self, encoder: AguiEncoder, text: str, kind: str) -> None:
         """Report an error unless the run itself has reported its end."""
@@ -258,17 +272,20 @@ class Threads:
             InputError: Nothing is interrupted, or a part has no valid content.
         """
         conversation = await self.find(given.thread)
-        if conversation.running:
-            raise BusyError("a run of this conversation is still working: stop it, or wait for its end")
-        query_of(given.content)
-        if given.is_continuation:
-            if not conversation.interrupted or self.journal is None:
-                raise InputError("no run of this conversation was interrupted")
-            session = await asyncio.to_thread(Session.resumed, conversation.interrupted, self.journal)
-            conversation.session = session
-        elif self.journal is not None and conversation.session.journaled is None:
-            conversation.session = await asyncio.to_thread(Session.open, given.thread, self.journal)
-        return conversation, conversation.start(self.agent, given)
+        conversation.claim(given.run)
+        try:
+            query_of(given.content)
+            if given.is_continuation:
+                if not conversation.interrupted or self.journal is None:
+                    raise InputError("no run of this conversation was interrupted")
+                resumed = asyncio.to_thread(Session.resumed, conversation.interrupted, self.journal)
+                conversation.session = await resumed
+            elif self.journal is not None and conversation.session.journaled is None:
+                conversation.session = await asyncio.to_thread(Session.open, given.thread, self.journal)
+            return conversation, conversation.start(self.agent, given)
+        except BaseException:
+            conversation.release()
+            raise
 
     async def list(self) -> list[dict[str, Any]]:
         """Return the conversations of the journal and of this process, the newest first."""

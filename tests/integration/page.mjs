@@ -77,11 +77,32 @@ try {
   report("raw", JSON.parse(await page.locator("#raw-text").textContent()).messages.map((message) => message.role));
   await page.keyboard.press("Escape");
 
-  // approve with the keyboard
-  await send("Please refund Ada");
+  // type ahead through a pause: nothing is decided, and the text stays where it was typed
+  await send("Please refund Ada twice");
+  for (const letter of "and now yes, it is all right to go on \n\n ") {
+    if (letter === "\n") await page.keyboard.press("Shift+Enter");
+    else await page.keyboard.type(letter);
+    await page.waitForTimeout(60);
+  }
   await page.waitForSelector(".pending");
-  await page.waitForFunction(() => document.activeElement?.textContent === "Allow");
+  report("typed ahead", [await page.locator(".pending h2").count(), await page.inputValue("#composer-text"), await page.evaluate(() => document.activeElement.id)]);
+  await page.locator(".pending button", { hasText: "Allow" }).first().focus();
+  await page.keyboard.press("Enter"); // within a second of the last key
+  await page.keyboard.press(" ");
+  report("pressed early", await page.locator(".pending h2").count());
+  await page.fill("#composer-text", "");
+
+  // decide with the keyboard: two calls, the second after a second without a key
+  const isQuiet = () => page.waitForFunction(() => document.querySelector(".decision[aria-disabled='false']"));
+  await page.locator(".pending button", { hasText: "Refuse" }).first().focus();
   await axe("approval");
+  await isQuiet();
+  await page.keyboard.press("Enter");
+  report("next heading", await page.evaluate(() => document.activeElement.textContent));
+  await page.locator(".pending button", { hasText: "Allow" }).first().focus();
+  await page.keyboard.press("Enter");
+  report("pressed with the key of the other", await page.locator(".pending h2").count());
+  await isQuiet();
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1).innerText.includes("It is done"));
   await ended();
@@ -89,8 +110,8 @@ try {
 
   // a question
   await send("book a room");
-  await page.waitForSelector(".question input");
-  await page.keyboard.type("3");
+  await page.locator(".question input").fill("3");
+  await page.waitForTimeout(1000); // an answer counts one second after its question appeared
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => [...document.querySelectorAll(".reply")].at(-1).innerText.includes("3 nights"));
   await ended();

@@ -152,6 +152,10 @@ def test_a_browser_drives_the_page(tmp_path):
     assert (found["hacked"], found["elements"], found["shown"]) == (None, 0, True)
     assert all(link.startswith(("https://example.com/", "http://127.0.0.1:9/")) for link in found["links"])
     assert found["raw"][-2:] == ["tool", "tool"]
+    assert found["typed ahead"] == [2, "and now yes, it is all right to go on \n\n ", "composer-text"]
+    assert found["pressed early"] == 2
+    assert found["next heading"] == "Allow refund?"
+    assert found["pressed with the key of the other"] == 1
     assert found["approved"] == "It is done: 4.0 euros went to Ada"
     assert found["question"] == "It is done: 3 nights"
     assert found["nested"] == ["price_of"]

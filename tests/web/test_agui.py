@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 
+import httpx
 import pytest
 from rows import for_each
 from starlette.testclient import TestClient
@@ -286,6 +287,34 @@ def test_a_second_run_of_a_conversation_waits_for_the_first_to_end():
         go_on.set()
         worker.join()
     assert (refused.status_code, "still working" in refused.json()["error"]) == (409, True)
+
+
+@pytest.mark.parametrize("is_stored", [False, True], ids=["in memory", "in a journal"])
+def test_of_two_requests_at_once_one_runs_and_the_other_is_told_so(tmp_path, is_stored):
+    charged = []
+
+    async def charge(euros: float) -> str:
+        """Charge the card."""
+        charged.append(euros)
+        return "charged"
+
+    agent = JsonAgent(charge, model=ScriptedModel(call("charge", euros=4), answer("done")))
+    app = agui(agent, journal=tmp_path / "runs.db" if is_stored else None)
+
+    async def post_twice():
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://t") as client:
+
+            def post(run):
+                messages = [{"id": run, "role": "user", "content": "charge"}]
+                return client.post("/", json={"threadId": "new", "runId": run, "messages": messages}, timeout=30)
+
+            return await asyncio.gather(post("one"), post("two"))
+
+    replies = asyncio.run(post_twice())
+    assert sorted(reply.status_code for reply in replies) == [200, 409]
+    (ran,) = (reply.text for reply in replies if reply.status_code == 200)
+    assert "RUN_FINISHED" in ran
+    assert charged == [4]
 
 
 def test_a_late_client_gets_the_events_that_it_missed():

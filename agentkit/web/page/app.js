@@ -78,9 +78,7 @@ async function follow(open, epoch) {
     if (!(await followEvents(await open(), epoch))) return;
     setNotice("");
     setRunning(false);
-    byId("status").textContent = state.view.pending?.isConnected ? "The agent waits for you" : "";
-    state.view.pending?.querySelector(".row button, .question input, .question select, .question textarea")?.focus();
-    state.view.pending = null;
+    say(state.view.pending?.isConnected ? "The agent waits for you" : "");
     loadLists();
   } catch (error) {
     if (epoch !== state.epoch) return;
@@ -123,7 +121,7 @@ async function openThread(thread, { again = false } = {}) {
   if (!found.events.length) showWelcome();
   scrollToEnd();
   setRunning(false);
-  say("");
+  say(state.view.pending?.isConnected ? "The agent waits for you" : "");
   markCurrent();
   if (found.running) follow(() => attach(thread, state.lastId), epoch);
   else if (found.interrupted) {

@@ -2,18 +2,43 @@
 
 import { make, prettyJson } from "./dom.js";
 
+const QUIET_MS = 1000;
 let count = 0;
 const newId = () => `input-${(count += 1)}`;
 
+// A decision counts only when it was seen: one second after its buttons appear, and one second after the last key.
+// What a person types ahead never presses a button.  The key that presses a button is compared with the key before it.
+let lastKey = -QUIET_MS;
+let wasQuiet = true;
+const isQuiet = () => performance.now() - lastKey >= QUIET_MS;
+document.addEventListener("keydown", () => {
+  wasQuiet = isQuiet();
+  lastKey = performance.now();
+  for (const button of document.querySelectorAll(".decision")) button.setAttribute("aria-disabled", "true");
+}, true);
+
+function decisionButton(options, decide) {
+  const appeared = performance.now();
+  const isReady = (quiet) => quiet && performance.now() - appeared >= QUIET_MS;
+  const press = (event) => isReady(event.detail ? isQuiet() : wasQuiet) && decide();
+  const button = make("button", { type: "button", "aria-disabled": "true", ...options, onclick: press });
+  const show = setInterval(() => {
+    button.setAttribute("aria-disabled", String(!isReady(isQuiet())));
+    if (!button.isConnected) clearInterval(show);
+  }, 200);
+  return button;
+}
+
 // Return a section for the interrupts; `send` gets the entries of `resume` when the last one has its answer.
+// The focus never moves to a decision by itself; after one it goes to the heading of the next.
 export function buildInputs(interrupts, send) {
   const entries = new Map();
-  const section = make("section", { class: "pending", "aria-label": "The agent waits for you" });
+  const section = make("section", { class: "pending", tabindex: "-1", "aria-label": "The agent waits for you" });
   const settle = (id, status, payload, item, text) => {
     entries.set(id, { interruptId: id, status, payload });
     item.replaceChildren(make("p", { class: "hint", text }));
+    (section.querySelector("h2") ?? section).focus();
     if (entries.size === interrupts.length) send([...entries.values()]);
-    else section.querySelector("button")?.focus();
   };
   for (const interrupt of interrupts) {
     const item = make("div", { class: "pending-item" });
@@ -49,15 +74,15 @@ function approval(interrupt, item, settle) {
   item.setAttribute("role", "group");
   item.setAttribute("aria-labelledby", heading);
   return [
-    make("h2", { id: heading }, "Allow ", make("code", { text: tool }), "?"),
+    make("h2", { id: heading, tabindex: "-1" }, "Allow ", make("code", { text: tool }), "?"),
     make("p", { class: "hint", text: reason }),
     make("pre", { class: "code", tabindex: "0", text: prettyJson(given) }),
     make("details", {}, make("summary", { text: "Change the arguments, or give a reason" }),
       make("label", { for: editId, text: "Arguments" }), edit,
       make("label", { for: reasonId, text: "Reason of a refusal" }), why, problem),
     make("div", { class: "row" },
-      make("button", { type: "button", class: "primary", onclick: allow, text: "Allow" }),
-      make("button", { type: "button", class: "danger", onclick: refuse, text: "Refuse" })),
+      decisionButton({ class: "decision primary", text: "Allow" }, allow),
+      decisionButton({ class: "decision danger", text: "Refuse" }, refuse)),
   ];
 }
 
@@ -93,10 +118,12 @@ function field(schema, name) {
 function question(interrupt, item, settle) {
   const [nodes, read] = field(interrupt.responseSchema ?? { type: "string" }, "Answer");
   const problem = make("p", { class: "problem", role: "alert" });
+  const appeared = performance.now();
   const form = make("form", {
     class: "question",
     onsubmit: (event) => {
       event.preventDefault();
+      if (performance.now() - appeared < QUIET_MS) return;
       try {
         settle(interrupt.id, "resolved", read(), item, `Answered: ${interrupt.message}`);
       } catch (error) {
@@ -104,5 +131,5 @@ function question(interrupt, item, settle) {
       }
     },
   }, ...nodes, problem, make("div", { class: "row" }, make("button", { type: "submit", class: "primary", text: "Answer" })));
-  return [make("h2", { text: interrupt.message }), form];
+  return [make("h2", { text: interrupt.message, tabindex: "-1" }), form];
 }

@@ -248,6 +248,7 @@ export class RunView {
 
   close(title, shown) {
     const { turn } = this;
+    this.pending = null;
     this.flush();
     for (const busy of turn.details.querySelectorAll(".busy")) busy.classList.remove("busy");
     const calls = turn.calls ? `${turn.calls} ${turn.calls === 1 ? "call" : "calls"}` : "";
