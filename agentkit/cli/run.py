@@ -157,22 +157,25 @@ def _save_session(session: "agentkit.Session", file: Path | None) -> Path:
 def map_command(queries: Path, out: Path | None, concurrency: int, retry_failed: bool, **settings: Any) -> None:
     """Answer each line of QUERIES (- for standard input), one JSON object a line: query, answer or error, usage.
 
-    Queries that have an answer in OUT are skipped, so a stopped command can continue.  The lines are in the order of
-    the answers; a repeated query is asked once.
+    Queries that have a line in OUT are skipped, so a stopped command can continue; --retry-failed asks those again that
+    have an error there.  The lines are in the order of the answers; a repeated query is asked once.
 
-    Exit codes: 0 all answered, 1 a query failed, 2 wrong usage, 130 interrupted.
+    Exit codes: 0 all answered, 1 a query failed, now or before, 2 wrong usage, 130 interrupted.
     """
     if retry_failed and out is None:
         raise click.UsageError("--retry-failed needs --out, the file with the answers so far")
     lines = dict.fromkeys(filter(None, map(str.strip, _read_text(queries).splitlines())))
-    answered = _answered_queries(out, retry_failed) if out is not None and out.exists() else set()
-    wanted = [line for line in lines if _key(line) not in answered]
-    if skipped := len(lines) - len(wanted):
-        print_note(f"{skipped} of {len(lines)} queries are answered already")
+    is_answered = _read_outcomes(out) if out is not None and out.exists() else {}
+    before = [is_answered.get(_key(line)) for line in lines]
+    wanted = [line for line, had in zip(lines, before, strict=True) if had is None or (retry_failed and not had)]
+    if answered := before.count(True):
+        print_note(f"{answered} of {len(lines)} queries are answered already")
+    failed = 0 if retry_failed else before.count(False)
+    if failed:
+        print_note(f"{failed} of {len(lines)} queries failed before")
     agent = build_agent(**settings)
     is_watched = out is not None or not sys.stdout.isatty()  # else the bar would stand among the answers
     bar = import_module("agentkit.views.progress_bar").ProgressBar(len(wanted), None if is_watched else False)
-    failed = 0
     done = 0
     usage = agentkit.Usage()
     started = time.monotonic()
@@ -191,7 +194,7 @@ def map_command(queries: Path, out: Path | None, concurrency: int, retry_failed:
         sys.exit(INTERRUPTED)
     _print_total(usage, started)
     if failed:
-        print_note(f"agentkit: {failed} of {len(wanted)} queries failed; --retry-failed asks them again")
+        print_note(f"agentkit: {failed} of {len(lines)} queries failed; --retry-failed asks them again")
     sys.exit(failed > 0)
 
 
@@ -216,9 +219,13 @@ def _open(out: Path | None) -> Any:
         raise click.UsageError(f"{out}: cannot be written: {error.strerror}") from error
 
 
-def _answered_queries(out: Path, retry_failed: bool) -> set[str]:
-    """Return the keys of the queries in `out`, the failed ones too unless `retry_failed`."""
-    return {entry.get("key", entry["query"]) for entry in _read_entries(out) if "answer" in entry or not retry_failed}
+def _read_outcomes(out: Path) -> dict[str, bool]:
+    """Return, by the keys of the queries in `out`, whether they have an answer; the others failed."""
+    found: dict[str, bool] = {}
+    for entry in _read_entries(out):
+        key = entry.get("key", entry["query"])
+        found[key] = "answer" in entry or found.get(key, False)
+    return found
 
 
 def _read_entries(out: Path) -> list[dict[str, Any]]:

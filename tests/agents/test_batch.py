@@ -109,6 +109,13 @@ def test_one_that_fails_does_not_stop_the_others_and_stands_in_its_place(world):
     assert isinstance(results[2], RunError)
 
 
+def test_a_batch_that_runs_twice_fails_twice(world):
+    settled = agent()
+    for _ in range(2):
+        results = run_all(world, settled, ["a", "fail b"])
+        assert [isinstance(result, ModelError) for result in results] == [False, True]
+
+
 def test_so_many_are_answered_at_a_time_and_no_more(world):
     settled = agent()
     run_all(world, settled, [f"q{number} 0.05" for number in range(12)], concurrency=4)

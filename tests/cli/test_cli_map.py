@@ -37,10 +37,26 @@ def test_every_query_has_its_line_once(answers):
 def test_what_is_answered_is_skipped_and_what_failed_asked_again_on_request(answers):
     answers()
     again, entries = answers()
-    assert (again.exit_code, len(entries)) == (0, 3)
-    assert again.stderr == "3 of 3 queries are answered already\n"
+    assert (again.exit_code, len(entries)) == (1, 3)
+    assert again.stderr == (
+        "2 of 3 queries are answered already\n1 of 3 queries failed before\n"
+        "agentkit: 1 of 3 queries failed; --retry-failed asks them again\n"
+    )
     retried, entries = answers("--retry-failed")
     assert (retried.exit_code, len(entries)) == (1, 4)
+    assert entries[-1]["error"].startswith("Paused: delete_file needs an approval")
+
+
+def test_a_failed_query_that_is_answered_later_counts_as_answered(run, folder):
+    (folder / "queries.txt").write_text("Add 2 and 3\n")
+    failed = {"query": "Add 2 and 3", "error": "ModelError: the provider is away"}
+    (folder / "answers.jsonl").write_text(json.dumps(failed) + "\n")
+    arguments = ("map", "queries.txt", "--out", "answers.jsonl", "--tools", "mytools.py")
+    assert run(*arguments).exit_code == 1
+    assert run(*arguments, "--retry-failed").exit_code == 0
+    assert run(*arguments).exit_code == 0
+    errors, answered = map(json.loads, (folder / "answers.jsonl").read_text().splitlines())
+    assert ("error" in errors, answered["answer"]) == (True, "5")
 
 
 def test_a_line_that_was_cut_short_is_answered_anew(answers, folder):
