@@ -17,7 +17,7 @@ A mistake of the model is not an exception: it becomes an `ExceptionInfo`, a val
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from .messages import Message, ToolCall, Usage
@@ -159,10 +159,13 @@ class ExceptionInfo:
     Attributes:
         name: The name of the exception's class.
         message: The exception's text, without traceback and paths, which go to the log only.
+        is_own: Whether agentkit or the developer wrote the text, such as that of a refusal or a timeout.  That of a
+            tool may contain what others wrote.
     """
 
     name: str
     message: str
+    is_own: bool = field(default=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, error: BaseException) -> "ExceptionInfo":

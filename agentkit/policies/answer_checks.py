@@ -15,7 +15,7 @@ from ..core.labels import remove_delimiters
 from ..core.messages import Message, assistant, text_of, tool_names
 from ..engine.loop import REMINDER
 from ..engine.model import AskModel, Reply
-from ..tools.execution.call import BoundCall
+from ..tools.execution.call import BoundCall, CallRefused
 from ..tools.execution.call_tools import CallTools
 from ..tools.final_answer import make_answer_call, takes_text
 
@@ -117,10 +117,10 @@ class _AnswerChecker:
                     self.doubts.append(reason)
                     continue
                 self.refused[place] = refused + 1
-                if isinstance(error, ToolError):
-                    raise
-                again = f"Correct it and call {bound.call.name} again."
-                raise ToolError(f"The answer was not accepted. {reason}\n{again}") from error
+                if not isinstance(error, ToolError):
+                    again = f"Correct it and call {bound.call.name} again."
+                    reason = f"The answer was not accepted. {reason}\n{again}"
+                raise CallRefused(ExceptionInfo(ToolError.__name__, reason)) from error
         return answer
 
 

@@ -366,7 +366,8 @@ class _ApprovalPolicy:
         """Return the result; if a person changed the arguments, the model reads so."""
         if (arguments := self.edited.get(result.call.id)) is None:
             return result
-        return replace(result, content=f"[A person changed the arguments to {arguments}]\n{result.content}")
+        note = f"[A person changed the arguments to {arguments}]"
+        return replace(result, content=f"{note}\n{result.content}", notes=(*result.notes, note))
 
 
 def make_pause_error(calls: Sequence[ToolCall], problems: Mapping[str, str]) -> Paused:

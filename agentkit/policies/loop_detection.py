@@ -139,7 +139,8 @@ class _LoopDetector:
         note = f"[Turn {self.useless} in a row that only repeats what was done, or fails. {_INSTEAD}"
         if self.useless >= WITHDRAW_AFTER_TURNS:
             note += self._withdraw(bound.tool for bound in calls)
-        return [replace(result, content=f"{result.content}\n{note}]") for result in results]
+        note += "]"
+        return [replace(result, content=f"{result.content}\n{note}", notes=(*result.notes, note)) for result in results]
 
     def _withdraw(self, tools: Iterable[JsonTool[..., Any] | None]) -> str:
         """Withdraw these tools, never the answer tool; return a sentence for the model."""

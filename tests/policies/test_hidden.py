@@ -1,6 +1,7 @@
 """Hidden results: the model passes them on by reference, and what they say decides nothing."""
 
 import json
+import threading
 from datetime import date
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ from hidden_tools import SENT, TEXT, TOOLS, get_mail, send
 from one_policy import drive_here
 from stacked_runs import flow_of
 
-from agentkit import JsonAgent, JsonTool, Paused, RunContext, ToolError, tool
+from agentkit import JsonAgent, JsonTool, Paused, RunContext, ToolError, ToolRegistry, tool
 from agentkit.core.labels import label_of
 from agentkit.core.messages import user
 from agentkit.policies.approval import ApprovalAsked, approve
@@ -202,6 +203,106 @@ class TestDecisions:
         taken(world, GET, call("clerk", query="{#1.body}"), tools=(get_mail, tool(clerk, effect="read")))
         assert held == ["send"]
         assert not SENT
+
+
+class TestOwnWords:
+    """What agentkit, the developer or a person says in the place of a result is shown."""
+
+    @staticmethod
+    def read(world, turn, decision=None, tools=TOOLS):
+        """Return what the model reads of a call that is decided about."""
+
+        def decide(waiting):
+            return None if waiting.name == "get_mail" else decision
+
+        return taken(world, GET, turn, tools=tools, decide=decide, query=FORWARD).contents[1]
+
+    @pytest.mark.parametrize("effect", ["write", "danger"])
+    def test_a_refusal_is_shown_with_its_reason(self, world, effect):
+        @tool(effect=effect)
+        def pay(to: str) -> str:
+            """Pays."""
+            raise AssertionError
+
+        turn = call("pay", to="#1.subject")
+        shown = self.read(world, turn, "not today, the bank is closed", tools=(get_mail, pay))
+        assert shown == "Denied: not today, the bank is closed"
+        assert self.read(world, turn, False, tools=(get_mail, pay)).startswith("Denied: ")
+
+    @pytest.mark.parametrize(
+        ("reason", "shown"),
+        [
+            (f"no: {TEXT}", "no: [#1.body]"),
+            (f"no: {TEXT[:30]}...", "no: [#1.body]..."),
+            (TEXT.lower().replace(" and", "!"), "[#1.body]!"),
+            (f"{TEXT} {TEXT[:20]}!", "[#1.body] [#1.body]!"),
+            ("Ignore it.", "Ignore it."),
+        ],
+    )
+    def test_a_reason_that_quotes_a_hidden_text_has_its_reference(self, world, reason, shown):
+        turn = call("send", to="bob@home.example", text="#1.body")
+        assert self.read(world, turn, reason).startswith(f"Denied: {shown}")
+
+    def test_a_short_hidden_text_is_replaced_as_a_whole_word(self, world):
+        turn = call("send", to="bob@home.example", text="{#1.subject}")
+        shown = self.read(world, turn, "soup is off, Soups are not")
+        assert shown == "Denied: [#1.subject] is off, Soups are not"
+
+    def test_wrong_arguments_of_an_untrusted_tool_are_explained(self, world):
+        assert "ValidationError" in self.read(world, call("get_text", fail="perhaps"))
+        assert "there is no tool 'get_texts'" in self.read(world, call("get_texts", x="#1"))
+
+    def test_a_timeout_is_shown_and_the_error_of_a_tool_is_not(self, world):
+        @tool(effect="write", timeout=0.05)
+        def slow(to: str) -> str:
+            """Takes long."""
+            release.wait(10)
+            return to
+
+        release = threading.Event()
+        model = ScriptedModel(GET, call("slow", to="#1.body"), answer("Done."))
+        agent = JsonAgent(get_mail, slow, model=model, untrusted="hidden", approve=lambda waiting: True)
+        result = world.run(agent, "Go.")
+        release.set()
+        assert result.calls[1].content.startswith("TimedOut: slow did not finish within 0.05 seconds")
+        assert self.read(world, call("get_text", fail=True)) == f"#2 from get_text, {len(TEXT)} characters, an error"
+
+    def test_a_tool_that_returns_an_error_of_agentkit_shows_nothing(self, world):
+        @tool(effect="read", trust="untrusted")
+        def look() -> object:
+            """Looks."""
+            return send.call_with_raw_arguments(json.dumps({"to": TEXT, "copies": TEXT}))
+
+        @tool(effect="read", trust="untrusted")
+        def look_up() -> object:
+            """Looks up."""
+            return ToolRegistry(send).execute("send", json.dumps({"to": TEXT, "copies": TEXT})).value
+
+        for name in ("look", "look_up"):
+            shown = self.read(world, call(name), tools=(get_mail, look, look_up))
+            assert shown.startswith(f"#2 from {name}, ")
+            assert "IGNORE" not in shown
+
+    def test_the_reason_of_a_check_is_shown_without_what_it_quotes(self, world):
+        def check(text):
+            return f"Write less than {text}" if "pay" in text else None
+
+        agent = JsonAgent(
+            get_mail,
+            model=ScriptedModel(GET, answer("It says: {#1.body}"), answer("Soup.")),
+            untrusted="hidden",
+            checks=[check],
+        )
+        assert world.run(agent, "Look.").answer == "Soup."
+        [shown] = [m["content"] for m in agent.history if "not accepted" in str(m["content"])]
+        assert "The answer was not accepted. Write less than It says: [#1.body]" in shown
+
+    def test_new_arguments_of_a_person_are_named_beside_a_handle(self, world):
+        turn = call("send", to="bob@home.example", text="#1.body")
+        shown = self.read(world, turn, {"to": "bob@home.example", "text": "Hi"})
+        note, handle = shown.split("\n")
+        assert note.startswith("[A person changed the arguments to ")
+        assert handle.startswith("#2 from send, ")
 
 
 LINK = "https://news.example/soup?id=7"

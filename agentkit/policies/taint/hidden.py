@@ -25,7 +25,18 @@ from ...core.ask_person import UntrustedValue
 from ...core.context import RunContext
 from ...core.errors import ExceptionInfo, ToolError
 from ...core.flow import Effect, Flow, Policy, ask, interpret
-from ...core.labels import TRUSTED, UNKNOWN, CallOrigin, Content, Destination, Label, Plain, join_labels, join_readers
+from ...core.labels import (
+    TRUSTED,
+    UNKNOWN,
+    CallOrigin,
+    Content,
+    Destination,
+    Label,
+    Plain,
+    join_labels,
+    join_readers,
+    remove_delimiters,
+)
 from ...core.messages import Message
 from ...core.portable import truncate
 from ...engine.model import AskModel
@@ -190,6 +201,36 @@ def _declared_fields(schema: Any) -> Iterator[str]:
             yield from _declared_fields(list(value.values()) if key in ("properties", "$defs") else value)
 
 
+def _texts_in(value: Any) -> Iterator[str]:
+    return (part for _, part in iterate_leaves(value) if isinstance(part, str))
+
+
+MIN_QUOTED_CHARS = 12
+"""Characters that a text has in common with a hidden one to quote it; a shorter hidden text is quoted as a whole."""
+
+
+def replace_quotes(text: str, hidden: str, name: str) -> str:
+    """Return a text with `name` in the place of what it quotes of a hidden one, in any case of letters."""
+    wanted = hidden.strip().lower()
+    if not wanted:
+        return text
+    if len(wanted) < MIN_QUOTED_CHARS:
+        return re.sub(rf"(?<!\w){re.escape(wanted)}(?!\w)", lambda _: name, text, flags=re.IGNORECASE)
+    searched = text.lower() if len(text.lower()) == len(text) else text
+    size = MIN_QUOTED_CHARS
+    pieces = {searched[place : place + size] for place in range(len(searched) - size + 1)}
+    found = {piece for place in range(len(wanted) - size + 1) if (piece := wanted[place : place + size]) in pieces}
+    if not found:
+        return text
+    parts: list[str] = []
+    end = 0
+    for place in range(len(searched)):
+        if searched[place : place + size] in found:
+            parts += [text[end:place], name] if place > end or not parts else []
+            end = place + size
+    return "".join([*parts, text[end:]])
+
+
 def _read(text: str) -> Any:
     """Return the JSON value of a result that is an object or a list, else the text."""
     if text[:1] in ("{", "["):
@@ -321,6 +362,8 @@ class _Hidden:
     context: RunContext[Any]
     offered: tuple[ToolRegistry, ToolRegistry] | None = None
     own: ToolRegistry = field(init=False)
+    references: dict[str, list[Reference]] = field(default_factory=dict)
+    """The references of the calls of the current turn, by call id."""
 
     def __post_init__(self) -> None:
         self.own = ToolRegistry(*make_handle_tools(self.handles, self.extract))
@@ -336,6 +379,7 @@ class _Hidden:
 
     def run_calls(self, effect: CallTools) -> Flow[list[ToolResult]]:
         """Run calls with the values of their references, and hide their results, also if the turn is stopped."""
+        self.references = {}
         calls = {bound.call.id: bound for bound in map(self.resolve, effect.calls)}
         try:
             results = yield from ask(effect.with_calls(calls.values()))
@@ -362,6 +406,7 @@ class _Hidden:
             return bound.refuse(str(error))
         if not references:
             return self._check_literals(bound)
+        self.references[bound.call.id] = references
         again = tool.bind(arguments, bound.context, repair="off")
         if isinstance(again.ready, ExceptionInfo):  # its text may quote the values
             wrong = ", ".join(f"{entry.where} = {entry.written}" for entry in references)
@@ -458,7 +503,8 @@ class _Hidden:
     def hide(self, bound: BoundCall, result: ToolResult) -> ToolResult:
         """Return a result with a handle as its content, unless all that may read the conversation may read it.
 
-        An untrusted result is hidden, too.  What `reveal_result` returns is shown.
+        An untrusted result is hidden, too.  What `reveal_result` returns is shown, and so is what agentkit, the
+        developer or a person says instead of a tool.
         """
         label = result.label
         readers = self.origins.readers
@@ -466,6 +512,8 @@ class _Hidden:
             return result
         if not label.is_untrusted and join_readers(readers, label.readers) == readers:
             return result
+        if result.error is not None and result.error.is_own:
+            return self._show_own(bound, result)
         text = result.rendered.text if result.rendered is not None else str(result.value)
         if bound.tool is not None and bound.tool is self.own[EXTRACT]:
             label = replace(label, integrity="trusted")
@@ -473,4 +521,18 @@ class _Hidden:
         handle = self.handles.store(text, label)
         shown = describe_handle(handle, result.call.name, text, bound.tool)
         failed = ", an error" if result.error else ""
-        return replace(result, content=f"{shown}{failed}", label=TRUSTED, rendered=None)
+        notes = [self._hide_quotes(bound, note) for note in result.notes]
+        return replace(result, content="\n".join([*notes, f"{shown}{failed}"]), label=TRUSTED, rendered=None)
+
+    def _show_own(self, bound: BoundCall, result: ToolResult) -> ToolResult:
+        """Return a result whose text no tool wrote, without what that text quotes of the values of references."""
+        label = self.origins.label_inputs(bound.call.arguments, bound.tool)
+        return replace(result, content=self._hide_quotes(bound, remove_delimiters(result.content)), label=label)
+
+    def _hide_quotes(self, bound: BoundCall, text: str) -> str:
+        """Return a text with the references of the call in the place of what it quotes of their values."""
+        for entry in self.references.get(bound.call.id, ()):
+            if entry.label.is_untrusted or entry.label.readers is not None:
+                for value in {render_text(entry.value), *map(str, _texts_in(entry.value))}:
+                    text = replace_quotes(text, value, f"[{entry.written}]")
+        return text

@@ -24,7 +24,7 @@ from ...core.messages import ToolCall
 from ...engine.loop import Answer
 from ...engine.model import AskModel, Reply
 from ...policies.consult import Consult
-from ...tools.execution.call import BoundCall, ToolResult
+from ...tools.execution.call import BoundCall, CallRefused, ToolResult
 from ...tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
 from ...tools.registry import ToolRegistry
 from ...tools.settings import REPEATABLE_EFFECTS
@@ -37,6 +37,7 @@ UNKNOWN = ExceptionInfo(
     "OutcomeUnknown",
     "the run was stopped while this call was under way, so it is not known whether it had an effect. Find that out "
     "before it is called again.",
+    is_own=True,
 )
 NOT_RECORDED = ExceptionInfo(
     "NotRecorded",
@@ -176,8 +177,13 @@ def _guard(bound: BoundCall, writer: JournalWriter) -> BoundCall:
     """Return the call as one that does not run if it may have an effect and its beginning is not recorded."""
     if bound.tool is None or bound.problem is not None or bound.is_answer or bound.tool.effect in REPEATABLE_EFFECTS:
         return bound
-    identity = bound.call.id
-    return replace(bound, run=lambda: bound.run() if writer.may_run(identity) else NOT_RECORDED)
+    return replace(bound, run=partial(_run_recorded, bound, writer))
+
+
+def _run_recorded(bound: BoundCall, writer: JournalWriter) -> Any:
+    if not writer.may_run(bound.call.id):
+        raise CallRefused(NOT_RECORDED)
+    return bound.run()
 
 
 def _restore_call(bound: BoundCall, writer: JournalWriter, on_uncertain: Uncertain) -> Flow[BoundCall]:

@@ -120,7 +120,8 @@ def outcome_of(result: ToolResult) -> dict[str, Any]:
     """
     label = {"label": result.label.as_dict()} if result.label else {}
     if result.error is not None:
-        return {"error": [result.error.name, result.error.message], "seconds": result.seconds, **label}
+        own = {"own": True} if result.error.is_own else {}
+        return {"error": [result.error.name, result.error.message], **own, "seconds": result.seconds, **label}
     shown = result.rendered or render_result(result.value)
     outcome: dict[str, Any] = {"text": shown.text, "seconds": result.seconds, **label}
     if shown.images:
@@ -135,7 +136,8 @@ def outcome_of(result: ToolResult) -> dict[str, Any]:
 def value_of(outcome: Mapping[str, Any]) -> Any:
     """Return what a tool would return for this outcome; the value is JSON data, not of the class that it had."""
     if error := outcome.get("error"):
-        return ExceptionInfo(*error)
+        name, message = error
+        return ExceptionInfo(name, message, is_own=outcome.get("own") is True)
     text = outcome["text"]
     is_json = bool(outcome.get("json"))
     value = outcome.get("value", text)

@@ -39,8 +39,18 @@ _THREAD_REMEDY = (
 )
 
 
+class CallRefused(ToolError):
+    """Raised in the place of a tool that does not run, or whose value is not accepted; the model reads `info`."""
+
+    def __init__(self, info: ExceptionInfo) -> None:
+        super().__init__(info.message)
+        self.info = replace(info, is_own=True)
+
+
 def describe_error(error: BaseException) -> ExceptionInfo:
     """Return the error for the model, with secrets masked; of an exception group, each of its members."""
+    if isinstance(error, CallRefused):
+        return replace(error.info, message=mask(error.info.message))
     info = ExceptionInfo.of(error)
     info = replace(info, message=mask(info.message))
     if _OTHER_THREAD in info.message:
@@ -96,6 +106,7 @@ class ToolResult:
         repairs: What was repaired in the call before it ran.
         rendered: The whole text of the value and its images; `content` may be truncated.
         label: The label of the content; without one it counts as untrusted.
+        notes: What policies say about the result; `content` has these texts, too.
     """
 
     call: ToolCall
@@ -107,6 +118,7 @@ class ToolResult:
     repairs: tuple[Repair, ...] = ()
     rendered: RenderedResult | None = field(default=None, repr=False, compare=False)
     label: Label | None = field(default=None, repr=False, compare=False)
+    notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def images(self) -> Sequence[Part]:
@@ -184,6 +196,7 @@ class BoundCall:
         raw: str = "",
     ) -> "BoundCall":
         """Return a call that cannot run; invoking it results in `problem`."""
+        problem = replace(problem, is_own=True)
         return cls(call, lambda: problem, tool, problem, repairs=repairs, raw=raw)
 
     def refuse(self, text: str) -> "BoundCall":
@@ -282,7 +295,7 @@ class BoundCall:
 
     def _result(self, value: Any, start: float) -> ToolResult:
         if isinstance(value, ExceptionInfo):
-            return self.fail(value, start)
+            return self.fail(replace(value, is_own=False), start)
         shown = None if self.is_answer else render_result(value)
         value = value.value if isinstance(value, StoredResult) else value
         text = ANSWER_RESULT if shown is None else self.shorten(shown.text)

@@ -85,7 +85,7 @@ class Job:
             text = f"did not finish within {after} and was {ended}; {_EFFECT_OF_LATE_CALL.get(effect, _EFFECT_UNKNOWN)}"
         else:
             text = "was not run, so it had no effect: an earlier call, beside which it may not run, has not ended."
-        return ExceptionInfo("TimedOut", f"{bound.call.name} {text}")
+        return ExceptionInfo("TimedOut", f"{bound.call.name} {text}", is_own=True)
 
     def note_step(self, seconds: float) -> None:
         """Note the longest time that a coroutine ran without awaiting."""
@@ -155,8 +155,8 @@ MAX_PENDING_EVENTS = 10_000
 """Events that may wait in the queue."""
 MAX_OVERLAP = 32
 """Calls of one turn that run side by side; further ones start as these end, so a turn cannot start 4,000 threads."""
-NOT_STARTED = ExceptionInfo("Cancelled", "the run was stopped before this call began; it had no effect.")
-OUT_OF_TIME = ExceptionInfo("TimedOut", "the run's time is over, so this call was not run.")
+NOT_STARTED = ExceptionInfo("Cancelled", "the run was stopped before this call began; it had no effect.", is_own=True)
+OUT_OF_TIME = ExceptionInfo("TimedOut", "the run's time is over, so this call was not run.", is_own=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,6 +248,29 @@ class TestCallsUnderWay:
         agent = agent_of(path, final("ok"), tools=[act], sequential=True)
         assert resumed(world, agent, run_id, on_uncertain="ask").messages[4]["content"] == "second done"
 
+    def test_of_hidden_values_the_model_reads_that_the_outcome_is_unknown_and_what_was_refused(self, world, path):
+        @tool(effect="read", trust="untrusted")
+        def look() -> str:
+            """Looks."""
+            return "a note of others"
+
+        @tool(effect="write")
+        def act(what: str) -> str:
+            """Acts."""
+            raise KeyboardInterrupt
+
+        def decide(call):
+            return "not now" if "twice" in call.arguments else True
+
+        settings = {"tools": [look, act], "sequential": True, "untrusted": "hidden", "approve": decide}
+        turn = calls(("act", {"what": "{#1} twice"}), ("act", {"what": "Send {#1}"}))
+        with pytest.raises(KeyboardInterrupt):
+            world.run(agent_of(path, calls(("look", {})), turn, **settings), "Go")
+        result = resumed(world, agent_of(path, final("ok"), **settings), runs(path)[0].id)
+        said = [m["content"] for m in result.messages if m["role"] == "tool"]
+        assert said[1] == "Denied: not now"
+        assert said[2].startswith("OutcomeUnknown: the run was stopped while this call was under way")
+
     def test_errors_images_and_long_results_come_back_as_they_were(self, world, path):
         picture = b"\x89PNG\r\n\x1a\n" + bytes(20)
         turns = []
