@@ -10,7 +10,6 @@ TESTS = Path(__file__).parents[1]
 PATCHERS = {"setattr", "setitem", "delattr", "delitem", "patch", "object"}
 """The methods of `monkeypatch` and `mock` that replace a name, an attribute or an entry."""
 ALLOWED = {
-    "policies/test_taint.py": "counts how often texts are read and normalized, which has no effect that shows",
     "reliability/play.py": "the waits of an agent as users build it are those of its policies; each takes a fraction",
     "sessions/journal/test_journal.py": "a file that can only be read; a run that ends between two reads",
     "stores.py": "writes of journals that fail or in which a process dies; the wait for a lock that no user shortens",
