@@ -62,6 +62,16 @@ class PersonAnswer:
     scope: Scope = "call"
 
 
+_CONSENT = {"y", "yes", "yes please", "ok", "okay", "allow", "true"}
+_PUNCTUATION = re.compile(r"[\s,.!]+")
+
+
+def is_consent(text: str) -> bool:
+    """Return whether a text says yes, and nothing else; neither case nor punctuation matter."""
+    return _PUNCTUATION.sub(" ", text[:MAX_CONSENT_CHARS].lower()).strip() in _CONSENT
+
+
+MAX_CONSENT_CHARS = 40
 _NUMBERED = re.compile(r"(?P<numbers>\d{1,3}(?:[ ,]+\d{1,3})*)[ :]+(?P<words>\S.*)", re.DOTALL)
 
 
@@ -98,7 +108,7 @@ def read_answer(entry: str, pending: Sequence[PendingCall]) -> dict[int, PersonA
 
 def _read_words(words: str, pending: PendingCall, *, is_alone: bool) -> PersonAnswer:
     lower = words.lower()
-    if lower in ("y", "yes"):
+    if is_consent(words):
         return PersonAnswer(True)
     if lower in ("n", "no"):
         return PersonAnswer(False)
@@ -118,7 +128,7 @@ def _read_words(words: str, pending: PendingCall, *, is_alone: bool) -> PersonAn
         raise ValueError(f"That is no JSON object: {error}.") from None
 
 
-WORDS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+REFUSALS = {"n": False, "no": False, "false": False}
 SIMPLE_TYPES = ("string", "number", "integer", "boolean")
 ANSWER_KEY = "answer"
 """The field of a form for an answer that is not an object."""
@@ -183,7 +193,7 @@ def read_entry(schema: Mapping[str, Any], entry: str) -> Any:
     if schema.get("type") == "string":
         return entry
     if schema.get("type") == "boolean":
-        return WORDS.get(entry.lower(), entry)
+        return True if is_consent(entry) else REFUSALS.get(entry.lower(), entry)
     try:
         return json.loads(entry)
     except ValueError:

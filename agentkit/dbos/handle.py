@@ -15,7 +15,7 @@ from ..core.background import run_in_thread
 from ..core.errors import Paused, RunError, RunStopped
 from ..core.messages import ToolCall, Usage
 from ..core.questions import Question
-from ..policies.approval import Decision
+from ..policies.approval import Decision, check_decisions
 from .work import CONTINUED, NO_KEY, QueuedRun
 
 ENDED = ("finished", "failed", "stopped", "dead")
@@ -246,7 +246,9 @@ class RunHandle:
 
         Raises:
             RunError: The run is not paused, or an id is not among those that wait.
+            DefinitionError: A yes is given as a text, which would refuse the call.
         """
+        check_decisions(approvals or {})
         status = self.status
         if status.state != "paused":
             raise RunError(f"run {self.id} is {status.state}: only a paused run takes decisions and answers")

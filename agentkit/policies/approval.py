@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..core.ask_person import PendingCall, Person, PersonAnswer, Scope, UntrustedValue, escape_unprintable
 from ..core.enclosing import enclosing
-from ..core.errors import ExceptionInfo, Paused, RunError
+from ..core.errors import DefinitionError, ExceptionInfo, Paused, RunError
 from ..core.flow import Emit, Event, Flow, Policy, WarningEvent, around, ask
 from ..core.masking import mask
 from ..core.messages import ToolCall
@@ -25,7 +25,7 @@ from ..core.portable import to_canonical_text
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.settings import REPEATABLE_EFFECTS
-from .consult import ConsultPerson, Decide, consult
+from .consult import ConsultPerson, Decide, check_reason, consult
 
 Decision: TypeAlias = bool | str | dict[str, Any]
 """True: run the call; False or a reason: refuse it, and the model reads why; a dict: run it with these arguments."""
@@ -94,6 +94,17 @@ def _key(tool: str, value: UntrustedValue) -> tuple[str, str, str]:
     return tool, re.sub(r"\[\d+\]", "[]", value.where), json.dumps([value.value, value.readers])
 
 
+def check_decisions(approvals: Any) -> None:
+    """Raise `DefinitionError` for decisions that are not given by calls, and for a yes that is given as a text."""
+    if not isinstance(approvals, Mapping):
+        raise DefinitionError(
+            f"approvals must have a decision for each call, got {approvals!r:.40}. To allow all calls that wait: "
+            "approvals=dict.fromkeys(pause.calls, True)"
+        )
+    for key, decision in approvals.items():
+        check_reason(decision, f"approvals[{key.id if isinstance(key, ToolCall) else key!r}] is")
+
+
 @dataclass(eq=False)
 class Approvals:
     """The pending calls of a conversation and the decisions about them, by the ids of the calls.
@@ -125,7 +136,9 @@ class Approvals:
 
         Raises:
             RunError: No pending call has the id, or the value is not a decision.
+            DefinitionError: They are not given by calls, or a yes is given as a text, which would refuse the call.
         """
+        check_decisions(approvals)
         known = {call.id: call for call in pending}
         accepted = {}
         for key, decision in approvals.items():

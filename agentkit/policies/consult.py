@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..core.ask_person import PendingCall, Person, PersonAnswer
+from ..core.ask_person import MAX_CONSENT_CHARS, PendingCall, Person, PersonAnswer, is_consent
 from ..core.background import aresolve, is_async, resolve, run_in_thread
 from ..core.errors import DefinitionError, Paused
 from ..core.flow import Done, Event, Flow, ask
@@ -50,12 +50,23 @@ class ConsultPerson:
         yield Done(await run_in_thread(lambda: self.person.ask_about(self.pending)))
 
 
+def check_reason(decision: Any, how: str) -> None:
+    """Raise `DefinitionError` for a decision that would refuse a call with a yes as the reason; `how` it was given."""
+    reason = decision.decision if isinstance(decision, PersonAnswer) else decision
+    if isinstance(reason, str) and is_consent(reason):
+        raise DefinitionError(
+            f"{how} {reason[:MAX_CONSENT_CHARS]!r}, and a text refuses a call, as the reason. "
+            "Give True to allow it, False to refuse it."
+        )
+
+
 def consult(decide: Decide, call: ToolCall) -> Flow[Any]:
     """Return the answer of `decide` about a call: a decision, also one that holds for more, None, or `Paused`."""
     try:
         answer = yield from ask(Consult(decide, call))
     except Paused:
         return Paused
+    check_reason(answer, "approve= returned")
     if answer is None or isinstance(answer, bool | str | dict | PersonAnswer):
         return answer
     if answer is Paused or isinstance(answer, Paused):

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..core.ask_person import is_consent
 from ..core.errors import DefinitionError
 from ..core.parts import Audio, ContentPart, Document, Image, Query
 
@@ -96,7 +97,7 @@ def _decision(payload: Any) -> bool | str | Json:
     given = payload if isinstance(payload, dict) else {"approved": payload}
     if given.get("approved") is not True:
         reason = given.get("reason")
-        return reason if isinstance(reason, str) and reason.strip() else False
+        return reason if isinstance(reason, str) and reason.strip() and not is_consent(reason) else False
     arguments = given.get("arguments")
     return arguments if isinstance(arguments, dict) else True
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 from files_at_risk import DONE, delete, look
 
-from agentkit import JsonAgent, Paused, RunError, Session, ToolCall, ask_question, tool
+from agentkit import DefinitionError, JsonAgent, Paused, RunError, Session, ToolCall, ask_question, tool
 from agentkit.core.ask_person import Person
 from agentkit.core.messages import text_of
 from agentkit.engine.loop import NOT_BEGUN
@@ -106,6 +106,14 @@ class TestPausing:
         assert DONE == []
         world.run(pausing, None, session=error.session, approvals={again.calls[0]: True})
         assert DONE == ["/"]
+
+    @pytest.mark.parametrize("given", [True, "yes", [True]])
+    def test_decisions_without_calls_are_explained(self, world, given):
+        pausing = agent(self.turn())
+        session = self.paused(world, pausing).session
+        with pytest.raises(DefinitionError, match=r"approvals=dict.fromkeys\(pause.calls, True\)"):
+            world.run(pausing, None, session=session, approvals=given)
+        assert not DONE
 
     def test_without_any_decision_it_just_waits_on(self, world):
         settled = agent(self.turn(), FINAL)

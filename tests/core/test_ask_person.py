@@ -7,7 +7,7 @@ import pytest
 from terminal import Terminal
 
 from agentkit import ToolCall
-from agentkit.core.ask_person import Person, describe_call
+from agentkit.core.ask_person import PendingCall, Person, describe_call
 
 SCRIPT = """
 from agentkit import JsonAgent, tool
@@ -44,6 +44,21 @@ def test_the_prompt_obeys_no_control_characters():
     assert all(mark.isprintable() or mark == "\n" for mark in text)
     assert len(text.splitlines()) == 3
     assert "\\u202e" in text
+
+
+@pytest.mark.parametrize(
+    ("entered", "decision"),
+    [
+        ("y", True), ("Yes", True), ("yes please", True), ("Yes, please!", True), ("ok.", True), ("allow", True),
+        ("n", False), ("No", False), ("yes, but only once", "yes, but only once"), ("okra", "okra"),
+    ],
+)  # fmt: skip
+def test_words_of_consent_allow_and_other_words_are_the_reason_of_a_refusal(entered, decision):
+    call = ToolCall("1", "f")
+    assert Person(lambda prompt: entered)(call) == decision
+    both = [PendingCall(call), PendingCall(ToolCall("2", "f"))]
+    answers = Person(lambda prompt: f"1 2 {entered}").ask_about(both)
+    assert [answers[one].decision for one in "12"] == [decision] * 2
 
 
 def test_a_long_argument_is_shown_in_part_and_said_to_be():

@@ -11,7 +11,7 @@ from one_policy import drive_here
 from stacked_runs import run
 
 from agentkit import DefinitionError, JsonAgent, Paused, RunContext, RunError, ToolCall, tool
-from agentkit.core.ask_person import Person
+from agentkit.core.ask_person import Person, PersonAnswer
 from agentkit.core.flow import Done, Flow, adrive, ask
 from agentkit.policies.approval import ApprovalAsked, ApprovalGiven, Approvals, approve
 from agentkit.testing import ScriptedModel, answer, call
@@ -134,6 +134,17 @@ class TestDecidingByAFunction:
         with pytest.raises(DefinitionError, match=r"approve= must return True, False, a reason .*got"):
             world.drive(turn(DELETE, decide=lambda call: said))
         assert DONE == []
+
+    @pytest.mark.parametrize("said", ["yes", "y", "Yes, please!", "OK", " allow ", "true", PersonAnswer("yes")])
+    def test_a_yes_as_text_would_refuse_the_call_and_is_the_developers_mistake(self, world, said):
+        with pytest.raises(DefinitionError, match=r"approve= returned .*Give True to allow it"):
+            world.drive(turn(DELETE, decide=lambda call: said))
+        with pytest.raises(DefinitionError, match=r"approvals\['1'\] is .*Give True to allow it"):
+            Approvals().accept({"1": said}, [DELETE.call])
+        assert DONE == []
+
+    def test_a_reason_that_begins_with_yes_is_a_reason(self, world):
+        assert "Denied: yes, but not now" in contents(world, DELETE, decide=lambda call: "yes, but not now")[0]
 
     def test_what_it_raises_is_raised_and_nothing_runs(self, world):
         def decide(call: ToolCall):

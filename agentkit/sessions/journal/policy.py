@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from ...core.ask_person import ask_line, describe_call
+from ...core.ask_person import ask_line, describe_call, is_consent
 from ...core.background import run_in_thread
 from ...core.errors import ExceptionInfo, Paused
 from ...core.flow import Done, Effect, Event, Flow, Policy, WarningEvent, ask, interpret
@@ -214,7 +214,7 @@ def _runs_again(bound: BoundCall, inner: Mapping[str, str]) -> bool:
 def _ask_person(call: ToolCall) -> Any:
     """Ask the person at the terminal about a call; return None if there is no terminal."""
     decision = ask_line(f"\n{describe_call(call)}\n{QUESTION}") or ""
-    return {"y": True, "yes": True, "": None, "n": None, "no": None}.get(decision.lower(), decision)
+    return True if is_consent(decision) else {"": None, "n": None, "no": None}.get(decision.lower(), decision)
 
 
 def repeat_answer(tools: ToolRegistry, stored: StoredAnswer) -> Flow[Answer]:
