@@ -6,9 +6,9 @@ from typing import Any, Generic, Literal, Unpack, cast
 
 from typing_extensions import TypeVar
 
+from ..core.errors import RunError
 from ..core.flow import Event, Listener, Policy
 from ..core.labels import USER, Label
-from ..core.masking import MaskedDict
 from ..core.messages import Message
 from ..core.parts import Query
 from ..engine.model import Model
@@ -27,31 +27,30 @@ from ..tools.final_answer import make_answer_tool
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from ..tools.settings import RepairMode
-from ..tools.toolset import split_toolsets
+from ..tools.toolset import Toolset, split_toolsets
 from ..views.history import print_lines, render_messages
 from ..views.html import agent_view
-from . import agent_tool as extraction
 from . import batch
-from .agent_tool import make_agent_tool
+from .agent_tool import extract_value, make_agent_tool
 from .backends import Backends, check_model, list_models
 from .batch import MapOptions, Outcome, Queries
 from .handoffs import check_handoffs, make_handoff_tools
-from .interface import Telemetry, ToolSelector, resolve_telemetry
+from .instruments import Telemetry, resolve_telemetry
 from .options import (
     ForkOptions,
     ModelChoice,
     ReplayOptions,
     ResumeOptions,
     RunOptions,
-    check_memory,
+    RunRequest,
     fork_request,
     make_request,
     replay_request,
     resume_request,
 )
-from .pipeline import INSTRUCTION, check_agent, split_tools
+from .pipeline import split_tools
 from .runner import afinish_run, astream_run, finish_run, stream_run
-from .settings import Settings, ToolMode, list_listeners
+from .spec import AgentSpec, Settings, SpecPart, ToolMode, ToolSelector, list_listeners
 
 T = TypeVar("T", default=str)
 
@@ -100,8 +99,15 @@ class JsonAgent(Generic[T]):
         DefinitionError: There are no tools, or a tool or a setting is not valid.
     """
 
-    _instruction = ""
-    _extract_value = extraction.extract_value
+    tools = SpecPart[ToolRegistry]()
+    toolsets = SpecPart[tuple[Toolset, ...]]()
+    model = SpecPart[str | Model | None]()
+    description = SpecPart[str]()
+    deps = SpecPart[Any]()
+    handoffs = SpecPart[Mapping[str, Any]]()
+    listeners = SpecPart[tuple[Listener, ...]]()
+    journal = SpecPart[JournalLocation]()
+    memory = SpecPart[bool]()
 
     def __init__(
         self,
@@ -136,18 +142,10 @@ class JsonAgent(Generic[T]):
         memory: bool = True,
         **options: Any,
     ) -> None:
-        (more, self._select) = split_tools(tools)
-        self.handoffs = check_handoffs(handoffs)
-        self.memory = memory
-        registered, self.toolsets = split_toolsets((functions, more, make_handoff_tools(self.handoffs)))
-        self.tools = ToolRegistry(*registered, answer=make_answer_tool(answer), repair=repair)
-        self.model = check_model(model)
-        self.deps = deps
-        self.journal = resolve_journal(journal, journal_errors)
-        self.session = Session()
-        self.listeners = list_listeners(listeners)
-        self._text_ends = answer is str
-        self._settings = Settings(
+        more, select = split_tools(tools)
+        agents = check_handoffs(handoffs)
+        registered, toolsets = split_toolsets((functions, more, make_handoff_tools(agents)))
+        settings = Settings(
             limits=limits,
             tool_mode=tool_mode,
             policies=policies,
@@ -162,13 +160,27 @@ class JsonAgent(Generic[T]):
             untrusted=untrusted,
             max_steps=max_steps,
             request_timeout=request_timeout,
-            handoffs=self.handoffs,
             sequential=sequential,
             retries=retries,
         )
-        self._backends = Backends(options, request_timeout, list_models(fallback_models))
-        self.description = description
-        check_agent(self, model, JsonAgent.__init__.__kwdefaults__ or ())
+        self.spec = AgentSpec(
+            tools=ToolRegistry(*registered, answer=make_answer_tool(answer), repair=repair),
+            settings=settings,
+            backends=Backends(options, request_timeout, list_models(fallback_models)),
+            extract=extract_value,
+            toolsets=toolsets,
+            select=select,
+            model=check_model(model),
+            description=description,
+            deps=deps,
+            listeners=list_listeners(listeners),
+            journal=resolve_journal(journal, journal_errors),
+            handoffs=agents,
+            text_ends=answer is str,
+            memory=memory,
+        )
+        self.session = Session()
+        self.spec.check(JsonAgent.__init__.__kwdefaults__ or ())
 
     def __call__(self, query: Query | None = None, **how: Unpack[RunOptions]) -> T:
         """Answer `query` and return the answer; the agent's conversation continues from call to call.
@@ -187,46 +199,46 @@ class JsonAgent(Generic[T]):
 
     def run(self, query: Query | None = None, **how: Unpack[RunOptions]) -> Result[T]:
         """Answer `query` and return the answer with messages, usage and trace; see `__call__` for the arguments."""
-        return finish_run(self, make_request(self, query, how))
+        return finish_run(self.spec, self._request(query, how))
 
     async def arun(self, query: Query | None = None, **how: Unpack[RunOptions]) -> Result[T]:
         """Do `run` on the running event loop."""
-        return await afinish_run(self, make_request(self, query, how))
+        return await afinish_run(self.spec, self._request(query, how))
 
     def stream(self, query: Query | None = None, **how: Unpack[RunOptions]) -> Generator[Event, None, None]:
         """Answer `query` and yield the events as they happen; `RunFinished` with the result is the last one."""
-        return stream_run(self, make_request(self, query, how, stream=True))
+        return stream_run(self.spec, self._request(query, how, stream=True))
 
     def astream(self, query: Query | None = None, **how: Unpack[RunOptions]) -> AsyncGenerator[Event, None]:
         """Do `stream` on the running event loop."""
-        return astream_run(self, make_request(self, query, how, stream=True))
+        return astream_run(self.spec, self._request(query, how, stream=True))
 
     def resume(self, run_id: str, **how: Unpack[ResumeOptions]) -> Result[T]:
         """Continue a stopped run of the journal as the agent's own conversation; a finished run returns its answer.
 
         Completed steps are not repeated, see `ResumeOptions`.  To stream: `agent.stream(session=Session.resumed(...))`.
         """
-        return finish_run(self, resume_request(self, run_id, how))
+        return finish_run(self.spec, self._resumed(run_id, how))
 
     async def aresume(self, run_id: str, **how: Unpack[ResumeOptions]) -> Result[T]:
         """Do `resume` on the running event loop."""
-        return await afinish_run(self, resume_request(self, run_id, how))
+        return await afinish_run(self.spec, self._resumed(run_id, how))
 
     def fork(self, run_id: str, step: int, **how: Unpack[ForkOptions]) -> Result[T]:
         """Branch a run of the journal after `step` replies and continue the branch; the run itself is kept."""
-        return finish_run(*fork_request(self, run_id, step, how))
+        return finish_run(*fork_request(self.spec, run_id, step, how))
 
     async def afork(self, run_id: str, step: int, **how: Unpack[ForkOptions]) -> Result[T]:
         """Do `fork` on the running event loop."""
-        return await afinish_run(*fork_request(self, run_id, step, how))
+        return await afinish_run(*fork_request(self.spec, run_id, step, how))
 
     def replay(self, path: str | os.PathLike[str], **how: Unpack[ReplayOptions]) -> Result[T]:
         """Repeat the run in a file, or with `journal=` of an id, without a model; raise `ReplayDiffers` otherwise."""
-        return finish_run(self, replay_request(self, path, how))
+        return finish_run(self.spec, replay_request(self.spec, path, how))
 
     async def areplay(self, path: str | os.PathLike[str], **how: Unpack[ReplayOptions]) -> Result[T]:
         """Do `replay` on the running event loop."""
-        return await afinish_run(self, replay_request(self, path, how))
+        return await afinish_run(self.spec, replay_request(self.spec, path, how))
 
     def map(self, queries: Iterable[Query], **how: Unpack[MapOptions]) -> list[Outcome[T]]:
         """Answer many queries, each in a session of its own, on the background event loop or on `workers`.
@@ -250,11 +262,12 @@ class JsonAgent(Generic[T]):
 
     def as_tool(self, name: str, description: str = "") -> JsonTool[..., T]:
         """Return the agent as a tool for another agent; the default description is the agent's own."""
-        return make_agent_tool(self, name, description or self.description)
+        return make_agent_tool(lambda: self.spec, name, description or self.description)
 
     def say(self, text: str, *, label: Label = USER) -> None:
         """Add a user message that the model gets with its next request, also during a run; see `Session.say`."""
-        check_memory(self, "say")
+        if not self.memory:
+            raise RunError("agent.say: the agent was made with memory=False. Use session.say of a run's session.")
         self.session.say(text, label=label)
 
     def stop(self, reason: str = "") -> None:
@@ -264,12 +277,12 @@ class JsonAgent(Generic[T]):
     @property
     def instruction(self) -> str:
         """The system message: the description, and how to work."""
-        return self._instruction or f"{self.description.strip()}\n\n{INSTRUCTION}".strip()
+        return self.spec.instruction
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """The settings of runs and of the model; secrets are masked where they are shown."""
-        return MaskedDict({**vars(self._settings), **self._backends.options})
+        return self.spec.list_settings()
 
     @property
     def history(self) -> list[Message]:
@@ -289,13 +302,26 @@ class JsonAgent(Generic[T]):
     def __repr__(self) -> str:
         own = (tool.name for tool in self.tools.own_tools)
         names = ", ".join([*own, *(f"{toolset.name}__*" for toolset in self.toolsets)])
-        return f"JsonAgent({names}; model={self._backends.backend(self.model, self.model).name!r})"
+        return f"JsonAgent({names}; model={self._model_name()!r})"
 
     def _repr_html_(self) -> str:
-        name = self._backends.backend(self.model, self.model).name
         session = self.session
-        return agent_view(name, self.instruction, self.tools, session.messages, session.usage.as_dict())
+        usage = session.usage.as_dict()
+        return agent_view(self._model_name(), self.instruction, self.tools, session.messages, usage)
 
     def choose_backend(self, model: ModelChoice = None) -> tuple[Model, str]:
         """Return the backend for a run, and a notice about the choice the first time that there is one."""
-        return self._backends.choose(model, self.model)
+        return self.spec.choose_backend(model)
+
+    def _model_name(self) -> str:
+        return self.spec.backends.backend(self.model, self.model).name
+
+    def _request(self, query: Query | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
+        return make_request(self.session if self.memory else None, query, how, stream=stream)
+
+    def _resumed(self, run_id: str, how: ResumeOptions) -> RunRequest:
+        """Return the request that continues a run; its conversation becomes the agent's own."""
+        request = resume_request(self.spec, run_id, how)
+        if self.memory:
+            self.session = request.session
+        return request

@@ -18,9 +18,9 @@ from ..engine.result import Result, RunFinished
 from ..sessions.session import Session
 from ..views.notebook import explain_interrupt
 from ..views.progress_bar import ProgressBar
-from .interface import Runnable
 from .options import RunRequest, check_names
 from .runner import astream_run
+from .spec import Agent
 
 T = TypeVar("T")
 INTERRUPTED = (
@@ -56,7 +56,7 @@ class MapOptions(TypedDict, total=False):
     workers: str | BatchWorkers | None
 
 
-async def collect_outcomes(agent: Runnable, queries: Queries, **how: Unpack[MapOptions]) -> list[Outcome[Any]]:
+async def collect_outcomes(agent: Agent, queries: Queries, **how: Unpack[MapOptions]) -> list[Outcome[Any]]:
     """Return the outcomes of all queries in their order."""
     check_names("map", how, MapOptions.__optional_keys__)
     concurrency = how.get("concurrency", 8)
@@ -84,7 +84,7 @@ async def collect_outcomes(agent: Runnable, queries: Queries, **how: Unpack[MapO
 
 
 async def iterate_outcomes(
-    agent: Runnable, queries: Queries, concurrency: int = 8
+    agent: Agent, queries: Queries, concurrency: int = 8
 ) -> AsyncGenerator[tuple[int, Outcome[Any]], None]:
     """Yield outcomes as they arrive, with their queries' indices; closing ends all runs and waits for them.
 
@@ -133,14 +133,14 @@ async def iterate_outcomes(
         await waiting.aclose()
 
 
-def collect_blocking(agent: Runnable, queries: Iterable[Query], **how: Unpack[MapOptions]) -> list[Outcome[Any]]:
+def collect_blocking(agent: Agent, queries: Iterable[Query], **how: Unpack[MapOptions]) -> list[Outcome[Any]]:
     """Do `collect_outcomes` from blocking code."""
     with explain_interrupt(INTERRUPTED):
         return run_coroutine(collect_outcomes(agent, _read_in_thread(queries), **how))
 
 
 def iterate_outcomes_blocking(
-    agent: Runnable, queries: Iterable[Query], concurrency: int
+    agent: Agent, queries: Iterable[Query], concurrency: int
 ) -> Generator[tuple[int, Outcome[Any]], None, None]:
     """Do `iterate_outcomes` from blocking code."""
     with explain_interrupt(ITERATION_INTERRUPTED):
@@ -161,11 +161,11 @@ async def _next(waiting: AsyncGenerator[Query, None]) -> Query | None:
     return await anext(waiting, None)
 
 
-async def _run(agent: Runnable, query: Query) -> Result[Any] | BaseException:
+async def _run(agent: Agent, query: Query) -> Result[Any] | BaseException:
     """Return the outcome of one query; an interrupt is returned too, because asyncio would stop the loop with it."""
     try:
         text, content = read_query(query)
-        async with aclosing(astream_run(agent, RunRequest(text, Session(), content=content))) as events:
+        async with aclosing(astream_run(agent.spec, RunRequest(text, Session(), content=content))) as events:
             async for event in events:
                 if isinstance(event, RunFinished):
                     return event.result

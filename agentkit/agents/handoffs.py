@@ -3,7 +3,7 @@
 The other agent continues the conversation under its own instruction, with its own tools and model, and answers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from ..sessions.session import Session
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.json_tool import JsonTool
-from .interface import AgentT
+from .spec import Agent, AgentSpec
 
 MAX_HANDOFFS = 10
 """Hand-offs of a run; after that the current agent must answer."""
@@ -103,32 +103,43 @@ def _describe_handoff(result: ToolResult, label: Label) -> ToolResult:
     return replace(result, content=f"{HANDOFF_PREFIX}{result.value.name}. {result.value.reason}", label=label)
 
 
-def run_handoffs(first: AgentT, session: Session, flow_of: Callable[[AgentT], Flow[Answer]]) -> Flow[Answer]:
+def run_handoffs(first: AgentSpec, session: Session, flow_of: Callable[[AgentSpec], Flow[Answer]]) -> Flow[Answer]:
     """Run `first` and the agents that the conversation is handed over to; return the answer of the last one.
 
     A paused session continues with the agent that had it: its `handed` lists the hand-offs so far.  The system message
     is that of the current agent.  `flow_of` returns the flow of one agent's part.
     """
-    agent = first
+    spec = first
     for name in session.handed:
-        agent = find_agent(agent, name)
+        spec = find_agent(spec, name)
     while True:
-        session.messages[0] = system(agent.instruction)
-        answer = yield from flow_of(agent)
+        session.messages[0] = system(spec.instruction)
+        answer = yield from flow_of(spec)
         if not isinstance(answer.value, HandOff):
             return answer
-        agent = find_agent(agent, answer.value.name)
+        spec = find_agent(spec, answer.value.name)
         session.handed.append(answer.value.name)
         yield from ask(Emit(HandedOver(answer.value.name, answer.value.reason)))
 
 
-def find_agent(agent: AgentT, name: str) -> AgentT:
-    """Return the agent that `agent` hands over to under this name; raise `RunError` without one."""
-    if name not in agent.handoffs:
+def find_agent(spec: AgentSpec, name: str) -> AgentSpec:
+    """Return the agent that this one hands over to under the name; raise `RunError` without one."""
+    if name not in spec.handoffs:
         raise RunError(
             f"the session was handed over to {name!r}, which is not among the handoffs of this agent "
-            f"({', '.join(agent.handoffs) or 'none'}). Continue it with the agent that began it."
+            f"({', '.join(spec.handoffs) or 'none'}). Continue it with the agent that began it."
         )
-    other = agent.handoffs[name]
-    found: AgentT = other if hasattr(other, "instruction") else other()
-    return found
+    other = spec.handoffs[name]
+    if isinstance(other, AgentSpec):
+        return other
+    agent: Agent = other if hasattr(other, "spec") else other()
+    return agent.spec
+
+
+def change_last(spec: AgentSpec, names: Sequence[str], change: Callable[[AgentSpec], AgentSpec]) -> AgentSpec:
+    """Return `spec` with a change of the agent that has the conversation after the hand-offs to `names`."""
+    if not names:
+        return change(spec)
+    name = names[0]
+    changed = change_last(find_agent(spec, name), names[1:], change)
+    return replace(spec, handoffs={**spec.handoffs, name: changed})

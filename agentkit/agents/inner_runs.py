@@ -29,15 +29,15 @@ from ..sessions.journal.run_info import RunInfo
 from ..sessions.journal.setup import read_setup
 from ..sessions.journal.writer import JournaledConversation, JournalWriter, StoredAnswer
 from ..sessions.session import Session, put_inside
-from .interface import Runnable
 from .options import RunRequest
+from .spec import AgentSpec
 
 ADOPTED = ("messages", "usage", "cut", "inbox", "approvals", "asked", "handed", "journaled", "_own")
 """The parts of a session that continue in another one."""
 
 
 @contextmanager
-def nest(agent: Runnable, request: RunRequest) -> Iterator[tuple[RunRequest, Listener]]:
+def nest(spec: AgentSpec, request: RunRequest) -> Iterator[tuple[RunRequest, Listener]]:
     """Yield the request as part of the enclosing run, and a function that reports events there.
 
     A run that begins outside of a tool call, replays a recording or has no query of its own is not changed.
@@ -51,7 +51,7 @@ def nest(agent: Runnable, request: RunRequest) -> Iterator[tuple[RunRequest, Lis
     if parent is None or is_own or session._busy.locked():
         yield request, lambda _: None
         return
-    inner = InnerRun.open(agent, request, parent)
+    inner = InnerRun.open(spec, request, parent)
     try:
         yield inner.request, inner.report
     except Paused as error:
@@ -77,13 +77,13 @@ class InnerRun:
     request: RunRequest
 
     @classmethod
-    def open(cls, agent: Runnable, request: RunRequest, parent: ParentCall) -> "InnerRun":
+    def open(cls, spec: AgentSpec, request: RunRequest, parent: ParentCall) -> "InnerRun":
         """Return the run as it begins, or as it continues where it stopped."""
         approver = enclosing(Approver)
         outer = enclosing(JournalWriter)
         approvals = approver.approvals if approver else Approvals()
         query = request.query or ""
-        key = parent.call.id if request.tool else _claim(agent, query, parent, approvals, outer)
+        key = parent.call.id if request.tool else _claim(spec, query, parent, approvals, outer)
         name = request.tool or parent.call.name
         can_pause = approver is not None
         inner = cls(name, key, query, parent, approvals, can_pause, request)
@@ -176,7 +176,7 @@ def _origin(writer: JournalWriter, key: str) -> str:
     return f"{writer.run}/{key}"
 
 
-def _claim(agent: Runnable, query: str, parent: ParentCall, approvals: Approvals, writer: JournalWriter | None) -> str:
+def _claim(spec: AgentSpec, query: str, parent: ParentCall, approvals: Approvals, writer: JournalWriter | None) -> str:
     """Return the id of a run that a function begins; several with the same query are distinguished by their agents."""
     base = parent.name(query)
     recorded = writer.inner if writer else {}
@@ -186,12 +186,12 @@ def _claim(agent: Runnable, query: str, parent: ParentCall, approvals: Approvals
 
     def has_instruction(key: str) -> bool:
         if key in approvals.nested:
-            return bool(approvals.nested[key].messages[0].get("content") == agent.instruction)
+            return bool(approvals.nested[key].messages[0].get("content") == spec.instruction)
         if writer is not None and key in recorded:
             with opened_store(writer.conversation.journal.path) as store:
                 setup = read_setup(store, recorded[key])
-            return setup is not None and setup.instruction == agent.instruction
-        return bool(approvals.inner_answers[key]["instruction"] == agent.instruction)
+            return setup is not None and setup.instruction == spec.instruction
+        return bool(approvals.inner_answers[key]["instruction"] == spec.instruction)
 
     return parent.claim(query, filter(has_instruction, sorted(known)))
 

@@ -1,17 +1,15 @@
 """Options of one run.
 
-From the arguments of `run`, `resume`, `fork` and `replay` to the request of a run, and to the agent that runs it.
+From the arguments of `run`, `resume`, `fork` and `replay` to the request of a run.
 """
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any, TypeAlias, TypedDict
 
 from ..core.ask_person import PersonAnswer
-from ..core.context import RunContext
 from ..core.enclosing import enclosing
 from ..core.errors import RunError
 from ..core.flow import Listener, Policy
@@ -28,9 +26,8 @@ from ..sessions.journal.writer import Changed, StoredAnswer, Uncertain
 from ..sessions.recordings import Recording, Replay, read_journaled
 from ..sessions.session import Session
 from ..tools.toolset import split_toolsets
-from .handoffs import find_agent
-from .interface import AgentT, Runnable
-from .settings import Settings, check_functions
+from .handoffs import change_last
+from .spec import AgentSpec, Settings
 
 _Decided: TypeAlias = Decision | StoredDecision | PersonAnswer
 Approved: TypeAlias = Mapping[str, _Decided] | Mapping[ToolCall, _Decided] | None
@@ -137,13 +134,18 @@ class ReplayOptions(TypedDict, total=False):
     journal: JournalLocation
 
 
-_AGENT_OPTIONS = {option.name for option in fields(Settings)} | {"tools", "description", "answer", "fallback_models"}
+_AGENT_OPTIONS = {option.name for option in fields(Settings)}
+_AGENT_OPTIONS |= {"tools", "description", "answer", "fallback_models", "handoffs"}
 
 
-def make_request(agent: Runnable, query: Query | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
-    """Return the request on the session in `how` or that of the agent; raise `TypeError` for an unknown option."""
+def make_request(own: Session | None, query: Query | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
+    """Return the request on the session in `how`, else on the agent's `own` one, else on a new one.
+
+    Raises:
+        TypeError: An option is unknown.
+    """
     check_names("run", how, RunOptions.__optional_keys__)
-    session = how.get("session") or (agent.session if agent.memory else Session())
+    session = how.get("session") or own or Session()
     journal = resolve_journal(how.get("journal"), how.get("journal_errors"))
     if not isinstance(session, Session):
         hint = f" Session.load({session!r}) reads a saved one." if isinstance(session, str | os.PathLike) else ""
@@ -177,30 +179,30 @@ def check_query(query: Any) -> None:
     raise RunError(f"query must be a text, got {type(query).__name__} {query!r:.60}. {hint}")
 
 
-def resume_request(agent: Runnable, run_id: str, how: ResumeOptions) -> RunRequest:
-    """Return the request that continues a run of the journal as the agent's own conversation."""
+def resume_request(spec: AgentSpec, run_id: str, how: ResumeOptions) -> RunRequest:
+    """Return the request that continues a run of the journal."""
     check_names("resume", how, ResumeOptions.__optional_keys__)
-    return _continue_run(agent, run_id, how)
+    return _continue_run(run_id, _journal_of(spec, how), how)
 
 
-def fork_request(agent: AgentT, run_id: str, step: int, how: ForkOptions) -> tuple[AgentT, RunRequest]:
+def fork_request(spec: AgentSpec, run_id: str, step: int, how: ForkOptions) -> tuple[AgentSpec, RunRequest]:
     """Branch a run of the journal; return the agent that continues the branch, and its request."""
     check_names("fork", how, ForkOptions.__optional_keys__)
-    twin = copy(agent)
-    request = _continue_run(twin, fork(run_id, step, store=_journal_of(agent, how).path), how)
-    current = twin
-    for name in request.session.handed:
-        current.handoffs = {**current.handoffs, name: copy(find_agent(current, name))}
-        current = current.handoffs[name]
-    current._instruction = how.get("instruction") or current._instruction
-    if (tools := how.get("tools")) is not None:
-        given, current.toolsets = split_toolsets(tools)
-        current.tools = current.tools.filtered(lambda _: False).merged(given)
-        current._select = None
-    return twin, request
+    journal = _journal_of(spec, how)
+    request = _continue_run(fork(run_id, step, store=journal.path), journal, how)
+
+    def branch(last: AgentSpec) -> AgentSpec:
+        last = replace(last, own_instruction=how.get("instruction") or last.own_instruction)
+        if (tools := how.get("tools")) is None:
+            return last
+        given, toolsets = split_toolsets(tools)
+        only = last.tools.filtered(lambda _: False).merged(given)
+        return replace(last, tools=only, toolsets=toolsets, select=None)
+
+    return change_last(spec, request.session.handed, branch), request
 
 
-def replay_request(agent: Runnable, path: str | os.PathLike[str], how: ReplayOptions) -> RunRequest:
+def replay_request(spec: AgentSpec, path: str | os.PathLike[str], how: ReplayOptions) -> RunRequest:
     """Return the request that repeats a recorded run, in a copy of the conversation that it began with."""
     check_names("replay", how, ReplayOptions.__optional_keys__)
     journal = how.get("journal")
@@ -213,16 +215,8 @@ def replay_request(agent: Runnable, path: str | os.PathLike[str], how: ReplayOpt
         )
     session = Session(begin["history"])
     settings: dict[str, Any] = {name: value for name, value in how.items() if name != "journal"}
-    replay = Replay(recording, session.messages, agent.tools, **settings)
+    replay = Replay(recording, session.messages, spec.tools, **settings)
     return RunRequest(query, session, stream=begin["stream"], replay=replay, content=begin.get("content"))
-
-
-def check_memory(agent: Runnable, method: str) -> None:
-    """Raise `RunError` if the agent has no conversation of its own, which `method` is about."""
-    if not agent.memory:
-        raise RunError(
-            f"agent.{method}: the agent was made with memory=False. Use session.{method} of a run's session."
-        )
 
 
 def check_names(method: str, how: Mapping[str, Any], names: frozenset[str]) -> None:
@@ -236,12 +230,9 @@ def check_names(method: str, how: Mapping[str, Any], names: frozenset[str]) -> N
         raise TypeError(f"{method}() got an unexpected option {wrong!r}. {hint}Options: {', '.join(sorted(names))}")
 
 
-def _continue_run(agent: Runnable, run_id: str, how: ResumeOptions) -> RunRequest:
+def _continue_run(run_id: str, journal: Journal, how: ResumeOptions) -> RunRequest:
     changed = how.get("changed", "refuse")
-    journal = _journal_of(agent, how)
     session = Session.resumed(run_id, journal, on_uncertain=how.get("on_uncertain"), changed=changed)
-    if agent.memory:
-        agent.session = session
     settings = _settings_of(how)
     answers = how.get("answers")
     approvals = how.get("approvals")
@@ -253,23 +244,5 @@ def _settings_of(how: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in how.items() if name in RunSettings.__optional_keys__}
 
 
-def _journal_of(agent: Runnable, how: ResumeOptions) -> Journal:
-    return Journal.of(how.get("journal") or agent.journal or DEFAULT_PATH)
-
-
-def override(agent: AgentT, settings: Mapping[str, Any]) -> AgentT:
-    """Return `agent`, or a copy with the `RunSettings` of a run; raise `DefinitionError` for an invalid value."""
-    options = dict(settings)
-    deps = options.pop("deps", agent.deps)
-    if deps is not agent.deps or deps is None:
-        agent.tools.check_injected(RunContext(deps))
-    if not settings:
-        return agent
-    twin = copy(agent)
-    twin.deps = deps
-    twin.listeners = (*agent.listeners, *check_functions("listeners", options.pop("listeners", ())))
-    changed = {name: options.pop(name) for name in ("limits", "max_steps") if name in options}
-    policies = (*agent._settings.policies, *check_functions("policies", options.pop("policies", ())))
-    twin._settings = replace(agent._settings, **changed, policies=policies)
-    twin._backends = agent._backends.with_options(options)
-    return twin
+def _journal_of(spec: AgentSpec, how: ResumeOptions) -> Journal:
+    return Journal.of(how.get("journal") or spec.journal or DEFAULT_PATH)

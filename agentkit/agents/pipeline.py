@@ -2,7 +2,8 @@
 
 import inspect
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from ..core.context import RunContext
@@ -32,49 +33,26 @@ from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from ..tools.toolset import OpenToolsets, Toolset, name_toolset_tools
-from .backends import preload
 from .handoffs import hand_over
-from .interface import Runnable, ToolSelector
 from .options import RunRequest
 from .run_state import Run
-from .settings import check_values
-
-INSTRUCTION = """\
-Work through the task step by step with the tools, several calls at once where they do not depend on each other. \
-Rely on what the tools return; when one fails, try another way or say so. \
-When the task is done, or cannot be done, call final_answer; call it only then."""
+from .spec import AgentSpec, ToolSelector
 
 
-def check_agent(agent: Runnable, model: str | Model | None, names: Iterable[str]) -> None:
-    """Check the tools, the texts and the options of a new agent, and begin to load the backend of its model.
-
-    Raises:
-        DefinitionError: The agent has no tools, `deps` lacks a value that one of them needs, or an option is neither
-            one of the keywords `names` nor one of the model.
-    """
-    check_values(description=agent.description, memory=agent.memory)
-    if len(agent.tools) == 1 and agent._text_ends and agent._select is None and not agent.toolsets:
-        raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
-    if agent.deps is not None:  # else the runs give theirs
-        agent.tools.check_injected(RunContext(agent.deps))
-    agent._backends.check_options(model, names)
-    preload(model)
-
-
-def build_flow(agent: Runnable, run: Run, request: RunRequest, backend: Model) -> Flow[Answer]:
+def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -> Flow[Answer]:
     """Return the flow of one agent's part of a run; its requests go to `backend`."""
-    run.partial_answer = PartialAnswerReader(agent.tools.answer) if request.stream and agent.tools.answer else None
+    run.partial_answer = PartialAnswerReader(spec.tools.answer) if request.stream and spec.tools.answer else None
     session = request.session
     stream = request.stream
     replay = request.replay
     recorded = replay.recording.messages if replay is not None else ()
     said = session.inbox if replay is None or replay.execute else _RecordedInbox(run.history, recorded)
-    context = RunContext(agent.deps, run.state, lambda: run.usage, stream=stream, inbox=said)
-    tools = StepTools(agent.tools, agent._select, agent.toolsets, context)
-    loop = agent_loop(backend, tools.select, run.history, context, text_ends=agent._text_ends, stream=stream)
-    policies = policies_of_run(agent, run, session, context, recorded)
+    context = RunContext(spec.deps, run.state, lambda: run.usage, stream=stream, inbox=said)
+    tools = StepTools(spec.tools, spec.select, spec.toolsets, context)
+    loop = agent_loop(backend, tools.select, run.history, context, text_ends=spec.text_ends, stream=stream)
+    policies = policies_of_run(spec, run, session, context, recorded)
     flow = apply_policies(loop, policies)
-    return _open_before(flow, agent.toolsets, run.toolsets) if agent.toolsets else flow
+    return _open_before(flow, spec.toolsets, run.toolsets) if spec.toolsets else flow
 
 
 class _RecordedInbox(deque[Message]):
@@ -104,29 +82,32 @@ def _open_before(flow: Flow[Answer], toolsets: Sequence[Toolset], opened: list[T
 
 
 def policies_of_run(
-    agent: Runnable, run: Run, session: Session, context: RunContext[Any], recorded: Sequence[Message] = ()
+    spec: AgentSpec, run: Run, session: Session, context: RunContext[Any], recorded: Sequence[Message] = ()
 ) -> tuple[Policy, ...]:
     """Return the policies of a run, the innermost first: it sees an effect of the loop before the others.
 
     `recorded` are the messages of a run that is replayed.
     """
-    settings = agent._settings
-    fallbacks = agent._backends.fallbacks(agent.model)
+    settings = spec.settings
+    approvals = session.approvals
+    extract = partial(spec.extract, spec)
+    is_hidden = settings.untrusted == "hidden"
+    fallbacks = spec.backends.fallbacks(spec.model)
     waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(settings.retries)]
     return (
         *settings.policies,
         truncate_results(session.cut, settings.max_result),
-        *_hide_results(agent, run, session, context),
+        *([hide_untrusted(run.history, session.cut, extract, context, approvals=approvals)] if is_hidden else []),
         # after the truncation: the delimiters enclose what is shown
-        guard_untrusted(run.history, setting=settings.untrusted, approvals=session.approvals, recorded=recorded),
+        guard_untrusted(run.history, setting=settings.untrusted, approvals=approvals, recorded=recorded),
         limit_tool_time(settings.tool_timeout, sequential=settings.sequential),
         request_final_answer(context),
         detect_loops(),
-        approve(settings.approve, session.approvals),  # no question about a call that will not run
+        approve(settings.approve, approvals),  # no question about a call that will not run
         # after the final request, whose answer is not checked
         *([check_answers(settings.checks, run.history)] if settings.checks else []),
         # outside of the checks: a hand-off is not an answer
-        *([hand_over(settings.handoffs, session)] if settings.handoffs else []),
+        *([hand_over(spec.handoffs, session)] if spec.handoffs else []),
         run_text_calls(context),
         *([use_text_mode()] if settings.tool_mode == "text" else []),
         retry_incomplete_replies(),
@@ -143,12 +124,6 @@ def policies_of_run(
         answer_questions(settings.on_question, session.asked),
         enclose_calls(),
     )
-
-
-def _hide_results(agent: Runnable, run: Run, session: Session, context: RunContext[Any]) -> Iterator[Policy]:
-    """Yield the policy that replaces untrusted results by handles, if the agent has that setting."""
-    if agent._settings.untrusted == "hidden":
-        yield hide_untrusted(run.history, session.cut, agent._extract_value, context, approvals=session.approvals)
 
 
 def split_tools(tools: Iterable[Any] | ToolSelector) -> tuple[Iterable[Any], ToolSelector | None]:

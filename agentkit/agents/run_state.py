@@ -6,7 +6,7 @@ The runs of agents inside tools: each ends exactly once for the listeners, also 
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -182,11 +182,25 @@ class Run:
         self.is_finished = True
         return self._result(answer.value, self.final_reason or answer.stopped)
 
-    def fail(self, error: RunError) -> Result[None]:
-        """Return the result of the run that ended with `error`."""
+    def fail(self, error: RunError) -> None:
+        """Add what the run has come to so far to the error that ends it."""
         self.trace.close(error)
+        error.history = list(self.history)
+        error.usage = self.usage
+        error.partial = error.partial or self.partial
         reason = getattr(error, "reason", "error")
-        return self._result(None, "paused" if isinstance(error, Paused) else reason, f"{type(error).__name__}: {error}")
+        stopped = "paused" if isinstance(error, Paused) else reason
+        error.result = self._result(None, stopped, f"{type(error).__name__}: {error}")
+
+    @contextmanager
+    def reporting_end(self, on_end: Listener | None = None) -> Iterator[None]:
+        """Report the end of the run to its listeners, whatever ends it."""
+        try:
+            yield
+        except BaseException as error:
+            self.end(error, on_end)
+            raise
+        self.end(None, on_end)
 
     def end(self, error: BaseException | None, on_end: Listener | None = None) -> None:
         """Report the end of the run to all listeners, even if one of them fails; `on_end` gets the end alone."""

@@ -1,139 +1,36 @@
-"""One run from its request to its result, blocking or on an event loop; it locks the session and emits the events.
-
-Attach the journal or the recording to a run, from its start to its end.
-"""
+"""A run from its request to its result, blocking or on an event loop: it is prepared, and its flow is driven."""
 
 import asyncio
-import os
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import (
     AbstractContextManager,
-    ExitStack,
     aclosing,
     asynccontextmanager,
     closing,
-    contextmanager,
     suppress,
 )
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ..core.background import check_event_loop, run_in_thread, start_thread
-from ..core.errors import RunError, RunStopped
-from ..core.flow import Done, Emit, Event, Flow, Policy, adrive, apply_policies, ask, drive
-from ..core.host import find_versions
+from ..core.errors import RunStopped
+from ..core.flow import Done, Event, Flow, adrive, drive
 from ..core.threads import RUN_CANCELLATION, Cancellation
-from ..engine.loop import Answer
-from ..engine.model import Model
-from ..engine.result import Result, RunFinished, RunStarted
-from ..sessions.journal.location import Journal, JournalLocation, absolute_place, show_place
-from ..sessions.journal.policy import journal_policy, repeat_answer
-from ..sessions.journal.setup import Setup
-from ..sessions.journal.writer import JournaledConversation, JournalWriter
-from ..sessions.recordings import RequestRecorder
-from ..sessions.recordings.file import FIRST_LINE, RecordFile
-from ..sessions.session import Session
+from ..engine.result import Result, RunFinished
 from ..tools.toolset import aclosing_toolsets, closing_toolsets
 from ..views.notebook import show_in_cell
-from .handoffs import run_handoffs
 from .inner_runs import nest
-from .interface import Runnable, observe_run
-from .options import RunRequest, check_query, make_query, override
-from .pipeline import build_flow
+from .options import RunRequest
+from .preparation import prepare
 from .run_state import Run
+from .spec import AgentSpec
 
 
-@contextmanager
-def persist(agent: Runnable, request: RunRequest, run: Run) -> Iterator[tuple[Policy, ...]]:
-    """Yield the policies that record or replay a run; they belong outside of all others."""
-    with ExitStack() as stack:
-        policies: list[Policy] = []
-        if request.replay is not None:
-            policies.append(request.replay.policy)
-            request.session.approvals.decisions.update(request.replay.decisions)
-        elif (conversation := _conversation(request.journal or agent.journal, request.session)) is not None:
-            if stored := conversation.stored if request.query is None else None:
-                run.usage = stored.run.usage
-                run.steps = stored.run.steps
-                run.run_id = stored.run.id
-                stack.callback(setattr, conversation, "stored", None)
-            else:
-                setup = Setup.of(agent.instruction, agent.tools)
-                conversation.stored = None
-                policies.append(stack.enter_context(_journal(conversation, request, setup, run)))
-        if request.record is not None:
-            policies += stack.enter_context(_record(agent, request, request.record, run))
-        yield tuple(policies)
-
-
-@contextmanager
-def _journal(conversation: JournaledConversation, request: RunRequest, setup: Setup, run: Run) -> Iterator[Policy]:
-    """Yield the journal policy; add the command that resumes the run as a note to the error that ends it."""
-    session = request.session
-    session.journaled = conversation
-    if request.query is not None or not conversation.run:
-        conversation.base = session.usage
-    writer = JournalWriter(conversation, session.messages, session.state, session.cut, setup)
-    writer.open(request.query, run.model)
-    run.spent = writer.spent
-    run.run_id = writer.run
-    run.usage = writer.spent.usage
-    run.steps = writer.spent.steps
-    session.approvals.begun = writer.decided
-    writer.usage = lambda: run.usage
-    try:
-        yield journal_policy(writer, conversation.on_uncertain)
-    except (Exception, KeyboardInterrupt, SystemExit) as error:
-        if not conversation.origin and (command := conversation.command_to_resume()):
-            error.add_note(f"Resume this run: {command}")
-        raise
-    finally:
-        writer.close()
-
-
-def _conversation(place: JournalLocation, session: Session) -> JournaledConversation | None:
-    """Return the conversation in the journal for the run, None without a journal."""
-    old = session.journaled
-    if place is None:
-        return old
-    journal = Journal.of(place)
-    if old is not None and absolute_place(old.journal.path) == absolute_place(journal.path):
-        old.journal = journal
-        return old
-    if old is not None and old.name:
-        raise RunError(
-            f"journal={show_place(journal.path)!r}: the session {old.name!r} is in {show_place(old.journal.path)!r}. "
-            "Leave journal= out."
-        )
-    return JournaledConversation(journal)
-
-
-@contextmanager
-def _record(
-    agent: Runnable, request: RunRequest, path: str | os.PathLike[str], run: Run
-) -> Iterator[tuple[Policy, ...]]:
-    """Yield the policies that write the rows of the run's journal into a file, and what a replay needs beside them."""
-    session = request.session
-    setup = Setup.of(agent.instruction, agent.tools)
-    plain = {key: value for key, value in agent.settings.items() if isinstance(value, str | int | float)}
-    usage = session.usage.as_dict()
-    conversation = JournaledConversation(Journal(path, errors="raise"), next_run=run.run_id)
-    with closing(RecordFile(path)) as file:
-        file.write(**FIRST_LINE, versions=find_versions(), stream=request.stream, settings=plain, usage=usage)
-        writer = JournalWriter(conversation, session.messages, session.state, session.cut, setup, append=file.append)
-        writer.begin(request.query or "", run.model)
-        recorder = RequestRecorder(writer, file)
-        run.listeners = (*run.listeners, recorder.listen)
-        with closing(writer):
-            yield recorder.policy, journal_policy(writer)
-
-
-def stream_run(agent: Runnable, request: RunRequest) -> Generator[Event, None, None]:
+def stream_run(spec: AgentSpec, request: RunRequest) -> Generator[Event, None, None]:
     """Run an agent, blocking; yield the events, `RunFinished` last."""
     with (
-        nest(agent, request) as (request, report),
-        _begin_run(agent, request) as (run, flow),
+        nest(spec, request) as (request, report),
+        prepare(spec, request) as (run, flow),
         closing_toolsets(run.toolsets),
         closing(iter(drive(flow))) as steps,
     ):
@@ -144,12 +41,12 @@ def stream_run(agent: Runnable, request: RunRequest) -> Generator[Event, None, N
                 yield shown
 
 
-async def astream_run(agent: Runnable, request: RunRequest) -> AsyncGenerator[Event, None]:
+async def astream_run(spec: AgentSpec, request: RunRequest) -> AsyncGenerator[Event, None]:
     """Run an agent on the running event loop; yield the events, `RunFinished` last."""
     check_event_loop("agent.run, query")
     await request.session.wait_until_free()
-    with nest(agent, request) as (request, report):
-        async with _abegin_run(agent, request) as (run, flow), aclosing_toolsets(run.toolsets):
+    with nest(spec, request) as (request, report):
+        async with _aprepare(spec, request) as (run, flow), aclosing_toolsets(run.toolsets):
             stopper = _TaskStopper(request.session.cancellation)
             async with aclosing(adrive(flow)) as steps:
                 while isinstance(event := await stopper.next_event(steps), Event):
@@ -212,76 +109,30 @@ class _TaskStopper:
             self._task.cancel()
 
 
-def finish_run(agent: Runnable, request: RunRequest) -> Result[Any]:
+def finish_run(spec: AgentSpec, request: RunRequest) -> Result[Any]:
     """Run an agent, blocking, and return its result."""
     last: Event | None = None
     with show_in_cell() as show:
-        for event in stream_run(agent, request):
+        for event in stream_run(spec, request):
             show(last := event)
     return _result_of(last)
 
 
-async def afinish_run(agent: Runnable, request: RunRequest) -> Result[Any]:
+async def afinish_run(spec: AgentSpec, request: RunRequest) -> Result[Any]:
     """Run an agent on the running event loop and return its result."""
     last: Event | None = None
     with show_in_cell() as show:
-        async with aclosing(astream_run(agent, request)) as happening:
+        async with aclosing(astream_run(spec, request)) as happening:
             async for event in happening:
                 show(last := event)
     return _result_of(last)
 
 
-@contextmanager
-def _begin_run(agent: Runnable, request: RunRequest) -> Iterator[tuple[Run, Flow[None]]]:
-    """Yield a run and its flow while the session is locked; add history and usage to the `RunError` that ends it."""
-    query = request.query
-    session = request.session
-    check_query(query)
-    request = replace(request, query=query.strip() if query else None)
-    agent = override(agent, request.settings)
-    backend, note = agent.choose_backend(request.model)
-    turn = session.turn(agent.instruction, make_query(request), request.approvals, request.answers)
-    with _report_end(request) as started, turn as history:
-        run = Run(backend.name, history, agent.listeners, handed=[*session.handed])
-        started.append(run)
-        with persist(agent, request, run) as policies:
-            before = session.usage if session.journaled is None else session.journaled.base
-            if request.replay is None and (observer := observe_run(agent, session, run.run_id)):
-                run.listeners = (*run.listeners, observer.listen)
-                policies = (*policies, observer.policy)
-            begun = RunStarted(request.query or "", backend.name, note, run.run_id)
-            try:
-                yield run, _run_flow(agent, run, request, backend, begun, policies)
-            except RunError as error:
-                error.history = list(history)
-                error.usage = run.usage
-                error.result = run.fail(error)
-                error.partial = error.partial or run.partial
-                raise
-            finally:
-                session.usage = before + run.usage
-
-
-@contextmanager
-def _report_end(request: RunRequest) -> Iterator[list[Run]]:
-    """Yield a list for the run, and report the run's end to its listeners, whatever ends it."""
-    runs: list[Run] = []
-    error: BaseException | None = None
-    try:
-        yield runs
-    except BaseException as raised:
-        error = raised
-        raise
-    finally:
-        for run in runs:
-            run.end(error, request.on_end)
-
-
 @asynccontextmanager
-async def _abegin_run(agent: Runnable, request: RunRequest) -> AsyncGenerator[tuple[Run, Flow[None]], None]:
-    """Do `_begin_run` without blocking the event loop: a journal is opened and closed in a thread."""
-    manager = _begin_run(agent, request)
-    if request.journal is None and agent.journal is None and request.session.journaled is None:
+async def _aprepare(spec: AgentSpec, request: RunRequest) -> AsyncGenerator[tuple[Run, Flow[None]], None]:
+    """Do `prepare` without blocking the event loop: a journal is opened and closed in a thread."""
+    manager = prepare(spec, request)
+    if request.journal is None and spec.journal is None and request.session.journaled is None:
         with manager as begun:
             yield begun
         return
@@ -310,33 +161,6 @@ def _exit(
 ) -> None:
     with suppress(ignored or type(error)):
         manager.__exit__(type(error), error, error.__traceback__)
-
-
-def _run_flow(
-    agent: Runnable, run: Run, request: RunRequest, backend: Model, begun: RunStarted, policies: tuple[Policy, ...]
-) -> Flow[None]:
-    yield from ask(Emit(begun))
-    flow = run_handoffs(agent, request.session, partial(_agent_flow, agent, run, request, backend, len(run.handed)))
-    answer = yield from apply_policies(flow, policies)
-    request.session.cancellation = Cancellation()  # too late to stop the run
-    yield from ask(Emit(RunFinished(run.finish(answer))))
-
-
-def _agent_flow(
-    first: Runnable, run: Run, request: RunRequest, backend: Model, begun: int, agent: Runnable
-) -> Flow[Answer]:
-    """Return the flow of `agent`; `backend` was chosen for the first agent, and the run began after `begun` hand-offs.
-
-    A model that the request names is for the agent with which the run begins or continues.
-    """
-    if agent is not first:
-        agent = override(agent, request.settings)
-        backend, _ = agent.choose_backend(request.model if len(request.session.handed) == begun else None)
-    run.model = backend.name
-    journaled = request.session.journaled
-    if stored := request.stored or (journaled.stored if journaled else None):
-        return repeat_answer(agent.tools, stored)
-    return build_flow(agent, run, request, backend)
 
 
 def _result_of(event: Event | None) -> Result[Any]:

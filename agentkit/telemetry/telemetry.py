@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from ..agents.interface import EnclosingObserver, Instrument, ObservedRun
+from ..agents.instruments import EnclosingObserver, Instrument, ObservedRun
 from ..core.enclosing import enclose, enclosing
 from ..core.errors import Paused
 from ..core.flow import Effect, Event, Flow, around, ask

@@ -1,65 +1,19 @@
-"""What the files of this room need of an agent: `JsonAgent` imports them, so they know it by this interface.
-
-What observes whole runs from outside, telemetry for example: a listener and the outermost policy of each run.
+"""What observes whole runs from outside, telemetry for example: a listener and the outermost policy of each run.
 
 An instrument lives in a room above, so this file defines its protocol.  It is found in this order: the agent's own,
 that of the run whose tool runs the agent, the default of the process.
 """
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias
 
-from ..core.context import AgentPath, RunContext
 from ..core.enclosing import enclosing
 from ..core.errors import DefinitionError
-from ..core.flow import Event, Listener, Policy
+from ..core.flow import Event, Policy
 from ..core.lazy_names import open_door
-from ..engine.model import Model
-from ..sessions.journal.location import JournalLocation
 from ..sessions.session import Session
-from ..tools.registry import ToolRegistry
-from ..tools.toolset import Toolset
-from .backends import Backends
-from .settings import Settings
-
-ToolSelector: TypeAlias = Callable[[RunContext[Any]], Iterable[Any]]
-"""A function of the run that returns the tools for its next step."""
-
-
-class Runnable(Protocol):
-    """An agent, as `JsonAgent` documents it."""
-
-    deps: Any
-    description: str
-    handoffs: dict[str, Any]
-    journal: JournalLocation
-    listeners: tuple[Listener, ...]
-    memory: bool
-    model: Any
-    session: Session
-    tools: ToolRegistry
-    toolsets: tuple[Toolset, ...]
-    _backends: Backends
-    _instruction: str
-    _select: ToolSelector | None
-    _settings: Settings
-    _text_ends: bool
-
-    @property
-    def instruction(self) -> str: ...
-
-    @property
-    def settings(self) -> Mapping[str, Any]: ...
-
-    def _extract_value(self, kind: Any, question: str, text: str, run: RunContext[Any]) -> Awaitable[Any]: ...
-
-    def choose_backend(self, model: str | Model | None = None) -> tuple[Model, str]: ...
-
-
-AgentT = TypeVar("AgentT", bound=Runnable)
-
 
 TELEMETRY_VARIABLE = "AGENTKIT_TELEMETRY"
 _ON = ("1", "true", "yes", "on")
@@ -143,14 +97,9 @@ def resolve_telemetry(telemetry: Telemetry) -> Instrument | Literal[False] | Non
     return telemetry
 
 
-def observe_run(agent: Runnable, session: Session, run_id: str) -> RunObserver | None:
-    """Return the observer of a run that begins, None if nothing observes it."""
-    instrument: Instrument | Literal[False] | None = agent._settings.telemetry
-    if instrument is None:
-        outer = enclosing(EnclosingObserver)
-        instrument = outer.instrument if outer else next(iter(_defaults), None)
-    if not instrument:
-        return None
-    path = enclosing(AgentPath)
-    name = path.names[-1] if path else ""
-    return instrument.observe(ObservedRun(run_id, name, agent.description, session, agent.settings))
+def find_instrument(own: Instrument | Literal[False] | None) -> Instrument | None:
+    """Return what observes a run that begins here, None if nothing does; `own` is the setting of its agent."""
+    if own is not None:
+        return own or None
+    outer = enclosing(EnclosingObserver)
+    return outer.instrument if outer else next(iter(_defaults), None)

@@ -1,0 +1,223 @@
+"""What an agent is, as a value: its tools, its model, its instruction and its settings, without a conversation.
+
+An agent holds one specification.  A run with other settings, a branch of a run or a reader of hidden texts is a changed
+copy, `replace(spec, ...)`, so no part of a run can change the agent.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, get_args, overload
+
+from ..core.context import RunContext
+from ..core.errors import DefinitionError
+from ..core.flow import Listener, Policy
+from ..core.masking import MaskedDict
+from ..engine.model import Model
+from ..policies.answer_checks import Check, check_parameters
+from ..policies.consult import Decide
+from ..policies.limits import Limits
+from ..policies.questions import Respondents
+from ..policies.taint.policy import UntrustedSetting
+from ..sessions.journal.location import JournalLocation
+from ..tools.registry import ToolRegistry
+from ..tools.settings import check_timeout
+from ..tools.toolset import Toolset
+from ..views.log import log_event
+from .backends import Backends, preload
+from .instruments import Instrument
+
+INSTRUCTION = """\
+Work through the task step by step with the tools, several calls at once where they do not depend on each other. \
+Rely on what the tools return; when one fails, try another way or say so. \
+When the task is done, or cannot be done, call final_answer; call it only then."""
+ToolMode: TypeAlias = Literal["auto", "text"]
+ToolSelector: TypeAlias = Callable[[RunContext[Any]], Iterable[Any]]
+"""A function of the run that returns the tools for its next step."""
+Part = TypeVar("Part")
+
+
+def _integer_from(least: int, *, or_none: bool = False) -> tuple[Callable[[Any], bool], str]:
+    def holds(value: Any) -> bool:
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        return (is_integer and value >= least) or (or_none and value is None)
+
+    return holds, f"an integer >= {least}{' or None' if or_none else ''}"
+
+
+_VALID_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "max_steps": _integer_from(1),
+    "retries": _integer_from(0),
+    "max_result": _integer_from(1),
+    "max_concurrency": _integer_from(1, or_none=True),
+    "requests_per_minute": _integer_from(1, or_none=True),
+    "limits": (lambda value: value is None or isinstance(value, Limits), "Limits(tokens=..., seconds=...) or None"),
+    "approve": (lambda value: value in (None, "ask") or callable(value), 'a function of the call, "ask" or None'),
+    "on_question": (
+        lambda value: value in (None, "ask") or callable(value),
+        'a function of the question, "ask" or None',
+    ),
+    "sequential": (lambda value: isinstance(value, bool), "True or False"),
+    "memory": (lambda value: isinstance(value, bool), "True or False"),
+    "description": (lambda value: isinstance(value, str), "a text"),
+    "tool_mode": (lambda value: value in get_args(ToolMode), '"auto" or "text"'),
+    "untrusted": (lambda value: value in get_args(UntrustedSetting), '"values", "context" or "hidden"'),
+}
+"""For each setting: a check of its value, and the description of valid values."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of an agent's runs; the docstring of `JsonAgent` describes them."""
+
+    max_steps: int
+    limits: Limits | None
+    retries: int
+    request_timeout: float | None
+    tool_timeout: float | None
+    sequential: bool
+    max_concurrency: int | None
+    requests_per_minute: int | None
+    approve: Decide | Literal["ask"] | None
+    on_question: Respondents
+    checks: Sequence[Check]
+    tool_mode: ToolMode
+    untrusted: UntrustedSetting
+    max_result: int
+    policies: Sequence[Policy]
+    telemetry: Instrument | Literal[False] | None = None
+    """False for none, None if the agent leaves it open."""
+
+    def __post_init__(self) -> None:
+        check_values(**{name: getattr(self, name) for name in _VALID_VALUES if hasattr(self, name)})
+        for name in ("policies", "checks"):
+            object.__setattr__(self, name, check_functions(name, getattr(self, name)))
+        for check in self.checks:
+            check_parameters(check)
+        for name in ("request_timeout", "tool_timeout"):
+            if (seconds := getattr(self, name)) == "agent":
+                raise DefinitionError(f'{name} must be a number of seconds, or None; "agent" is for a tool\'s timeout')
+            check_timeout(seconds, name)
+
+
+@dataclass(frozen=True)
+class AgentSpec:
+    """The specification of an agent; the docstring of `JsonAgent` describes what is a parameter there.
+
+    Attributes:
+        select: The function that returns more tools for each step, if `tools` was one.
+        text_ends: Whether a text without tool calls is the answer.
+        own_instruction: The whole system message, in place of the description and how to work.
+        extract: Answers a question about a text with the model of a specification, for `untrusted="hidden"`.
+    """
+
+    tools: ToolRegistry
+    settings: Settings
+    backends: Backends
+    extract: "Extract"
+    toolsets: tuple[Toolset, ...] = ()
+    select: ToolSelector | None = None
+    model: str | Model | None = None
+    description: str = ""
+    own_instruction: str = ""
+    deps: Any = None
+    listeners: tuple[Listener, ...] = ()
+    journal: JournalLocation = None
+    handoffs: Mapping[str, Any] = field(default_factory=dict)
+    text_ends: bool = True
+    memory: bool = True
+
+    @property
+    def instruction(self) -> str:
+        """The system message."""
+        return self.own_instruction or f"{self.description.strip()}\n\n{INSTRUCTION}".strip()
+
+    def choose_backend(self, model: str | Model | None = None) -> tuple[Model, str]:
+        """Return the backend for a run, and a notice about the choice the first time that there is one."""
+        return self.backends.choose(model, self.model)
+
+    def list_settings(self) -> Mapping[str, Any]:
+        """Return the settings of runs and of the model; secrets are masked where they are shown."""
+        return MaskedDict({**vars(self.settings), "handoffs": self.handoffs, **self.backends.options})
+
+    def check(self, names: Iterable[str]) -> None:
+        """Check the tools, the texts and the options of a new agent, and begin to load the backend of its model.
+
+        Raises:
+            DefinitionError: The agent has no tools, `deps` lacks a value that one of them needs, or an option is
+                neither one of the keywords `names` nor one of the model.
+        """
+        check_values(description=self.description, memory=self.memory)
+        if len(self.tools) == 1 and self.text_ends and self.select is None and not self.toolsets:
+            raise DefinitionError("an agent needs tools: JsonAgent([my_function, my_other_function])")
+        if self.deps is not None:  # else the runs give theirs
+            self.tools.check_injected(RunContext(self.deps))
+        self.backends.check_options(self.model, names)
+        preload(self.model)
+
+    def for_run(self, options: Mapping[str, Any]) -> "AgentSpec":
+        """Return the specification with the `RunSettings` of a run; raise `DefinitionError` for an invalid value."""
+        deps = options.get("deps", self.deps)
+        if deps is not self.deps or deps is None:
+            self.tools.check_injected(RunContext(deps))
+        if not options:
+            return self
+        rest = {name: value for name, value in options.items() if name != "deps"}
+        listeners = (*self.listeners, *check_functions("listeners", rest.pop("listeners", ())))
+        changed = {name: rest.pop(name) for name in ("limits", "max_steps") if name in rest}
+        policies = (*self.settings.policies, *check_functions("policies", rest.pop("policies", ())))
+        settings = replace(self.settings, **changed, policies=policies)
+        backends = self.backends.with_options(rest)
+        return replace(self, deps=deps, listeners=listeners, settings=settings, backends=backends)
+
+
+Extract: TypeAlias = Callable[[AgentSpec, Any, str, str, RunContext[Any]], Awaitable[Any]]
+"""A function of a specification, the type of the answer, the question, the text and the run."""
+
+
+class Agent(Protocol):
+    """An agent, as the other modules of this folder know it."""
+
+    spec: AgentSpec
+
+
+class SpecPart(Generic[Part]):
+    """An attribute of an agent that is in its specification; an assignment replaces the specification."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, agent: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, agent: Agent, owner: type) -> Part: ...
+
+    def __get__(self, agent: Agent | None, owner: type) -> Self | Part:
+        if agent is None:
+            return self
+        value: Part = getattr(agent.spec, self._name)
+        return value
+
+    def __set__(self, agent: Agent, value: Part) -> None:
+        changed: dict[str, Any] = {self._name: value}
+        agent.spec = replace(agent.spec, **changed)
+
+
+def list_listeners(given: Any) -> tuple[Any, ...]:
+    """Return the listeners of an agent: the log, and those given."""
+    return (log_event, *check_functions("listeners", given))
+
+
+def check_values(**values: Any) -> None:
+    """Raise `DefinitionError` for the first value that its setting cannot have."""
+    for name, value in values.items():
+        holds, wanted = _VALID_VALUES[name]
+        if not holds(value):
+            raise DefinitionError(f"{name} must be {wanted}, got {value!r:.80}")
+
+
+def check_functions(name: str, functions: Any) -> tuple[Any, ...]:
+    """Return functions as a tuple; raise `DefinitionError` for anything but a list of functions."""
+    if isinstance(functions, Iterable) and not callable(functions) and all(map(callable, found := tuple(functions))):
+        return found
+    raise DefinitionError(f"{name} must be a list of functions, got {functions!r:.80}")
