@@ -317,7 +317,7 @@ class JsonAgent(Generic[T]):
         return self.spec.backends.backend(self.model, self.model).name
 
     def _request(self, query: Query | None, how: RunOptions, *, stream: bool = False) -> RunRequest:
-        return make_request(self.session if self.memory else None, query, how, stream=stream)
+        return make_request(self.session if self.spec.memory else None, query, how, stream=stream)
 
     def _resumed(self, run_id: str, how: ResumeOptions) -> RunRequest:
         """Return the request that continues a run; its conversation becomes the agent's own."""

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 from ..core.errors import DefinitionError
@@ -62,7 +63,8 @@ def check_model(model: Any) -> Any:
     """Return `model`, a name, None or an object with the methods of `Model`; raise `DefinitionError` for others."""
     if model is None or (isinstance(model, str) and model):
         return model
-    if not hasattr(model, "name") or not any(callable(getattr(model, method, None)) for method in ("ask", "aask")):
+    can_ask = callable(getattr(model, "ask", None)) or callable(getattr(model, "aask", None))
+    if not hasattr(model, "name") or not can_ask:
         wanted = 'a name ("openai/gpt-4o-mini", "offline") or an object with `name`, `ask` and `aask`, see Model'
         raise DefinitionError(f"model must be {wanted}; got {model!r:.80}")
     return model
@@ -133,7 +135,7 @@ class Backends:
 
     def fallbacks(self, first: str | Model | None) -> list[Model]:
         """Return the backends of the fallback models, in their order."""
-        return [self.backend(model, first) for model in self._fallbacks]
+        return list(map(partial(self.backend, first=first), self._fallbacks))
 
     def backend(self, model: str | Model | None, first: str | Model | None = None) -> Model:
         """Return the backend for a name, or the object itself; `first` is the model whose account the options name."""
@@ -172,8 +174,10 @@ def _explain_unknown(option: str, names: Iterable[str]) -> str:
 
 def resolve_model(*models: str | Model | None) -> tuple[str | Model, str]:
     """Return the first model that is given, else the environment's, else the embedded one; and a notice about it."""
-    named = next((model for model in models if model), None) or os.environ.get(MODEL_VARIABLE)
-    return (named, "") if named else (OFFLINE, NO_MODEL)
+    for model in (*models, os.environ.get(MODEL_VARIABLE)):
+        if model:
+            return model, ""
+    return OFFLINE, NO_MODEL
 
 
 def list_models(models: str | Sequence[str | Model]) -> tuple[str | Model, ...]:

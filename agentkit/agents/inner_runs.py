@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from ..core.enclosing import enclosing
 from ..core.errors import InnerPaused, Paused
-from ..core.flow import Event, Listener
+from ..core.flow import Event
 from ..core.labels import Label
 from ..core.messages import ToolCall, calls_of, user
 from ..engine.result import Result, RunFinished, SubRun
@@ -37,8 +37,8 @@ ADOPTED = ("messages", "usage", "cut", "inbox", "approvals", "asked", "handed", 
 
 
 @contextmanager
-def nest(spec: AgentSpec, request: RunRequest) -> Iterator[tuple[RunRequest, Listener]]:
-    """Yield the request as part of the enclosing run, and a function that reports events there.
+def nest(spec: AgentSpec, request: RunRequest) -> Iterator[RunRequest]:
+    """Yield the request as part of the enclosing run.
 
     A run that begins outside of a tool call, replays a recording or has no query of its own is not changed.
 
@@ -49,11 +49,11 @@ def nest(spec: AgentSpec, request: RunRequest) -> Iterator[tuple[RunRequest, Lis
     session = request.session
     is_own = (request.query is None and not request.content) or request.replay is not None
     if parent is None or is_own or session._busy.locked():
-        yield request, lambda _: None
+        yield request
         return
     inner = InnerRun.open(spec, request, parent)
     try:
-        yield inner.request, inner.report
+        yield inner.request
     except Paused as error:
         if not inner.can_pause:
             raise
@@ -87,7 +87,7 @@ class InnerRun:
         name = request.tool or parent.call.name
         can_pause = approver is not None
         inner = cls(name, key, query, parent, approvals, can_pause, request)
-        inner.request = replace(inner._continue(outer), on_end=inner.report)
+        inner.request = replace(inner._continue(outer), report=inner.report)
         return inner
 
     def _continue(self, writer: JournalWriter | None) -> RunRequest:

@@ -59,8 +59,8 @@ class RunRequest:
     """The name of the tool that the agent is, where the run is such a call."""
     stored: StoredAnswer | None = None
     """The answer that the run has already given."""
-    on_end: Listener | None = None
-    """Gets the `RunEnded` of this run, like a listener."""
+    report: Listener | None = None
+    """Gets every event of this run for the enclosing one."""
 
 
 class RunSettings(TypedDict, total=False):
@@ -144,13 +144,15 @@ def make_request(own: Session | None, query: Query | None, how: RunOptions, *, s
     Raises:
         TypeError: An option is unknown.
     """
+    text, content = read_query(query)
+    if not how:
+        return RunRequest(text, own or Session(), stream=stream, content=content)
     check_names("run", how, RunOptions.__optional_keys__)
     session = how.get("session") or own or Session()
     journal = resolve_journal(how.get("journal"), how.get("journal_errors"))
     if not isinstance(session, Session):
         hint = f" Session.load({session!r}) reads a saved one." if isinstance(session, str | os.PathLike) else ""
         raise RunError(f"session must be a Session, got {session!r:.80}.{hint}")
-    text, content = read_query(query)
     given: dict[str, Any] = {name: how.get(name) for name in ("approvals", "answers", "model", "record", "label")}
     settings = _settings_of(how)
     return RunRequest(text, session, stream=stream, journal=journal, settings=settings, content=content, **given)

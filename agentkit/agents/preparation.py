@@ -44,12 +44,14 @@ def prepare(spec: AgentSpec, request: RunRequest) -> Iterator[tuple[Run, Flow[No
     session = request.session
     run = Run(backend.name, session.messages, spec.listeners)
     turn = session.turn(spec.instruction, make_query(request), request.approvals, request.answers)
-    with run.reporting_end(request.on_end), turn, _persist(spec, request, run) as policies:
+    with run.reporting_end(), turn, _persist(spec, request, run) as policies:
         run.handed = [*session.handed]
         before = session.usage if session.journaled is None else session.journaled.base
         if request.replay is None and (observer := _observe(spec, session, run.run_id)):
             run.listeners = (*run.listeners, observer.listen)
             policies = (*policies, observer.policy)
+        if request.report is not None:
+            run.listeners = (*run.listeners, request.report)
         begun = RunStarted(request.query or "", backend.name, note, run.run_id)
         try:
             yield run, _run_flow(spec, run, request, backend, begun, policies)

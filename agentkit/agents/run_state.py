@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from typing_extensions import TypeVar
@@ -40,6 +41,7 @@ class _OpenRun:
     usage: Usage = field(default_factory=Usage)
 
 
+@dataclass(slots=True)
 class InnerRunEnds:
     """The runs inside tools that have started and not ended.
 
@@ -47,9 +49,8 @@ class InnerRunEnds:
     reported when the call or the enclosing run ends, and what arrives afterwards is dropped.
     """
 
-    def __init__(self) -> None:
-        self._open: dict[Path, _OpenRun] = {}
-        self._ended: set[Path] = set()
+    _open: dict[Path, _OpenRun] = field(default_factory=dict)
+    _ended: set[Path] = field(default_factory=set)
 
     def take(self, event: Event) -> Iterable[Event]:
         """Return the ends of the runs that `event` implies, then `event` itself unless it arrived late."""
@@ -126,7 +127,7 @@ class Run:
     spent: Spent = field(default_factory=Spent)
     partial_answer: PartialAnswerReader | None = None
     trace: Trace = field(default_factory=Trace)
-    run_id: str = field(default_factory=lambda: secrets.token_hex(6))
+    run_id: str = field(default_factory=partial(secrets.token_hex, 6))
     inner: InnerRunEnds = field(default_factory=InnerRunEnds)
     toolsets: list[Toolset] = field(default_factory=list)
     """The toolsets that the run has opened."""
@@ -137,7 +138,8 @@ class Run:
 
     def watch(self, event: Event) -> Iterator[Event]:
         """Observe `event` and yield it, after the inner runs that it ends and before the parts of the answer in it."""
-        yield from map(self.observe, self.inner.take(event))
+        events = self.inner.take(event) if isinstance(event, SubRun | ToolFinished) else (event,)
+        yield from map(self.observe, events)
         if self.partial_answer is not None:
             yield from map(self.observe, self.partial_answer.read(event))
 
@@ -166,7 +168,10 @@ class Run:
             self.handed.append(event.name)
         elif isinstance(event, RunStarted):
             self.is_started = True
-        self._trace(event)
+        if isinstance(event, SubRun):
+            self._trace_inner(event)
+        else:
+            self.trace.note(event, len(self.history))
         for listener in self.listeners:
             listener(event)
         return event
@@ -193,17 +198,17 @@ class Run:
         error.result = self._result(None, stopped, f"{type(error).__name__}: {error}")
 
     @contextmanager
-    def reporting_end(self, on_end: Listener | None = None) -> Iterator[None]:
+    def reporting_end(self) -> Iterator[None]:
         """Report the end of the run to its listeners, whatever ends it."""
         try:
             yield
         except BaseException as error:
-            self.end(error, on_end)
+            self.end(error)
             raise
-        self.end(None, on_end)
+        self.end(None)
 
-    def end(self, error: BaseException | None, on_end: Listener | None = None) -> None:
-        """Report the end of the run to all listeners, even if one of them fails; `on_end` gets the end alone."""
+    def end(self, error: BaseException | None) -> None:
+        """Report the end of the run to all listeners, even if one of them fails."""
         if not self.is_started:
             return
         for event in self.inner.end_below():
@@ -212,7 +217,7 @@ class Run:
         outcome = "answer" if self.is_finished and known is None else _outcome_of(error)
         ended = RunEnded(outcome, known, self.usage, time.perf_counter() - self.trace.began, self.run_id)
         with ExitStack() as stack:
-            for listener in (*([on_end] if on_end else ()), *reversed(self.listeners)):
+            for listener in reversed(self.listeners):
                 stack.callback(listener, ended)
 
     def _result(self, answer: T, stopped: str, error: str = "") -> Result[T]:
@@ -235,13 +240,11 @@ class Run:
             self.run_id,
         )
 
-    def _trace(self, event: Event) -> None:
+    def _trace_inner(self, event: Event) -> None:
         trace = self.trace
-        place = len(self.history)
         while isinstance(event, SubRun):
             outer = trace.within(event.parent) if event.parent else trace
             call = event.call
-            place = 0
             identity = call.id if call else ""
             trace = outer.within(identity)
             if call and event.parent and isinstance(event.event, RunStarted):
@@ -253,10 +256,10 @@ class Run:
                 outer.inner[identity] = event.result.trace
                 event.result.trace.messages = event.result.messages
                 return
-        if isinstance(event, RunEnded):  # of an inner run
+        if isinstance(event, RunEnded):
             trace.close(event.error or event.outcome)
-            return
-        trace.note(event, place)
+        else:
+            trace.note(event, 0)
 
 
 def _outcome_of(error: BaseException | None) -> Outcome:

@@ -7,6 +7,7 @@ from contextlib import (
     aclosing,
     asynccontextmanager,
     closing,
+    nullcontext,
     suppress,
 )
 from functools import partial
@@ -14,7 +15,8 @@ from typing import Any
 
 from ..core.background import check_event_loop, run_in_thread, start_thread
 from ..core.errors import RunStopped
-from ..core.flow import Done, Event, Flow, adrive, drive
+from ..core.flow import Done, Event, Flow, Listener, adrive, drive
+from ..core.host import find_kernel
 from ..core.threads import RUN_CANCELLATION, Cancellation
 from ..engine.result import Result, RunFinished
 from ..tools.toolset import aclosing_toolsets, closing_toolsets
@@ -29,29 +31,26 @@ from .spec import AgentSpec
 def stream_run(spec: AgentSpec, request: RunRequest) -> Generator[Event, None, None]:
     """Run an agent, blocking; yield the events, `RunFinished` last."""
     with (
-        nest(spec, request) as (request, report),
+        nest(spec, request) as request,
         prepare(spec, request) as (run, flow),
         closing_toolsets(run.toolsets),
         closing(iter(drive(flow))) as steps,
     ):
         cancellation = request.session.cancellation
         while (event := _next_event(steps, cancellation)) is not None:
-            for shown in run.watch(event):
-                report(shown)
-                yield shown
+            yield from run.watch(event)
 
 
 async def astream_run(spec: AgentSpec, request: RunRequest) -> AsyncGenerator[Event, None]:
     """Run an agent on the running event loop; yield the events, `RunFinished` last."""
     check_event_loop("agent.run, query")
     await request.session.wait_until_free()
-    with nest(spec, request) as (request, report):
+    with nest(spec, request) as request:
         async with _aprepare(spec, request) as (run, flow), aclosing_toolsets(run.toolsets):
             stopper = _TaskStopper(request.session.cancellation)
             async with aclosing(adrive(flow)) as steps:
                 while isinstance(event := await stopper.next_event(steps), Event):
                     for shown in run.watch(event):
-                        report(shown)
                         yield shown
 
 
@@ -112,19 +111,21 @@ class _TaskStopper:
 def finish_run(spec: AgentSpec, request: RunRequest) -> Result[Any]:
     """Run an agent, blocking, and return its result."""
     last: Event | None = None
-    with show_in_cell() as show:
-        for event in stream_run(spec, request):
-            show(last := event)
+    with _cell() as show:
+        for last in stream_run(spec, request):
+            if show is not None:
+                show(last)
     return _result_of(last)
 
 
 async def afinish_run(spec: AgentSpec, request: RunRequest) -> Result[Any]:
     """Run an agent on the running event loop and return its result."""
     last: Event | None = None
-    with show_in_cell() as show:
+    with _cell() as show:
         async with aclosing(astream_run(spec, request)) as happening:
-            async for event in happening:
-                show(last := event)
+            async for last in happening:
+                if show is not None:
+                    show(last)
     return _result_of(last)
 
 
@@ -161,6 +162,11 @@ def _exit(
 ) -> None:
     with suppress(ignored or type(error)):
         manager.__exit__(type(error), error, error.__traceback__)
+
+
+def _cell() -> AbstractContextManager[Listener | None]:
+    """Show the run in the current cell, in a notebook."""
+    return nullcontext() if find_kernel() is None else show_in_cell()
 
 
 def _result_of(event: Event | None) -> Result[Any]:

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import threading
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import FrozenInstanceError, dataclass
 
 import pytest
 from pydantic import BaseModel
@@ -116,6 +117,65 @@ def test_a_model_for_one_call_only():
     assert agent("a", model=other) == "other"
     assert agent("b") == "usual"
     assert len(other.requests) == len(usual.requests) == 1
+
+
+class TestTheSpecification:
+    def test_it_is_frozen_and_an_assignment_replaces_it(self):
+        agent = JsonAgent(add, model="offline")
+        before = agent.spec
+        with pytest.raises(FrozenInstanceError):
+            before.model = None
+        agent.model = other = ScriptedModel(final("other"))
+        agent.listeners += (print,)
+        assert (before.model, agent.spec.model, agent.model) == ("offline", other, other)
+        assert (before.listeners, agent.listeners) == (before.listeners, (*before.listeners, print))
+        assert agent.tools is before.tools
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("tools", ToolRegistry(add)),
+            ("toolsets", ()),
+            ("model", "offline"),
+            ("description", "You count."),
+            ("deps", 3),
+            ("handoffs", {}),
+            ("listeners", ()),
+            ("journal", None),
+            ("memory", False),
+        ],
+    )
+    def test_each_attribute_of_an_agent_is_a_part_of_it(self, name, value):
+        agent = JsonAgent(add, model=ScriptedModel())
+        setattr(agent, name, value)
+        assert getattr(agent, name) is getattr(agent.spec, name) is value
+
+    def test_a_copy_of_an_agent_is_changed_alone(self, world):
+        agent = JsonAgent(add, model=ScriptedModel(final("own")))
+        twin = copy(agent)
+        twin.model = ScriptedModel(final("twin"))
+        twin.session = Session()
+        assert (world.run(agent, "?").answer, world.run(twin, "?").answer) == ("own", "twin")
+
+    def test_a_run_has_the_specification_with_which_it_begins(self, world):
+        def rename() -> str:
+            """Renames."""
+            agent.description = "You are another one."
+            agent.model = ScriptedModel(final("other"))
+            return "done"
+
+        model = ScriptedModel(call("rename"), final("first"), final("second"))
+        agent = JsonAgent(rename, model=model, description="You are one.")
+        assert world.run(agent, "?").answer == "first"
+        assert {request.messages[0]["content"].split(".")[0] for request in model.requests} == {"You are one"}
+        assert world.run(agent, "?").answer == "other"
+        assert agent.history[0]["content"].startswith("You are another one.")
+
+    def test_options_of_a_run_leave_it_as_it_is(self, world):
+        agent = JsonAgent(add, model=ScriptedModel(final("done")))
+        before = agent.spec
+        world.run(agent, "?", max_steps=2, deps=4, listeners=[print])
+        assert agent.spec is before
 
 
 def test_the_environment_names_the_model(monkeypatch):
