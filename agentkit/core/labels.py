@@ -32,12 +32,14 @@ class Label:
             has them if its tool, which is not declared as trusted, was called after they were read.
         readers: Who may read the text: recipients as a call names them, or names of tools; None for everyone.
         vouched: Trusted parts of an untrusted text: the values of fields that are declared so, a user's own words.
+        is_original: Whether a tool that was given nothing of others returned the text: each part has one author.
     """
 
     integrity: Integrity = "untrusted"
     sources: tuple[str, ...] = ()
     readers: tuple[str, ...] | None = None
     vouched: tuple[str | int | float, ...] = ()
+    is_original: bool = False
 
     def __post_init__(self) -> None:
         if self.integrity not in _RANKS:
@@ -72,6 +74,8 @@ class Label:
             data["readers"] = [*self.readers]
         if self.vouched:
             data["vouched"] = [*self.vouched]
+        if self.is_original:
+            data["is_original"] = True
         return data
 
     @classmethod
@@ -91,6 +95,7 @@ class Label:
             label,
             sources=label.sources or UNKNOWN.sources,
             vouched=tuple(value for value in values if isinstance(value, str | int | float)),
+            is_original=data.get("is_original") is True,
         )
 
 

@@ -108,7 +108,12 @@ def may_have_effect(tool: JsonTool[..., Any]) -> bool:
 
     An agent as a tool has no effect itself: the calls in its run are decided about there.
     """
-    return is_consequential(tool) or (tool.effect is None and not getattr(tool.function, RUNS_AGENT, False))
+    return is_consequential(tool) or (tool.effect is None and not runs_agent(tool))
+
+
+def runs_agent(tool: JsonTool[..., Any]) -> bool:
+    """Return whether a tool is an agent, which writes its results itself."""
+    return bool(getattr(tool.function, RUNS_AGENT, False))
 
 
 def list_roles(tool: JsonTool[..., Any]) -> dict[str, str]:

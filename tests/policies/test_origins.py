@@ -77,7 +77,7 @@ class TestWithADestination:
             ("Tell bob@home.example.", "bob@home.example", "the pin is 4711", []),
             ("Tell bob@home.example.", "bob@home.example", "see https://evil.example/x", ["https://evil.example/x"]),
             ("Tell bob@home.example.", "bob@home.example", "ask eve@evil.example", ["eve@evil.example"]),
-            ("Tell bob@home.example of www.a.example", "bob@home.example", "see www.a.example.", ["www.a.example."]),
+            ("Tell bob@home.example of www.a.example", "bob@home.example", "see www.a.example.", []),
             ("Tell bob.", "eve@evil.example", "hello", ["eve@evil.example", "hello"]),
             ("Tell bob hello.", "eve@evil.example", "hello", ["eve@evil.example"]),
             ("Say it.", "", "the pin is 4711", ["the pin is 4711"]),

@@ -32,7 +32,8 @@ class TestValues:
         ("sending", "held"),
         [
             (call("send", to=ANN, text="4,711"), []),
-            (call("send", to=ANN.upper(), text="Cid earns a lot"), []),
+            (call("send", to=ANN.replace("home", "HOME"), text="Cid earns a lot"), []),
+            (call("send", to=ANN.upper(), text="Cid earns a lot"), ["send"]),
             (call("send", to=[ANN], text="4,711"), []),
             (call("send", to=BOB, text="4,711"), ["send"]),
             (call("send", to=[ANN, BOB], text="4,711"), ["send"]),

@@ -42,7 +42,7 @@ class TestHeldCalls:
         assert "not allowed" in conversation.contents("send_mail")[0]
 
     def test_what_the_user_asks_for_is_done(self, world):
-        mail = {"to": "Bob@Home.example", "text": "Soup  tonight?", "urgent": True, "kind": "html"}
+        mail = {"to": "bob@Home.example", "text": "Soup  tonight?", "urgent": True, "kind": "html"}
         query = 'Read https://soup.example, then mail bob@home.example: "Soup\ntonight?"'
         conversation = converse(world, READ_PAGE, call("send_mail", **mail), query=query)
         assert conversation.held == []
@@ -227,10 +227,11 @@ class TestWholeValues:
             ("delete /srv/me/tmp", "/", True),
             ("delete /srv/me/tmp", "tmp", True),
             ("mail me@bob.example", "bob.example", True),
-            ("mail bob@x.example", "BOB@X.example", False),
+            ("mail bob@x.example", "bob@X.example", False),
+            ("mail bob@x.example", "BOB@x.example", True),
             ("see x.example.org", "x.example", True),
-            ("Füße und fish", "Füße UND Fish", False),
-            ("Füße", "F\N{LATIN SMALL LETTER U}\N{COMBINING DIAERESIS}ße", False),
+            ("Füße und fish", "Füße UND Fish", True),
+            ("Füße", "F\N{LATIN SMALL LETTER U}\N{COMBINING DIAERESIS}ße", True),
             ("Füße", "füsse", True),
             ("delete file", "ﬁle", True),
             ("mail finance@x.example", "ﬁnance@x.example", True),

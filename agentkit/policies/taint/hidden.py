@@ -45,21 +45,19 @@ from ...tools.execution.call_tools import CallTools
 from ...tools.json_tool import JsonTool
 from ...tools.registry import ToolRegistry
 from ...tools.results.result_text import render_text
-from ...tools.roles import find_role, is_destination, may_have_effect
+from ...tools.roles import find_role, is_destination, may_have_effect, runs_agent
 from ..approval import Approvals
 from ..long_results import TruncatedResults
 from .origins import (
     PASSAGE_CHARS,
     Origins,
+    Texts,
     describe,
-    find_addresses,
-    find_token,
     is_keeper,
     is_public_page,
     iterate_leaves,
     iterate_values,
     name_keeper,
-    normalize,
 )
 from .readers import explain, find_outsiders, find_recipients
 
@@ -120,22 +118,18 @@ class Handles:
     def is_quoted(self, reference: Reference) -> bool:
         """Return whether a value is a public web address that stands whole in one text: its author wrote it.
 
-        Texts that come from several sources may have been put together.
+        A text that was made of what its tool was given may have been put together.
         """
         value = reference.value
         if not isinstance(value, str) or not is_public_page(value):
             return False
-        wanted = normalize(value)
-        texts = (
-            (text, self.stored.labels.get(key, UNKNOWN)) for key, text in self.stored.texts.items() if key[0] == "#"
-        )
-        return any(
-            find_token(wanted, normalize(part)) >= 0
-            for text, label in texts
-            if len(label.sources) == 1
-            for where, part in iterate_leaves(_read(text))
-            if isinstance(part, str) and not where.startswith("a name in ")
-        )
+        whole = Texts()
+        for key, text in self.stored.texts.items():
+            if key[0] == "#" and self.stored.labels.get(key, UNKNOWN).is_original:
+                for where, part in iterate_leaves(_read(text)):
+                    if isinstance(part, str) and not where.startswith("a name in "):
+                        whole.add(part)
+        return whole.contain_exactly(value)
 
     def label_of(self, reference: Reference, tool: JsonTool[..., Any]) -> Label:
         """Return the label that a reference gives to what the tool returns."""
@@ -453,7 +447,7 @@ class _Hidden:
         """Return the web and mail addresses in a text that the model without tools wrote, unless they are trusted."""
         if EXTRACT_TEXT not in entry.label.sources:
             return []
-        return [one for one in find_addresses(render_text(entry.value)) if not self.origins.knows(one)]
+        return self.origins.find_unknown_addresses(render_text(entry.value))
 
     def _has_own_words(self, bound: BoundCall, tool: JsonTool[..., Any], referring: Container[str]) -> bool:
         """Return whether the model has written a text of the call, and not because an extract said so."""
@@ -485,7 +479,7 @@ class _Hidden:
         extracted = [
             UntrustedValue(where, value, EXTRACT, str(value), is_destination=True)
             for where, value in iterate_values(bound.call.arguments, tool.parameters)
-            if is_destination(tool, where) and not is_reference(value) and self.origins.may_repeat(value)
+            if is_destination(tool, where) and not is_reference(value) and self.origins.may_repeat_exactly(value)
         ]
         return self._hold(bound, tool, extracted)
 
@@ -518,7 +512,7 @@ class _Hidden:
         if bound.tool is not None and bound.tool is self.own[EXTRACT]:
             label = replace(label, integrity="trusted")
             return replace(result, content=NO_VALUE if result.error else text, label=label)
-        handle = self.handles.store(text, label)
+        handle = self.handles.store(text, replace(label, is_original=self._is_original(bound, label)))
         shown = describe_handle(handle, result.call.name, text, bound.tool)
         failed = ", an error" if result.error else ""
         notes = [self._hide_quotes(bound, note) for note in result.notes]
@@ -536,3 +530,17 @@ class _Hidden:
                 for value in {render_text(entry.value), *map(str, _texts_in(entry.value))}:
                     text = replace_quotes(text, value, f"[{entry.written}]")
         return text
+
+    def _is_original(self, bound: BoundCall, label: Label) -> bool:
+        """Return whether a tool returned what others wrote, and was given nothing that may come from others.
+
+        An agent puts texts together.  So does a tool that joins or repeats its arguments.
+        """
+        tool = bound.tool
+        if tool is None or label.sources != (tool.name,) or bound.origin.inputs.is_untrusted or runs_agent(tool):
+            return False
+        return not any(
+            (isinstance(value, str) and (is_reference(value) or _INSIDE.search(value)))
+            or self.origins.may_repeat_exactly(value)
+            for _, value in iterate_values(bound.call.arguments, {})
+        )

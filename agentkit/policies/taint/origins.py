@@ -1,6 +1,8 @@
 """The origins of a call's arguments: the user and trusted tools, or untrusted sources and the model.
 
-The values in a call's arguments, and how they are found in texts: as a whole, spelled as they are.
+The values in a call's arguments, and how they are found in texts: as a whole, spelled as they are.  A destination is
+compared letter by letter, because each other spelling of it could tell its owner something; a host alone may be in
+another case.  Of other values, the case of ASCII letters and white space do not matter.
 """
 
 import json
@@ -21,6 +23,7 @@ from ...core.labels import (
     Content,
     Destination,
     Label,
+    Role,
     join_readers,
     label_of,
     remove_delimiters,
@@ -56,6 +59,22 @@ _PUBLIC_PAGE = re.compile(
 _BEFORE = re.compile(r"[\w/\\@.+%&~*-]")
 _AFTER = re.compile(r"[\w/\\@+&=#~*-]|[.,:;?!]\w")
 """Characters beside a value that make it a part of a longer word, path, address or number."""
+_LONGER = re.compile(r"[\w/\\@+&=#~*%$|^-]|[.,:;?!()\[\]{}']{4}|[.,:;?!()\[\]{}']+[\w/\\@+&=#~*%$|^-]")
+"""What follows a destination that is the beginning of a longer one; up to three signs end a sentence."""
+_OUTSIDE = ("/", "\\")
+_BORDERS = (" ", "\n", "\t", "\r", '"', "<", ">", "`", "\0")
+MAX_LOOKBACK = 2_000
+"""Characters before a destination in which the beginning of a longer one is searched."""
+_FOLDED_HOST = re.compile(
+    r"""
+      (?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,19}://(?:[^\s/?\#"<>\\@]*+@)*+)([^\s/?\#"<>\\@]*+)([^\s"<>]*+)
+    | (?<![^\s"'<>(),;:`])((?:mailto:)?[\w.+-]++@)((?:[\w-]++\.)++[\w-]++)(?![\w/\\@-])
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_WORDS = re.compile(r"(?:[^\W\d_]|[\s,'-])*")
+_ENDS = ".,:;!?"
+"""Signs after an address that end a sentence."""
 _ESCAPED_SPACE = re.compile(r"(?<!\\)\\[nrt]")
 
 
@@ -72,19 +91,35 @@ class Texts:
         self._new: list[tuple[str, Callable[[str], str]]] = []
         self._results: list[Message] = []
         self._normalized: list[str] = []
+        self._unread: list[Callable[[], str]] = []
+        self._exact: list[str] = []
 
     def add(self, text: str, prepare: Callable[[str], str] = str) -> None:
         """Add a text; `prepare` is applied to it first."""
         self._new.append((text, prepare))
+        self._unread.append(lambda: prepare(text))
 
     def add_result(self, message: Message) -> None:
         """Add the text of a tool message, in which JSON may have escaped line breaks."""
         self._results.append(message)
+        self._unread.append(lambda: _decode(text_of(message)))
 
     def contain(self, value: Value) -> bool:
         """Return whether one of the texts contains a value as a whole."""
         spellings = spell(value)
         return any(find_token(spelling, text) >= 0 for text in self.read() for spelling in spellings)
+
+    def contain_exactly(self, value: Value) -> bool:
+        """Return whether one of the texts contains a destination as a whole, letter by letter but for its host."""
+        if not isinstance(value, str):
+            return self.contain(value)
+        if not value or value != value.strip() or "\0" in value:
+            return False
+        unread = self._unread
+        self._unread = []
+        self._exact += [fold_hosts(read()) for read in unread]
+        wanted = fold_hosts(value)
+        return any(_has_destination(wanted, text) for text in self._exact)
 
     def find_passage(self, value: Value) -> str:
         """Return a value with the characters around it in the first text that contains it; "" if no text does."""
@@ -191,6 +226,54 @@ def find_token(spelling: str, text: str) -> int:
     return -1
 
 
+def _has_destination(wanted: str, text: str) -> bool:
+    """Return whether a text contains a destination that is no part of a longer one."""
+    start = -1
+    for _ in range(MAX_COMPARED_CHARS // len(wanted)):
+        if (start := text.find(wanted, start + 1)) < 0:
+            return False
+        if not (
+            _BEFORE.match(text[start - 1 : start])
+            or _LONGER.match(text, start + len(wanted))
+            or _is_within_address(text, start)
+        ):
+            return True
+    return False
+
+
+def _is_within_address(text: str, start: int) -> bool:
+    """Return whether the word that ends at a place contains a slash: `https://a.example/?to=` before an address."""
+    first = max(0, start - MAX_LOOKBACK)
+    begin = max(text.rfind(sign, first, start) for sign in _BORDERS)
+    return any(text.rfind(sign, first, start) > begin for sign in _OUTSIDE)
+
+
+def _decode(text: str) -> str:
+    """Return the texts and numbers in JSON data, between characters that occur in no value; else the text as it is."""
+    if text[:1] not in ("{", "["):
+        return text
+    try:
+        return "\0".join(str(value) for _, value in iterate_leaves(json.loads(text)))
+    except (ValueError, RecursionError):
+        return text
+
+
+def fold_hosts(text: str) -> str:
+    """Return a text with the hosts of its web and mail addresses in lower case, and all else as it is."""
+    return _FOLDED_HOST.sub(_fold_host, text) if "://" in text or "@" in text else text
+
+
+def _fold_host(match: re.Match[str]) -> str:
+    before, host, after, name, domain = match.groups("")
+    folded = (host + domain).encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
+    return f"{before}{name}{folded}{after}"  # bytes have ASCII letters alone
+
+
+def spell_exactly(value: Value) -> set[str]:
+    """Return the forms in which a trusted field may be a destination."""
+    return {fold_hosts(value)} if isinstance(value, str) else spell(value)
+
+
 def spell(value: Value) -> set[str]:
     """Return the normalized forms in which a text may contain a value."""
     if isinstance(value, str):
@@ -258,13 +341,16 @@ class Origins:
     """The joined label of the values of answers; their messages, whose text is fixed, do not have them."""
     _vouched: set[str] = field(default_factory=set)
     """The values of trusted fields of untrusted results; a part of one is not trusted."""
+    _vouched_exactly: set[str] = field(default_factory=set)
+    """The same, as destinations."""
 
     def doubt(self, arguments: str, tool: JsonTool[..., Any], untrusted: Sequence[UntrustedValue]) -> str:
         """Return why a call with these untrusted values needs approval; "" if it needs none.
 
         A value is trusted if one trusted text contains it as a whole and verbatim, except for ASCII case, white space
-        and the notation of numbers.  Booleans, null, and the words of the parameter's own schema (choices, defaults,
-        names of fields) need no origin; but a call without any other value needs approval.
+        and the notation of numbers; a destination except for the case of its host.  Booleans, null, and the words of
+        the parameter's own schema (choices, defaults, names of fields) need no origin; but a call without any other
+        value needs approval.
         """
         if not self.sources():
             return ""
@@ -284,8 +370,9 @@ class Origins:
         if not self.sources():
             return ()
         values = [
-            (where, value, self.knows(value), find_role(tool, where))
+            (where, value, self._knows_as(role, value), role)
             for where, value in iterate_values(arguments, tool.parameters)
+            for role in [find_role(tool, where)]
         ]
         places = [known for _, _, known, role in values if isinstance(role, Destination)]
         is_directed = any(places) or (tool.effect == "read" and not places)  # what a read asks is fixed by its tool
@@ -296,7 +383,7 @@ class Origins:
                 continue
             traced = self._trace(where, value, is_destination=isinstance(role, Destination))
             if isinstance(role, Content) and is_directed:
-                unknown = [one for one in find_addresses(str(value)) if not self.knows(one)]
+                unknown = self.find_unknown_addresses(str(value))
                 found += (self._trace(where, one, is_destination=True) for one in unknown)
             elif not isinstance(role, Content) or not is_local or traced.origin:
                 found.append(traced)
@@ -323,6 +410,7 @@ class Origins:
             self._trusted = Texts()
             self._repeating = Texts()
             self._vouched = set()
+            self._vouched_exactly = set()
         if length > self._read:
             for message in self.history[self._read :]:
                 if message.get("label") == _TRUSTED_DATA:
@@ -354,7 +442,7 @@ class Origins:
         readers = self.readers
         if not sources:
             return TRUSTED if readers is None else Label("trusted", (), readers)
-        if tool is None or not all(self.knows(value) for _, value in iterate_values(arguments, {})):
+        if tool is None or not all(self._knows_input(value) for _, value in iterate_values(arguments, {})):
             return Label("untrusted", sources, readers)
         if tool.trust == "trusted":
             return Label("trusted", (), readers)
@@ -362,18 +450,48 @@ class Origins:
 
     def knows(self, value: Value) -> bool:
         """Return whether a value is trusted; one of ASCII punctuation alone, such as `/` and `*`, stands anywhere."""
-        if isinstance(value, str) and value.isascii() and not any(map(str.isalnum, value)):
+        if _is_punctuation(value):
             return False
         if self._trusted.contain(value) or (self.outer is not None and self.outer.origins.knows(value)):
             return True
         if not self._vouched.isdisjoint(spell(value)):
             return True
-        return self._repeating.contain(value) and not any(texts.contain(value) for texts in self._iterate_untrusted())
+        return self._repeating.contain(value) and not self._is_untrusted(value)
+
+    def knows_exactly(self, value: Value) -> bool:
+        """Return whether a value is trusted as a destination: letter by letter, but for the case of its host."""
+        if _is_punctuation(value):
+            return False
+        if self._trusted.contain_exactly(value) or (self.outer is not None and self.outer.origins.knows_exactly(value)):
+            return True
+        if not self._vouched_exactly.isdisjoint(spell_exactly(value)):
+            return True
+        return self._repeating.contain_exactly(value) and not self._is_untrusted(value)
+
+    def find_unknown_addresses(self, text: str) -> list[str]:
+        """Return the web and mail addresses in a text that are not trusted, without the end of their sentence."""
+        addresses = (address.rstrip(_ENDS) for address in find_addresses(text))
+        return [address for address in dict.fromkeys(addresses) if not self.knows_exactly(address)]
+
+    def _knows_as(self, role: Role, value: Value) -> bool:
+        return self.knows_exactly(value) if isinstance(role, Destination) else self.knows(value)
+
+    def _knows_input(self, value: Value) -> bool:
+        """Return whether a value gives a tool nothing that it could repeat as a destination: a name may be folded."""
+        return self.knows_exactly(value) or (_is_words(value) and self.knows(value))
 
     def may_repeat(self, value: Value) -> bool:
         """Return whether results that may repeat untrusted values were read, and no other text has this value."""
         self.sources()  # reads new messages
         return bool(self._repeating.read()) and not self._trusted.contain(value)
+
+    def may_repeat_exactly(self, value: Value) -> bool:
+        """Return the same for a destination, which another text must have letter by letter."""
+        self.sources()  # reads new messages
+        return bool(self._repeating.read()) and not self._trusted.contain_exactly(value)
+
+    def _is_untrusted(self, value: Value) -> bool:
+        return any(texts.contain(value) for texts in self._iterate_untrusted())
 
     def _iterate_untrusted(self) -> Iterator[Texts]:
         yield from self._untrusted.values()
@@ -397,6 +515,7 @@ class Origins:
             text = self._untrusted.setdefault(label.sources[0], Texts())
             text.add(text_of(message), remove_delimiters)
             self._vouched.update(spelling for value in label.vouched for spelling in spell(value))
+            self._vouched_exactly.update(spelling for value in label.vouched for spelling in spell_exactly(value))
         elif message["role"] == "tool":
             (self._repeating if label.sources else self._trusted).add_result(message)
         else:
@@ -420,6 +539,15 @@ class Origins:
         if self.outer is not None:
             return self.outer.origins._trace(where, value, is_destination=is_destination)
         return UntrustedValue(where, value, is_destination=is_destination)
+
+
+def _is_punctuation(value: Value) -> bool:
+    return isinstance(value, str) and value.isascii() and not any(map(str.isalnum, value))
+
+
+def _is_words(value: Value) -> bool:
+    """Return whether a value is words or a date: nothing that is an address, a path or a code."""
+    return not isinstance(value, str) or bool(_WORDS.fullmatch(value) or _DATE.fullmatch(normalize(value)))
 
 
 def is_rearranged(history: Sequence[Message], read: int, last: Message | None) -> bool:

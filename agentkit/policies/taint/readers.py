@@ -14,7 +14,7 @@ from ...core.labels import join_readers, label_of, remove_delimiters
 from ...core.messages import Message, text_of
 from ...tools.json_tool import JsonTool
 from ...tools.roles import is_consequential, is_destination
-from .origins import Origins, Texts, Value, describe, is_rearranged, iterate_values, normalize
+from .origins import Origins, Texts, Value, describe, fold_hosts, is_rearranged, iterate_values
 
 Readers: TypeAlias = tuple[str, ...] | None
 Recipients: TypeAlias = list[tuple[str, Value]]
@@ -33,8 +33,8 @@ def find_outsiders(readers: Readers, recipients: Recipients, tool: JsonTool[...,
     """Return the recipients that are not among the readers; None if the call sends to readers alone."""
     if readers is None or tool.name in readers:
         return None
-    known = {*map(normalize, readers)}
-    outside = [entry for entry in recipients if normalize(str(entry[1])) not in known]
+    known = {*map(fold_hosts, readers)}
+    outside = [entry for entry in recipients if fold_hosts(str(entry[1])) not in known]
     return outside if outside or not recipients else None
 
 
@@ -88,13 +88,14 @@ class ReaderCheck:
         sent = [
             self._trace(where, value, readers)
             for where, value in iterate_values(arguments, {} if is_strict else tool.parameters)
-            if is_strict or not self._may_read(value, recipients, tool)
+            if is_strict or not self._may_read(where, value, recipients, tool)
         ]
         return explain(tool, outside, readers, sent) if sent or is_strict else NOTHING
 
-    def _may_read(self, value: Value, recipients: Recipients, tool: JsonTool[..., Any]) -> bool:
+    def _may_read(self, where: str, value: Value, recipients: Recipients, tool: JsonTool[..., Any]) -> bool:
+        contain = Texts.contain_exactly if is_destination(tool, where) else Texts.contain
         return any(
-            find_outsiders(readers, recipients, tool) is None and texts.contain(value)
+            find_outsiders(readers, recipients, tool) is None and contain(texts, value)
             for (readers, _), texts in self._iterate()
         )
 
