@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import agentkit.telemetry
 from agentkit import DefinitionError, JsonAgent, ModelError, Paused, RunError, Session, ask_question, tool
+from agentkit.events import SubRun, ToolStarted
 from agentkit.journal import show
 from agentkit.secrets import hide
 from agentkit.telemetry import Telemetry
@@ -331,8 +332,10 @@ def test_a_run_that_is_closed_or_stopped_in_a_tool_ends_all_its_spans(otel, how)
     agent = JsonAgent(inner.as_tool("waiter"), model=model, telemetry=otel.settings())
     if how == "closed":
         events = agent.stream("?", session=session)
-        while not began.is_set():
-            next(events)
+        for event in events:  # no further: the next event comes when `wait` has ended
+            if isinstance(event, SubRun) and isinstance(event.event, ToolStarted):
+                break
+        assert began.wait(30)
         events.close()
     else:
         threading.Thread(target=lambda: began.wait() and session.stop()).start()
