@@ -10,7 +10,7 @@ from pkgutil import walk_packages
 import pytest
 from opentelemetry import trace
 from opentelemetry.util._once import Once
-from rows import for_each
+from paths import each_path
 from snippets import run_document
 
 import agentkit
@@ -50,7 +50,7 @@ def anchors(path):
     return {*slugs, *_SHOWN.findall(text)}
 
 
-@for_each("path", PAGES)
+@each_path(PAGES)
 def test_the_links_inside_lead_somewhere(path):
     for link in _LINK.finditer(_FENCED.sub("", path.read_text())):
         target, _, anchor = link["target"].partition("#")
@@ -70,12 +70,12 @@ def sentences(path):
             yield from re.split(r"(?<=[.:?!;])\s+", block.replace("\n", " "))
 
 
-@for_each("path", [*PAGES, ROOT / "README.md"])
+@each_path([*PAGES, ROOT / "README.md"])
 def test_sentences_are_short(path):
     assert not [sentence for sentence in sentences(path) if len(re.findall(r"[\w'-]+", sentence)) > MAX_WORDS]
 
 
-@for_each("path", [*PAGES, ROOT / "README.md", ROOT / "benchmarks" / "README.md"])
+@each_path([*PAGES, ROOT / "README.md", ROOT / "benchmarks" / "README.md"])
 def test_the_files_that_a_page_names_exist(path):
     text = _FENCED.sub("", path.read_text())
     named = {name for name in re.findall(r"`([\w./]+/[\w./]*)`", text) if re.search(r"/$|\.py$", name)}
@@ -112,7 +112,7 @@ def _below(kind):
     return {below for direct in kind.__subclasses__() for below in {direct, *_below(direct)}}
 
 
-@for_each("name", [name for path in PAGES for name in _SHOWN.findall(path.read_text())])
+@pytest.mark.parametrize("name", [name for path in PAGES for name in _SHOWN.findall(path.read_text())])
 def test_what_the_reference_shows_is_there_and_says_what_it_is(name):
     found = import_module("agentkit")
     for part in name.split(".")[1:]:

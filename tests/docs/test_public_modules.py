@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 import jupytext
-from rows import for_each
+from paths import each_path
 from snippets import blocks
 
 ROOT = Path(__file__).parents[2]
@@ -41,13 +41,13 @@ def imported_modules(source):
             yield from (alias.name for alias in node.names)
 
 
-@for_each("path", [*DOCUMENTS, *PROGRAMS, *NOTEBOOKS])
+@each_path([*DOCUMENTS, *PROGRAMS, *NOTEBOOKS])
 def test_nothing_deeper_than_the_public_modules_is_imported(path):
     modules = {module for source in sources(path) for module in imported_modules(source)}
     assert {module for module in modules if module.split(".")[0] == "agentkit"} <= PUBLIC
 
 
-@for_each("path", DOCUMENTS)
+@each_path(DOCUMENTS)
 def test_the_reference_names_things_by_their_public_modules(path):
     for name in re.findall(r"^::: ([\w.]+)$", path.read_text(), re.MULTILINE):
         assert name.rpartition(".")[0] in PUBLIC or name in KEYWORDS, name

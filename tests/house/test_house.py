@@ -12,7 +12,7 @@ from pkgutil import walk_packages
 from typing import get_origin
 
 import pytest
-from rows import for_each
+from paths import each_path
 
 import agentkit
 from agentkit import JsonAgent, JsonTool, RunError
@@ -83,7 +83,7 @@ def own_imports(path: Path):
                 yield whole.split(".")[1], whole
 
 
-@for_each("path", [path for path in FILES if PACKAGE in path.parents])
+@each_path([path for path in FILES if PACKAGE in path.parents])
 def test_a_module_imports_only_from_below(path):
     room = module_of(path)
     if room in FACE:
@@ -117,7 +117,7 @@ def test_only_the_command_line_names_the_bundled_tools():
     assert found == NAMES_BUNDLED_TOOLS
 
 
-@for_each(
+@pytest.mark.parametrize(
     "source",
     [
         "import agentkit_tools",
@@ -167,7 +167,7 @@ def test_modules_of_one_folder_form_no_circle():
     TopologicalSorter(edges).prepare()  # raises CycleError, which names the modules
 
 
-@for_each("path", FILES)
+@each_path(FILES)
 def test_imports_stand_at_the_top(path):
     tree = ast.parse(path.read_text())
     for function in ast.walk(tree):

@@ -4,7 +4,7 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
-from rows import for_each
+from paths import each_path
 
 PACKAGE = Path(__file__).parents[2] / "agentkit"
 
@@ -19,7 +19,7 @@ def test_a_class_name_occurs_once():
     assert not repeated
 
 
-@for_each("path", sorted(PACKAGE.rglob("__init__.py")))
+@each_path(sorted(PACKAGE.rglob("__init__.py")))
 def test_no_package_hands_on_the_name_of_one_of_its_modules(path):
     package = str(path.parent.relative_to(PACKAGE))
     modules = {other.stem for other in path.parent.glob("*.py")} | {

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from rows import for_each
+from paths import each_path
 
 TESTS = Path(__file__).parents[1]
 PATCHERS = {"setattr", "setitem", "delattr", "delitem", "patch", "object"}
@@ -44,7 +44,7 @@ def find_patches(path: Path) -> Iterator[str]:
                 yield f"{path.name}:{node.lineno} {ast.unparse(node)[:80]}"
 
 
-@for_each("path", [path for path in sorted(TESTS.rglob("*.py")) if path.relative_to(TESTS).as_posix() not in ALLOWED])
+@each_path([path for path in sorted(TESTS.rglob("*.py")) if path.relative_to(TESTS).as_posix() not in ALLOWED])
 def test_no_test_replaces_a_name_of_the_project(path):
     assert not list(find_patches(path))
 

@@ -6,7 +6,7 @@ import re
 import tokenize
 from pathlib import Path
 
-from rows import for_each
+from paths import each_path
 
 ROOT = Path(__file__).parents[2]
 BANNED = re.compile(
@@ -44,7 +44,7 @@ def prose_of(path: Path):
             yield token.start[0], re.sub(r"`[^`\n]*`", "", token.string)
 
 
-@for_each("path", files())
+@each_path(files())
 def test_prose_is_plain(path):
     if path == ROOT / "docs" / "contributing" / "style.md":  # it lists the words
         return

@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx
 import pytest
-from rows import for_each
 
 from agentkit import JsonAgent, Limits, ModelError
 from agentkit.engine.result import Result, RunFinished
@@ -37,6 +36,7 @@ DONE = {**answer("3.50"), **TOKENS}
 
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.xdist_group("litellm-proxy"),  # so that one process starts one proxy, which takes long
     pytest.mark.timeout(START_SECONDS + 60),
     pytest.mark.skipif(
         not PROXY.exists(), reason="the package litellm[proxy] is missing: tests/integration/install.sh"
@@ -134,10 +134,9 @@ def check_wait(world: str, provider: ModelServer, proxy: str) -> None:
 WORLDS = ("sync", "async", "sync-streamed", "async-streamed")
 
 
-@for_each("row", [(check, world) for check in (check_costs, check_wait) for world in WORLDS])
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("check", [check_costs, check_wait])
 def test_costs_and_waits_reach_the_run_through_the_proxy(
-    row: tuple[Callable[[str, ModelServer, str], None], str], provider: ModelServer, proxy: str
+    check: Callable[[str, ModelServer, str], None], world: str, provider: ModelServer, proxy: str
 ) -> None:
-    """In one case, so that one process starts one proxy, which takes long."""
-    check, world = row
     check(world, provider, proxy)

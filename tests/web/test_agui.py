@@ -9,7 +9,6 @@ import time
 
 import httpx
 import pytest
-from rows import for_each
 from starlette.testclient import TestClient
 
 from agentkit import DefinitionError, JsonAgent, ModelError, Session, ask_question, tool
@@ -179,8 +178,8 @@ def test_each_thread_is_a_conversation_of_its_own():
     assert [text_of(ask(client, thread=thread)) for thread in ("a", "a", "b")] == ["1", "2", "1"]
 
 
-@for_each(
-    "row",
+@pytest.mark.parametrize(
+    ("body", "reason"),
     [
         ([], "the body must be a JSON object"),
         ({"runId": "r", "messages": []}, "threadId: expected a printable text"),
@@ -191,8 +190,7 @@ def test_each_thread_is_a_conversation_of_its_own():
         ({"threadId": "t", "runId": "r", "messages": [], "forwardedProps": {"continue": True}}, "was interrupted"),
     ],
 )
-def test_a_wrong_body_is_refused_with_its_reason(row):
-    body, reason = row
+def test_a_wrong_body_is_refused_with_its_reason(body, reason):
     response = client_of(price_of, replies=[]).post("/", json=body)
     assert response.status_code == 422
     assert reason in response.json()["error"]
@@ -252,8 +250,8 @@ def test_an_attachment_reaches_the_model_as_a_part():
     assert seen[0][1] == {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
 
 
-@for_each(
-    "row",
+@pytest.mark.parametrize(
+    ("content", "reason"),
     [
         ([{"type": "video", "source": {}}], "expected text, image, audio or document"),
         ([{"type": "image", "source": {"type": "data", "value": "%%%"}}], "must be base64 data"),
@@ -262,8 +260,7 @@ def test_an_attachment_reaches_the_model_as_a_part():
         ([{"type": "image", "source": {"type": "url", "value": "file:///etc/passwd"}}], "expected an http(s) URL"),
     ],
 )
-def test_a_part_that_cannot_be_read_is_refused(row):
-    content, reason = row
+def test_a_part_that_cannot_be_read_is_refused(content, reason):
     body = {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": content}]}
     response = client_of(price_of, replies=[]).post("/", json=body)
     assert (response.status_code, reason in response.json()["error"]) == (422, True), response.text

@@ -7,7 +7,6 @@ import pytest
 from format_rules import RULES, every_schema, parameters_of
 from format_signatures import RAW, SIGNATURES
 from jsonschema import Draft202012Validator
-from rows import for_each
 
 from agentkit.schemas import FunctionSchema
 from agentkit.schemas.formats import FORMATS, Declaration, render
@@ -20,7 +19,7 @@ def rendered(name, format, references="inline"):
 
 
 everywhere = pytest.mark.parametrize("format", FORMATS)
-every_name = for_each("name", TABLE)
+every_name = pytest.mark.parametrize("name", TABLE)
 
 
 def test_the_table_is_broad_and_knows_every_format():
