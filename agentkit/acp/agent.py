@@ -25,12 +25,12 @@ from ..sessions.stored_conversation import (
     list_conversations,
 )
 from .api import RequestError, acp, schema
-from .editor_session import CONTINUE, EditorSession, query_of
+from .editor_session import CONTINUE_COMMAND, EditorSession, query_of_prompt
 from .servers import Connect, EditorServers
 from .updates import UpdateEncoder
 
 NOT_FOUND = -32002
-UNFINISHED = f"The last run of this conversation has no end. Send {CONTINUE} to continue it."
+UNFINISHED_NOTICE = f"The last run of this conversation has no end. Send {CONTINUE_COMMAND} to continue it."
 
 
 class EditorAgent:
@@ -117,8 +117,8 @@ class EditorAgent:
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> Any:
         """Answer a prompt."""
         conversation = self._find(session_id)
-        query = query_of(prompt)
-        if query == CONTINUE and conversation.interrupted and self._journal is not None:
+        query = query_of_prompt(prompt)
+        if query == CONTINUE_COMMAND and conversation.interrupted and self._journal is not None:
             interrupted = conversation.interrupted
             conversation.interrupted = ""
             try:
@@ -150,8 +150,8 @@ class EditorAgent:
             for update in updates:
                 await self._client.session_update(identity, update)
         if stored.runs and stored.runs[-1].run.state in ("interrupted", "paused"):
-            await self._client.session_update(identity, acp.update_agent_message_text(UNFINISHED))
-            known = [schema.AvailableCommand(name=CONTINUE[1:], description="Continue the run that has no end")]
+            await self._client.session_update(identity, acp.update_agent_message_text(UNFINISHED_NOTICE))
+            known = [schema.AvailableCommand(name=CONTINUE_COMMAND[1:], description="Continue the run that has no end")]
             commands = schema.AvailableCommandsUpdate(
                 session_update="available_commands_update", available_commands=known
             )

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import Any, TypeVar
 
 from ..agents.agent import JsonAgent
-from ..core.ask_person import SIMPLE_TYPES, PersonAnswer, describe_schema, read_entry, read_form, to_form
+from ..core.ask_person import SIMPLE_TYPES, PersonAnswer, describe_answer_type, read_entry, read_form, to_form
 from ..core.errors import AgentkitError, DefinitionError
 from ..core.flow import Event
 from ..core.masking import mask
@@ -25,7 +25,7 @@ from .api import RequestError, acp, schema
 from .servers import EditorServers
 from .updates import UpdateEncoder
 
-ALLOW = "allow"
+ALLOW_OPTION = "allow"
 ALLOW_VALUES = "allow_values"
 REJECT = "reject"
 MAX_OPTION_CHARS = 80
@@ -43,7 +43,7 @@ async def ask_permission(
         status="pending",
         content=[acp.tool_content(acp.text_block(pending.text))],
     )
-    options = [schema.PermissionOption(option_id=ALLOW, name="Allow once", kind="allow_once")]
+    options = [schema.PermissionOption(option_id=ALLOW_OPTION, name="Allow once", kind="allow_once")]
     if pending.values:
         name = f"Allow, also later with {pending.values[:MAX_OPTION_CHARS]}"
         options.append(schema.PermissionOption(option_id=ALLOW_VALUES, name=name, kind="allow_always"))
@@ -52,7 +52,7 @@ async def ask_permission(
     if not isinstance(response.outcome, schema.AllowedOutcome):
         return None
     chosen = response.outcome.option_id
-    return PersonAnswer(chosen in (ALLOW, ALLOW_VALUES), "values" if chosen == ALLOW_VALUES else "call")
+    return PersonAnswer(chosen in (ALLOW_OPTION, ALLOW_VALUES), "values" if chosen == ALLOW_VALUES else "call")
 
 
 async def ask_form(client: Any, session: str, pending: PendingInput, form: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -79,13 +79,13 @@ def _is_simple(wanted: Any) -> bool:
 
 def describe_question(pending: PendingInput) -> str:
     """Return a question as text, for an editor without forms."""
-    return f"{pending.text}\n\n(Your next message is the answer: {describe_schema(pending.schema or {})}.)\n\n"
+    return f"{pending.text}\n\n(Your next message is the answer: {describe_answer_type(pending.schema or {})}.)\n\n"
 
 
-TYPES: Sequence[type[ContentPart]] = (Image, Document, Audio)
+PART_TYPES: Sequence[type[ContentPart]] = (Image, Document, Audio)
 
 
-def query_of(prompt: Sequence[Any]) -> Query:
+def query_of_prompt(prompt: Sequence[Any]) -> Query:
     """Return the query in the blocks of a prompt.
 
     Raises:
@@ -113,16 +113,16 @@ def _part(block: Any) -> str | ContentPart:
 def _binary(text: str, place: str) -> ContentPart:
     try:
         data = b64decode(text, validate=True)
-        kind = next((kind for kind in TYPES if detect_media_type(data) in kind.media_types), Image)
+        kind = next((kind for kind in PART_TYPES if detect_media_type(data) in kind.media_types), Image)
         return kind.from_bytes(data, name=place.rpartition("/")[2])
     except (Base64Error, ValueError, DefinitionError) as error:
         raise RequestError(-32602, f"prompt: {place}: {error}") from error
 
 
 T = TypeVar("T")
-CONTINUE = "/continue"
+CONTINUE_COMMAND = "/continue"
 """The prompt that continues a run which was interrupted or waits."""
-FAILED = -32603
+INTERNAL_ERROR = -32603
 
 
 class EditorSession:
@@ -172,7 +172,7 @@ class EditorSession:
     async def _turn(self, agent: JsonAgent[Any], client: Any, query: Query, *, has_forms: bool) -> Any:
         encoder = UpdateEncoder()
         given = {}
-        content: Query | None = None if query == CONTINUE else query
+        content: Query | None = None if query == CONTINUE_COMMAND else query
         if self._asked is not None and content is not None:
             question = next((one for one in self.session.questions if one.id == self._asked.id), None)
             if question is not None and isinstance(query, str):
@@ -221,9 +221,9 @@ class EditorSession:
                     await self._send(client, updates)
         except AgentkitError as error:
             if encoder.closed is None:
-                raise RequestError(FAILED, mask(str(error)), {"kind": type(error).__name__}) from error
+                raise RequestError(INTERNAL_ERROR, mask(str(error)), {"kind": type(error).__name__}) from error
         except Exception as error:  # a tool with on_error="raise", or a listener
-            raise RequestError(FAILED, mask(f"{type(error).__name__}: {error}")) from error
+            raise RequestError(INTERNAL_ERROR, mask(f"{type(error).__name__}: {error}")) from error
         await self._send(client, updates)
         assert encoder.closed is not None
         return encoder.closed
@@ -278,7 +278,7 @@ def _respond(end: RunClosed, reason: schema.StopReason | None = None) -> Any:
     """Return the response for the end of a run; raise `RequestError` if it failed."""
     if reason is None:
         if end.outcome in ("error", "limit"):
-            raise RequestError(FAILED, end.error, {"kind": end.kind})
+            raise RequestError(INTERNAL_ERROR, end.error, {"kind": end.kind})
         reason = "end_turn" if end.outcome == "answer" else "cancelled"
     usage = end.usage
     tokens = {name: usage.get(f"{name}_tokens") or 0 for name in ("input", "output")}

@@ -21,7 +21,7 @@ from ..views.frames import (
 from .api import acp, schema
 
 Update = Any
-KINDS: Mapping[str, schema.ToolKind] = {"read": "read", "idempotent": "edit", "write": "edit", "danger": "execute"}
+TOOL_KINDS: Mapping[str, schema.ToolKind] = {"read": "read", "idempotent": "edit", "write": "edit", "danger": "execute"}
 """For each effect of a tool: the kind that an editor chooses an icon by; "other" for a tool without one."""
 MAX_TITLE_CHARS = 100
 WITHDRAWN = "\n\n(The answer above is void: it starts again.)\n\n"
@@ -77,7 +77,7 @@ class UpdateEncoder:
         return self._title(call.id.rpartition("/")[0], call.tool, call.arguments)
 
     def _open_call(self, frame: CallOpened) -> Update:
-        kind = KINDS.get(frame.effect, "other")
+        kind = TOOL_KINDS.get(frame.effect, "other")
         arguments = _read_arguments(frame.arguments)
         title = self._title(frame.agent, frame.name, frame.arguments)
         start = acp.update_tool_call if frame.id in self._known else acp.start_tool_call

@@ -23,7 +23,7 @@ from .runner import astream_run
 from .spec import Agent
 
 T = TypeVar("T")
-INTERRUPTED = (
+INTERRUPTED_BATCH = (
     "Interrupted. No outcome is kept: agent.map(queries) starts again, and agent.imap(queries) yields each outcome "
     "as soon as it is there."
 )
@@ -64,7 +64,7 @@ async def collect_outcomes(agent: Agent, queries: Queries, **how: Unpack[MapOpti
     workers = how.get("workers")
     outcomes: dict[int, Outcome[Any]] = {}
     with (
-        explain_interrupt(INTERRUPTED),
+        explain_interrupt(INTERRUPTED_BATCH),
         ProgressBar(len(queries) if isinstance(queries, Sized) else None, progress) as bar,
     ):
         if workers is not None:
@@ -135,7 +135,7 @@ async def iterate_outcomes(
 
 def collect_blocking(agent: Agent, queries: Iterable[Query], **how: Unpack[MapOptions]) -> list[Outcome[Any]]:
     """Do `collect_outcomes` from blocking code."""
-    with explain_interrupt(INTERRUPTED):
+    with explain_interrupt(INTERRUPTED_BATCH):
         return run_coroutine(collect_outcomes(agent, _read_in_thread(queries), **how))
 
 

@@ -19,7 +19,7 @@ from ..core.messages import Message, Usage, text_of
 from ..engine.loop import Answer
 from ..engine.model import ModelAsked, ModelReplied, TextDelta
 from ..engine.partial_answer import PartialAnswerReader
-from ..engine.result import HandedOver, Outcome, Result, RunEnded, RunFinished, RunStarted, SubRun
+from ..engine.result import HandedOver, Result, RunEnded, RunFinished, RunOutcome, RunStarted, SubRun
 from ..engine.trace import Trace
 from ..policies.answer_checks import AnswerDoubted
 from ..policies.final_request import FinalRequest
@@ -28,7 +28,7 @@ from ..tools.execution.call import ToolResult
 from ..tools.execution.turn import ToolFinished
 from ..tools.toolset import Toolset
 
-Path = tuple[str, ...]
+CallPath = tuple[str, ...]
 """The ids of the enclosing calls, the outermost first."""
 
 
@@ -49,8 +49,8 @@ class InnerRunEnds:
     reported when the call or the enclosing run ends, and what arrives afterwards is dropped.
     """
 
-    _open: dict[Path, _OpenRun] = field(default_factory=dict)
-    _ended: set[Path] = field(default_factory=set)
+    _open: dict[CallPath, _OpenRun] = field(default_factory=dict)
+    _ended: set[CallPath] = field(default_factory=set)
 
     def take(self, event: Event) -> Iterable[Event]:
         """Return the ends of the runs that `event` implies, then `event` itself unless it arrived late."""
@@ -76,7 +76,7 @@ class InnerRunEnds:
                 run.usage += event.usage
         yield event
 
-    def end_below(self, path: Path = ()) -> Iterator[Event]:
+    def end_below(self, path: CallPath = ()) -> Iterator[Event]:
         """Yield the ends of the open runs inside the call at `path`, the innermost first."""
         start = "".join(f"{identity}/" for identity in path)  # "outer/" also begins the ids of calls in the outer one
         inside = [other for other in self._open if "".join(f"{identity}/" for identity in other).startswith(start)]
@@ -87,8 +87,8 @@ class InnerRunEnds:
             yield _wrap(run.started, RunEnded("cancelled", None, run.usage, seconds, run.run_id))
 
 
-def _unwrap(event: SubRun) -> tuple[Path, Event]:
-    path: Path = ()
+def _unwrap(event: SubRun) -> tuple[CallPath, Event]:
+    path: CallPath = ()
     inner: Event = event
     while isinstance(inner, SubRun):
         path = (*path, inner.call.id if inner.call else "")
@@ -262,8 +262,8 @@ class Run:
             trace.note(event, 0)
 
 
-def _outcome_of(error: BaseException | None) -> Outcome:
-    kinds: dict[type[BaseException], Outcome] = {
+def _outcome_of(error: BaseException | None) -> RunOutcome:
+    kinds: dict[type[BaseException], RunOutcome] = {
         Paused: "paused",
         RunStopped: "stopped",
         LimitExceeded: "limit",

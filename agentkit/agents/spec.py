@@ -13,7 +13,7 @@ from ..core.errors import DefinitionError
 from ..core.flow import Listener, Policy
 from ..core.masking import MaskedDict
 from ..engine.model import Model
-from ..policies.answer_checks import Check, check_parameters
+from ..policies.answer_checks import Check, check_arity
 from ..policies.consult import Decide
 from ..policies.limits import Limits
 from ..policies.questions import Respondents
@@ -33,7 +33,7 @@ When the task is done, or cannot be done, call final_answer; call it only then."
 ToolMode: TypeAlias = Literal["auto", "text"]
 ToolSelector: TypeAlias = Callable[[RunContext[Any]], Iterable[Any]]
 """A function of the run that returns the tools for its next step."""
-Part = TypeVar("Part")
+V = TypeVar("V")
 
 
 def _integer_from(least: int, *, or_none: bool = False) -> tuple[Callable[[Any], bool], str]:
@@ -92,7 +92,7 @@ class Settings:
         for name in ("policies", "checks"):
             object.__setattr__(self, name, check_functions(name, getattr(self, name)))
         for check in self.checks:
-            check_parameters(check)
+            check_arity(check)
         for name in ("request_timeout", "tool_timeout"):
             if (seconds := getattr(self, name)) == "agent":
                 raise DefinitionError(f'{name} must be a number of seconds, or None; "agent" is for a tool\'s timeout')
@@ -180,7 +180,7 @@ class Agent(Protocol):
     spec: AgentSpec
 
 
-class SpecPart(Generic[Part]):
+class SpecPart(Generic[V]):
     """An attribute of an agent that is in its specification; an assignment replaces the specification."""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -190,15 +190,15 @@ class SpecPart(Generic[Part]):
     def __get__(self, agent: None, owner: type) -> Self: ...
 
     @overload
-    def __get__(self, agent: Agent, owner: type) -> Part: ...
+    def __get__(self, agent: Agent, owner: type) -> V: ...
 
-    def __get__(self, agent: Agent | None, owner: type) -> Self | Part:
+    def __get__(self, agent: Agent | None, owner: type) -> Self | V:
         if agent is None:
             return self
-        value: Part = getattr(agent.spec, self._name)
+        value: V = getattr(agent.spec, self._name)
         return value
 
-    def __set__(self, agent: Agent, value: Part) -> None:
+    def __set__(self, agent: Agent, value: V) -> None:
         changed: dict[str, Any] = {self._name: value}
         agent.spec = replace(agent.spec, **changed)
 

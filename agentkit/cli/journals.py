@@ -10,12 +10,12 @@ The runs that workers execute, in `agentkit runs`: their states, and what a pers
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import reduce
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -25,11 +25,10 @@ import agentkit
 from ..core.ask_person import escape_unprintable
 from ..core.masking import mask
 from ..sessions.journal.location import SQLITE_SCHEME
-from .agents import agent_options, build_agent
-from .output import dump_json, follow, make_view, print_answer, print_lines, print_note
+from .agents import Command, agent_options, build_agent
+from .output import dump_json, follow, make_view, print_answer, print_note, print_run_lines
 from .targets import EXISTING_FILE, FILE, JOURNAL_HELP, JOURNAL_PLACE
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS = (
     click.option("--state", default="", help="List only submitted runs in this state: queued, running, paused ..."),
     click.option("--retry", is_flag=True, help="Submit the run again that failed, was stopped or is dead."),
@@ -136,12 +135,12 @@ def show_command(file: Path, journal: Path | str | None, page: Path | None, othe
         journal = os.environ.get("AGENTKIT_DB") or None
     try:
         data = _read(file) if journal is None else _read_run(str(file), journal)
-        lines = [*import_module("agentkit.views.history").render_result(data)]
+        lines = [*import_module("agentkit.views.history").render_result_data(data)]
         text = "" if page is None else _render_page(data, other)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise _refuse(file) from None
     if page is None:
-        print_lines(lines)
+        print_run_lines(lines)
         return
     if str(page) == "-":
         click.echo(text, nl=False)
@@ -167,7 +166,7 @@ def _render_page(data: dict[str, Any], other: Path | None) -> str:
 
 def _read_result(file: Path) -> dict[str, Any]:
     data = _read(file)
-    [*import_module("agentkit.views.history").render_result(data)]  # raises for anything else
+    [*import_module("agentkit.views.history").render_result_data(data)]  # raises for anything else
     return data
 
 
@@ -320,7 +319,7 @@ def runs_command(run_id: str | None, journal: Path | str, limit: int | None, **o
         if options["json"]:
             click.echo(dump_json(data, indent=2))
         else:
-            print_lines(import_module("agentkit.views.history").render_result(data))
+            print_run_lines(import_module("agentkit.views.history").render_result_data(data))
     elif options["json"]:
         listed = [{name: getattr(run, name) for name in LISTED_FIELDS} for run in store.runs(journal, limit=limit)]
         click.echo(dump_json(listed, indent=2))

@@ -35,7 +35,7 @@ def setup_hint(variables: list[str]) -> str:
     return f"set {', '.join(variables)}" if variables else ""
 
 
-STATES = {
+PROVIDER_STATES = {
     "offline": "ready: it matches words, it does not understand them",
     "ollama_chat": "a local server: OLLAMA_API_BASE, else port 11434 on this machine",
 }
@@ -60,6 +60,6 @@ def models_command(as_json: bool) -> None:
     click.echo(f"default: {default} ({origin}) {hint}".rstrip() + "\n")
     width = max(len(entry["model"]) for entry in entries) + 2
     for entry in entries:
-        state = setup_hint(entry["missing"]) or STATES.get(entry["provider"], "ready")
+        state = setup_hint(entry["missing"]) or PROVIDER_STATES.get(entry["provider"], "ready")
         rows = textwrap.wrap(state, max(20, shutil.get_terminal_size().columns - width))
         click.echo(f"{entry['model']:<{width}}" + f"\n{'':<{width}}".join(rows))

@@ -38,7 +38,7 @@ def print_answer(text: str) -> None:
         print_text(text)
 
 
-def print_lines(lines: Iterable[Any]) -> None:
+def print_run_lines(lines: Iterable[Any]) -> None:
     """Print the lines of a run, of `agentkit.views.history`."""
     import_module("agentkit.views.history").print_lines(lines)
 
@@ -56,10 +56,10 @@ def print_note(text: str) -> None:
 
 def print_error(error: BaseException) -> None:
     """Print an error as one line to standard error."""
-    print_note(f"agentkit: {describe_error(error)}")
+    print_note(f"agentkit: {format_error(error)}")
 
 
-def describe_error(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """Return an error as one line."""
     text = " ".join(str(error).split())
     if isinstance(error, agentkit.Paused):

@@ -27,10 +27,10 @@ from .agents import SESSION, agent_options, build_agent, command_to_resume, load
 from .attachments import ATTACH, join_query, read_attachments
 from .output import (
     INTERRUPTED,
-    describe_error,
     dump_json,
     exit_code,
     follow,
+    format_error,
     make_view,
     print_answer,
     print_error,
@@ -120,7 +120,7 @@ def _exit_failed(
     error: BaseException, session: "agentkit.Session", file: Path | None, *, as_json: bool, as_events: bool
 ) -> None:
     """Print the error and the command that continues the run; exit."""
-    failure = {"type": type(error).__name__, "message": describe_error(error)}
+    failure = {"type": type(error).__name__, "message": format_error(error)}
     usage = session.usage.as_dict()
     if as_json:
         click.echo(dump_json({"error": failure, "usage": usage, "messages": session.messages}, indent=2))
@@ -255,7 +255,7 @@ def _key(query: str) -> str:
 
 def _write(file: TextIO, query: str, outcome: "agentkit.Result[str] | Exception") -> None:
     if isinstance(outcome, Exception):
-        entry: dict[str, Any] = {"error": f"{type(outcome).__name__}: {describe_error(outcome)}"}
+        entry: dict[str, Any] = {"error": f"{type(outcome).__name__}: {format_error(outcome)}"}
     else:
         entry = {"answer": outcome.answer, "stopped": outcome.stopped, "usage": outcome.usage.as_dict()}
     named = {"query": mask(query)} if (key := _key(query)) == query else {"query": mask(query), "key": key}

@@ -91,7 +91,7 @@ def make_question(pending: Sequence[PendingCall]) -> str:
     )
 
 
-def read_answer(entry: str, pending: Sequence[PendingCall]) -> dict[int, PersonAnswer]:
+def read_decisions(entry: str, pending: Sequence[PendingCall]) -> dict[int, PersonAnswer]:
     """Return the decisions of an answer by the calls' indices; raise `ValueError` if it cannot be read."""
     places = range(len(pending))
     words = entry.strip()
@@ -130,7 +130,7 @@ def _read_words(words: str, pending: PendingCall, *, is_alone: bool) -> PersonAn
 
 REFUSALS = {"n": False, "no": False, "false": False}
 SIMPLE_TYPES = ("string", "number", "integer", "boolean")
-ANSWER_KEY = "answer"
+FORM_KEY = "answer"
 """The field of a form for an answer that is not an object."""
 
 
@@ -143,12 +143,12 @@ def to_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema of a form for an answer; one that is not an object becomes its only field."""
     if is_form(schema):
         return schema
-    return {"type": "object", "properties": {ANSWER_KEY: schema}, "required": [ANSWER_KEY]}
+    return {"type": "object", "properties": {FORM_KEY: schema}, "required": [FORM_KEY]}
 
 
 def read_form(schema: Mapping[str, Any], content: Mapping[str, Any]) -> Any:
     """Return the answer, for which `schema` was asked, that the fields of its form hold."""
-    return content if is_form(schema) else content.get(ANSWER_KEY)
+    return content if is_form(schema) else content.get(FORM_KEY)
 
 
 def read_value(question: Question, ask: Callable[[str], str], problem: str = "") -> Any:
@@ -159,13 +159,13 @@ def read_value(question: Question, ask: Callable[[str], str], problem: str = "")
     lead = f"\n{question.text}" + (f"\n{problem}" if problem else "")
     properties = question.schema.get("properties", {})
     if not is_form(question.schema) or not all(map(_is_simple, properties.values())):
-        return read_entry(question.schema, ask(f"{lead}\n{describe_schema(question.schema)}: "))
+        return read_entry(question.schema, ask(f"{lead}\n{describe_answer_type(question.schema)}: "))
     values = {}
     required = question.schema.get("required", ())
     for name, schema in properties.items():
         note = schema.get("description") or schema.get("title") or ""
         optional = "" if name in required else " (may be left empty)"
-        entry = ask(f"{lead}\n{name}{f' - {note}' if note else ''}, {describe_schema(schema)}{optional}: ")
+        entry = ask(f"{lead}\n{name}{f' - {note}' if note else ''}, {describe_answer_type(schema)}{optional}: ")
         lead = ""
         if entry or name in required:
             values[name] = read_entry(schema, entry)
@@ -176,7 +176,7 @@ def _is_simple(schema: Any) -> bool:
     return isinstance(schema, Mapping) and (schema.get("type") in SIMPLE_TYPES or "enum" in schema)
 
 
-def describe_schema(schema: Mapping[str, Any]) -> str:
+def describe_answer_type(schema: Mapping[str, Any]) -> str:
     """Return in a few words what an answer must be."""
     if isinstance(choices := schema.get("enum"), list):
         return f"one of {', '.join(str(choice) for choice in choices)}"
@@ -209,7 +209,7 @@ MAX_ARGUMENT_CHARS = 10_000
 """Characters of one argument that the person is shown."""
 MAX_ANSWER_BYTES = 65_536
 """Bytes of an answer that are read at once."""
-QUIET_SECONDS = 0.15
+QUIET_INPUT_SECONDS = 0.15
 """A question is shown when this time has passed without input: text that was typed or pasted before is no answer."""
 BURST_SECONDS = 0.05
 """Lines that follow each other within this time were pasted together; they are one answer."""
@@ -248,7 +248,7 @@ class Person:
             except (EOFError, OSError, RuntimeError):  # a lost standard input; a notebook without a frontend
                 return answers
             try:
-                answers |= {left[place].call.id: answer for place, answer in read_answer(text, left).items()}
+                answers |= {left[place].call.id: answer for place, answer in read_decisions(text, left).items()}
                 problem = ""
             except ValueError as error:
                 problem = str(error)
@@ -322,7 +322,7 @@ def _discard_input() -> None:
         return
     while True:
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-        if not _has_input(QUIET_SECONDS):
+        if not _has_input(QUIET_INPUT_SECONDS):
             break
         if is_cancelled():
             raise EOFError

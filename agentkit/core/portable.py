@@ -4,8 +4,10 @@ import json
 import math
 import re
 from collections.abc import Container, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
+Json: TypeAlias = dict[str, Any]
+"""A JSON object."""
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 SHOWN_VALUE_CHARS = 200
 """Characters of a value in messages and records, unless the caller has another bound."""
@@ -32,17 +34,17 @@ def find_free_name(name: str, *taken: Container[str]) -> str:
     return free
 
 
-def format_value(value: Any, width: int = SHOWN_VALUE_CHARS) -> str:
-    """Return the value as JSON, truncated to `width` characters and "..."."""
-    return truncate(json.dumps(value, ensure_ascii=False, default=str), width)
+def format_value(value: Any, max_chars: int = SHOWN_VALUE_CHARS) -> str:
+    """Return the value as JSON, truncated to `max_chars` characters and "..."."""
+    return truncate(json.dumps(value, ensure_ascii=False, default=str), max_chars)
 
 
-def truncate(text: str, width: int = SHOWN_VALUE_CHARS) -> str:
-    """Return the text truncated to `width` characters and "...", with lone surrogates as U+FFFD."""
-    return SURROGATE.sub("\ufffd", text if len(text) <= width else f"{text[:width]}...")
+def truncate(text: str, max_chars: int = SHOWN_VALUE_CHARS) -> str:
+    """Return the text truncated to `max_chars` characters and "...", with lone surrogates as U+FFFD."""
+    return SURROGATE.sub("\ufffd", text if len(text) <= max_chars else f"{text[:max_chars]}...")
 
 
-MAX_DEPTH = 200
+MAX_JSON_DEPTH = 200
 """Levels of nesting that can be sent."""
 _SPARE_LEVELS = 10
 """Levels that converted values leave free, since a repair may wrap them."""
@@ -60,7 +62,7 @@ def find_flaw(value: Any, depth: int = 0) -> Literal["not_json", "not_unicode"] 
         return None if value.bit_length() <= MAX_INTEGER_BITS else "not_json"
     if isinstance(value, float):
         return None if math.isfinite(value) else "not_json"
-    if depth == MAX_DEPTH or not isinstance(value, dict | list):
+    if depth == MAX_JSON_DEPTH or not isinstance(value, dict | list):
         return "not_json"
     if isinstance(value, dict):
         for key in value:
@@ -90,7 +92,7 @@ def to_json_value(value: Any, inside: tuple[int, ...] = ()) -> Any:
         return value if value.bit_length() <= MAX_INTEGER_BITS else f"(an integer of {value.bit_length():,} bits)"
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if len(inside) >= MAX_DEPTH - _SPARE_LEVELS or id(value) in inside:
+    if len(inside) >= MAX_JSON_DEPTH - _SPARE_LEVELS or id(value) in inside:
         return "(nested too deeply)"
     inside = (*inside, id(value))
     try:

@@ -21,7 +21,7 @@ from ..core.background import run_in_thread
 from ..core.errors import RunError
 from ..engine.result import Result
 from ..sessions.journal.location import Journal
-from .database import APPLICATION, SCHEDULED, WORKFLOW, Database, queue_of, read_events
+from .database import APPLICATION_NAME, SCHEDULED, WORKFLOW, Database, queue_of, read_events
 from .handle import STATES, STATUSES, RunHandle, RunStatus, answer_of, read_status, run_of
 from .work import CONTINUED, DEFAULT_ATTEMPTS, DEFAULT_PRIORITY, NO_KEY, QueuedRun
 
@@ -46,7 +46,7 @@ class Client:
         self._dbos = library.DBOSClient(
             system_database_url=self._database.queue,
             serializer=library.DBOSPortableJSONSerializer(),
-            application_name=APPLICATION,
+            application_name=APPLICATION_NAME,
         )
         self._is_taken = library.error.is_workflow_id_in_use_error
 
@@ -243,7 +243,7 @@ def _options(work: QueuedRun, priority: int, key: str) -> dict[str, Any]:
     return {
         "workflow_name": WORKFLOW,
         "queue_name": queue_of(work.agent),
-        "app_version": APPLICATION,
+        "app_version": APPLICATION_NAME,
         "priority": priority,
         "queue_partition_key": key or NO_KEY,
     }

@@ -24,7 +24,7 @@ from ..sessions.journal.location import POSTGRES_SCHEMES, SQLITE_SCHEME, Journal
 from ..sessions.journal.store import Lease, Statement, Store
 from ..views.json_lines import EventEncoder
 
-APPLICATION = "agentkit"
+APPLICATION_NAME = "agentkit"
 """The name of the application in DBOS, and its version: workers with other tools take over each other's runs."""
 WORKFLOW = "agentkit.run"
 SCHEDULED = "agentkit.scheduled"

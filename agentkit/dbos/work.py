@@ -12,7 +12,7 @@ from ..core.errors import ExceptionInfo, Paused, RunError, RunStopped
 from ..core.masking import mask
 from ..engine.result import Result
 
-RUN_ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
+VALID_RUN_ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 CONTINUED = "~"
 """Between the id of a run and the number of its continuation, in the id of a workflow."""
 DEFAULT_ATTEMPTS = 3
@@ -47,7 +47,7 @@ class QueuedRun:
     def __post_init__(self) -> None:
         if not isinstance(self.query, str) or not self.query.strip():
             raise RunError(f"query must be a text that is not empty, got {self.query!r:.60}")
-        if not RUN_ID.fullmatch(self.run):
+        if not VALID_RUN_ID.fullmatch(self.run):
             raise RunError(f"id: {self.run!r:.120} is not the id of a run. Use 1 to 100 of a-z, A-Z, 0-9 and . _ : -")
         if self.attempts < 1:
             raise RunError(f"attempts must be an integer >= 1, got {self.attempts!r}")

@@ -39,7 +39,7 @@ from ..sessions.journal.store import Lease
 from ..sessions.journal.writer import JournaledConversation
 from ..sessions.session import Session
 from .database import (
-    APPLICATION,
+    APPLICATION_NAME,
     SCHEDULED,
     WORKFLOW,
     WRITE_SECONDS,
@@ -305,7 +305,7 @@ def repeat(
 
 Rate: TypeAlias = tuple[int, float]
 """The number of runs that may begin in a number of seconds."""
-POLL_SECONDS = 0.2
+QUEUE_POLL_SECONDS = 0.2
 """Seconds between two looks into a queue."""
 LOST = 75
 """The exit code of a worker that others have taken for dead (EX_TEMPFAIL: start it again)."""
@@ -400,9 +400,9 @@ class Worker:
 
     def _launch(self, library: Any, database: Database, execution: Execution) -> None:
         config = {
-            "name": APPLICATION,
+            "name": APPLICATION_NAME,
             "system_database_url": database.queue,
-            "application_version": APPLICATION,
+            "application_version": APPLICATION_NAME,
             "executor_id": self.name,
             "serializer": library.DBOSPortableJSONSerializer(),
             "log_level": "WARNING",
@@ -426,7 +426,7 @@ class Worker:
         dbos.launch()
         for name in self._agents:
             dbos.register_queue(
-                queue_of(name), polling_interval_sec=POLL_SECONDS, on_conflict="always_update", **self._limits
+                queue_of(name), polling_interval_sec=QUEUE_POLL_SECONDS, on_conflict="always_update", **self._limits
             )
 
     def _die(self) -> None:

@@ -21,7 +21,7 @@ from .model import ModelReplied
 from .trace import Trace
 
 T = TypeVar("T", default=str)
-Outcome: TypeAlias = Literal["answer", "paused", "stopped", "limit", "error", "cancelled"]
+RunOutcome: TypeAlias = Literal["answer", "paused", "stopped", "limit", "error", "cancelled"]
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class RunEnded(Event):
         run_id: The id of the run, as in its `RunStarted`.
     """
 
-    outcome: Outcome
+    outcome: RunOutcome
     error: Exception | None
     usage: Usage
     seconds: float

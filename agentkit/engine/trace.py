@@ -20,7 +20,7 @@ SpanKind: TypeAlias = Literal["model", "tool", "wait"]
 
 MAX_NOTES = 500
 """Notes of a run; the progress of a tool is a note too, and has no bound of its own."""
-MAX_ERROR_CHARS = 300
+MAX_SPAN_ERROR_CHARS = 300
 MAX_RAW_CHARS = 2_000
 STOPPED_ERROR = "it was stopped before its end"
 
@@ -49,7 +49,7 @@ class Span:
         """Return the span as a JSON object without empty entries; times in seconds since `began`, secrets masked."""
         details = {
             "call": self.call,
-            "error": mask(str(self.error))[:MAX_ERROR_CHARS] if self.error else "",
+            "error": mask(str(self.error))[:MAX_SPAN_ERROR_CHARS] if self.error else "",
             "usage": self.usage.as_dict() if self.usage else None,
             "place": self.place,
             "repairs": [str(repair) for repair in self.repairs],

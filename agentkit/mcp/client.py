@@ -27,10 +27,10 @@ from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from ..tools.results.result_text import StoredResult
 from ..tools.settings import ToolEffect, Trust
-from .config import Auth, check_settings, derive_name, make_endpoint, read_config
+from .config import ServerAuth, check_settings, derive_server_name, make_endpoint, read_config
 from .link import ServerLink, list_all
 from .lock import find_locked, lock_path
-from .questions import find_ask, to_questions, to_responses
+from .questions import find_ask, to_input_responses, to_questions
 from .remote_tools import RemoteTools, read_contents, read_result, render_blocks
 
 T = TypeVar("T")
@@ -199,7 +199,7 @@ class MCPServer:
         *,
         url: str | None = None,
         headers: Mapping[str, str] | None = None,
-        auth: Auth = None,
+        auth: ServerAuth = None,
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         name: str = "",
@@ -210,7 +210,7 @@ class MCPServer:
         lock: str | os.PathLike[str] | None = None,
     ) -> None:
         self.endpoint = make_endpoint(command, url, headers, env, cwd, auth)
-        self.name = to_portable_name(name or derive_name(self.endpoint))
+        self.name = to_portable_name(name or derive_server_name(self.endpoint))
         check_settings(self.name, trust, effects or {}, timeout)
         locked = None if lock is None else find_locked(lock, name or self.name)
         self._tools = RemoteTools(self._call, prefix, trust, effects or {}, locked)
@@ -334,7 +334,7 @@ class MCPServer:
         self._listed = [*self._tools.make(tools), *([self._reader] if has_resources else [])]
 
     async def _call(self, tool: str, arguments: dict[str, Any], run: RunContext[Any] | None) -> Any:
-        options = to_responses(run.answered if run is not None else None)
+        options = to_input_responses(run.answered if run is not None else None)
         ask = find_ask(self.name)
         result = await self._run(lambda: self._link.call(tool, arguments, run, ask, **options))
         if isinstance(result, types.InputRequiredResult):

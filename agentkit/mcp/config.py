@@ -30,7 +30,7 @@ MAX_STDERR_CHARS = 2_000
 HTTP_TIMEOUT = httpx2.Timeout(30.0, read=300.0)
 """Seconds to connect and to send, and between two pieces of an answer, which a server may hold open."""
 
-Auth: TypeAlias = "Literal['oauth'] | httpx2.Auth | None"
+ServerAuth: TypeAlias = "Literal['oauth'] | httpx2.Auth | None"
 """How this program proves at a server who it is: by a stored login, or as an object of the HTTP library does."""
 Streams: TypeAlias = tuple[Any, Any]
 """The stream of received messages, and the stream of messages to send."""
@@ -70,7 +70,7 @@ class Address:
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    auth: Auth = field(default=None, repr=False)
+    auth: ServerAuth = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return self.url
@@ -194,7 +194,7 @@ def make_endpoint(
     headers: Mapping[str, str] | None,
     env: Mapping[str, str] | None,
     cwd: str | os.PathLike[str] | None,
-    auth: Auth = None,
+    auth: ServerAuth = None,
 ) -> Endpoint:
     """Return where a server is; raise `DefinitionError` unless there is one command or one address."""
     if (command is None) == (url is None):
@@ -237,7 +237,7 @@ def check_settings(name: str, trust: Any, effects: Any, timeout: Any) -> None:
     check_timeout(timeout, f"MCPServer {name!r}: timeout")
 
 
-def derive_name(endpoint: Endpoint) -> str:
+def derive_server_name(endpoint: Endpoint) -> str:
     """Return a name for a server: the host of its address, or the word of the command that names it."""
     if isinstance(endpoint, Address):
         return urlsplit(endpoint.url).hostname or "server"

@@ -32,7 +32,7 @@ REFRESH_SECONDS = 0.2
 SETTLE_SECONDS = 5.0
 """The longest time that a call waits for the list of tools that changed meanwhile."""
 CLOSE_SECONDS = 10.0
-WAITS = (0.05, 0.1, *[0.25] * 8)
+ROUND_WAITS = (0.05, 0.1, *[0.25] * 8)
 """Seconds between the rounds of a call in which the server only wants its own state back."""
 
 
@@ -199,7 +199,7 @@ class Connection:
     async def call(self, name: str, arguments: dict[str, Any], **options: Any) -> Any:
         """Call a tool and return its result, or the `InputRequiredResult`; see the SDK's `ClientSession.call_tool`."""
         try:
-            for pause in WAITS:
+            for pause in ROUND_WAITS:
                 result = await self._send(name, arguments, **options)
                 if not isinstance(result, types.InputRequiredResult) or result.input_requests:
                     return result

@@ -18,9 +18,9 @@ from ..schemas.comparison import compare_schemas
 from ..tools.lock import format_lock
 from .config import read_json
 
-VERSION = 1
+MCP_LOCK_VERSION = 1
 LOCKED_FIELDS = {"title", "description", "input_schema", "output_schema", "annotations"}
-MAX_SHOWN_CHARS = 60
+MAX_CHANGE_CHARS = 60
 """Characters of a text that are shown after its first change."""
 _SCHEMAS = {"inputSchema": "input", "outputSchema": "output"}
 
@@ -44,7 +44,7 @@ def describe_tools(tools: Sequence[types.Tool]) -> dict[str, Any]:
 
 def format_servers(servers: Mapping[str, Locked]) -> str:
     """Return the text of a lock file."""
-    return format_lock({"version": VERSION, "servers": servers})
+    return format_lock({"version": MCP_LOCK_VERSION, "servers": servers})
 
 
 def read_servers(path: str | os.PathLike[str]) -> dict[str, Locked]:
@@ -56,8 +56,10 @@ def read_servers(path: str | os.PathLike[str]) -> dict[str, Locked]:
     place = os.fspath(path)
     content = read_json(path, "Write it: agentkit lock --mcp")
     servers = content.get("servers") if isinstance(content, dict) else None
-    if not isinstance(servers, dict) or content.get("version") != VERSION:
-        raise DefinitionError(f"{place}: no lock of MCP servers, version {VERSION}. Write it: agentkit lock --mcp")
+    if not isinstance(servers, dict) or content.get("version") != MCP_LOCK_VERSION:
+        raise DefinitionError(
+            f"{place}: no lock of MCP servers, version {MCP_LOCK_VERSION}. Write it: agentkit lock --mcp"
+        )
     if not all(isinstance(tool, dict) for tools in servers.values() for tool in _values(tools)):
         raise DefinitionError(f"{place}: the tools of a server must be objects. Write it again: agentkit lock --mcp")
     return servers
@@ -126,13 +128,13 @@ def _compare_texts(name: str, before: str, after: str) -> str:
     shorter = min(len(before), len(after))
     pairs = zip(before, after, strict=False)
     place = next((place for place, (old, new) in enumerate(pairs) if old != new), shorter)
-    shown = [_show(text[place : place + MAX_SHOWN_CHARS]) for text in (before, after)]
+    shown = [_show(text[place : place + MAX_CHANGE_CHARS]) for text in (before, after)]
     return f"{name}, at character {place}: {shown[0]} became {shown[1]}"
 
 
 def _show(value: Any) -> str:
     text = json.dumps(value, sort_keys=True)
-    return text if len(text) <= MAX_SHOWN_CHARS + 2 else f"{text[:MAX_SHOWN_CHARS]}..."
+    return text if len(text) <= MAX_CHANGE_CHARS + 2 else f"{text[:MAX_CHANGE_CHARS]}..."
 
 
 def _values(tools: Any) -> Sequence[Any]:

@@ -38,7 +38,7 @@ def to_questions(server: str, required: types.InputRequiredResult) -> InputRequi
     return InputRequired(*questions, state={"request_state": required.request_state, "kinds": kinds})
 
 
-def to_responses(answered: Answers | None) -> dict[str, Any]:
+def to_input_responses(answered: Answers | None) -> dict[str, Any]:
     """Return the keywords of a call that continues with answers; none for a call that begins."""
     state = answered.state if answered is not None else None
     if answered is None or not isinstance(state, Mapping):

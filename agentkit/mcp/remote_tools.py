@@ -27,7 +27,7 @@ from ..tools.results.result_text import MAX_IMAGE_BYTES, MAX_IMAGES, RenderedRes
 from ..tools.settings import ToolEffect, Trust
 from .lock import Locked, compare_tool, describe_tools
 
-MAX_DESCRIPTION_CHARS = 10_000
+MAX_REMOTE_DESCRIPTION_CHARS = 10_000
 DEFAULT_EFFECT: ToolEffect = "write"
 """The effect of a tool without hints: calls run alone, and after untrusted text they need approval."""
 _STRICTNESS = get_args(ToolEffect)
@@ -146,7 +146,7 @@ class RemoteTools:
         remote.__name__ = remote.__qualname__ = name
         if tool.output_schema is not None:
             remote.__output_schema__ = tool.output_schema  # type: ignore[attr-defined]
-        text = to_valid_text(tool.description or tool.title or tool.name)[:MAX_DESCRIPTION_CHARS]
+        text = to_valid_text(tool.description or tool.title or tool.name)[:MAX_REMOTE_DESCRIPTION_CHARS]
         definition = Definition(remote, RemoteArguments(name, tool.input_schema, call), name, text)
         return make_defined_tool(definition, {"effect": effect, "trust": self._trust, "egress": egress})
 

@@ -20,7 +20,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic_core import to_jsonable_python
 
 from ..agents.agent import JsonAgent
-from ..core.ask_person import ANSWER_KEY, read_form, to_form
+from ..core.ask_person import FORM_KEY, read_form, to_form
 from ..core.context import Channel, Progress, RunContext
 from ..core.errors import AgentkitError, DefinitionError
 from ..core.flow import Done
@@ -39,19 +39,19 @@ from ..tools.roles import sends_outside
 from ..views.lines import format_call, sanitize
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
-ALLOW = "allow"
+ALLOW_KEY = "allow"
 """The key of the question whether a dangerous call may run."""
 ALLOW_SCHEMA = {
     "type": "object",
-    "properties": {ALLOW: {"type": "boolean", "title": "Allow this call"}},
-    "required": [ALLOW],
+    "properties": {ALLOW_KEY: {"type": "boolean", "title": "Allow this call"}},
+    "required": [ALLOW_KEY],
 }
-NOT_ALLOWED = "The call was not allowed: a person refused it. Do not try it again."
+REFUSED_BY_PERSON = "The call was not allowed: a person refused it. Do not try it again."
 CANNOT_ASK = (
     "The call was not allowed: {name} is dangerous and needs a person's approval, and this client cannot ask one (it "
     "declares no elicitation)."
 )
-MAX_ARGUMENT_CHARS = 4_000
+MAX_ASKED_CALL_CHARS = 4_000
 
 
 class ServedCall:
@@ -76,7 +76,12 @@ class ServedCall:
     async def result(self) -> types.CallToolResult | types.InputRequiredResult:
         """Run the call, unless it needs an approval or answers first."""
         tool = self._bound.tool
-        if tool is not None and self._bound.problem is None and tool.effect == "danger" and not self._state.get(ALLOW):
+        if (
+            tool is not None
+            and self._bound.problem is None
+            and tool.effect == "danger"
+            and not self._state.get(ALLOW_KEY)
+        ):
             refused = await self._ask_approval()
             if refused is not None:
                 return refused
@@ -85,16 +90,16 @@ class ServedCall:
     async def _ask_approval(self) -> types.CallToolResult | types.InputRequiredResult | None:
         """Ask whether the call may run; return None if it may."""
         call = self._bound.call
-        shown = sanitize(format_call(call), MAX_ARGUMENT_CHARS)
-        asked = await self._ask({ALLOW: (f"Allow this call? {shown}", ALLOW_SCHEMA)})
+        shown = sanitize(format_call(call), MAX_ASKED_CALL_CHARS)
+        asked = await self._ask({ALLOW_KEY: (f"Allow this call? {shown}", ALLOW_SCHEMA)})
         if asked is None:
             return _failure(CANNOT_ASK.format(name=call.name))
         if isinstance(asked, types.InputRequiredResult):
             return asked
-        response = asked[ALLOW]
-        if response.action != "accept" or not (response.content or {}).get(ALLOW):
-            return _failure(NOT_ALLOWED)
-        self._state[ALLOW] = True
+        response = asked[ALLOW_KEY]
+        if response.action != "accept" or not (response.content or {}).get(ALLOW_KEY):
+            return _failure(REFUSED_BY_PERSON)
+        self._state[ALLOW_KEY] = True
         return None
 
     async def _continue(self) -> types.CallToolResult | types.InputRequiredResult:
@@ -107,7 +112,7 @@ class ServedCall:
             asking = outcome.exception
             if not isinstance(asking, InputRequired):
                 return self._write(outcome)
-            forms = {each.id or ANSWER_KEY: (each.text, to_form(each.schema)) for each in asking.questions}
+            forms = {each.id or FORM_KEY: (each.text, to_form(each.schema)) for each in asking.questions}
             asked = await self._ask(forms)
             if asked is None:
                 return _failure(f"The tool asks a person, and this client cannot: {asking}")
@@ -134,7 +139,7 @@ class ServedCall:
         """Keep the answers for the next run of the call; return why one of them cannot be used."""
         values: dict[str, Any] = {}
         for question in asking.questions:
-            response = responses.get(question.id or ANSWER_KEY)
+            response = responses.get(question.id or FORM_KEY)
             if response is None or response.action != "accept":
                 return f"The person gave no answer to: {question.text}"
             value = read_form(question.schema, dict(response.content or {}))
@@ -213,7 +218,7 @@ def _failure(text: str) -> types.CallToolResult:
 
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-DEFAULT_PORT = 8000
+DEFAULT_MCP_PORT = 8000
 MIN_TOKEN_CHARS = 16
 MAX_REQUEST_BYTES = 10_000_000
 ASGIApp: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
@@ -352,7 +357,7 @@ def serve(
     *,
     http: bool = False,
     host: str = "127.0.0.1",
-    port: int = DEFAULT_PORT,
+    port: int = DEFAULT_MCP_PORT,
     hosts: Sequence[str] = (),
     token: str = "",
     **options: Any,

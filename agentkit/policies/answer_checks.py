@@ -143,7 +143,7 @@ def _wants_material(check: Check) -> bool:
     return sum(entry.kind in kinds and entry.default is inspect.Parameter.empty for entry in parameters) > 1
 
 
-def check_parameters(check: Check) -> None:
+def check_arity(check: Check) -> None:
     """Raise `DefinitionError` for a check that takes neither the answer alone nor the answer and the material."""
     try:
         inspect.signature(check).bind(*[None] * (1 + _wants_material(check)))

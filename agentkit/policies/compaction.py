@@ -207,7 +207,7 @@ _MESSAGES = [
         rf"(?:context (?:length|window|size)|maximum number of tokens)(?:[ :=(]|is|of|only|limit|this model)*{_ROOM}\b",
     )
 ]
-MAX_MESSAGE_CHARS = 4_000
+MAX_ERROR_MESSAGE_CHARS = 4_000
 """Characters of an error message that are read."""
 _SEPARATORS = re.compile(r"(?<=\d)[,_](?=\d{3})")
 
@@ -222,7 +222,7 @@ class Window:
 
 def parse_window(text: str) -> Window | None:
     """Return the window that an error message names, if it names one."""
-    text = _SEPARATORS.sub("", text[:MAX_MESSAGE_CHARS])
+    text = _SEPARATORS.sub("", text[:MAX_ERROR_MESSAGE_CHARS])
     for pattern in _MESSAGES:
         if found := pattern.search(text):
             numbers = {name: int(number) for name, number in found.groupdict().items() if number}

@@ -112,7 +112,7 @@ def find_minutes(marked: str) -> set[int]:
     return {minutes for match in _TIME.finditer(marked) for minutes in _minutes(match)}
 
 
-def find_addresses(text: str) -> set[str]:
+def find_urls(text: str) -> set[str]:
     """Return the web addresses of a text, normalized."""
     return {normalize_address(match[0]) for match in _URL.finditer(text)}
 
@@ -296,7 +296,7 @@ class _Source:
     _numbers = _search(find_numbers)
     _digits = _search(find_digits)
     _small_numbers = _search(find_small_numbers)
-    _addresses = _search(find_addresses)
+    _addresses = _search(find_urls)
     _lower = _search(str.lower)
     _marked = _search(find_dated_pieces)
 

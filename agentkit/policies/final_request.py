@@ -26,7 +26,7 @@ FINAL_PROMPT = (
 )
 MAX_CAUSE_CHARS = 300
 """Characters of an error that the message of the run's error repeats."""
-NOT_RUN = "Not run: the run is at its end, and only final_answer is left."
+NOT_RUN_AT_END = "Not run: the run is at its end, and only final_answer is left."
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class _FinalRequestPolicy:
         if bound.tool is not None and bound.tool is self.tools.answer:
             self.partial = bound.call.arguments
             return bound
-        return bound.refuse(NOT_RUN)
+        return bound.refuse(NOT_RUN_AT_END)
 
     def _failed(self, ending: LimitExceeded | NoAnswer, text: str = "") -> RunError:
         if self.cause:

@@ -139,7 +139,7 @@ OnQuestion: TypeAlias = Callable[[Question], Any]
 """Returns the answer to a question; None or `Paused` to let it wait.  May be a coroutine function."""
 Respondents: TypeAlias = OnQuestion | Person | Literal["ask"] | None
 """What an agent's `on_question=` may be."""
-MAX_SHOWN_CHARS = 200
+MAX_PAUSED_QUESTION_CHARS = 200
 """Characters of a question in the text of `Paused`."""
 
 
@@ -301,7 +301,9 @@ class _QuestionPolicy:
 
 def describe_pause(questions: Sequence[Question]) -> Paused:
     """Return the error that ends a run because these questions have no answer; it names the way to continue."""
-    shown = "; ".join(f"{entry.id!r}: {escape_unprintable(mask(entry.text), MAX_SHOWN_CHARS)}" for entry in questions)
+    shown = "; ".join(
+        f"{entry.id!r}: {escape_unprintable(mask(entry.text), MAX_PAUSED_QUESTION_CHARS)}" for entry in questions
+    )
     first = questions[0]
     example = {first.id: build_example(dict(first.schema))}
     error = Paused(

@@ -10,14 +10,14 @@ from typing import Any, Literal, TypeAlias
 
 from .walk import JsonSchema, rebuild
 
-Kind: TypeAlias = Literal["breaking", "compatible"]
-Difference: TypeAlias = tuple[str, Kind, str]
+ChangeKind: TypeAlias = Literal["breaking", "compatible"]
+Difference: TypeAlias = tuple[str, ChangeKind, str]
 """The path (`lines[].quantity`, "" for the root), the kind, and what changed."""
 TEXTS = ("default", "description", "examples", "deprecated", "readOnly", "writeOnly", "title", "$comment")
 WALKED = frozenset({"properties", "required", "$defs", "$schema", "$id", "discriminator"})
 UNORDERED = ("enum", "anyOf", "oneOf", "required")
 STEPS = {"items": "[]", "additionalProperties": ".*"}
-MAX_VALUE_CHARS = 60
+MAX_CHANGED_VALUE_CHARS = 60
 
 
 def compare_schemas(old: JsonSchema, new: JsonSchema) -> list[Difference]:
@@ -93,7 +93,7 @@ class _Comparison:
         for name in {**before, **after}:
             here = f"{path}.{name}".lstrip(".")
             is_required = name in new.get("required", ())
-            kind: Kind = "breaking" if is_required else "compatible"
+            kind: ChangeKind = "breaking" if is_required else "compatible"
             if name not in after:
                 yield here, "breaking", "removed"
             elif name not in before:
@@ -149,7 +149,7 @@ def _shorten(schema: JsonSchema, keyword: str) -> str:
     if keyword not in schema:
         return "anything" if keyword == "type" else "none"
     text = schema[keyword] if keyword == "type" else _to_json(schema[keyword])
-    return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}..."
+    return text if len(text) <= MAX_CHANGED_VALUE_CHARS else f"{text[:MAX_CHANGED_VALUE_CHARS]}..."
 
 
 def _to_json(value: Any) -> str:

@@ -35,7 +35,7 @@ from .annotations import (
 )
 from .docstrings import Documentation, read_docstring
 from .generator import PlainJsonSchema, adapt_annotation
-from .signature import MISSING, Kind, docstring_of, name_of, read_signature, unwrap_function
+from .signature import MISSING, Parameter, docstring_of, name_of, read_signature, unwrap_function
 from .walk import JsonSchema, iter_children
 
 UNUSABLE_TYPE_ERRORS = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, SchemaError)
@@ -79,11 +79,11 @@ def _build(parameters: list[inspect.Parameter]) -> tuple[Adapter, JsonSchema]:
 
 
 def _make_keyword_only(parameter: inspect.Parameter) -> inspect.Parameter:
-    if parameter.kind is Kind.VAR_KEYWORD:
+    if parameter.kind is Parameter.VAR_KEYWORD:
         return parameter
-    if parameter.kind is Kind.VAR_POSITIONAL:
-        return Kind(parameter.name, Kind.KEYWORD_ONLY, default=[], annotation=list[parameter.annotation])  # type: ignore[name-defined]
-    return parameter.replace(kind=Kind.KEYWORD_ONLY)
+    if parameter.kind is Parameter.VAR_POSITIONAL:
+        return Parameter(parameter.name, Parameter.KEYWORD_ONLY, default=[], annotation=list[parameter.annotation])  # type: ignore[name-defined]
+    return parameter.replace(kind=Parameter.KEYWORD_ONLY)
 
 
 def _reduce(
@@ -98,14 +98,14 @@ def _reduce(
         raise DefinitionError(explain_undefined(f"{place} has the type {type_name}, which", name)) from error
     if isinstance(error, SchemaError):
         raise DefinitionError(
-            f"{place} has a type that pydantic refuses: {describe_error(error)}. Change the constraint; a pattern with "
-            "look-around or back-references works as Field(pattern=re.compile(...))."
+            f"{place} has a type that pydantic refuses: {describe_type_error(error)}. Change the constraint; a pattern "
+            "with look-around or back-references works as Field(pattern=re.compile(...))."
         ) from error
-    if parameter.default is Kind.empty:
+    if parameter.default is Parameter.empty:
         raise DefinitionError(
-            f"{place} has the type {type_name}, which a model cannot write ({describe_error(error)}). Use a type that "
-            f"pydantic can validate from JSON (numbers, strings, lists, dataclasses, models), give it a default, or "
-            f"hide it from the model: {parameter.name}: Injected[{type_name}]."
+            f"{place} has the type {type_name}, which a model cannot write ({describe_type_error(error)}). Use a type "
+            "that pydantic can validate from JSON (numbers, strings, lists, dataclasses, models), give it a default, "
+            f"or hide it from the model: {parameter.name}: Injected[{type_name}]."
         ) from error
     alternatives, metadata = _split_union(parameter.annotation)
     usable = [entry for entry in alternatives if _find_error(parameter.replace(annotation=entry)) is None]
@@ -157,7 +157,7 @@ def describe_type(annotation: Any) -> str:
     return annotation.__name__ if is_plain_class else str(annotation).replace("typing.", "")
 
 
-def describe_error(error: Exception) -> str:
+def describe_type_error(error: Exception) -> str:
     """Return the first sentence of pydantic's error; of an invalid constraint the last line, which holds the reason."""
     if isinstance(error, SchemaError):
         return str(error).splitlines()[-1].strip()
@@ -224,7 +224,7 @@ class FunctionSchema:
         self._validate_json = partial(validate_json, extra=self._extra) if "$defs" in self._raw else validate_json
         self._order = list(signature.parameters.values())
         kinds = {parameter.kind for parameter in self._order}
-        self._by_position = bool(kinds & {Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL})
+        self._by_position = bool(kinds & {Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL})
         self._leaves_out = any(parameter.default is MISSING for parameter in (*self._shown, *self.injected.values()))
         self._is_plain = not self._by_position and not self._leaves_out
 
@@ -243,7 +243,7 @@ class FunctionSchema:
 
     def _describe_extra_keys(self, schema: JsonSchema) -> None:
         """Put the text of `**kwargs` into the schema of the keys that are not declared."""
-        extra = next((entry for entry in self._shown if entry.kind is Kind.VAR_KEYWORD), None)
+        extra = next((entry for entry in self._shown if entry.kind is Parameter.VAR_KEYWORD), None)
         if extra is None:
             return
         given = self._texts.get(extra.name, {}).get("description") or read_metadata_text(extra.annotation)
@@ -270,9 +270,12 @@ class FunctionSchema:
     def _bind_by_position(self, given: dict[str, Any]) -> "partial[Any]":
         args: list[Any] = []
         for parameter in self._order:
-            if parameter.kind is Kind.VAR_POSITIONAL:
+            if parameter.kind is Parameter.VAR_POSITIONAL:
                 args.extend(given.pop(parameter.name))
-            elif parameter.kind in (Kind.POSITIONAL_ONLY, Kind.POSITIONAL_OR_KEYWORD) and parameter.name in given:
+            elif (
+                parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+                and parameter.name in given
+            ):
                 args.append(given.pop(parameter.name))
         return partial(self.function, *args, **given)
 
@@ -312,7 +315,7 @@ def build_type_schema(type_: Any, mode: Literal["validation", "serialization"] =
         adapter: TypeAdapter[Any] = TypeAdapter(adapt_annotation(type_))
         return drop_titles(adapter.json_schema(schema_generator=PlainJsonSchema, mode=mode))
     except UNUSABLE_TYPE_ERRORS as error:
-        raise DefinitionError(f"{describe_type(type_)} has no JSON Schema: {describe_error(error)}.") from error
+        raise DefinitionError(f"{describe_type(type_)} has no JSON Schema: {describe_type_error(error)}.") from error
 
 
 def drop_titles(schema: JsonSchema) -> JsonSchema:

@@ -26,7 +26,7 @@ from .functions import (
     OverloadSchema,
     choose_extra_keys,
     choose_signature,
-    describe_error,
+    describe_type_error,
     drop_titles,
     explain_undefined,
     signature_of,
@@ -68,7 +68,7 @@ class ModelSchema:
             if name := undefined_name(model):
                 raise DefinitionError(explain_undefined(model.__name__, name)) from error
             raise DefinitionError(
-                f"{model.__name__}: a field has a type that a model cannot write ({describe_error(error)})."
+                f"{model.__name__}: a field has a type that a model cannot write ({describe_type_error(error)})."
             ) from error
 
     @cached_property
@@ -117,7 +117,7 @@ def find_arguments_model(signature: inspect.Signature) -> type | None:
     return model if model.__name__.endswith(("Args", "Arguments")) else None
 
 
-MAX_DEPTH = 150
+MAX_SCHEMA_DEPTH = 150
 """How many lists and objects of a schema may lie inside each other; every step of a rendering is recursive."""
 
 
@@ -131,7 +131,9 @@ class RawSchema:
     def __init__(self, name: str, parameters: Mapping[str, Any], call: Callable[..., Any]) -> None:
         schema = {"type": "object", "properties": {}, **parameters}
         if _is_too_deep(schema):
-            raise DefinitionError(f"the tool {name!r}: parameters is nested too deeply, more than {MAX_DEPTH} levels.")
+            raise DefinitionError(
+                f"the tool {name!r}: parameters is nested too deeply, more than {MAX_SCHEMA_DEPTH} levels."
+            )
         if not is_well_formed(schema):
             _check_by_metaschema(name, schema)
         if schema["type"] != "object":
@@ -171,7 +173,7 @@ def _check_by_metaschema(name: str, schema: JsonSchema) -> None:
 
 def _is_too_deep(schema: JsonSchema) -> bool:
     level: list[Any] = [schema]
-    for _ in range(MAX_DEPTH):
+    for _ in range(MAX_SCHEMA_DEPTH):
         nested = [value for value in level if isinstance(value, dict | list)]
         level = [inner for value in nested for inner in (value.values() if isinstance(value, dict) else value)]
         if not level:

@@ -23,8 +23,8 @@ from .walk import JsonSchema
 
 ITERATORS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
 """What is collected into a list when a tool returns it."""
-SCALARS = ({"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"})
-UNKNOWN = (Any, None, type(None), inspect.Signature.empty)
+SCALAR_SCHEMAS = ({"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"})
+UNKNOWN_RETURNS = (Any, None, type(None), inspect.Signature.empty)
 
 
 def build_output_schema(function: Callable[..., Any]) -> JsonSchema | None:
@@ -38,7 +38,7 @@ def build_output_schema(function: Callable[..., Any]) -> JsonSchema | None:
     text = read_returns(docstring_of(function))
     try:
         annotation = _unwrap(read_signature(function).return_annotation)
-        schema = {} if annotation in UNKNOWN else build_type_schema(annotation, "serialization")
+        schema = {} if annotation in UNKNOWN_RETURNS else build_type_schema(annotation, "serialization")
     except DefinitionError:
         schema = {}
     if text:
@@ -52,8 +52,8 @@ def describe_returns(schema: JsonSchema | None) -> str:
         return ""
     kind = {key: value for key, value in schema.items() if key != "description"}
     written = json.dumps(kind, ensure_ascii=False, separators=(",", ":"))
-    parts = [schema.get("description", ""), "" if not kind or kind in SCALARS else f"JSON Schema: {written}"]
-    if kind in SCALARS and not parts[0]:
+    parts = [schema.get("description", ""), "" if not kind or kind in SCALAR_SCHEMAS else f"JSON Schema: {written}"]
+    if kind in SCALAR_SCHEMAS and not parts[0]:
         parts = [f"{'an' if kind['type'] == 'integer' else 'a'} {kind['type']}"]
     return f"Returns: {' '.join(filter(None, parts))}"
 

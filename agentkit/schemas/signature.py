@@ -20,7 +20,7 @@ from ..core.errors import DefinitionError
 from .annotations import read_metadata_text, strip_qualifiers, texts_of
 from .docstrings import read_docstring
 
-Kind = inspect.Parameter
+Parameter = inspect.Parameter
 PARAMETER_METADATA = (str, Doc, FieldInfo, BaseMetadata)
 """Metadata that applies to a parameter as a whole, None included."""
 UNPACK = (typing.Unpack, typing_extensions.Unpack)
@@ -96,18 +96,18 @@ def read_signature(function: Callable[..., Any]) -> inspect.Signature:
 
 def _expand_parameter(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
     annotation = parameter.annotation
-    if parameter.kind is not Kind.VAR_KEYWORD or get_origin(annotation) not in UNPACK:
+    if parameter.kind is not Parameter.VAR_KEYWORD or get_origin(annotation) not in UNPACK:
         yield parameter
         return
     (keys,) = get_args(annotation)
     assert is_typeddict(keys)
     texts = texts_of(keys).fields
     for name, hint in get_type_hints(keys, include_extras=True).items():
-        default = Kind.empty if name in keys.__required_keys__ else MISSING
+        default = Parameter.empty if name in keys.__required_keys__ else MISSING
         annotation = strip_qualifiers(hint)
         if text := texts.get(name, {}).get("description"):
             annotation = Annotated[annotation, Doc(text)]
-        yield Kind(name, Kind.KEYWORD_ONLY, annotation=annotation, default=default)
+        yield Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
 class _Missing:
@@ -196,7 +196,7 @@ def allow_none(annotation: Any) -> Any:
     return Annotated[optional, Doc(text)] if text else optional
 
 
-TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+VALID_TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """A tool name that every provider accepts (OpenAI and Anthropic: at most 64 characters; Gemini: no leading digit)."""
 SUFFIX = re.compile(r"(?<=.)(Args|Arguments|Tool)$")
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -208,9 +208,9 @@ def check_name(name: str, remedy: str = "@tool(name={!r})", prefix: str = "") ->
     Raises:
         DefinitionError: A provider would refuse the name; the message suggests a valid one, in the template `remedy`.
     """
-    if not TOOL_NAME.fullmatch(whole := prefix + name):
+    if not VALID_TOOL_NAME.fullmatch(whole := prefix + name):
         text = re.sub(r"[^A-Za-z0-9_-]+", "_", whole).strip("_-")[:64]
-        better = text if TOOL_NAME.fullmatch(text) else f"tool_{text}"[:64]
+        better = text if VALID_TOOL_NAME.fullmatch(text) else f"tool_{text}"[:64]
         raise DefinitionError(
             f"{whole!r} is not a valid tool name: providers take letters, digits, _ and -, not starting with a digit "
             f"or -, at most 64 characters. Choose another one: {remedy.format(better.removeprefix(prefix))}."

@@ -82,7 +82,7 @@ def _compile(pattern: str) -> SchemaValidator | None:
 
 
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
-TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+JSON_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 
 
 def _is_number(value: Any) -> bool:
@@ -98,7 +98,11 @@ def _are_names(value: Any) -> bool:
 
 
 def _is_type(value: Any) -> bool:
-    return value in TYPES if isinstance(value, str) else bool(value) and _are_names(value) and TYPES.issuperset(value)
+    return (
+        value in JSON_TYPES
+        if isinstance(value, str)
+        else bool(value) and _are_names(value) and JSON_TYPES.issuperset(value)
+    )
 
 
 _CHECKS: Mapping[str, Callable[[Any], bool]] = {

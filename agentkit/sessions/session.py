@@ -43,9 +43,9 @@ from .recordings.file import FIRST_LINE, OLD_FIRST, Line, Recording, name_in_err
 
 Given: TypeAlias = Mapping[Any, Any]
 """Decisions by calls or their ids, or answers by the ids of questions."""
-Query: TypeAlias = Content | Message
+QueryContent: TypeAlias = Content | Message
 Entry = TypeVar("Entry", ToolCall, Question)
-NOT_RUN = "Not run: the call waited for approval, and the conversation went on without it."
+NOT_RUN_UNDECIDED = "Not run: the call waited for approval, and the conversation went on without it."
 NOT_ANSWERED = "The call asked the person a question, and the conversation went on without an answer."
 
 
@@ -56,7 +56,7 @@ def put_inside(outer: str, entries: Iterable[Entry]) -> list[Entry]:
 
 def close_calls(messages: Sequence[Message], approvals: Approvals, asked: Questions) -> list[Message]:
     """Return the tool messages for the pending calls of a conversation that continues without them."""
-    reason = NOT_RUN if approvals.waiting else CANCELLED
+    reason = NOT_RUN_UNDECIDED if approvals.waiting else CANCELLED
     return [
         tool_message(call, NOT_ANSWERED if call.id in asked.calls else reason, label=DEVELOPER)
         for call in pending_calls(messages)
@@ -64,7 +64,7 @@ def close_calls(messages: Sequence[Message], approvals: Approvals, asked: Questi
 
 
 FORMAT = "agentkit session"
-VERSION = 1
+SESSION_VERSION = 1
 """The name and version in the data of a session; files with the data itself can always be read."""
 REMEDY = "Session.save writes sessions; messages from elsewhere become one with Session(messages=[...])."
 
@@ -97,10 +97,10 @@ def validate_saved(saved: Any) -> SavedSession:
     """Return the content of a saved session; raise `RunError` for anything else."""
     if not isinstance(saved, Mapping) or saved.get("format") != FORMAT:
         raise RunError(f"not a saved session. {REMEDY}")
-    if saved.get("version") != VERSION:
+    if saved.get("version") != SESSION_VERSION:
         raise RunError(
             f"the session has version {saved.get('version')!r} of the format, and this agentkit reads version "
-            f"{VERSION}. Update agentkit."
+            f"{SESSION_VERSION}. Update agentkit."
         )
     try:
         data = _ADAPTER.validate_python(saved)
@@ -146,7 +146,7 @@ def read_saved(content: bytes) -> Any:
     data = {"messages": messages, "usage": saved.usage.as_dict(), "cut": {**saved.cut, **cut.as_dict()}}
     end = {name: saved.end[name] for name in ("answer", "stopped", "error") if name in saved.end}
     state = {**closed_state([]), **saved.state}  # no state was written if the run was killed before its first request
-    return {"format": FORMAT, "version": VERSION, **data, **state, **end}
+    return {"format": FORMAT, "version": SESSION_VERSION, **data, **state, **end}
 
 
 def _close_begun(saved: Recording, cut: TruncatedResults) -> Iterator[Message]:
@@ -227,7 +227,7 @@ class Session:
 
     @contextmanager
     def turn(
-        self, instruction: str, query: Query = None, approvals: Given | None = None, answers: Given | None = None
+        self, instruction: str, query: QueryContent = None, approvals: Given | None = None, answers: Given | None = None
     ) -> Iterator[list[Message]]:
         """Lock the conversation for one run, add the instruction and the query, and yield the messages.
 
@@ -322,7 +322,7 @@ class Session:
         """Return the session as a JSON object; its messages are the session's own, so copy it before changing it."""
         return {
             "format": FORMAT,
-            "version": VERSION,
+            "version": SESSION_VERSION,
             "messages": [*self.messages],
             "usage": self.usage.as_dict(),
             "cut": self.cut.as_dict(),

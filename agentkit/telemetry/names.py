@@ -57,7 +57,7 @@ REQUEST_OPTIONS = {
 }
 """For each option of a model: the attribute that reports it."""
 
-PROVIDERS = {
+PROVIDER_NAMES = {
     "azure": "azure.ai.openai",
     "azure_ai": "azure.ai.inference",
     "bedrock": "aws.bedrock",
@@ -89,5 +89,5 @@ def name_provider(model: str) -> str:
     """Return the conventions' name of the provider of a model, which is named as litellm does."""
     prefix, slash, _ = model.partition("/")
     if slash:
-        return PROVIDERS.get(prefix, prefix)
+        return PROVIDER_NAMES.get(prefix, prefix)
     return next((name for family, name in MODEL_FAMILIES.items() if model.startswith(family)), OWN_PROVIDER)

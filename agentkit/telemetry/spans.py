@@ -18,6 +18,7 @@ from ..core.errors import ModelError
 from ..core.flow import Event
 from ..core.masking import mask, mask_data
 from ..core.messages import Message
+from ..core.parts import Part
 from ..engine.model import Reply, Request
 from ..engine.result import HandedOver
 from ..policies.approval import ApprovalAsked, ApprovalGiven
@@ -32,7 +33,7 @@ from .api import context as otel_context
 from .api import trace
 
 Attributes: TypeAlias = dict[str, Any]
-CANCELLED = "cancelled"
+CANCELLED_ERROR_TYPE = "cancelled"
 MAX_STATUS_CHARS = 500
 """Characters of an exception's text in the status of a span."""
 
@@ -140,8 +141,7 @@ def describe_event(event: Event) -> tuple[str, dict[str, Any]] | None:
     return (f"agentkit.{type(event).__name__}", {}) if event.level == "WARNING" else None
 
 
-Part = dict[str, Any]
-MAX_LEVELS = 100
+MAX_ARGUMENT_LEVELS = 100
 """Levels of arguments that are recorded as data; deeper ones, which a model wrote by mistake, are recorded as text."""
 
 
@@ -222,7 +222,7 @@ def _load(arguments: str) -> Any:
         data = json.loads(arguments)
     except (ValueError, RecursionError):
         return arguments
-    return arguments if _is_deeper(data, MAX_LEVELS) else data
+    return arguments if _is_deeper(data, MAX_ARGUMENT_LEVELS) else data
 
 
 def _is_deeper(data: Any, levels: int) -> bool:

@@ -36,7 +36,7 @@ from . import names
 from .api import context as otel_context
 from .api import metrics, propagate, trace
 from .spans import (
-    CANCELLED,
+    CANCELLED_ERROR_TYPE,
     Attributes,
     OpenSpan,
     describe_event,
@@ -188,7 +188,7 @@ class ChatSpan:
     def fail(self, error: BaseException) -> None:
         """End the span with the error that ended the request; a closed stream or a stopped run cancels it."""
         is_error = isinstance(error, Exception)
-        kind = error_type(error) if is_error else CANCELLED
+        kind = error_type(error) if is_error else CANCELLED_ERROR_TYPE
         self.span.fail(kind, error if is_error else None)
         self._measured = {**self._measured, names.ERROR_TYPE: kind}
         self._end(dict)
@@ -234,10 +234,10 @@ class RunSpans:
         elif described := describe_event(event):
             self._note(event, *described)
 
-    def close(self, kind: str = CANCELLED) -> None:
+    def close(self, kind: str = CANCELLED_ERROR_TYPE) -> None:
         """End what is open, as failed with an error of this class; later events are ignored."""
         for identity in [*self._tools]:
-            self._end_tool(identity, CANCELLED)
+            self._end_tool(identity, CANCELLED_ERROR_TYPE)
         for inner in [run for runs in self._inner.values() for run in runs]:
             inner.close()
         if self._run is not None:
@@ -349,12 +349,12 @@ class RunSpans:
         if self._run is None:
             return
         for identity in [*self._tools]:
-            self._end_tool(identity, CANCELLED)
+            self._end_tool(identity, CANCELLED_ERROR_TYPE)
         if isinstance(event.error, Paused):
             calls = event.error.calls
             self._run.note("agentkit.paused", {names.TOOL_NAME: [call.name for call in calls]})
         elif event.outcome not in ("answer", "stopped"):
-            kind = CANCELLED if event.error is None else error_type(event.error)
+            kind = CANCELLED_ERROR_TYPE if event.error is None else error_type(event.error)
             self._run.fail(kind, event.error)
         finish = {names.FINISH_REASONS: [self._finish_reason]} if self._finish_reason else {}
         self._end_run({names.OUTCOME: event.outcome, **finish, **usage_attributes(event.usage)})

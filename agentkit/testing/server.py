@@ -77,7 +77,7 @@ class RequestChecker:
 ScriptedReply: TypeAlias = str | int | Json | Callable[[Json], Any]
 
 
-def flatten(replies: Iterable[ScriptedReply | list[ScriptedReply]]) -> Iterator[ScriptedReply]:
+def flatten_replies(replies: Iterable[ScriptedReply | list[ScriptedReply]]) -> Iterator[ScriptedReply]:
     """Yield the replies one by one, including the members of lists."""
     for reply in replies:
         yield from reply if isinstance(reply, list) else [reply]
@@ -130,7 +130,7 @@ class ModelServer:
         self.violations: list[str] = []
         self.hung_up = 0
         self.closing = threading.Event()
-        self._replies = flatten(replies)
+        self._replies = flatten_replies(replies)
         self._checker = RequestChecker() if strict else None
         self._lock = threading.Lock()
         self._opens_after = opens_after
@@ -152,7 +152,7 @@ class ModelServer:
     def play(self, *replies: ScriptedReply | list[ScriptedReply]) -> None:
         """Replace the remaining replies."""
         with self._lock:
-            self._replies = flatten(replies)
+            self._replies = flatten_replies(replies)
 
     def __enter__(self) -> "ModelServer":
         threading.Thread(target=self._serve, daemon=True).start()

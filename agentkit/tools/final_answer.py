@@ -14,7 +14,7 @@ from ..core.messages import ToolCall
 from ..schemas import docstring_of, is_arguments_model
 from ..schemas.annotations import texts_of
 from ..schemas.docstrings import read_docstring
-from ..schemas.functions import describe_error, describe_type
+from ..schemas.functions import describe_type, describe_type_error
 from .json_tool import JsonTool
 
 FINAL_ANSWER = "final_answer"
@@ -47,7 +47,7 @@ def make_answer_tool(answer: Any = str) -> JsonTool[..., Any]:
         return JsonTool(_make_identity(answer), name=FINAL_ANSWER, description=DESCRIPTION)
     except Exception as error:  # pydantic raises various exceptions for objects that are not types
         cause = error.__cause__ if isinstance(error, DefinitionError) else error
-        reason = describe_error(cause) if isinstance(cause, Exception) else ""
+        reason = describe_type_error(cause) if isinstance(cause, Exception) else ""
         raise DefinitionError(
             f"answer={describe_type(answer)}: a model cannot write this type{f' ({reason})' if reason else ''}. Use a "
             "type that pydantic can validate from JSON: a number, a string, a list, a dataclass, a pydantic model."

@@ -25,9 +25,9 @@ from typing import Any, Literal, TypeAlias
 
 from ..core.errors import DefinitionError
 from ..schemas import JsonSchema, iter_children, name_of
-from ..schemas.formats.anthropic import KEY as ANTHROPIC_KEY
-from ..schemas.formats.gemini import KEY as GEMINI_KEY
-from ..schemas.formats.openai import MAX_DESCRIPTION_CHARS, find_exceeded_limit
+from ..schemas.formats.anthropic import ANTHROPIC_PROPERTY_NAME
+from ..schemas.formats.gemini import GEMINI_PROPERTY_NAME
+from ..schemas.formats.openai import MAX_FUNCTION_DESCRIPTION_CHARS, find_exceeded_limit
 from ..schemas.formats.structure import types_of
 from ..schemas.walk import is_checkable
 from .definition import ToolExecutor
@@ -104,7 +104,7 @@ def _format_step(place: tuple[str | int, ...]) -> str:
 
 WORD = re.compile(r"[぀-鿿가-힯]|[^\W_]+")
 """A word; in Chinese, Japanese and Korean, which are written without spaces, a character."""
-HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+CASE_BORDER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _QUOTED = r"""(?:'[^'\n]{1,40}'|"[^"\n]{1,40}"|`[^`\n]{1,40}`)"""
 _ASIDE = r"(?:\s*\([^)]*\))?"
 _OR = r"\s*(?:,?\s*\bor\b|\||/)\s*"
@@ -127,14 +127,14 @@ _EXAMPLES = re.compile(r"\b(?:e\.g|for example|for instance|such as|like|example
 _OPEN_LIST = re.compile(rf"{_ASIDE}\s*,?\s*(?:or\b|etc\b|and so on\b|\.\.\.|…)", re.I)
 
 
-def split_words(text: str) -> list[str]:
+def normalize_words(text: str) -> list[str]:
     """Return the words of a text or a name in lower case, without the s of a plural or a verb."""
-    found = WORD.findall(HUMP.sub(" ", text))
+    found = WORD.findall(CASE_BORDER.sub(" ", text))
     return [word[:-1] if len(word) > 2 and word.endswith("s") else word for word in map(str.lower, found)]
 
 
 FILLER = frozenset(
-    split_words(
+    normalize_words(
         "a an and arg argument array bool boolean dict field float for function given i in input int integer is it its "
         "list number object of or param parameter str string that the this to tool use used value which your"
     )
@@ -144,7 +144,7 @@ FILLER = frozenset(
 
 def repeats(text: str, name: str) -> bool:
     """Return whether `text` only repeats `name` in other words: "The user id." of `user_id`."""
-    return not set(split_words(text)) - set(split_words(name)) - FILLER
+    return not set(normalize_words(text)) - set(normalize_words(name)) - FILLER
 
 
 def find_listed_values(text: str) -> list[str]:
@@ -191,13 +191,13 @@ def check_consequences(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
         yield LintFinding(tool.name, "", "egress", message, "hint")
 
 
-PROPERTY_NAMES = {"Anthropic": ANTHROPIC_KEY, "Gemini": GEMINI_KEY}
+PROPERTY_NAMES = {"Anthropic": ANTHROPIC_PROPERTY_NAME, "Gemini": GEMINI_PROPERTY_NAME}
 TYPED = frozenset({"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "not"})
 MAX_PARAMETER_DESCRIPTION_CHARS = 1024
 UNIONS = ("anyOf", "oneOf", "allOf")
 
 
-def check_parameters(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
+def check_tool_parameters(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
     """Yield the problems of the parameters of `tool` and of what is inside them."""
     root = tool.schema("json")
     for name, lost in getattr(tool.arguments, "omitted", {}).items():
@@ -230,7 +230,7 @@ def _check_text(text: str, name: str) -> tuple[str, str, Severity] | None:
         return "parameter-description", "has no description: say what it is, in which unit or form", "warning"
     if repeats(text, name):
         return "parameter-description", f"the description {text!r} only repeats the name", "warning"
-    if len(split_words(text)) == 1:
+    if len(normalize_words(text)) == 1:
         return "parameter-description", f"the description {text!r} is too short", "hint"
     if len(text) > MAX_PARAMETER_DESCRIPTION_CHARS:
         return "long-description", f"the description has {len(text)} characters: every request pays for them", "hint"
@@ -286,8 +286,8 @@ MIN_SHARED_RATIO = 0.5
 
 def check_pairs(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
     """Yield the pairs of tools that a model cannot tell apart, as findings of the second."""
-    names = {tool.name: sorted(split_words(tool.name)) for tool in tools}
-    vocabulary = {tool.name: frozenset(split_words(tool.description)) for tool in tools}
+    names = {tool.name: sorted(normalize_words(tool.name)) for tool in tools}
+    vocabulary = {tool.name: frozenset(normalize_words(tool.description)) for tool in tools}
     for first, second in combinations(tools, 2):
         one = vocabulary[first.name]
         other = vocabulary[second.name]
@@ -334,13 +334,13 @@ def check_tool(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
     fault = ""
     if repeats(text, tool.name):
         fault = "only repeats the name"
-    elif len(split_words(text)) < MIN_DESCRIPTION_WORDS:
+    elif len(normalize_words(text)) < MIN_DESCRIPTION_WORDS:
         fault = "is too short"
     if fault:
         message = f"the description {text!r} {fault}: {ADVICE}"
         yield LintFinding(tool.name, "", "tool-description", message, "warning")
-    if len(text) > MAX_DESCRIPTION_CHARS:
-        limit = f"OpenAI takes {MAX_DESCRIPTION_CHARS}, the rest is sent elsewhere"
+    if len(text) > MAX_FUNCTION_DESCRIPTION_CHARS:
+        limit = f"OpenAI takes {MAX_FUNCTION_DESCRIPTION_CHARS}, the rest is sent elsewhere"
         message = f"the description has {len(text)} characters; {limit}"
         yield LintFinding(tool.name, "", "long-description", message, "warning")
     if reason := find_exceeded_limit(tool.schema("json")):
@@ -379,7 +379,7 @@ def lint(tools: Any) -> list[LintFinding]:
     for entry in _iter_entries(tools):
         try:
             tool = make_tool(entry)
-            found += [*check_tool(tool), *check_parameters(tool), *check_consequences(tool)]
+            found += [*check_tool(tool), *check_tool_parameters(tool), *check_consequences(tool)]
         except DefinitionError as error:
             name = name_of(entry) if callable(entry) else type(entry).__name__
             found.append(LintFinding(name, "", "definition", str(error), "error"))

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import DefinitionError
-from ..schemas.comparison import Kind, compare_schemas
+from ..schemas.comparison import ChangeKind, compare_schemas
 from .registry import ToolRegistry
 
-VERSION = 1
+LOCK_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Change:
 
     tool: str
     path: str
-    kind: Kind
+    kind: ChangeKind
     message: str
 
 
@@ -37,7 +37,7 @@ def lock(tools: Any) -> dict[str, Any]:
     """
     registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
     entries = {tool.name: tool.schema("json") for tool in sorted(registry.own_tools, key=lambda tool: tool.name)}
-    return {"version": VERSION, "tools": json.loads(json.dumps(entries))}
+    return {"version": LOCK_VERSION, "tools": json.loads(json.dumps(entries))}
 
 
 def format_lock(locked: Mapping[str, Any]) -> str:
@@ -57,10 +57,10 @@ def read_lock(text: str) -> dict[str, Any]:
         raise DefinitionError(f"not a lock file: invalid JSON ({error}). Write it with `agentkit lock`.") from error
     if not isinstance(locked, dict) or not isinstance(locked.get("tools"), dict):
         raise DefinitionError('not a lock file: it has no object "tools". Write it with `agentkit lock`.')
-    if locked.get("version") != VERSION:
+    if locked.get("version") != LOCK_VERSION:
         found = locked.get("version")
         raise DefinitionError(
-            f"the lock file has version {found!r}, not {VERSION}. Write it again with `agentkit lock`."
+            f"the lock file has version {found!r}, not {LOCK_VERSION}. Write it again with `agentkit lock`."
         )
     return locked
 

@@ -18,8 +18,8 @@ from .arguments.explain import Source, build_value
 
 T = TypeVar("T")
 
-MAX_EXAMPLE_VALUES = 100
-MAX_PROBLEMS_SHOWN = 3
+MAX_ANSWER_EXAMPLE_VALUES = 100
+MAX_ANSWER_PROBLEMS = 3
 MAX_SCHEMA_CHARS = 300
 
 
@@ -80,7 +80,7 @@ def explain_answer(question: Question, value: Any) -> str:
     schema = dict(question.schema)
     try:
         json.dumps(value, allow_nan=False)
-        found = [_locate(error) for error in islice(SafeValidator(schema).iter_errors(value), MAX_PROBLEMS_SHOWN)]
+        found = [_locate(error) for error in islice(SafeValidator(schema).iter_errors(value), MAX_ANSWER_PROBLEMS)]
     except (TypeError, ValueError, RecursionError) as error:
         found = [str(error)]
     return f"{'; '.join(found)}. Expected: {describe_schema(schema)}" if found else ""
@@ -95,7 +95,7 @@ def describe_schema(schema: JsonSchema) -> str:
 
 def build_example(schema: JsonSchema) -> Any:
     """Return an example of an answer."""
-    return build_value(schema, Source(schema, count(MAX_EXAMPLE_VALUES, -1)))
+    return build_value(schema, Source(schema, count(MAX_ANSWER_EXAMPLE_VALUES, -1)))
 
 
 def _locate(error: Any) -> str:

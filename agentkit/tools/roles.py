@@ -37,7 +37,7 @@ DESTINATION_FORMATS = frozenset(
 """JSON Schema formats of destinations."""
 RUNS_AGENT = "__agentkit_agent__"
 """Attribute of the functions of agents as tools."""
-MAX_DEPTH = 4
+MAX_MARKER_DEPTH = 4
 """Levels of nested models that are searched for markers and formats."""
 ANY_NAME = "*"
 """Stands for the names that a schema does not list."""
@@ -163,7 +163,7 @@ def _read_formats(parameters: Mapping[str, Any]) -> dict[str, set[str]]:
         if not left:
             break
         path, schema, depth = left.pop()
-        if not isinstance(schema, Mapping) or depth > MAX_DEPTH or (path, id(schema)) in seen:
+        if not isinstance(schema, Mapping) or depth > MAX_MARKER_DEPTH or (path, id(schema)) in seen:
             continue
         seen.add((path, id(schema)))
         if path:
@@ -182,13 +182,13 @@ def _read_formats(parameters: Mapping[str, Any]) -> dict[str, set[str]]:
 
 def _read_markers(tool: JsonTool[..., Any]) -> Iterator[tuple[str, Role]]:
     if isinstance(tool.arguments, ModelSchema):
-        yield from _find_field_markers("", tool.arguments.model, MAX_DEPTH)
+        yield from _find_field_markers("", tool.arguments.model, MAX_MARKER_DEPTH)
         return
     parameters: Mapping[str, Parameter] = {}
     with suppress(DefinitionError):  # the function of a tool with a schema of its own may have no signature
         parameters = read_signature(tool.function).parameters
     for parameter in parameters.values():
-        yield from _find_markers(parameter.name, parameter.annotation, MAX_DEPTH)
+        yield from _find_markers(parameter.name, parameter.annotation, MAX_MARKER_DEPTH)
 
 
 def _find_markers(path: str, annotation: Any, depth: int) -> Iterator[tuple[str, Role]]:

@@ -24,7 +24,7 @@ from ..core.messages import Message, ToolCall, calls_of, text_of
 from ..core.questions import Question
 from ..engine.model import ModelAsked, ModelReplied, ThinkingDelta
 from ..engine.partial_answer import AnswerForming
-from ..engine.result import Outcome, RunEnded, RunFinished, RunStarted, SubRun
+from ..engine.result import RunEnded, RunFinished, RunOutcome, RunStarted, SubRun
 from ..tools.execution.call import ANSWER_RESULT
 from ..tools.execution.turn import ToolFinished, ToolStarted
 from ..tools.results.result_text import render_text
@@ -171,7 +171,12 @@ def join_path(agent: str, identity: str) -> str:
     return f"{agent}/{identity}" if agent else identity
 
 
-OUTCOMES: Mapping[str, Outcome] = {"finished": "answer", "paused": "paused", "superseded": "stopped", "failed": "error"}
+OUTCOMES: Mapping[str, RunOutcome] = {
+    "finished": "answer",
+    "paused": "paused",
+    "superseded": "stopped",
+    "failed": "error",
+}
 """For each state of a stored run: the outcome that its end is shown with; "cancelled" for others."""
 
 

@@ -49,7 +49,7 @@ def render_messages(messages: Iterable[Any], trace: Data | None = None) -> Itera
                 yield Line("WARNING", "warning", f"{call.name}: {repair}")
 
 
-def render_result(data: Data) -> Iterator[Line]:
+def render_result_data(data: Data) -> Iterator[Line]:
     """Yield the lines of the plain data of a result or a saved session, with its error and its usage."""
     yield from render_messages(data["messages"], data.get("trace"))
     if data.get("error"):
@@ -66,9 +66,9 @@ def print_lines(lines: Iterable[Line], file: TextIO | None = None) -> None:
 
 
 def format_result(data: Data) -> str:
-    """Return the lines of `render_result` as one text, with secrets masked."""
+    """Return the lines of `render_result_data` as one text, with secrets masked."""
     text = io.StringIO()
-    print_lines(render_result(data), text)
+    print_lines(render_result_data(data), text)
     return text.getvalue().rstrip("\n")
 
 

@@ -29,7 +29,7 @@ from ..engine.result import SubRun
 from ..tools.execution.turn import ToolFinished
 from .lines import LEVELS, ROLE_COLUMN_WIDTH, ROLE_STYLES, Level, Line, render_event, render_progress, sanitize
 
-MAX_VALUE_CHARS = 1_000
+MAX_LOGGED_VALUE_CHARS = 1_000
 """Characters of a value that are shown."""
 MIN_WRAP_COLUMNS = 20
 """Columns of the text below which it is not wrapped."""
@@ -60,7 +60,7 @@ def log_event(event: Event) -> None:
 
 
 def _format_log_line(line: Line) -> str:
-    return f"{line.role:<{ROLE_COLUMN_WIDTH}}{line.format(MAX_VALUE_CHARS)}".replace("\n", " ⏎ ")
+    return f"{line.role:<{ROLE_COLUMN_WIDTH}}{line.format(MAX_LOGGED_VALUE_CHARS)}".replace("\n", " ⏎ ")
 
 
 def _format_traceback(exception: BaseException) -> str:
@@ -74,7 +74,7 @@ class Printer:
     file: TextIO
     colour: bool
     level: Level = "INFO"
-    longest: int | None = MAX_VALUE_CHARS
+    longest: int | None = MAX_LOGGED_VALUE_CHARS
 
     def write(self, line: Line) -> None:
         """Write one line: the role in the first column, the text in the second."""
@@ -116,7 +116,7 @@ def show(
     *,
     colour: bool | None = None,
     level: Level = "INFO",
-    longest: int | None = MAX_VALUE_CHARS,
+    longest: int | None = MAX_LOGGED_VALUE_CHARS,
 ) -> None:
     """Print every run from now on while it works: the model's text, each call with arguments and result, the answer.
 
@@ -151,7 +151,7 @@ def make_printer(
     *,
     colour: bool | None = None,
     level: Level = "INFO",
-    longest: int | None = MAX_VALUE_CHARS,
+    longest: int | None = MAX_LOGGED_VALUE_CHARS,
 ) -> Printer:
     """Return the printer for `file`; the arguments are those of `show`."""
     in_notebook = find_kernel() is not None

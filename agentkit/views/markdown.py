@@ -18,7 +18,7 @@ Node: TypeAlias = "str | tuple[str, dict[str, str], list[Node]]"
 LINK_SCHEMES = {"http", "https", "mailto"}
 MAX_PARSED_CHARS = 100_000
 """Characters of a text that is read as Markdown; a longer one is one block of text."""
-MAX_NESTING = 20
+MAX_BLOCK_NESTING = 20
 """Levels of blocks inside of blocks; deeper markup is left out by the parser."""
 
 _ADDRESS = re.compile(r"""https?://[^\s<>()"']+[^\s<>()"'.,;:!?]""")
@@ -102,7 +102,9 @@ def parse_tokens(text: str) -> list[Any]:
 def _make_parser() -> Any:
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTING}).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_BLOCK_NESTING}).enable(
+        ["table", "strikethrough"]
+    )
     parser.validateLink = is_safe_link  # type: ignore[method-assign]
     return parser
 

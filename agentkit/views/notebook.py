@@ -32,7 +32,9 @@ REDRAW_SECONDS = 0.15
 MAX_LINES = 8
 """Lines of the last events that are shown."""
 MAX_LINE_CHARS = 160
-INTERRUPTED = 'Interrupted. Finished steps are kept: agent.run() continues the run, agent("...") asks something else.'
+INTERRUPTED_NOTICE = (
+    'Interrupted. Finished steps are kept: agent.run() continues the run, agent("...") asks something else.'
+)
 
 _cell_lock = threading.Lock()
 
@@ -40,7 +42,7 @@ _cell_lock = threading.Lock()
 @contextmanager
 def show_in_cell(redraw_seconds: float = REDRAW_SECONDS) -> Iterator[Listener]:
     """Return a listener that shows a run in the current cell; outside a notebook it does nothing."""
-    with explain_interrupt(INTERRUPTED), _draw(redraw_seconds) as listener:
+    with explain_interrupt(INTERRUPTED_NOTICE), _draw(redraw_seconds) as listener:
         yield listener
 
 

@@ -29,7 +29,7 @@ from ..tools.execution.turn import ToolFinished, ToolStarted
 from .lines import ROLE_COLUMN_WIDTH, ROLE_STYLES, Line, format_call, format_usage, render_progress, sanitize
 from .rich_markdown import join_lines, render_rows
 
-MAX_VALUE_CHARS = 300
+MAX_TERMINAL_VALUE_CHARS = 300
 """Characters of a value that are shown in a line; the model's texts are shown whole."""
 MAX_STREAMED_CHARS = 2_000
 """Characters of a text that are kept while it streams."""
@@ -149,7 +149,7 @@ class LiveView:
                 self._replies[path].update(event)
 
     def _print(self, line: Line) -> None:
-        text = line.format(None if line.role in ("query", "model", "answer") else MAX_VALUE_CHARS)
+        text = line.format(None if line.role in ("query", "model", "answer") else MAX_TERMINAL_VALUE_CHARS)
         self.console.print(_row(Text(line.role, ROLE_STYLES[line.role]), Text(text, _text_style(line))))
 
     def _render(self) -> RenderableType:
@@ -161,7 +161,7 @@ class LiveView:
         if replies and replies[-1].text:
             rows.append(_row(Text(""), self._last_rows(replies[-1])))
         for text, since in calls[:MAX_CALLS]:
-            rows.append(_busy_row(self._spinner, f"{sanitize(text, MAX_VALUE_CHARS)}  {now - since:.0f} s"))
+            rows.append(_busy_row(self._spinner, f"{sanitize(text, MAX_TERMINAL_VALUE_CHARS)}  {now - since:.0f} s"))
         if len(calls) > MAX_CALLS:
             rows.append(_row(Text(""), Text(f"and {len(calls) - MAX_CALLS} more", "dim")))
         for reply in replies[-MAX_CALLS:]:

@@ -24,11 +24,11 @@ from ..core.masking import mask
 from ..sessions.journal.location import Place
 from .api import JSONResponse, Request, Response, Route, Starlette, StreamingResponse, uvicorn
 from .run_input import BusyError, InputError, parse_input
-from .threads import Thread, Threads, list_runs, read_request, read_run
+from .threads import Thread, Threads, list_stored_runs, read_request, read_run
 
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
+AsgiMessage: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
+Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Any, Receive, Send], Awaitable[None]]
 
 MAX_BODY_BYTES = 25_000_000
@@ -67,7 +67,7 @@ class Guard:
             return
         refusal = self._find_fault(scope)
 
-        async def send_guarded(message: Message) -> None:
+        async def send_guarded(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
                 added = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
                 message["headers"] = [*message.get("headers", ()), *added]
@@ -264,7 +264,7 @@ class Page:
         return _json_or_404(found)
 
     async def runs(self, _: Request) -> Response:
-        return JSONResponse([]) if self._journal is None else await self._read(list_runs)
+        return JSONResponse([]) if self._journal is None else await self._read(list_stored_runs)
 
     async def stored_run(self, request: Request) -> Response:
         return await self._read(read_run, request.path_params["run"])
@@ -290,14 +290,14 @@ def _json_or_404(found: Any) -> Response:
     return Response(json.dumps(found, ensure_ascii=False, default=str), media_type="application/json")
 
 
-DEFAULT_PORT = 8080
+DEFAULT_WEB_PORT = 8080
 HOST = "127.0.0.1"
 
 
 def serve(
     agent: JsonAgent[Any],
     *,
-    port: int = DEFAULT_PORT,
+    port: int = DEFAULT_WEB_PORT,
     journal: Place | None = None,
     token: str = "",
     announce: Callable[[str], object] = print,

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..core.portable import Json
 from ..views.frames import (
     AnswerPiece,
     AnswerWithdrawn,
@@ -26,9 +27,8 @@ from ..views.frames import (
 )
 from ..views.markdown import MarkdownStream
 
-Json = dict[str, Any]
 APPROVAL = "agentkit:approval"
-QUESTION = "agentkit:question"
+QUESTION_REASON = "agentkit:question"
 APPROVAL_SCHEMA: Json = {
     "type": "object",
     "properties": {
@@ -224,7 +224,7 @@ def _step(frame: RequestOpened | RequestClosed) -> Json:
 
 def _interrupt(pending: PendingInput) -> Json:
     if pending.schema is not None:
-        asked = {"reason": QUESTION, "message": pending.text, "responseSchema": pending.schema}
+        asked = {"reason": QUESTION_REASON, "message": pending.text, "responseSchema": pending.schema}
         return {"id": pending.id, "toolCallId": pending.call, **asked}
     shown = _own(tool=pending.tool, arguments=pending.arguments, reason=pending.text)
     text = f"{pending.tool} waits for a decision: {pending.text}"

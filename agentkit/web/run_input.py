@@ -12,8 +12,8 @@ from typing import Any
 from ..core.ask_person import is_consent
 from ..core.errors import DefinitionError
 from ..core.parts import Audio, ContentPart, Document, Image, Query
+from ..core.portable import Json
 
-Json = dict[str, Any]
 MAX_ID_CHARS = 200
 
 
@@ -102,11 +102,11 @@ def _decision(payload: Any) -> bool | str | Json:
     return arguments if isinstance(arguments, dict) else True
 
 
-KINDS: Mapping[str, type[ContentPart]] = {"image": Image, "audio": Audio, "document": Document}
+PART_CLASSES: Mapping[str, type[ContentPart]] = {"image": Image, "audio": Audio, "document": Document}
 """For each type of a content part of AG-UI: what it becomes."""
 
 
-def query_of(content: Any) -> Query | None:
+def query_of_content(content: Any) -> Query | None:
     """Return the query in the content of a user message, None without one.
 
     Raises:
@@ -125,7 +125,7 @@ def _part(part: Json, place: int) -> str | ContentPart:
     source = part.get("source")
     if kind == "text" and isinstance(part.get("text"), str):
         return str(part["text"])
-    if not isinstance(kind, str) or kind not in KINDS or not isinstance(source, dict):
+    if not isinstance(kind, str) or kind not in PART_CLASSES or not isinstance(source, dict):
         raise InputError(f"content[{place}]: expected text, image, audio or document with a source, got {kind!r:.40}")
     if kind == "image" and source.get("type") == "url":
         return Image.from_url(source.get("value") or source.get("url", ""))
@@ -133,7 +133,7 @@ def _part(part: Json, place: int) -> str | ContentPart:
     name = metadata.get("filename") if isinstance(metadata, dict) else ""
     try:
         data = b64decode(source.get("value", ""), validate=True)
-        return KINDS[kind].from_bytes(data, name=name if isinstance(name, str) else "")
+        return PART_CLASSES[kind].from_bytes(data, name=name if isinstance(name, str) else "")
     except (Base64Error, TypeError, ValueError) as error:
         raise InputError(f"content[{place}]: the source must be base64 data: {error}") from error
     except DefinitionError as error:

@@ -14,6 +14,7 @@ from ..agents.agent import JsonAgent
 from ..core.errors import AgentkitError
 from ..core.flow import Event
 from ..core.masking import mask, mask_data
+from ..core.portable import Json
 from ..engine.model import ModelAsked
 from ..sessions.journal import JournaledRun, RunInfo, runs, show
 from ..sessions.journal.connections import opened_store
@@ -22,9 +23,7 @@ from ..sessions.session import Session
 from ..sessions.stored_conversation import find_conversation, frames_of_journaled_run, list_conversations
 from ..views.frames import FrameReader, PendingInput
 from .encode import AguiEncoder
-from .run_input import BusyError, InputError, RunInput, query_of, split_resume
-
-Json = dict[str, Any]
+from .run_input import BusyError, InputError, RunInput, query_of_content, split_resume
 
 
 class Thread:
@@ -123,7 +122,7 @@ class Thread:
         try:
             questions = {question.id for question in self.session.questions}
             approvals, answers = split_resume(given.resume, questions)
-            query = query_of(given.content)
+            query = query_of_content(given.content)
             how: Any = {"approvals": approvals or None, "answers": answers or None, "listeners": [listen]}
             async with aclosing(agent.astream(query, session=self.session, **how)) as events:
                 async for _ in events:
@@ -161,7 +160,7 @@ def create_journal(store: Place) -> None:
         pass
 
 
-def list_runs(store: Place) -> list[Json]:
+def list_stored_runs(store: Place) -> list[Json]:
     """Return what the page lists of the runs of a journal, the newest first."""
     return [describe_run(run) for run in runs(store, limit=MAX_LISTED_RUNS)]
 
@@ -274,7 +273,7 @@ class Threads:
         conversation = await self.find(given.thread)
         conversation.claim(given.run)
         try:
-            query_of(given.content)
+            query_of_content(given.content)
             if given.is_continuation:
                 if not conversation.interrupted or self.journal is None:
                     raise InputError("no run of this conversation was interrupted")

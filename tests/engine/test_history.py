@@ -11,7 +11,7 @@ from agentkit.core.labels import DEVELOPER, UNKNOWN
 from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, system, tool_message, user
 from agentkit.core.portable import to_object_text, to_portable_name
 from agentkit.engine.history import check_history, repair_history
-from agentkit.engine.history.repair import CONTINUE, INTERRUPTED, OPENING
+from agentkit.engine.history.repair import CONTINUE_TEXT, INTERRUPTED_CALL, OPENING
 from agentkit.engine.history.tool_calls import normalize_reply, split_groups
 
 A, B = ToolCall("a", "add", '{"x": 1}'), ToolCall("b", "sub", '{"x": 2}')
@@ -68,20 +68,20 @@ def test_a_valid_conversation_stays_the_same_object(history):
 def test_calls_without_results_are_answered_as_interrupted():
     history = [*ASKED, CALLING, tool_message(A, "1"), user("well?"), assistant("hm")]
     assert rules(history) == [(2, "dangling_call")]
-    assert repair_history(history) == [*ANSWERED[:4], tool_message(B, INTERRUPTED, label=DEVELOPER), *history[4:]]
+    assert repair_history(history) == [*ANSWERED[:4], tool_message(B, INTERRUPTED_CALL, label=DEVELOPER), *history[4:]]
 
 
 def test_calls_at_the_very_end_are_answered_or_kept():
     history = ANSWERED[:4]
     assert rules(history) == [(2, "pending_call")]
     assert "of sub has no result" in check_history(history)[0].text
-    assert repair_history(history) == [*history, tool_message(B, INTERRUPTED, label=DEVELOPER)]
+    assert repair_history(history) == [*history, tool_message(B, INTERRUPTED_CALL, label=DEVELOPER)]
     assert repair_history(history, pending="keep") is history
     swapped = [*ASKED, CALLING, tool_message(B, "2")]
     assert pending_calls(repair_history(swapped, pending="keep")) == [A]
     with_older = [*ASKED, assistant(None, [A]), user("go on"), assistant(None, [B])]
     kept = repair_history(with_older, pending="keep")
-    assert kept == [*with_older[:3], tool_message(A, INTERRUPTED, label=DEVELOPER), *with_older[3:]]
+    assert kept == [*with_older[:3], tool_message(A, INTERRUPTED_CALL, label=DEVELOPER), *with_older[3:]]
 
 
 def test_results_without_a_call_are_left_out():
@@ -172,7 +172,7 @@ def test_an_id_that_was_used_again_belongs_to_the_latest_call():
         tool_message(A, "later"),
     ]
     repaired = repair_history(history)
-    assert [message["content"] for message in repaired if message["role"] == "tool"] == [INTERRUPTED, "late"]
+    assert [message["content"] for message in repaired if message["role"] == "tool"] == [INTERRUPTED_CALL, "late"]
     assert (6, "duplicate_result") in rules(history)
 
 
@@ -186,7 +186,7 @@ def test_an_early_result_is_only_taken_where_one_call_alone_has_its_id():
         assistant(None, [A]),
     ]
     tools = [message["content"] for message in repair_history(history) if message["role"] == "tool"]
-    assert tools == ["1", INTERRUPTED]
+    assert tools == ["1", INTERRUPTED_CALL]
 
 
 def test_results_behind_a_call_whose_id_got_lost_are_matched_by_name_or_number():
@@ -194,16 +194,16 @@ def test_results_behind_a_call_whose_id_got_lost_are_matched_by_name_or_number()
     assert repair_history([*ASKED, assistant(None, [A]), stranger])[3]["tool_call_id"] == "a"
     named = {**stranger, "name": "sub"}
     repaired = repair_history([*ASKED, CALLING, named])
-    assert [message["content"] for message in repaired[3:]] == [INTERRUPTED, "1"]
-    assert [m["content"] for m in repair_history([*ASKED, CALLING, stranger])[3:]] == [INTERRUPTED] * 2, "either's"
+    assert [message["content"] for message in repaired[3:]] == [INTERRUPTED_CALL, "1"]
+    assert [m["content"] for m in repair_history([*ASKED, CALLING, stranger])[3:]] == [INTERRUPTED_CALL] * 2, "either's"
     other = {**stranger, "name": "mul"}
-    assert [m["content"] for m in repair_history([*ASKED, CALLING, other, other])[3:]] == [INTERRUPTED] * 2
+    assert [m["content"] for m in repair_history([*ASKED, CALLING, other, other])[3:]] == [INTERRUPTED_CALL] * 2
     assert rules([*ASKED, assistant(None, [A]), stranger]) == [(3, "orphan_result")]
 
 
 def test_a_stray_result_of_a_known_call_is_never_taken_for_that_of_another():
     history = [*ASKED, assistant(None, [A]), tool_message(A, "1"), assistant(None, [B]), tool_message(A, "1")]
-    assert repair_history(history)[-1] == tool_message(B, INTERRUPTED, label=DEVELOPER)
+    assert repair_history(history)[-1] == tool_message(B, INTERRUPTED_CALL, label=DEVELOPER)
 
 
 # ---- what a call is made of
@@ -447,7 +447,7 @@ def test_thinking_stands_at_the_head_of_a_turn():
     second = says(call_of(), provider="anthropic", thinking_blocks=THINKING)
     history = [*ASKED, assistant("one moment"), second, tool_message(A, "1")]
     assert (rules(history, "openai"), rules(history, "anthropic")) == ([], [(3, "split_reply")])
-    assert repair_history(history) == [*history[:3], user(CONTINUE), *history[3:]]
+    assert repair_history(history) == [*history[:3], user(CONTINUE_TEXT), *history[3:]]
 
 
 @pytest.mark.parametrize("blocks", [None, [], "t", [{"type": "thinking", "thinking": "t"}], ["t"]])

@@ -1,22 +1,62 @@
-"""Names: a class name occurs once, and no package hands on a name that one of its modules has."""
+"""Names: a public name of a module occurs once, and no package hands on a name that one of its modules has."""
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
 from paths import each_path
 
 PACKAGE = Path(__file__).parents[2] / "agentkit"
 
 
-def test_a_class_name_occurs_once():
-    places = defaultdict(list)
+ONE_NAME = {
+    "serve": ("a door", {"acp/agent.py", "mcp/server.py", "web/app.py"}),
+    "check": (
+        "a provider's rules",
+        {f"testing/rules/{name}.py" for name in ("anthropic", "gemini", "openai", "responses")},
+    ),
+    "remember": ("a provider's rules", {f"testing/rules/{name}.py" for name in ("anthropic", "gemini", "responses")}),
+    "show": ("public: agentkit.journal.show, agentkit.log.show", {"sessions/journal/maintenance.py", "views/log.py"}),
+    "hide": ("public: agentkit.secrets.hide, agentkit.log.hide", {"core/masking.py", "views/log.py"}),
+}
+"""The public names that several modules define, with the reason and the modules."""
+
+
+def names_defined_in(source: str) -> dict[str, set[str]]:
+    """Return the public names that a module defines by their kinds, without type variables of one letter."""
+    found = {"class": set(), "function": set(), "constant": set()}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef):
+            found["class"].add(node.name)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found["function"].add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and not re.match(r"[A-Z] = TypeVar\(", ast.unparse(node)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [name for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+            found["constant"] |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    public = {kind: {name for name in names if not name.startswith("_")} for kind, names in found.items()}
+    return {**public, "class": found["class"]}
+
+
+@pytest.mark.parametrize("kind", ["class", "function", "constant"])
+def test_a_public_name_is_defined_once(kind):
+    places = defaultdict(set)
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef):
-                places[node.name].append(str(path.relative_to(PACKAGE)))
+        for name in names_defined_in(path.read_text())[kind]:
+            places[name].add(path.relative_to(PACKAGE).as_posix())
     repeated = {name: found for name, found in places.items() if len(found) > 1}
-    assert not repeated
+    allowed = {name: found for name, (_, found) in ONE_NAME.items()} if kind == "function" else {}
+    assert repeated == allowed, "one thing has one definition, and another thing another name"
+
+
+def test_the_names_that_a_module_defines_are_found():
+    source = (
+        "LIMIT: int = 1\nA, B = 1, 2\n_own = 3\nT = TypeVar('T')\ndef f(): x = 1\nasync def g(): ...\nclass _C: ..."
+    )
+    found = names_defined_in(source)
+    assert found == {"class": {"_C"}, "function": {"f", "g"}, "constant": {"LIMIT", "A", "B"}}
 
 
 @each_path(sorted(PACKAGE.rglob("__init__.py")))

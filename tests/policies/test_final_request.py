@@ -12,7 +12,7 @@ from agentkit import JsonAgent, LimitExceeded, ModelError, NoAnswer
 from agentkit.core.flow import Policy, around, ask
 from agentkit.core.messages import ToolCall, assistant, calls_of, pending_calls, user
 from agentkit.engine.model import AskModel, Reply
-from agentkit.policies.final_request import FINAL_PROMPT, NOT_RUN, FinalRequest, request_final_answer
+from agentkit.policies.final_request import FINAL_PROMPT, NOT_RUN_AT_END, FinalRequest, request_final_answer
 from agentkit.testing import ScriptedModel, answer, call, calls
 from agentkit.tools.execution.call_tools import CallTools
 
@@ -108,7 +108,7 @@ class TestTheRequest:
         turns = Turns(ScriptedModel(call("look"), calls(call("look"), DONE)), look)
         assert drive(world, turns) == "done"
         assert len(ran_tools) == 1
-        assert [message["content"] for message in turns.messages[-2:]] == [NOT_RUN, "The answer was given."]
+        assert [message["content"] for message in turns.messages[-2:]] == [NOT_RUN_AT_END, "The answer was given."]
 
     def test_an_exception_that_is_no_run_error_is_no_failed_final_request(self):
         turns = Turns(ScriptedModel(), look)

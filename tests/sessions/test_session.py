@@ -20,7 +20,7 @@ from agentkit.core.private_files import write_atomically
 from agentkit.engine.history import check_history
 from agentkit.engine.loop import CANCELLED
 from agentkit.policies.approval import StoredDecision, digest_call
-from agentkit.sessions.session import NOT_RUN
+from agentkit.sessions.session import NOT_RUN_UNDECIDED
 from agentkit.testing import ScriptedModel
 from agentkit.tools.execution.call import ANSWER_RESULT
 from agentkit.tools.execution.call_tools import ToolStarted
@@ -418,7 +418,7 @@ class TestAPause:
     def test_a_new_query_says_that_the_call_was_not_run(self):
         session = whole()
         with session.turn("s", "something else") as messages:
-            assert messages[3] == tool_message(CALL, NOT_RUN, label=DEVELOPER)
+            assert messages[3] == tool_message(CALL, NOT_RUN_UNDECIDED, label=DEVELOPER)
             assert session.waiting == []
             assert (session.handed, session.approvals.nested) == ([], {})
 

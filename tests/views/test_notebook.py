@@ -71,8 +71,8 @@ def agent(seconds=0.5):
 
 
 MANY = {
-    "tired.map(['Nap', 'Nap'])": batch.INTERRUPTED,
-    "await tired.amap(['Nap', 'Nap'])": batch.INTERRUPTED,
+    "tired.map(['Nap', 'Nap'])": batch.INTERRUPTED_BATCH,
+    "await tired.amap(['Nap', 'Nap'])": batch.INTERRUPTED_BATCH,
     "for outcome in tired.imap(['Nap']): print(outcome)": batch.ITERATION_INTERRUPTED,
     "async for outcome in tired.aimap(['Nap']): print(outcome)": batch.ITERATION_INTERRUPTED,
 }
@@ -224,7 +224,7 @@ def test_an_interrupt_of_a_kernel_is_one_line_and_the_run_continues():
     try:
         execute(SET_UP)
         for code in ("tired = agent(3)\ntired('Nap')", "tired = agent(9)\nawait tired.arun('Nap')"):
-            assert execute(code, interrupt=True) == [notebook.INTERRUPTED]
+            assert execute(code, interrupt=True) == [notebook.INTERRUPTED_NOTICE]
             assert execute("tired.run().answer") == ["'rested'"]
         for method, line in MANY.items():
             assert execute(f"tired = agent(3)\nprint('starts')\n{method}", interrupt=True) == [line], method

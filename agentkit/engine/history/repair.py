@@ -17,10 +17,10 @@ from ...core.messages import Message, ToolCall, tool_message, user
 from ...core.portable import find_flaw, to_json_value
 from .tool_calls import (
     ALTERNATING,
-    ANTHROPIC,
-    GEMINI,
+    ANTHROPIC_PROVIDERS,
+    GEMINI_PROVIDERS,
     MATCHING_BY_NAME,
-    OPENAI,
+    OPENAI_PROVIDERS,
     CallIds,
     CallTurn,
     Findings,
@@ -110,7 +110,7 @@ def _repair_content(message: Message, place: int, found: Findings) -> Message | 
             found.add(place, "empty_content", f"the {role} message is empty")
             return None
         if content:
-            found.add(place, "empty_content", "the text beside the calls is blank: leave it out", ANTHROPIC)
+            found.add(place, "empty_content", "the text beside the calls is blank: leave it out", ANTHROPIC_PROVIDERS)
             repaired = None
     return message if repaired is content else {**message, "content": repaired}
 
@@ -128,7 +128,9 @@ def _iterate_repaired_parts(parts: list[Any], role: str, place: int, found: Find
         if sound is not part:
             found.add(place, "bad_content", "a part of the content has no type, or no text")
         elif role in ("assistant", "system") and part["type"] in _SHOWN_BY_USERS:
-            found.add(place, "bad_content", f"{role} messages hold no {part['type']}", OPENAI | ANTHROPIC)
+            found.add(
+                place, "bad_content", f"{role} messages hold no {part['type']}", OPENAI_PROVIDERS | ANTHROPIC_PROVIDERS
+            )
             sound = {"type": "text", "text": f"({part['type']})"}
         if sound["type"] != "text" or (sound["text"] and not sound["text"].isspace()):
             yield sound
@@ -214,15 +216,17 @@ def _repair_name(message: Message, place: int, found: Findings) -> Message:
         found.add(place, "bad_name", f"expected a name, got {name!r:.40}: leave it out")
         return {key: value for key, value in message.items() if key != "name"}
     if message["role"] in ("user", "system") and (len(name) > 64 or _NAME_REFUSED.search(name)):
-        found.add(place, "bad_name", f"the name {name!r:.80} has spaces, one of <|\\/>, or over 64 letters", OPENAI)
+        found.add(
+            place, "bad_name", f"the name {name!r:.80} has spaces, one of <|\\/>, or over 64 letters", OPENAI_PROVIDERS
+        )
         return {**message, "name": _NAME_REFUSED.sub("_", name)[:64]}
     return message
 
 
-INTERRUPTED = "Interrupted: this call had no result when the run ended; it is not known whether it had an effect."
+INTERRUPTED_CALL = "Interrupted: this call had no result when the run ended; it is not known whether it had an effect."
 OPENING = "(The conversation begins here.)"
 """The user message in front of a conversation that does not begin with one."""
-CONTINUE = "Go on."
+CONTINUE_TEXT = "Go on."
 """The user message between two replies that the wire would merge, with thinking in the middle."""
 _NOWHERE = -1
 """The index of a message that was inserted."""
@@ -299,12 +303,14 @@ def _order_roles(entries: Sequence[IndexedMessage], found: Findings) -> Iterator
             message = {**message, "role": "user"}
             role = "user"
         if role == "assistant" and before == "system":
-            found.add(place, "first_user", "the first message must be the user's", ANTHROPIC | GEMINI)
+            found.add(
+                place, "first_user", "the first message must be the user's", ANTHROPIC_PROVIDERS | GEMINI_PROVIDERS
+            )
             yield _NOWHERE, user(OPENING)
         elif role == "assistant" == before and is_from_anthropic(message) and message.get("thinking_blocks"):
             text = "two replies in a row are merged, and the thinking of the second must be first in a message"
-            found.add(place, "split_reply", text, ANTHROPIC)
-            yield _NOWHERE, user(CONTINUE)
+            found.add(place, "split_reply", text, ANTHROPIC_PROVIDERS)
+            yield _NOWHERE, user(CONTINUE_TEXT)
         yield place, message
         before = "tool" if message.get("tool_calls") else role
 
@@ -333,7 +339,7 @@ class _Exchanges:
             elif turn is not self._last or not self._keep:
                 text = f"the call {call['id']!r:.80} of {name} has no result"
                 self._found.add(turn.place, "pending_call" if turn is self._last else "dangling_call", text)
-                yield tool_message(ToolCall(call["id"], name), INTERRUPTED, label=DEVELOPER)
+                yield tool_message(ToolCall(call["id"], name), INTERRUPTED_CALL, label=DEVELOPER)
 
     def _with_id(self, call: Message, place: int) -> Message:
         old = call["id"]
@@ -370,7 +376,7 @@ def find_lost_thinking(messages: Sequence[Any], found: Findings) -> None:
             continue
         if not isinstance(blocks, list) or not blocks or not all(_is_signed(block) for block in blocks):
             text = "the signed thinking blocks in front of the calls are lost"
-            found.add(place, "lost_thinking", text, ANTHROPIC)
+            found.add(place, "lost_thinking", text, ANTHROPIC_PROVIDERS)
 
 
 def _is_signed(block: Any) -> bool:

@@ -43,19 +43,19 @@ Rule: TypeAlias = Literal[
 """A dangling call is unanswered in the middle of the conversation, a pending call at its very end."""
 
 EVERYONE: Collection[str] = ()
-OPENAI = frozenset(["openai", "azure"])
-ANTHROPIC = frozenset(["anthropic", "bedrock"])
-GEMINI = frozenset(["gemini", "vertex_ai"])
-ALTERNATING = ANTHROPIC | GEMINI | {"mistral"}
+OPENAI_PROVIDERS = frozenset(["openai", "azure"])
+ANTHROPIC_PROVIDERS = frozenset(["anthropic", "bedrock"])
+GEMINI_PROVIDERS = frozenset(["gemini", "vertex_ai"])
+ALTERNATING = ANTHROPIC_PROVIDERS | GEMINI_PROVIDERS | {"mistral"}
 """Providers where user and assistant must alternate; some merge consecutive messages, others return an error."""
-MATCHING_BY_NAME = GEMINI | {"mistral"}
+MATCHING_BY_NAME = GEMINI_PROVIDERS | {"mistral"}
 """Providers that match results to calls by the function's name."""
 
 
 def is_from_anthropic(message: Message) -> bool:
     """Whether Claude wrote a message."""
     writer = message.get("provider")
-    return isinstance(writer, str) and writer in ANTHROPIC
+    return isinstance(writer, str) and writer in ANTHROPIC_PROVIDERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def _repair_call(call: Message, place: int, found: Findings) -> Message:
     if name != written.get("name"):
         is_taken = isinstance(written.get("name"), str) and _TAKEN_BY_MOST.fullmatch(written["name"])
         text = f"{written.get('name')!r:.80} is not a valid tool name (letters, digits, _, -; at most 64)"
-        found.add(place, "bad_name", text, GEMINI if is_taken else EVERYONE)
+        found.add(place, "bad_name", text, GEMINI_PROVIDERS if is_taken else EVERYONE)
     if arguments != written.get("arguments"):
         found.add(place, "bad_arguments", f"the arguments of {name} are not the text of a JSON object")
     if sound["id"] != call.get("id") or not sound["id"]:

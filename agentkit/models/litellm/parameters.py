@@ -25,6 +25,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ...core.messages import Message
+from ...core.portable import Json
 from ...engine.model import Request
 from .importing import find_internal, report_difference
 
@@ -70,8 +71,6 @@ REQUEST_PARAMETERS: Final = frozenset(f"strict {_OPENAI} {_CONNECTION} {_LITELLM
 Other parameters of a provider are passed in `extra_body`, other headers in `extra_headers`.
 """
 
-
-Json = dict[str, Any]
 
 _MIN_BUDGET_TOKENS = 1_024
 _MIN_EFFORT_TOKENS = 8_192

@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from ...core.messages import Message, assistant
-from ...core.portable import to_object_text
+from ...core.portable import Json, to_object_text
 from ...engine.history.tool_calls import split_groups
 
 _FILLER_TEXT = "Understood."
@@ -85,8 +85,6 @@ def _join(first: Any, second: Any) -> Any:
 def _list_parts(content: Any) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
 
-
-Json = dict[str, Any]
 
 _THINKING_KEYS = ("thinking_blocks", "reasoning_content", "provider_specific_fields")
 _WRITER_KEYS: dict[str, tuple[str, ...]] = {

@@ -38,7 +38,7 @@ from .words import (
     add_context,
     is_listed_with,
     opens_request,
-    read_query,
+    parse_query,
     to_concepts,
 )
 
@@ -372,7 +372,7 @@ def plan_calls(
 
     The tools named in `writing` have side effects; they are called with certain arguments only.
     """
-    read = read_query(query, today)
+    read = parse_query(query, today)
     tasks = _find_tasks(read, *_read_tools(json.dumps(list(tools))))
     result = Plan([], {}, {}, _find_unused(read, tasks))
     for task in tasks:
@@ -415,7 +415,7 @@ def _is_listed_phrase(one: TextSpan, other: TextSpan, text: str, used: Collectio
 def read_fields(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Return the properties of an object schema that a text contains; {} if several values fit one equally well."""
     tool = read_tool({"name": "", "parameters": {**schema, "required": ()}})
-    task = Task(tool, read_query(text, datetime.date.today()), 0, len(text))
+    task = Task(tool, parse_query(text, datetime.date.today()), 0, len(text))
     fits = sorted(task.iter_fits(), key=lambda fit: fit.score)
     (calls, _) = task.build_calls()
     best = {fit.param: fit for fit in fits}

@@ -21,7 +21,7 @@ LEXICON: dict[str, Any] = tomllib.loads(files(__package__).joinpath("lexicon.tom
 PATTERNS = {name: re.compile(pattern) for name, pattern in LEXICON["patterns"].items()}
 STOP = frozenset(LEXICON["stop"].split())
 MAX_QUERY_CHARS = 1000
-MAX_VALUES = 60
+MAX_QUERY_VALUES = 60
 """Limits of what is read: the request of a long text is at its start."""
 
 
@@ -106,14 +106,14 @@ class Query(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def read_query(text: str, today: datetime.date) -> Query:
+def parse_query(text: str, today: datetime.date) -> Query:
     """Return the words and values of `text`; "tomorrow" is relative to `today`."""
     text = _strip_quotes(text[:MAX_QUERY_CHARS])
     words = [TextSpan("word", to_concept(m[0]), m[0].lower(), *m.span()) for m in PATTERNS["token"].finditer(text)]
     query = Query(text, words)
     values = list[TextSpan]()
     last = START
-    for value in sorted(_find_values(text, today), key=lambda value: value.start)[:MAX_VALUES]:
+    for value in sorted(_find_values(text, today), key=lambda value: value.start)[:MAX_QUERY_VALUES]:
         value = add_context(value, query, last)
         if values and is_listed_with(values[-1], value, text):  # members of a list share the context of the first
             value = value._replace(context={**values[-1].context, **value.context})

@@ -238,7 +238,7 @@ def _read(text: str) -> Any:
 REVEAL = "reveal_result"
 EXTRACT = "extract_value"
 EXTRACT_TEXT = "extract_text"
-Kind: TypeAlias = Literal["yes_or_no", "number", "date", "choice"]
+ExtractedKind: TypeAlias = Literal["yes_or_no", "number", "date", "choice"]
 Extractor: TypeAlias = Callable[[Any, str, str, RunContext[Any]], Awaitable[Any]]
 """Asks a model without tools: the type of the answer, the question, the text, the run."""
 Find: TypeAlias = Callable[[str, RunContext[Any]], Any]
@@ -277,7 +277,7 @@ def make_handle_tools(handles: Handles, extract: Extractor) -> Sequence[JsonTool
 
 def _make_extract_tools(find: Find, extract: Extractor) -> Sequence[Callable[..., Any]]:
     async def extract_value(
-        reference: str, question: str, kind: Kind, run: RunContext[Any], choices: list[str] | None = None
+        reference: str, question: str, kind: ExtractedKind, run: RunContext[Any], choices: list[str] | None = None
     ) -> Any:
         """Answers a question about a hidden result, by a value of a limited kind.
 
@@ -289,7 +289,7 @@ def _make_extract_tools(find: Find, extract: Extractor) -> Sequence[Callable[...
         """
         if kind == "choice" and not choices:
             raise ToolError("choices: expected the possible answers.")
-        kinds: dict[Kind, Any] = {"yes_or_no": bool, "number": float, "date": date}
+        kinds: dict[ExtractedKind, Any] = {"yes_or_no": bool, "number": float, "date": date}
         wanted = Literal[tuple(choices)] if kind == "choice" and choices else kinds[kind]
         return await extract(wanted, question, render_text(find(reference, run)), run)
 

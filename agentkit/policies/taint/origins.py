@@ -37,7 +37,7 @@ from ...tools.roles import find_role, may_have_effect
 Value: TypeAlias = str | int | float
 PASSAGE_CHARS = 40
 """Characters of an untrusted text that a reason shows before and after a value."""
-MAX_VALUE_CHARS = 80
+MAX_PASSAGE_VALUE_CHARS = 80
 """Characters of a value that a passage shows."""
 MAX_COMPARED_CHARS = 10_000_000
 """Characters of a text that are compared with a value; only in crafted texts a long value occurs at every place."""
@@ -196,7 +196,7 @@ def _words(schema: Any, definitions: Mapping[str, Any], seen: frozenset[str]) ->
 def _find_passage(text: str, spellings: set[str]) -> str:
     for spelling in spellings:
         if (start := find_token(spelling, text)) >= 0:
-            end = start + min(len(spelling), MAX_VALUE_CHARS)
+            end = start + min(len(spelling), MAX_PASSAGE_VALUE_CHARS)
             first = max(0, start - PASSAGE_CHARS)
             last = min(len(text), end + PASSAGE_CHARS)
             return f"{'... ' if first else ''}{text[first:last].strip()}{' ...' if last < len(text) else ''}"
@@ -593,4 +593,4 @@ def _describe_origin(value: UntrustedValue) -> str:
 
 
 def _format_value(value: Value) -> str:
-    return truncate(json.dumps(value, ensure_ascii=False), MAX_VALUE_CHARS)
+    return truncate(json.dumps(value, ensure_ascii=False), MAX_PASSAGE_VALUE_CHARS)

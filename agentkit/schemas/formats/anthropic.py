@@ -11,13 +11,13 @@ from .declaration import Declaration, Loss, RenderedTool
 from .rewriting import alias_names, rewrite
 from .structure import make_object_root, make_portable
 
-KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+ANTHROPIC_PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
 def to_anthropic(declaration: Declaration) -> RenderedTool:
     """Return the client tool of the messages API."""
     losses: list[Loss] = []
-    schema, aliases = alias_names(make_object_root(declaration.parameters, losses), KEY, losses)
+    schema, aliases = alias_names(make_object_root(declaration.parameters, losses), ANTHROPIC_PROPERTY_NAME, losses)
     schema = rewrite(schema, losses, make_portable)
     text = {"description": declaration.description} if declaration.description else {}
     return RenderedTool({"name": declaration.name, **text, "input_schema": schema}, tuple(losses), aliases)

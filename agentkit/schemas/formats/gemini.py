@@ -16,7 +16,7 @@ from .declaration import Declaration, Loss, RenderedTool
 from .rewriting import CONDITIONS, LISTED, VALIDATED, Node, alias_names, as_json, describe_keyword, rewrite
 from .structure import flatten, make_object_root, make_portable, types_of, unroll
 
-KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+GEMINI_PROPERTY_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 def to_gemini(declaration: Declaration) -> RenderedTool:
@@ -26,7 +26,7 @@ def to_gemini(declaration: Declaration) -> RenderedTool:
     """
     losses: list[Loss] = []
     root = flatten(unroll(make_object_root(inline(declaration.parameters), losses), losses), losses)
-    root, aliases = alias_names(root, KEY, losses)
+    root, aliases = alias_names(root, GEMINI_PROPERTY_NAME, losses)
     schema = replace_null(rewrite(root, losses, *GEMINI_CHANGES, sealed=CONDITIONS | {"additionalProperties", "allOf"}))
     description = declaration.description
     parameters = {"parameters": schema} if schema.get("properties") else {}

@@ -141,7 +141,7 @@ def _close_object(node: Node) -> None:
 
 
 MAX_PROPERTIES = 5000
-MAX_LEVELS = 10
+MAX_STRICT_LEVELS = 10
 MAX_ENUM_VALUES = 1000
 MAX_NAME_CHARS = 120_000
 LONG_ENUM_VALUES = 250
@@ -159,7 +159,7 @@ def find_exceeded_limit(schema: JsonSchema) -> str:
     depth = count_levels(schema, schema.get("$defs", {}))
     for count, limit, what in (
         (properties, MAX_PROPERTIES, "properties"),
-        (depth, MAX_LEVELS, "levels of objects"),
+        (depth, MAX_STRICT_LEVELS, "levels of objects"),
         (len(values), MAX_ENUM_VALUES, "enum values"),
         (sum(map(len, names)) + sum(map(len, values)), MAX_NAME_CHARS, "characters of names and values"),
         (max(lengths, default=0), MAX_LONG_ENUM_CHARS, f"characters in an enum of more than {LONG_ENUM_VALUES} values"),
@@ -200,7 +200,7 @@ def to_openai(declaration: Declaration) -> RenderedTool:
     )
 
 
-MAX_DESCRIPTION_CHARS = 1024
+MAX_FUNCTION_DESCRIPTION_CHARS = 1024
 """The longest description of a function; more is an error (getsentry/sentry-mcp#106, OpenHands#7167)."""
 
 
@@ -224,13 +224,13 @@ def build_function_fields(declaration: Declaration, schema: JsonSchema, losses: 
 
 def _split_description(text: str) -> tuple[str, str]:
     """Return `text` in two parts, the first at most 1,024 characters; split between paragraphs, sentences or words."""
-    if len(text) <= MAX_DESCRIPTION_CHARS:
+    if len(text) <= MAX_FUNCTION_DESCRIPTION_CHARS:
         return text, ""
     for border in (r"\n\s*\n", r"(?<=[.!?])\s", r"\s"):
-        ends = [match.start() for match in re.finditer(border, text[: MAX_DESCRIPTION_CHARS + 1])]
-        if ends and ends[-1] > MAX_DESCRIPTION_CHARS // 2:
+        ends = [match.start() for match in re.finditer(border, text[: MAX_FUNCTION_DESCRIPTION_CHARS + 1])]
+        if ends and ends[-1] > MAX_FUNCTION_DESCRIPTION_CHARS // 2:
             return text[: ends[-1]], text[ends[-1] :].strip()
-    return text[:MAX_DESCRIPTION_CHARS], text[MAX_DESCRIPTION_CHARS:]
+    return text[:MAX_FUNCTION_DESCRIPTION_CHARS], text[MAX_FUNCTION_DESCRIPTION_CHARS:]
 
 
 def to_openai_strict(declaration: Declaration) -> RenderedTool:

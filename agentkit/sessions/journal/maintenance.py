@@ -26,8 +26,8 @@ from ...engine.trace import Span, Trace
 from ...tools.results.result_text import render_text
 from .connections import opened_store
 from .location import ConversationBusy, Journal, JournalError, Place, is_url, show_place
-from .run_info import UNFINISHED, RunInfo, find_run, inner_runs, list_runs, parts_of, read_steps, usage_of
-from .store import Statement, Store, check_messages, damage_error, encode_json, reading
+from .run_info import UNFINISHED, RunInfo, find_run, inner_runs, list_runs, read_steps, usage_of, with_inner_runs
+from .store import Statement, Store, damage_error, encode_json, read_checked_messages, reading
 from .tables import COLUMNS, INSERT_CONVERSATION, INSERT_CUT, INSERT_RUN, INSERT_STEP, insert
 from .writer import DIGEST_MODULUS, JournaledConversation, StoredAnswer
 
@@ -42,7 +42,7 @@ Opened: TypeAlias = tuple[JournaledConversation, dict[str, Any]]
 def read_messages(store: Store, key: int) -> Iterator[tuple[Message, int]]:
     """Yield the messages of a conversation with their digests; raise `JournalError` at the first damaged one."""
     with reading(store, f"messages, conversation {key}"):
-        for _, body, number, error in check_messages(store, key):
+        for _, body, number, error in read_checked_messages(store, key):
             if error:
                 raise JournalError(error)
             yield json.loads(body), number
@@ -244,7 +244,7 @@ def _delete_run(store: Store, run: RunInfo) -> None:
 
 
 def _removal_statements(store: Store, run: RunInfo) -> Iterator[Statement]:
-    for part in parts_of(store, run):
+    for part in with_inner_runs(store, run):
         for table in ("steps", "runs"):
             yield f"DELETE FROM {table} WHERE {COLUMNS[table][0]} = ?", (part.id,)
         for table in ("messages", "cut", "conversations"):
@@ -389,7 +389,7 @@ def _read_parts(store: Store, run: RunInfo) -> list[RunInfo]:
     """Return a run and those inside it; raise `JournalError` if one of them, or its conversation, is damaged."""
     if run.state == "damaged":
         raise JournalError(run.error)
-    parts = [*parts_of(store, run)]
+    parts = [*with_inner_runs(store, run)]
     for part in parts[1:]:
         deque(read_messages(store, part.conversation), maxlen=0)
     return parts

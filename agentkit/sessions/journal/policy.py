@@ -33,7 +33,7 @@ from .location import JournalError
 from .run_info import preset_result, restore_result
 from .writer import JournalWriter, StoredAnswer, Uncertain
 
-UNKNOWN = ExceptionInfo(
+UNKNOWN_OUTCOME = ExceptionInfo(
     "OutcomeUnknown",
     "the run was stopped while this call was under way, so it is not known whether it had an effect. Find that out "
     "before it is called again.",
@@ -44,7 +44,7 @@ NOT_RECORDED = ExceptionInfo(
     "not run, because the call cannot be recorded now (the journal cannot be written), so that its effect could be "
     "repeated later. Tools that only read still run.",
 )
-QUESTION = "It began before the run was stopped. Repeat it? y, n, or its result: "
+REPEAT_QUESTION = "It began before the run was stopped. Repeat it? y, n, or its result: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def _restore_call(bound: BoundCall, writer: JournalWriter, on_uncertain: Uncerta
         decision = yield from ask(Consult(_ask_person if on_uncertain == "ask" else on_uncertain, bound.call))
     if decision is True:
         return bound
-    return preset_result(bound, UNKNOWN if decision is None or decision is False else decision)
+    return preset_result(bound, UNKNOWN_OUTCOME if decision is None or decision is False else decision)
 
 
 def _runs_again(bound: BoundCall, inner: Mapping[str, str]) -> bool:
@@ -213,7 +213,7 @@ def _runs_again(bound: BoundCall, inner: Mapping[str, str]) -> bool:
 
 def _ask_person(call: ToolCall) -> Any:
     """Ask the person at the terminal about a call; return None if there is no terminal."""
-    decision = ask_line(f"\n{describe_call(call)}\n{QUESTION}") or ""
+    decision = ask_line(f"\n{describe_call(call)}\n{REPEAT_QUESTION}") or ""
     return True if is_consent(decision) else {"": None, "n": None, "no": None}.get(decision.lower(), decision)
 
 

@@ -23,11 +23,11 @@ from typing import Any, TypeVar
 
 from ...core.errors import ExceptionInfo
 from .location import JournalError, LeaseLost, Sync
-from .store import Lease, Statement, Store
-from .tables import APPLICATION, VERSION, migrations_from
+from .store import LOCK_TIMEOUT, Lease, Statement, Store
+from .tables import APPLICATION_ID, SCHEMA_VERSION, migrations_from
 
 SCHEMA = "agentkit"
-TYPES = {" INTEGER": " bigint", " REAL": " double precision", " TEXT": ' text COLLATE "C"', " WITHOUT ROWID": ""}
+COLUMN_TYPES = {" INTEGER": " bigint", " REAL": " double precision", " TEXT": ' text COLLATE "C"', " WITHOUT ROWID": ""}
 BEGIN = (f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}", f"CREATE TABLE {SCHEMA}.version (number integer NOT NULL)")
 END = (
     "ALTER TABLE runs ADD COLUMN rowid bigint GENERATED ALWAYS AS IDENTITY",
@@ -39,7 +39,7 @@ END = (
 def list_migrations(version: int) -> list[str]:
     """Return the statements that bring the tables of a version up to date; version 0 has no schema."""
     tables = [*migrations_from(version)]
-    for old, new in TYPES.items():
+    for old, new in COLUMN_TYPES.items():
         tables = [statement.replace(old, new) for statement in tables]
     return tables if version else [*BEGIN, *tables, *END]
 
@@ -54,10 +54,8 @@ except ImportError as error:
     ) from error
 
 T = TypeVar("T")
-LOCK_TIMEOUT = 10.0
-"""Seconds for which the first write waits for a lock, or tries to connect when the connection is lost."""
-MIN_WAIT = 0.02
-MAX_WAIT = 0.5
+MIN_CONNECT_WAIT = 0.02
+MAX_CONNECT_WAIT = 0.5
 """Seconds between two attempts to connect."""
 PARAMETERS = {
     "application_name": "agentkit",
@@ -179,7 +177,7 @@ class PostgresConnection:
     def _reconnect(self) -> None:
         """Connect again; only the first of several failures takes `LOCK_TIMEOUT` seconds."""
         end = time.monotonic() + (0.0 if self._is_down else LOCK_TIMEOUT)
-        wait = MIN_WAIT
+        wait = MIN_CONNECT_WAIT
         while True:
             self._lost.add(self._backend)
             try:
@@ -192,7 +190,7 @@ class PostgresConnection:
                     self._is_down = True
                     raise
             time.sleep(wait)
-            wait = min(2 * wait, MAX_WAIT)
+            wait = min(2 * wait, MAX_CONNECT_WAIT)
         self._is_down = False
 
     def _replace_lost(self) -> None:
@@ -273,18 +271,18 @@ class PostgresStore(Store):
 
     def _set_up(self, *, must_exist: bool) -> None:
         """Create the tables, or bring them to this version."""
-        if (version := self._version()) == VERSION:
+        if (version := self._version()) == SCHEMA_VERSION:
             return
         if must_exist and not version:
             raise JournalError(f"{self.named} has no journal: no run was recorded in this database")
-        if version > VERSION:
-            raise JournalError(f"{self.named} has version {version}, expected {VERSION}. Update agentkit.")
+        if version > SCHEMA_VERSION:
+            raise JournalError(f"{self.named} has version {version}, expected {SCHEMA_VERSION}. Update agentkit.")
         with self._connection.transaction():
-            self._connection.execute("SELECT pg_advisory_xact_lock(?)", (APPLICATION,))
-            if (version := self._version()) < VERSION:
+            self._connection.execute("SELECT pg_advisory_xact_lock(?)", (APPLICATION_ID,))
+            if (version := self._version()) < SCHEMA_VERSION:
                 for statement in list_migrations(version):
                     self._connection.execute(statement)
-                self._connection.execute("INSERT INTO version VALUES (?)", (VERSION,))
+                self._connection.execute("INSERT INTO version VALUES (?)", (SCHEMA_VERSION,))
 
     def _version(self) -> int:
         sql = "SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = 'version'"  # to_regclass may be outdated

@@ -21,7 +21,7 @@ from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.results.jsonable import to_json_data
 from ...tools.results.result_text import RenderedResult, StoredResult, has_own_text, render_result
 from .location import JournalError, show_place
-from .store import Statement, Store, check_messages, damage_error, encode_json, reading, step_digest
+from .store import Statement, Store, damage_error, encode_json, read_checked_messages, reading, step_digest
 from .tables import END_STEP, INSERT_STEP
 
 StepRow = namedtuple("StepRow", "run step call name input arguments begun ended outcome digest")
@@ -213,11 +213,11 @@ def find_run(store: Store, run: str) -> RunInfo:
     return _describe_run(store, rows[0], read_steps(store, [rows[0][0]])[rows[0][0]])
 
 
-def parts_of(store: Store, run: RunInfo) -> Iterator[RunInfo]:
+def with_inner_runs(store: Store, run: RunInfo) -> Iterator[RunInfo]:
     """Yield a run, and the runs of agents inside its calls at any depth."""
     yield run
     for _, inner in inner_runs(store, run.id):
-        yield from parts_of(store, find_run(store, inner))
+        yield from with_inner_runs(store, find_run(store, inner))
 
 
 def list_runs(store: Store, condition: str = "", *values: Any, limit: int | None = None) -> list[RunInfo]:
@@ -269,7 +269,7 @@ def _check_conversations(store: Store, keys: set[int]) -> dict[int, str]:
     """Return the damage of each conversation, "" for one that is as it was written."""
     damage = dict.fromkeys(keys, "")
     try:
-        for key, _, _, error in check_messages(store, *keys):
+        for key, _, _, error in read_checked_messages(store, *keys):
             damage[key] = damage[key] or error
     except JournalError as error:
         if len(keys) > 1:

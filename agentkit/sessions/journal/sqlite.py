@@ -21,8 +21,8 @@ from typing import Any
 
 from ...core.private_files import create_private
 from .location import JournalError, Place, Sync
-from .store import Lease, Statement, Store
-from .tables import APPLICATION, VERSION, migrations_from
+from .store import LOCK_TIMEOUT, Lease, Statement, Store
+from .tables import APPLICATION_ID, SCHEMA_VERSION, migrations_from
 
 if sys.platform != "win32":
     import fcntl
@@ -74,8 +74,6 @@ def _path_of(journal: str, owner: int) -> str:
     return f"{journal}-lease-{owner:x}"
 
 
-LOCK_TIMEOUT = 10.0
-"""Seconds that a write waits for the lock of another process."""
 CHECKPOINT_PAGES = 4_000
 """Pages in the write-ahead log before they are moved into the database, which waits for the disk."""
 
@@ -107,12 +105,12 @@ class SqliteStore(Store):
         if not self._version():
             self._file.execute(f"PRAGMA synchronous={'off' if sync == 'normal' else sync}")  # a new file
             self._set_wal()
-        if self._version() < VERSION:
+        if self._version() < SCHEMA_VERSION:
             self._migrate()
         self._file.execute(f"PRAGMA synchronous={sync}")
         self._file.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
-        if (version := self._version()) != VERSION:
-            raise JournalError(f"{self.named} has version {version}, expected {VERSION}. Update agentkit.")
+        if (version := self._version()) != SCHEMA_VERSION:
+            raise JournalError(f"{self.named} has version {version}, expected {SCHEMA_VERSION}. Update agentkit.")
 
     def _set_wal(self) -> None:
         end = time.monotonic() + LOCK_TIMEOUT
@@ -133,14 +131,14 @@ class SqliteStore(Store):
                 raise JournalError(f"{self.named} is the database of another program. Give a file of its own.")
             for statement in migrations_from(version):
                 self._file.execute(statement)
-            self._file.execute(f"PRAGMA application_id={APPLICATION}")
-            self._file.execute(f"PRAGMA user_version={VERSION}")
+            self._file.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            self._file.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     def _version(self) -> int:
         application, version = (
             self._file.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
         )
-        return int(version) if application == APPLICATION else 0
+        return int(version) if application == APPLICATION_ID else 0
 
     def append(self, statements: Sequence[Statement], lease: Lease | None = None) -> None:  # noqa: ARG002
         """Run the statements, all or none of them; a lease lives as long as the process."""

@@ -24,6 +24,8 @@ from typing import Any, TypeAlias
 from .location import ConversationBusy, JournalError, Place, show_place
 from .tables import END_LEASE, TAKE_LEASE
 
+LOCK_TIMEOUT = 10.0
+"""Seconds that a write waits for the lock of another process, or for a lost connection."""
 Statement: TypeAlias = tuple[str, Sequence[Any]]
 
 
@@ -200,7 +202,7 @@ def damage_error(store: Store, what: str) -> JournalError:
     return JournalError(f"the journal {show_place(store.place)!r} is damaged: {what}")
 
 
-def check_messages(store: Store, *keys: int) -> Iterator[tuple[int, str, int, str]]:
+def read_checked_messages(store: Store, *keys: int) -> Iterator[tuple[int, str, int, str]]:
     """Yield the messages of conversations: the key, the text, its digest, and the damage, "" for a sound message."""
     places = dict.fromkeys(keys, 0)
     where = f"conversation IN ({', '.join('?' * len(keys))}) ORDER BY conversation, place"

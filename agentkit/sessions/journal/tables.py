@@ -28,8 +28,8 @@ CREATE TABLE leases (conversation INTEGER PRIMARY KEY, token INTEGER, owner INTE
 """,
 )
 """The statements that turn version n of the tables into version n + 1; version 0 has no tables."""
-VERSION = len(MIGRATIONS)
-APPLICATION = 0x616B6A6C
+SCHEMA_VERSION = len(MIGRATIONS)
+APPLICATION_ID = 0x616B6A6C
 """The application id, in the header of a SQLite file."""
 COLUMNS = {
     "conversations": ("id", "name", "state"),

@@ -6,7 +6,7 @@ and the API's error messages.
 
 from typing import Any
 
-from .invalid import Invalid, Json, matches, split_keys
+from .invalid import Invalid, Json, matches_whole, split_keys
 
 _ID = r"[a-zA-Z0-9_-]+"
 _NAME = r"[a-zA-Z0-9_-]{1,128}"
@@ -108,14 +108,14 @@ def _check_block(block: Json, at: str) -> None:
     if kind == "text":
         _check_text(block, at)
     elif kind == "tool_use":
-        if not matches(_ID, block.get("id")):
+        if not matches_whole(_ID, block.get("id")):
             raise Invalid(f"{at}.id: String should match pattern '^{_ID}$'")
-        if not matches(_NAME, block.get("name")):
+        if not matches_whole(_NAME, block.get("name")):
             raise Invalid(f"{at}.name: String should match pattern '^{_NAME}$'")
         if not isinstance(block.get("input"), dict):
             raise Invalid(f"{at}.input: Input should be a valid dictionary")
     elif kind == "tool_result":
-        if not matches(_ID, block.get("tool_use_id")):
+        if not matches_whole(_ID, block.get("tool_use_id")):
             raise Invalid(f"{at}.tool_use_id: String should match pattern '^{_ID}$'")
         content = block.get("content", "")
         for number, inner in enumerate(content if isinstance(content, list) else ()):
@@ -226,7 +226,7 @@ def _list_blocks(message: Json) -> list[Json]:
 
 
 def _check_tool(tool: Json, at: str) -> None:
-    if not matches(_NAME, tool.get("name")):
+    if not matches_whole(_NAME, tool.get("name")):
         raise Invalid(f"{at}.name: String should match pattern '^{_NAME}$'")
     schema: Any = tool["input_schema"]
     if not isinstance(schema, dict) or schema.get("type") != "object":
@@ -234,5 +234,5 @@ def _check_tool(tool: Json, at: str) -> None:
     if schema.keys() & {"oneOf", "allOf", "anyOf"}:
         raise Invalid(f"{at}.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level")
     for name in schema.get("properties", {}):
-        if not matches(_PROPERTY, name):
+        if not matches_whole(_PROPERTY, name):
             raise Invalid(f"{at}.input_schema.properties: Property keys should match pattern '^{_PROPERTY}$'")

@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any
 
-from .invalid import Invalid, Json, matches, split_keys
+from .invalid import Invalid, Json, matches_whole, split_keys
 
 _NAME = r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"
 _PARAMETERS = split_keys("contents systemInstruction tools toolConfig generationConfig safetySettings cachedContent")
@@ -70,7 +70,7 @@ def _parse_part(part: Json, place: str) -> Json:
         text = "required oneof field 'data' must have one initialized field"
         raise Invalid(f"* GenerateContentRequest.{place}.data: {text}", place)
     for key, field in (("functionCall", "args"), ("functionResponse", "response")):
-        if key in part and not matches(_NAME, part[key].get("name")):
+        if key in part and not matches_whole(_NAME, part[key].get("name")):
             raise Invalid(f"* GenerateContentRequest.{place}.{key}.name: Name cannot be empty or invalid.", place)
         if key in part and not isinstance(part[key].get(field, {}), dict):
             raise Invalid(
@@ -150,7 +150,7 @@ def _check_tools(body: Json) -> None:
     for declaration, place in declared:
         known = {"name", "description", "parameters", "parametersJsonSchema", "response", "behavior"}
         declaration = _to_camel_case(declaration, known, place)
-        if not matches(_NAME, declaration.get("name")):
+        if not matches_whole(_NAME, declaration.get("name")):
             text = (
                 "Invalid function name. Must start with a letter or an underscore. Must be alphanumeric (a-z, A-Z, "
                 "0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 64."

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-Json = dict[str, Any]
+from ...core.portable import Json as Json
 
 
 class Invalid(Exception):
@@ -39,15 +39,9 @@ def split_keys(words: str) -> set[str]:
     return set(words.split())
 
 
-def matches(pattern: str, value: Any) -> bool:
+def matches_whole(pattern: str, value: Any) -> bool:
     """Return whether `value` is a string that matches the whole pattern."""
     return isinstance(value, str) and re.fullmatch(pattern, value) is not None
-
-
-def json_type(value: Any) -> str:
-    """Return the JSON type of a value, as error messages name it."""
-    kinds = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
-    return "null" if value is None else kinds[type(value)]
 
 
 def _refuse(constant: str) -> None:

@@ -7,7 +7,8 @@ require that the arguments in the conversation are JSON objects, because their c
 from collections.abc import Iterator
 from typing import Any
 
-from .invalid import Invalid, Json, is_object_text, json_type, matches, split_keys
+from ...tools.arguments.validation_errors import json_type
+from .invalid import Invalid, Json, is_object_text, matches_whole, split_keys
 
 _NAME = r"[a-zA-Z0-9_-]+"
 _MAX_NAME_CHARS = 64
@@ -94,7 +95,7 @@ def _check_mistral(messages: list[Json]) -> None:
     """Check Mistral's id format, and an assistant message between a tool message and a user message."""
     for place, message in enumerate(messages):
         for call in message.get("tool_calls") or ():
-            if not matches(r"[a-zA-Z0-9]{9}", call["id"]):
+            if not matches_whole(r"[a-zA-Z0-9]{9}", call["id"]):
                 must = "must be a-z, A-Z, 0-9, with a length of 9."
                 raise Invalid(f"Tool call id was {call['id']} but {must}", f"messages[{place}].tool_calls")
         if place and message["role"] == "user" and messages[place - 1]["role"] == "tool":
@@ -148,7 +149,7 @@ def _check_calls(calls: Any, place: str) -> None:
         check_text(call["id"], f"{at}.id", _MAX_ID_CHARS)
         if call["type"] != "function":
             raise Invalid(f"Invalid value: '{call['type']}'. Supported values are: 'function'.", f"{at}.type")
-        check_name(function.get("name"), f"{at}.function.name")
+        check_function_name(function.get("name"), f"{at}.function.name")
         arguments = function.get("arguments")
         if not isinstance(arguments, str):
             raise _wrong_type(f"{at}.function.arguments", "a string", arguments)
@@ -157,10 +158,10 @@ def _check_calls(calls: Any, place: str) -> None:
             raise Invalid(text, f"{at}.function.arguments")
 
 
-def check_name(name: Any, place: str) -> None:
+def check_function_name(name: Any, place: str) -> None:
     """Raise `Invalid` unless `name` is a valid name of a function."""
     check_text(name, place, _MAX_NAME_CHARS)
-    if not matches(_NAME, name):
+    if not matches_whole(_NAME, name):
         text = f"string does not match pattern. Expected a string that matches the pattern '^{_NAME}$'."
         raise Invalid(f"Invalid '{place}': {text}", place)
 
@@ -192,11 +193,11 @@ def _check_tools(body: Json) -> None:
         function = tool["function"]
         for key in function.keys() - {"name", "description", "parameters", "strict"}:
             raise Invalid(f"Unknown parameter: '{at}.function.{key}'.", f"{at}.function.{key}")
-        check_name(function.get("name"), f"{at}.function.name")
+        check_function_name(function.get("name"), f"{at}.function.name")
         if function["name"] in names:
             raise Invalid(f"Duplicate function name '{function['name']}'.", f"{at}.function.name")
         names.add(function["name"])
-        check_parameters(function, f"{at}.function.parameters")
+        check_function_parameters(function, f"{at}.function.parameters")
     choice = body.get("tool_choice", "auto")
     if "tool_choice" in body and not names:
         raise Invalid("Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.")
@@ -204,7 +205,7 @@ def _check_tools(body: Json) -> None:
         raise Invalid("Invalid value for 'tool_choice': it names a function that is not in 'tools'.", "tool_choice")
 
 
-def check_parameters(function: Json, place: str) -> None:
+def check_function_parameters(function: Json, place: str) -> None:
     """Raise `Invalid` unless the parameters of a function are a valid schema, of strict mode if it asks for that."""
     parameters = function.get("parameters", {"type": "object", "properties": {}})
     reason = ""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .invalid import Invalid, Json, is_object_text, split_keys
-from .openai import check_name, check_parameters, check_text
+from .openai import check_function_name, check_function_parameters, check_text
 
 _PARAMETERS = split_keys(
     "model input instructions tools tool_choice stream stream_options temperature top_p max_output_tokens "
@@ -77,8 +77,8 @@ def _check_tools(body: Json) -> None:
         for key in ("parameters", "strict"):
             if key not in tool:
                 raise Invalid(f"Missing required parameter: '{place}.{key}'.", f"{place}.{key}")
-        check_name(tool.get("name"), f"{place}.name")
-        check_parameters(tool, f"{place}.parameters")
+        check_function_name(tool.get("name"), f"{place}.name")
+        check_function_parameters(tool, f"{place}.parameters")
 
 
 def _check_item(item: Json, place: str) -> None:
@@ -87,7 +87,7 @@ def _check_item(item: Json, place: str) -> None:
             _check_message(item, place)
         case "function_call":
             check_text(item.get("call_id"), f"{place}.call_id", _MAX_ID_CHARS)
-            check_name(item.get("name"), f"{place}.name")
+            check_function_name(item.get("name"), f"{place}.name")
             if not is_object_text(item.get("arguments", "")):
                 raise Invalid(f"Invalid '{place}.arguments': not the text of a JSON object.", f"{place}.arguments")
         case "function_call_output":

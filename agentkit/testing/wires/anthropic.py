@@ -6,7 +6,7 @@ Keys of a scripted reply: `parts` are blocks before the text, for example thinki
 from collections.abc import Iterator
 from typing import Any
 
-from .reply import Json, Wire, format_event, read_calls, read_tokens, split_words, to_object, to_text
+from .reply import Json, Wire, format_event, read_scripted_calls, read_tokens, split_words, to_object, to_text
 
 _TYPES = {
     400: "invalid_request_error",
@@ -42,7 +42,7 @@ def _iter_blocks(reply: Json) -> Iterator[tuple[Json, list[Json]]]:
         yield block, list(_iter_deltas(block))
     if text := reply.get("content"):
         yield {"type": "text", "text": text}, [{"type": "text_delta", "text": piece} for piece in split_words(text)]
-    for call in read_calls(reply):
+    for call in read_scripted_calls(reply):
         given = call["arguments"]
         block = {"type": "tool_use", "id": call["id"], "name": call["name"], "input": to_object(given)}
         yield block, [{"type": "input_json_delta", "partial_json": piece} for piece in split_words(to_text(given))]

@@ -7,7 +7,7 @@ a blocked prompt; `empty` means a reply without candidates.
 from collections.abc import Iterator
 from typing import Any
 
-from .reply import Json, Wire, format_event, read_calls, read_tokens, split_words, to_object
+from .reply import Json, Wire, format_event, read_scripted_calls, read_tokens, split_words, to_object
 
 _STATUS = {
     400: "INVALID_ARGUMENT",
@@ -31,7 +31,7 @@ def _build_reply(reply: Json, model: str) -> Json:
 
 
 def _build_calls(reply: Json) -> Iterator[Json]:
-    for call in read_calls(reply):
+    for call in read_scripted_calls(reply):
         part = {"functionCall": {"name": call["name"], "args": to_object(call["arguments"])}}
         yield part | ({"thoughtSignature": call["signature"]} if "signature" in call else {})
 

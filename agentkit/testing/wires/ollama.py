@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from .reply import Json, Wire, drop_missing, read_calls, read_tokens, split_words, to_object
+from .reply import Json, Wire, drop_missing, read_scripted_calls, read_tokens, split_words, to_object
 
 
 def _build_frame(message: Json, model: str, reply: Json, finish: Any = ...) -> Json:
@@ -15,7 +15,9 @@ def _build_frame(message: Json, model: str, reply: Json, finish: Any = ...) -> J
 
 
 def _build_calls(reply: Json) -> list[Json]:
-    return [{"function": {"name": c["name"], "arguments": to_object(c["arguments"])}} for c in read_calls(reply)]
+    return [
+        {"function": {"name": c["name"], "arguments": to_object(c["arguments"])}} for c in read_scripted_calls(reply)
+    ]
 
 
 def _build_reply(reply: Json, model: str) -> Json:

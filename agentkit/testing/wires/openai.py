@@ -8,14 +8,14 @@ object.
 from collections.abc import Iterator
 from typing import Any
 
-from .reply import Json, Wire, format_event, read_calls, read_tokens, split_words, to_text
+from .reply import Json, Wire, format_event, read_scripted_calls, read_tokens, split_words, to_text
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
 def _build_reply(reply: Json, model: str) -> Json:
     message: Json = {"role": "assistant", "content": reply.get("content")}
-    if calls := read_calls(reply):
+    if calls := read_scripted_calls(reply):
         message["tool_calls"] = [
             _build_call(call, call["arguments"] if call.get("raw") else to_text(call["arguments"])) for call in calls
         ]
@@ -56,7 +56,7 @@ def _build_pieces(reply: Json, model: str) -> Iterator[str]:
             yield chunk({"content": piece})
         for key, value in reply.get("message", {}).items():
             yield chunk({key: value})
-        for place, call in enumerate(calls := read_calls(reply)):
+        for place, call in enumerate(calls := read_scripted_calls(reply)):
             index = call.get("index", place)
             yield chunk({"tool_calls": [{"index": index, **_build_call(call, "")}]})
             for piece in split_words(to_text(call["arguments"])):

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-Json = dict[str, Any]
+from ...core.portable import Json as Json
 
-INPUT_TOKENS = 10
-OUTPUT_TOKENS = 5
+SCRIPTED_INPUT_TOKENS = 10
+SCRIPTED_OUTPUT_TOKENS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Wire:
     content_type: str = "text/event-stream"
 
 
-def read_calls(reply: Json) -> list[Json]:
+def read_scripted_calls(reply: Json) -> list[Json]:
     """Return the scripted calls with all keys: `id` (generated if missing), `name`, `arguments` (object or text)."""
     calls = enumerate(reply.get("tool_calls") or (), 1)
     return [{"id": f"call_{reply.get('turn', 1)}_{number}", "arguments": {}, **call} for number, call in calls]
@@ -53,8 +53,8 @@ def read_tokens(reply: Json) -> tuple[int, int, int]:
     """Return the input tokens, the output tokens, and the cached part of the input tokens."""
     usage = reply.get("usage") or {}
     return (
-        usage.get("input_tokens", INPUT_TOKENS),
-        usage.get("output_tokens", OUTPUT_TOKENS),
+        usage.get("input_tokens", SCRIPTED_INPUT_TOKENS),
+        usage.get("output_tokens", SCRIPTED_OUTPUT_TOKENS),
         usage.get("cached_tokens", 0),
     )
 

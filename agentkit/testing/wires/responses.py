@@ -8,7 +8,7 @@ request that includes it.
 from collections.abc import Iterator
 from typing import Any
 
-from .reply import Json, Wire, format_event, read_calls, read_tokens, split_words, to_text
+from .reply import Json, Wire, format_event, read_scripted_calls, read_tokens, split_words, to_text
 
 ENCRYPTED_CONTENT = "reasoning.encrypted_content"
 
@@ -56,7 +56,7 @@ def _iter_items(reply: Json) -> Iterator[tuple[Json, list[Json]]]:
         place = {"content_index": 0, "logprobs": []}
         deltas = [{"type": "response.output_text.delta", "delta": piece, **place} for piece in split_words(text)]
         yield {**item, "content": [content]}, deltas
-    for number, call in enumerate(read_calls(reply), 1):
+    for number, call in enumerate(read_scripted_calls(reply), 1):
         given = to_text(call["arguments"])
         item = {"type": "function_call", "id": f"fc_{turn}_{number}", "call_id": call["id"], "status": "completed"}
         kind = "response.function_call_arguments.delta"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ...core.portable import format_value, truncate
 from ...schemas import JsonSchema
 from ...schemas.walk import matches
-from .json_text import Path
+from .json_text import ValuePath
 from .validation_errors import (
     ArgumentProblem,
     find_schemas,
@@ -176,7 +176,7 @@ def _build_string(node: JsonSchema) -> str:
     return text if most is None else text[:most]
 
 
-MAX_MESSAGE_CHARS = 380
+MAX_EXPLANATION_CHARS = 380
 """Characters of a message, without the name of the exception before it."""
 MAX_PROBLEMS_SHOWN = 5
 """Problems that one message lists."""
@@ -200,7 +200,7 @@ def explain_problems(
     """
     wanted = [str(finding.path[0]) for finding in found if finding.path]
     example = _format_example(parameters, wanted, validate)
-    room = MAX_MESSAGE_CHARS - len(example)
+    room = MAX_EXPLANATION_CHARS - len(example)
     places = list(dict.fromkeys((finding.path, finding.kind) for finding in found))
     for value_width, schema_width in (
         (_MAX_VALUE_CHARS, _MAX_SCHEMA_CHARS),
@@ -223,7 +223,7 @@ def explain_problems(
 def explain_invalid_json(reason: str, parameters: JsonSchema, validate: Callable[[Any], object] | None = None) -> str:
     """Return the message for arguments that are not JSON, with the reason and an example."""
     example = _format_example(parameters, (), validate)
-    return truncate(f"the arguments are not valid JSON: {reason}", MAX_MESSAGE_CHARS - len(example) - 3) + example
+    return truncate(f"the arguments are not valid JSON: {reason}", MAX_EXPLANATION_CHARS - len(example) - 3) + example
 
 
 def explain_wrong_type(given: Any, parameters: JsonSchema, validate: Callable[[Any], object] | None = None) -> str:
@@ -241,7 +241,12 @@ def _join_lines(lines: Sequence[str], count: int) -> str:
 
 
 def _format_line(
-    place: tuple[Path, str], found: Sequence[ArgumentProblem], given: Any, parameters: JsonSchema, width: int, wide: int
+    place: tuple[ValuePath, str],
+    found: Sequence[ArgumentProblem],
+    given: Any,
+    parameters: JsonSchema,
+    width: int,
+    wide: int,
 ) -> str:
     path, kind = place
     name = truncate(".".join(map(str, path)), 60)
@@ -260,7 +265,7 @@ def _format_line(
     return f"{name or 'the arguments'}: {reason} {received}" + (f", {schema}" if schema else "")
 
 
-def _find_fragment(path: Path, parameters: JsonSchema) -> str:
+def _find_fragment(path: ValuePath, parameters: JsonSchema) -> str:
     """Return the part of the schema at `path` as JSON, without keywords that do not constrain values."""
     if not path:
         return ""

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from ...core.portable import format_value
 from ...schemas import JsonSchema
-from .json_text import InvalidJson, Path, iter_not_finite, parse_lenient
+from .json_text import InvalidJson, ValuePath, iter_not_finite, parse_lenient
 from .validation_errors import (
     ArgumentProblem,
     Nodes,
@@ -92,7 +92,7 @@ def _fix_values(given: Any, found: Iterable[ArgumentProblem], parameters: JsonSc
     return repairs
 
 
-def _list_value_paths(found: Iterable[ArgumentProblem]) -> list[Path]:
+def _list_value_paths(found: Iterable[ArgumentProblem]) -> list[ValuePath]:
     return list(dict.fromkeys(finding.path for finding in found if finding.kind == "value" and finding.path))
 
 

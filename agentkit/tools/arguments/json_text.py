@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from ...core.portable import SURROGATE
 
-MAX_DEPTH = 100
+MAX_ARGUMENTS_DEPTH = 100
 """Levels of nested objects and arrays."""
 _SPACE = re.compile(r"[\s\ufeff]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![\w.+-])")
@@ -51,7 +51,7 @@ class JsonReader:
 
     def read_value(self, depth: int = 0) -> Any:
         """Read the next value; raises `InvalidJson`."""
-        if depth > MAX_DEPTH:
+        if depth > MAX_ARGUMENTS_DEPTH:
             raise InvalidJson("nested too deeply")
         match self.peek():
             case "{":
@@ -191,7 +191,7 @@ def join_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
-Path = tuple[int | str, ...]
+ValuePath = tuple[int | str, ...]
 
 _TOKEN = r"</?[|｜]?[\w|｜▁.:/-]{1,40}>"
 _NOISE = {
@@ -351,7 +351,7 @@ def replace_lone_surrogates(value: Any) -> Any:
     return value
 
 
-def iter_not_finite(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def iter_not_finite(value: Any, path: ValuePath = ()) -> Iterator[tuple[ValuePath, Any]]:
     """Yield path and value of each number above the range of a float, and of each string that reads as one."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from ...schemas import JsonSchema
 from ...schemas.walk import matches
-from .json_text import InvalidJson, Path
+from .json_text import InvalidJson, ValuePath
 
 STRICT_TYPES = frozenset({"int_type", "float_type", "bool_type"})
 """pydantic's errors for a text where a strict type stands; other types report that the text cannot be parsed."""
@@ -26,7 +26,7 @@ class ArgumentProblem:
     `is_strict` is set where the type converts no text: `StrictInt`, for example.
     """
 
-    path: Path
+    path: ValuePath
     kind: Literal["value", "missing", "unknown"]
     message: str = ""
     is_strict: bool = False
@@ -65,7 +65,7 @@ def _make_problem(detail: ErrorDetails, given: Any) -> ArgumentProblem:
     return ArgumentProblem(path, "value", message, kind in STRICT_TYPES and isinstance(holder, str))
 
 
-def follow_location(location: tuple[int | str, ...], given: Any) -> tuple[Path, Any]:
+def follow_location(location: tuple[int | str, ...], given: Any) -> tuple[ValuePath, Any]:
     """Return the path that pydantic's `location` has in `given`, and the value there.
 
     Names of union members and of validator functions, which are steps of a location, are not steps of the path.
@@ -81,7 +81,7 @@ def follow_location(location: tuple[int | str, ...], given: Any) -> tuple[Path, 
     return tuple(path), node
 
 
-def find_value(given: Any, path: Path) -> Any:
+def find_value(given: Any, path: ValuePath) -> Any:
     """Return the value at `path`, or None if the path leads nowhere."""
     followed, value = follow_location(path, given)
     return value if followed == path else None
@@ -119,7 +119,7 @@ Nodes = list[JsonSchema]
 """Schemas of one place: the schema itself, its references, and its alternatives (anyOf, oneOf, allOf)."""
 
 
-def find_schemas(root: JsonSchema, path: Path) -> Nodes:
+def find_schemas(root: JsonSchema, path: ValuePath) -> Nodes:
     """Return the schemas at `path`, alternatives included; an empty list where the schema does not constrain it."""
     nodes = expand_schemas([root], root)
     for step in path:

@@ -47,7 +47,7 @@ class CallRefused(ToolError):
         self.info = replace(info, is_own=True)
 
 
-def describe_error(error: BaseException) -> ExceptionInfo:
+def describe_tool_error(error: BaseException) -> ExceptionInfo:
     """Return the error for the model, with secrets masked; of an exception group, each of its members."""
     if isinstance(error, CallRefused):
         return replace(error.info, message=mask(error.info.message))
@@ -57,14 +57,14 @@ def describe_error(error: BaseException) -> ExceptionInfo:
         return replace(info, message=f"{info.message} {_THREAD_REMEDY}")
     if isinstance(error, BaseExceptionGroup):
         return replace(
-            info, message=f"{info.message}: {'; '.join(str(describe_error(one)) for one in error.exceptions)}"
+            info, message=f"{info.message}: {'; '.join(str(describe_tool_error(one)) for one in error.exceptions)}"
         )
     return info
 
 
 FIRST_RETRY_SECONDS = 0.1
 """Pause before the first retry of a failed call; each further pause is twice as long."""
-MAX_RETRY_SECONDS = 5.0
+MAX_TOOL_WAIT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class ToolRetried(WarningEvent):
 
 def choose_pause(first: float, failures: int) -> float:
     """Return the seconds before a retry, with random jitter."""
-    longest: float = min(MAX_RETRY_SECONDS, first * 2 ** (failures - 1))
+    longest: float = min(MAX_TOOL_WAIT_SECONDS, first * 2 ** (failures - 1))
     return longest * random.uniform(0.5, 1.0)
 
 
@@ -248,7 +248,7 @@ class BoundCall:
             except BaseException as error:
                 failures += 1
                 if not self._is_retried(failures, error):
-                    return self.fail(describe_error(error), start, error)
+                    return self.fail(describe_tool_error(error), start, error)
             time.sleep(choose_pause(self.first_pause, failures))
 
     async def ainvoke(self) -> ToolResult:
@@ -270,7 +270,7 @@ class BoundCall:
                     raise
                 failures += 1
                 if not self._is_retried(failures, error):
-                    return self.fail(describe_error(error), start, error)
+                    return self.fail(describe_tool_error(error), start, error)
             await asyncio.sleep(choose_pause(self.first_pause, failures))
 
     def fail(self, info: ExceptionInfo, start: float | None = None, error: BaseException | None = None) -> ToolResult:
@@ -324,7 +324,7 @@ class BoundCall:
         if failures > retries or isinstance(error, ToolError | GeneratorExit) or is_cancelled():
             return False
         if self.context is not None:
-            self.context.emit(ToolRetried(self.call, describe_error(error), failures))
+            self.context.emit(ToolRetried(self.call, describe_tool_error(error), failures))
         return True
 
 

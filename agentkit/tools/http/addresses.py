@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 from ...core.errors import ToolError
+from ...core.portable import truncate
 from ...core.threads import run_within
 from .fetch_settings import VARIABLES
 
@@ -103,11 +104,6 @@ def parse_url(url: str) -> Target:
     if not re.fullmatch(r"[a-z0-9._-]+|[0-9a-f:.]*:[0-9a-f:.]*", host) or port == 0:
         raise ToolError(f"The URL has no valid host: {truncate(url)!r}.")
     return Target(parts.scheme, host, port or _PORTS[parts.scheme], path)
-
-
-def truncate(text: str, max_chars: int = 200) -> str:
-    """Return the start of a text that a server or a model chose, for an error message."""
-    return text if len(text) <= max_chars else f"{text[:max_chars]}..."
 
 
 def resolve_target(target: Target, timeout: float, hosts: Container[str] = ()) -> list[CheckedAddress]:

@@ -21,7 +21,8 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any, cast
 
 from ...core.errors import ToolError
-from .addresses import Target, parse_url, resolve_target, truncate
+from ...core.portable import truncate
+from .addresses import Target, parse_url, resolve_target
 from .fetch_settings import FetchSettings
 
 MAX_CONNECT_SECONDS = 5.0

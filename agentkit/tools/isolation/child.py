@@ -19,7 +19,6 @@ import types
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-MAX_ITEMS = 10_000
 LENGTH_PREFIX = struct.Struct("!Q")
 
 _is_importing = False
@@ -56,7 +55,7 @@ class CallUnpickler(pickle.Unpickler):
         return super().find_class("__main__" if module == "__mp_main__" else module, name)
 
 
-def serve(is_supervised: bool) -> None:
+def serve_call(is_supervised: bool) -> None:
     """Read one call from standard input, run it, and write its outcome, as JSON, to standard output.
 
     A supervisor ends this process when the parent has ended; without one, a thread does.
@@ -94,7 +93,8 @@ def _run_call(main: tuple[str, str] | None, call: bytes) -> dict[str, Any]:
         value = ready()
         is_lazy = inspect.isawaitable(value) or inspect.isasyncgen(value) or isinstance(value, Iterator)
         if is_lazy:
-            value = importlib.import_module("agentkit.core.background").resolve(value, MAX_ITEMS)
+            background = importlib.import_module("agentkit.core.background")
+            value = background.resolve(value, background.MAX_ITEMS)
         if _is_plain(value):
             return {"value": value}
         rendered = importlib.import_module("agentkit.tools.results.result_text").render_result(value)

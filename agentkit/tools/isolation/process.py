@@ -46,7 +46,7 @@ def load(name, path):
     spec.loader.exec_module(module)
     return module
 is_supervised = load("agentkit.tools.isolation.supervisor", {supervisor!r}).supervise()
-load("agentkit.tools.isolation.child", {child!r}).serve(is_supervised)
+load("agentkit.tools.isolation.child", {child!r}).serve_call(is_supervised)
 """
 
 

@@ -19,7 +19,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 EXIT_SECONDS = 0.2
 """How long a call may take to end after the other process closed the connection, which it also does after a result."""
-POLL_SECONDS = 0.02
+CHILD_POLL_SECONDS = 0.02
 """Seconds between two looks at the call where the kernel has no pidfd_open(2)."""
 
 
@@ -53,7 +53,9 @@ def _wait(worker: int) -> None:
     with suppress(OSError):
         poll.register(os.pidfd_open(worker), select.POLLIN)
     while not _is_over(worker):
-        if any(event & (select.POLLHUP | select.POLLERR) for fd, event in poll.poll(POLL_SECONDS * 1000) if fd == 0):
+        if any(
+            event & (select.POLLHUP | select.POLLERR) for fd, event in poll.poll(CHILD_POLL_SECONDS * 1000) if fd == 0
+        ):
             deadline = time.monotonic() + EXIT_SECONDS
             while not _is_over(worker) and time.monotonic() < deadline:
                 time.sleep(0.002)

@@ -24,13 +24,13 @@ from ..json_tool import JsonTool, make_defined_tool
 from ..settings import ToolSettings
 from .document import OpenApiDocument, Operation
 
-Auth: TypeAlias = "str | tuple[str, str] | Mapping[str, str] | Callable[[], Mapping[str, str]] | None"
+ApiAuth: TypeAlias = "str | tuple[str, str] | Mapping[str, str] | Callable[[], Mapping[str, str]] | None"
 """A token, user name and password, headers, or a function that returns headers for each request."""
 
 Credentials: TypeAlias = Callable[[], tuple[Mapping[str, str], Mapping[str, str]]]
 """Returns the headers and the query parameters for authentication."""
 
-MAX_ERROR_CHARS = 1_000
+MAX_ERROR_BODY_CHARS = 1_000
 """Characters of an error's body that the model reads."""
 _SAFE = "-._~"
 
@@ -123,7 +123,7 @@ class Endpoint:
         return json.dumps(content, ensure_ascii=False).encode()
 
 
-def make_credentials(auth: Auth, scheme: Mapping[str, Any]) -> Credentials:
+def make_credentials(auth: ApiAuth, scheme: Mapping[str, Any]) -> Credentials:
     """Return a function that gives the headers and the query parameters of `auth`.
 
     A token is sent as `scheme`, the document's security scheme, says, else as a bearer token.
@@ -152,7 +152,7 @@ def _read(answer: Response) -> Any:
     text = answer.body.decode(answer.charset or "utf-8", "replace") if is_text or answer.status >= 400 else ""
     if answer.status >= 400:
         names = [status.phrase for status in HTTPStatus if status == answer.status]
-        raise ToolError(f"{answer.status} {' '.join(names)}: {text[:MAX_ERROR_CHARS]}".rstrip(": "))
+        raise ToolError(f"{answer.status} {' '.join(names)}: {text[:MAX_ERROR_BODY_CHARS]}".rstrip(": "))
     if not answer.body:
         return {"status": answer.status}
     if "json" in answer.media_type and not answer.is_cut:
@@ -197,7 +197,7 @@ def _write_line(argument: Argument, value: Any) -> str:
     return text
 
 
-MAX_DESCRIPTION_CHARS = 2_000
+MAX_OPERATION_DESCRIPTION_CHARS = 2_000
 MAX_EXAMPLE_CHARS = 400
 _BODY_TYPES = ("application/json", "application/x-www-form-urlencoded")
 _SKIPPED_HEADERS = frozenset({"accept", "authorization", "content-type", "content-length", "host", "cookie"})
@@ -208,7 +208,7 @@ def make_operation_tools(
     source: "Mapping[str, Any] | str | Path",
     *,
     base_url: str | None = None,
-    auth: Auth = None,
+    auth: ApiAuth = None,
     include: Iterable[str] | None = None,
     **settings: Any,
 ) -> Iterator[JsonTool[..., Any]]:
@@ -368,7 +368,7 @@ def _describe(document: OpenApiDocument, operation: Operation) -> str:
     if content.get("deprecated"):
         lines.append("Deprecated.")
     text = "\n\n".join(dict.fromkeys(line.strip() for line in lines if isinstance(line, str) and line.strip()))
-    return text[:MAX_DESCRIPTION_CHARS] or f"{operation.method} {operation.path}"
+    return text[:MAX_OPERATION_DESCRIPTION_CHARS] or f"{operation.method} {operation.path}"
 
 
 def _find_security_scheme(document: OpenApiDocument) -> Mapping[str, Any]:

@@ -144,7 +144,7 @@ _BY_LIBRARY: dict[str, Callable[[Any, bool], Any]] = {
 }
 
 
-MAX_NESTING = 60
+MAX_DATA_NESTING = 60
 """Levels of nesting."""
 MAX_ENTRIES = 500_000
 """Entries of all lists and dicts together, which also bounds structures with shared parts."""
@@ -226,7 +226,7 @@ class _Conversion:
             return describe_object(value)
         if id(value) in inside:
             return f"<{type(value).__name__} again: a cycle>"
-        if len(inside) >= MAX_NESTING:
+        if len(inside) >= MAX_DATA_NESTING:
             return f"<{type(value).__name__}: nested too deeply>"
         inside = (*inside, id(value))
         if isinstance(parts, Mapping):
@@ -278,7 +278,7 @@ def _split(value: Any, *, with_images: bool) -> Any:
 
 
 def _split_model(value: BaseModel) -> Any:
-    if _has_part(value, MAX_NESTING):
+    if _has_part(value, MAX_DATA_NESTING):
         return dict(value)
     try:
         return value.model_dump(mode="json", by_alias=True, warnings=False)

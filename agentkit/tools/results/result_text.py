@@ -111,8 +111,8 @@ def has_own_text(value: Any) -> bool:
     return any("__str__" in vars(base) for base in cls.__mro__ if base.__module__.partition(".")[0] not in _NOT_OWN)
 
 
-MAX_VALUES = 1_000
-MAX_VALUE_CHARS = 1_000
+MAX_RESULT_VALUES = 1_000
+MAX_REPEATED_VALUE_CHARS = 1_000
 """A longer text is no value that a call repeats."""
 
 
@@ -123,7 +123,7 @@ def find_values(value: Any, paths: Iterable[str]) -> tuple[str | int | float, ..
     """
     data = to_json_data(value)
     found = (entry for path in paths for entry in _walk(data, path.split(".") if path else []))
-    return tuple(dict.fromkeys(entry for entry, _ in zip(found, range(MAX_VALUES), strict=False)))
+    return tuple(dict.fromkeys(entry for entry, _ in zip(found, range(MAX_RESULT_VALUES), strict=False)))
 
 
 def _walk(data: Any, path: list[str]) -> Iterator[str | int | float]:
@@ -134,6 +134,6 @@ def _walk(data: Any, path: list[str]) -> Iterator[str | int | float]:
         if isinstance(data, dict) and path[0] in data:
             yield from _walk(data[path[0]], path[1:])
     elif (isinstance(data, int | float) and not isinstance(data, bool)) or (
-        isinstance(data, str) and 0 < len(data) <= MAX_VALUE_CHARS
+        isinstance(data, str) and 0 < len(data) <= MAX_REPEATED_VALUE_CHARS
     ):
         yield data

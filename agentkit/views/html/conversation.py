@@ -18,7 +18,7 @@ from ...core.labels import is_delimited, remove_delimiters
 from ...core.parts import Audio, Document, Image, data_url_of, describe_part, parts_of, read_part
 from ...tools.execution.call import ANSWER_RESULT
 from ...tools.final_answer import FINAL_ANSWER
-from ..history import ROLES, read_answer
+from ..history import ROLES, Data, read_answer
 from ..markdown import Node, parse_markdown
 from .markup import (
     MIN_TEXT_BYTES,
@@ -31,7 +31,7 @@ from .markup import (
     join,
     render_block,
     tag,
-    truncate,
+    truncate_html,
 )
 
 EMPTY_ELEMENTS = {"hr", "br"}
@@ -46,13 +46,13 @@ def render_prose(text: str, max_bytes: int) -> Html:
         text: Markdown.
         max_bytes: Bytes that are shown; of a longer text its head, its tail and the number of characters left out.
     """
-    return tag("div", *map(_render, parse_markdown(unescape(truncate(text, max_bytes)))), class_="prose")
+    return tag("div", *map(_render, parse_markdown(unescape(truncate_html(text, max_bytes)))), class_="prose")
 
 
 def render_answer(error: Any, answer: Any, max_bytes: int, anchor: str = "") -> Html:
     """Return the answer of a run, a text as Markdown; or the error of a run that has none."""
     if error:
-        return tag("div", truncate(str(error), max_bytes), class_="answer wrong")
+        return tag("div", truncate_html(str(error), max_bytes), class_="answer wrong")
     is_text = isinstance(answer, str)
     shown = render_prose(answer, max_bytes) if is_text else render_block(answer, max_bytes, folded=False)
     return tag("div", shown, class_="answer", id=anchor)
@@ -219,8 +219,6 @@ def _figures(seconds: float, usage: Mapping[str, Any]) -> str:
     return " · ".join(part for part in parts if part)
 
 
-Data = Mapping[str, Any]
-
 MAX_PAGE_BYTES = 90_000
 """Bytes of all texts of a page, as far as truncating the long ones can achieve it."""
 MAX_INLINE_CHARS = 100
@@ -319,7 +317,7 @@ class MessageList:
         elif message["role"] == "assistant":
             shown = render_prose(text, self.max_bytes) if text else None
         else:
-            shown = tag("div", truncate(text, self.max_bytes), class_="text") if text else None
+            shown = tag("div", truncate_html(text, self.max_bytes), class_="text") if text else None
         if message["role"] == "system":
             return tag("details", tag("summary", "the instruction"), shown)
         if not (thoughts := message.get("reasoning_content")):

@@ -61,7 +61,7 @@ def join(*children: Any) -> Html:
     return Html("".join(escape_text(child) for child in children if child not in (None, "")))
 
 
-def truncate(text: str, max_bytes: int) -> Html:
+def truncate_html(text: str, max_bytes: int) -> Html:
     """Return the text as HTML of about `max_bytes`: of a longer text its head, its tail and the number left out."""
     half = max_bytes // 2
     if len(text) > max_bytes + 2 * MAX_SECRET_CHARS:  # masking the whole text would be slow
@@ -78,14 +78,14 @@ def truncate(text: str, max_bytes: int) -> Html:
 
 
 def render_block(value: Any, max_bytes: int = MIN_TEXT_BYTES * 10, *, folded: bool = True) -> Html:
-    """Return a value as a block: a text unchanged, data as JSON; `truncate` shortens it from `max_bytes` on.
+    """Return a value as a block: a text unchanged, data as JSON; `truncate_html` shortens it from `max_bytes` on.
 
     With `folded`, a long block is folded behind its first line.
     """
     compact = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     is_short = len(compact) <= MAX_OPEN_CHARS and compact.count("\n") < MAX_OPEN_LINES
     text = compact if (is_short and folded) or isinstance(value, str) else format_json(value, compact)
-    shown = tag("pre", truncate(text, max_bytes))
+    shown = tag("pre", truncate_html(text, max_bytes))
     if is_short or not folded:
         return shown
     first = mask(compact[: 80 + MAX_SECRET_CHARS]).strip()[:80].partition("\n")[0]

@@ -22,6 +22,7 @@ from ...core.labels import remove_delimiters
 from ...core.masking import mask, mask_data
 from ...core.messages import Usage
 from ...core.portable import to_canonical_text
+from ..history import Data
 from .conversation import MAX_PAGE_BYTES, MessageList, Turn, content_of, max_text_bytes, render_answer, render_turn
 from .markup import (
     Html,
@@ -36,20 +37,18 @@ from .markup import (
     render_figures,
     run_figures,
     tag,
-    truncate,
+    truncate_html,
     usage_figures,
     wrap_view,
 )
 from .tool_catalogue import ToolLike, folded_tools
-
-SpanData = Mapping[str, Any]
 
 MIN_BAR_PERCENT = 0.15
 MIN_LABEL_PERCENT = 4.0
 """Percent of the width: the width of the narrowest bar, and the width from which a bar shows its name."""
 
 
-def render_timeline(spans: Sequence[SpanData], seconds: float, links: Mapping[str, str]) -> Html:
+def render_timeline(spans: Sequence[Data], seconds: float, links: Mapping[str, str]) -> Html:
     """Return the bars; `links` are the anchors of the calls, by their ids, and of the messages, by their indices."""
     if not spans:
         return Html("")
@@ -64,13 +63,13 @@ def render_timeline(spans: Sequence[SpanData], seconds: float, links: Mapping[st
     return join(tag("h2", "Timeline"), tag("div", *rows, class_="lanes"), scale, _sums(spans, whole))
 
 
-def _all_spans(spans: Sequence[SpanData]) -> Iterator[SpanData]:
+def _all_spans(spans: Sequence[Data]) -> Iterator[Data]:
     for span in spans:
         yield span
         yield from _all_spans(span.get("inner", {}).get("spans", ()))
 
 
-def _levels(spans: Sequence[SpanData]) -> Iterator[list[list[SpanData]]]:
+def _levels(spans: Sequence[Data]) -> Iterator[list[list[Data]]]:
     """Yield the lanes of each level: of the run, of the agents inside its calls, of the agents inside theirs."""
     requests = [span for span in spans if span["kind"] != "tool"]
     yield [*([requests] if requests else []), *_lanes([span for span in spans if span["kind"] == "tool"])]
@@ -79,9 +78,9 @@ def _levels(spans: Sequence[SpanData]) -> Iterator[list[list[SpanData]]]:
         spans = inner
 
 
-def _lanes(spans: Sequence[SpanData]) -> list[list[SpanData]]:
+def _lanes(spans: Sequence[Data]) -> list[list[Data]]:
     """Put each span into the first lane that is free at its start."""
-    lanes: list[list[SpanData]] = []
+    lanes: list[list[Data]] = []
     for span in sorted(spans, key=lambda span: float(span["start"])):
         free = next((lane for lane in lanes if lane[-1]["end"] <= span["start"]), None)
         if free is None:
@@ -90,7 +89,7 @@ def _lanes(spans: Sequence[SpanData]) -> list[list[SpanData]]:
     return lanes
 
 
-def _bar(span: SpanData, whole: float, links: Mapping[str, str]) -> Html:
+def _bar(span: Data, whole: float, links: Mapping[str, str]) -> Html:
     length = max(0.0, span["end"] - span["start"])
     title = f"{'waiting ' if span['kind'] == 'wait' else ''}{span['name']}  {format_seconds(length)}"
     title += f": {span['error']}" if span.get("error") else ""
@@ -111,7 +110,7 @@ def _bar(span: SpanData, whole: float, links: Mapping[str, str]) -> Html:
     )
 
 
-def _sums(spans: Sequence[SpanData], whole: float) -> Html:
+def _sums(spans: Sequence[Data], whole: float) -> Html:
     """Return the total duration of each kind; overlapping spans are counted once."""
     totals: dict[str, str] = {}
     for kind, name in (("model", "model"), ("tool", "tools"), ("wait", "waiting")):
@@ -125,7 +124,6 @@ def _sums(spans: Sequence[SpanData], whole: float) -> Html:
     return render_figures(totals)
 
 
-Data = Mapping[str, Any]
 Side = tuple[Data, MessageList]
 
 LABELS = {
@@ -273,7 +271,7 @@ def _session_parts(messages: Sequence[Data], usage: Data, max_bytes: int, anchor
 
 def _result_parts(result: Data, conversation: MessageList) -> Iterator[Html]:
     trace = conversation.trace
-    yield tag("h1", truncate(_query(conversation), conversation.max_bytes))
+    yield tag("h1", truncate_html(_query(conversation), conversation.max_bytes))
     max_bytes = max(conversation.max_bytes, MIN_ANSWER_BYTES)
     yield render_answer(result.get("error"), result.get("answer"), max_bytes, conversation.answer)
     yield render_figures(run_figures(result))
@@ -324,11 +322,11 @@ def _notes(trace: Data, links: Mapping[str, str]) -> Html:
     rows = []
     for at, text, link, kind in sorted(repairs + notes, key=lambda note: float(note[0])):
         moment = tag("a" if link else "span", format_seconds(at), href=link and f"#{link}")
-        rows.append(tag("tr", tag("td", moment), tag("td", truncate(text, 400), class_=kind)))
+        rows.append(tag("tr", tag("td", moment), tag("td", truncate_html(text, 400), class_=kind)))
     return join(tag("h2", "Notes"), tag("table", *rows)) if rows else Html("")
 
 
-MAX_VALUE_CHARS = 300
+MAX_MARKDOWN_VALUE_CHARS = 300
 """Characters of a value in a line."""
 _MARKS = re.compile(r"([\\`*_\[\]<>#|~$&!]|^[-+=:]|(?<=^\d)[.)])")
 
@@ -360,7 +358,7 @@ def session_markdown(session: SessionLike) -> str:
     parts = []
     for message in messages:
         if message["role"] in ("user", "assistant"):
-            text = [escape_markdown(content_of(message)[:MAX_VALUE_CHARS])] if content_of(message) else []
+            text = [escape_markdown(content_of(message)[:MAX_MARKDOWN_VALUE_CHARS])] if content_of(message) else []
             parts.append("\n\n".join([f"**{message['role']}**", *text, *_call_lists([message], results)]))
     return "\n\n".join(parts)
 
@@ -393,8 +391,8 @@ def escape_markdown(text: str) -> str:
 
 
 def code_span(text: str) -> str:
-    """Return a span of code with exactly this text, truncated to `MAX_VALUE_CHARS`."""
+    """Return a span of code with exactly this text, truncated to `MAX_MARKDOWN_VALUE_CHARS`."""
     line = " ".join(text.split())
-    line = f"{line[:MAX_VALUE_CHARS]}..." if len(line) > MAX_VALUE_CHARS else line
+    line = f"{line[:MAX_MARKDOWN_VALUE_CHARS]}..." if len(line) > MAX_MARKDOWN_VALUE_CHARS else line
     ticks = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
     return f"{ticks} {line} {ticks}" if line else ""

@@ -19,7 +19,7 @@ from agentkit.journal import Journal, JournalError, prune, runs, show
 from agentkit.sessions.journal.connections import opened_store
 from agentkit.sessions.journal.location import LeaseLost
 from agentkit.sessions.journal.postgres import PostgresStore
-from agentkit.sessions.journal.tables import VERSION
+from agentkit.sessions.journal.tables import SCHEMA_VERSION
 from agentkit.testing import ScriptedModel, answer, call
 
 pytestmark = pytest.mark.integration
@@ -255,8 +255,8 @@ def test_the_tables_are_made_once_and_a_newer_version_is_refused(postgres_url):
     for thread in threads:
         thread.join()
     assert len(stores) == 6
-    assert stores[0].read("SELECT max(number) FROM version") == [(VERSION,)]
-    stores[0].append([("INSERT INTO version VALUES (?)", (VERSION + 1,))])
+    assert stores[0].read("SELECT max(number) FROM version") == [(SCHEMA_VERSION,)]
+    stores[0].append([("INSERT INTO version VALUES (?)", (SCHEMA_VERSION + 1,))])
     for store in stores:
         store.shut()
     with pytest.raises(JournalError, match="Update agentkit"):
@@ -277,7 +277,7 @@ def test_the_first_tables_are_brought_up_to_date(postgres_url):
     store.append([(statement, ()) for statement in old])
     store.shut()
     store = PostgresStore(postgres_url)
-    assert store.read("SELECT max(number) FROM version") == [(VERSION,)]
+    assert store.read("SELECT max(number) FROM version") == [(SCHEMA_VERSION,)]
     store.shut()
     assert agent.resume(before.run_id).answer == "done"
     assert agent.run("Again").answer == "done"
