@@ -11,7 +11,6 @@ PATCHERS = {"setattr", "setitem", "delattr", "delitem", "patch", "object"}
 """The methods of `monkeypatch` and `mock` that replace a name, an attribute or an entry."""
 ALLOWED = {
     "reliability/play.py": "the waits of an agent as users build it are those of its policies; each takes a fraction",
-    "sessions/journal/test_journal.py": "a file that can only be read; a run that ends between two reads",
     "stores.py": "writes of journals that fail or in which a process dies; the wait for a lock that no user shortens",
 }
 """The files that may replace names of this project, each with the reason."""

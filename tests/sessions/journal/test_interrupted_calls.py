@@ -1,0 +1,203 @@
+"""Calls that a stop interrupts: repeated if they may be, otherwise of unknown outcome; approvals are not asked twice."""
+
+import json
+
+import pytest
+from journaled_runs import agent_of, resume, stop_run
+
+from agentkit import Paused, Session, ToolError, tool
+from agentkit.journal import runs
+from agentkit.testing import answer, call, calls
+
+
+class TestCallsUnderWay:
+    """The call that was running when the run was stopped."""
+
+    def stop_in_second(self, world, path, effect):
+        made: list[str] = []
+
+        @tool(effect=effect)
+        def act(what: str) -> str:
+            """Acts."""
+            made.append(what)
+            if what == "second" and len(made) <= 2:
+                raise KeyboardInterrupt
+            return f"{what} done"
+
+        turn = calls(call("act", what="first"), call("act", what="second"), call("act", what="third"))
+        with pytest.raises(KeyboardInterrupt):
+            world.run(agent_of(path, turn, tools=[act], sequential=True), "Go")
+        return made, act, runs(path)[0].id
+
+    @pytest.mark.parametrize("effect", [None, "write"])
+    def test_the_outcome_of_a_call_that_may_have_had_an_effect_is_unknown(self, world, path, effect):
+        made, act, run_id = self.stop_in_second(world, path, effect)
+        result = resume(world, agent_of(path, answer("ok"), tools=[act], sequential=True), run_id)
+        assert made == ["first", "second", "third"]
+        shown = [m["content"] for m in result.messages if m["role"] == "tool"]
+        assert shown[0] == "first done"
+        assert shown[1].startswith("OutcomeUnknown: the run was stopped while this call was under way")
+        assert shown[2] == "third done"
+
+    @pytest.mark.parametrize("effect", ["read", "idempotent"])
+    def test_a_call_that_can_be_repeated_is_made_again(self, world, path, effect):
+        made, act, run_id = self.stop_in_second(world, path, effect)
+        resume(world, agent_of(path, answer("ok"), tools=[act], sequential=True), run_id)
+        assert made == ["first", "second", "second", "third"]
+
+    @pytest.mark.parametrize(
+        ("decision", "shown"),
+        [(True, "second done"), ("it was done", "it was done"), (None, "OutcomeUnknown"), (False, "OutcomeUnknown")],
+    )
+    def test_a_function_decides_about_an_unknown_outcome(self, world, path, decision, shown):
+        made, act, run_id = self.stop_in_second(world, path, None)
+        asked = []
+
+        def decide(call):
+            asked.append((call.name, json.loads(call.arguments)))
+            return decision
+
+        agent = agent_of(path, answer("ok"), tools=[act], sequential=True)
+        result = resume(world, agent, run_id, on_uncertain=decide)
+        assert asked == [("act", {"what": "second"})]
+        assert result.messages[4]["content"].startswith(shown)
+        assert made.count("second") == (2 if decision is True else 1)
+
+    def test_a_person_decides_about_an_unknown_outcome(self, path, monkeypatch, world):
+        _, act, run_id = self.stop_in_second(world, path, None)
+        monkeypatch.setattr("builtins.input", lambda text: "y" if "second" in text else "n")
+        agent = agent_of(path, answer("ok"), tools=[act], sequential=True)
+        assert resume(world, agent, run_id, on_uncertain="ask").messages[4]["content"] == "second done"
+
+    def test_of_hidden_values_the_model_reads_that_the_outcome_is_unknown_and_what_was_refused(self, world, path):
+        @tool(effect="read", trust="untrusted")
+        def look() -> str:
+            """Looks."""
+            return "a note of others"
+
+        @tool(effect="write")
+        def act(what: str) -> str:
+            """Acts."""
+            raise KeyboardInterrupt
+
+        def decide(call):
+            return "not now" if "twice" in call.arguments else True
+
+        settings = {"tools": [look, act], "sequential": True, "untrusted": "hidden", "approve": decide}
+        turn = calls(call("act", what="{#1} twice"), call("act", what="Send {#1}"))
+        with pytest.raises(KeyboardInterrupt):
+            world.run(agent_of(path, call("look"), turn, **settings), "Go")
+        result = resume(world, agent_of(path, answer("ok"), **settings), runs(path)[0].id)
+        shown = [m["content"] for m in result.messages if m["role"] == "tool"]
+        assert shown[1] == "Denied: not now"
+        assert shown[2].startswith("OutcomeUnknown: the run was stopped while this call was under way")
+
+
+class TestFinishedCalls:
+    """The results of calls that had ended."""
+
+    def test_errors_pictures_and_truncated_results_are_restored(self, world, path):
+        picture = b"\x89PNG\r\n\x1a\n" + bytes(20)
+        turns = []
+
+        def paint() -> bytes:
+            """Paints."""
+            turns.append("paint")
+            return picture
+
+        def fail() -> str:
+            """Fails."""
+            turns.append("fail")
+            raise ToolError("not today")
+
+        def tell() -> str:
+            """Tells."""
+            turns.append("tell")
+            return "x" * 500
+
+        def stop() -> str:
+            """Stops."""
+            if turns[-1] != "stop":
+                turns.append("stop")
+                raise KeyboardInterrupt
+            return "stopped"
+
+        tools = [paint, fail, tell, stop]
+        turn = calls(call("paint"), call("fail"), call("tell"), call("stop"))
+        with pytest.raises(KeyboardInterrupt):
+            world.run(agent_of(path, turn, tools=tools, sequential=True, max_result=100), "Go")
+        agent = agent_of(path, answer("ok"), tools=tools, sequential=True, max_result=100)
+        result = resume(world, agent, runs(path)[0].id)
+        assert turns == ["paint", "fail", "tell", "stop"]
+        shown = [m["content"] for m in result.messages if m["role"] == "tool"]
+        assert shown[0][1]["type"] == "image_url"
+        assert shown[1] == "not today"
+        assert "300 of 500 characters" not in shown[2]
+        assert "400 of 500 characters are left out" in shown[2]
+        assert [*agent.session.cut.texts.values()][:1] == ["x" * 500]
+
+    def test_the_whole_text_of_a_truncated_result_is_restored(self, world, path):
+        def tell() -> str:
+            """Tells."""
+            return "x" * 500
+
+        run_id = stop_run(world, path, call("tell"), tools=[tell], max_result=100)
+        session = Session.resumed(run_id, path)
+        assert [*session.cut.texts.values()] == ["x" * 500]
+
+
+class TestApprovals:
+    """Calls that wait for a decision."""
+
+    def tools(self, made):
+        """Return a tool that pays, and adds to `made`."""
+
+        @tool(effect="danger")
+        def pay(to: str) -> str:
+            """Pays."""
+            made.append(to)
+            return f"paid {to}"
+
+        return [pay]
+
+    def test_a_paused_run_is_resumed_with_a_decision(self, world, path):
+        made: list[str] = []
+        with pytest.raises(Paused):
+            world.run(agent_of(path, call("pay", to="me"), tools=self.tools(made)), "Go")
+        (run,) = runs(path)
+        assert run.state == "paused"
+        (waiting,) = Session.resumed(run.id, path).waiting
+        agent = agent_of(path, answer("ok"), tools=self.tools(made))
+        assert resume(world, agent, run.id, approvals={waiting.id: {"to": "you"}}).answer == "ok"
+        assert made == ["you"]
+
+    @pytest.mark.parametrize("name", ["", "kolkata"])
+    def test_a_call_that_had_begun_is_not_decided_again(self, world, path, name):
+        made: list[str] = []
+        asked: list[str] = []
+
+        def decide(call):
+            asked.append(call.arguments)
+            return {"to": "you"} if len(asked) == 1 else True
+
+        @tool(effect="read")
+        def stop() -> str:
+            """Stops."""
+            if len(made) == 1 and "stopped" not in made:
+                made.append("stopped")
+                raise KeyboardInterrupt
+            return "continued"
+
+        tools = [*self.tools(made), stop]
+        turn = calls(call("pay", to="me"), call("stop"))
+        session = Session.open(name, path) if name else Session()
+        with pytest.raises(KeyboardInterrupt):
+            world.run(agent_of(path, turn, tools=tools, approve=decide), "Go", session=session)
+        before, agent = len(asked), agent_of(path, answer("ok"), tools=tools, approve=decide)
+        if name:
+            result = world.run(agent, None, session=Session.open(name, path))
+        else:
+            result = resume(world, agent, runs(path)[0].id)
+        assert made == ["you", "stopped"]
+        assert asked[before:] == ["{}"], "only the read, which is repeated, is decided again"
+        assert next(m["content"] for m in result.messages if m["role"] == "tool").endswith("paid you")

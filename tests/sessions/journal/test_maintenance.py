@@ -1,0 +1,139 @@
+"""Runs of a journal are shown, found, deleted and pruned; what it costs to record them."""
+
+import pytest
+from journaled_runs import ADD, add, agent_of, interrupt, resume
+from stores import change_rows, patch_append
+
+from agentkit import DefinitionError, JsonAgent, Session, tool
+from agentkit.core.messages import pending_calls
+from agentkit.journal import Journal, JournalError, delete, prune, runs, show
+from agentkit.sessions.journal.connections import opened_store
+from agentkit.sessions.journal.writer import JournaledConversation
+from agentkit.testing import ScriptedModel, answer, call
+
+
+class TestShow:
+    """`show` and `runs`."""
+
+    def test_a_run_is_shown(self, path, tmp_path):
+        result = agent_of(path, ADD, answer("3")).run("1 + 2?")
+        shown = show(result.run_id, store=path)
+        for part in ("query    1 + 2?", "call     add(a=1, b=2)", "result   add: 3", "answer   3", "stopped: answer"):
+            assert part in str(shown), part
+        assert "1 + 2?" in shown.to_html(tmp_path / "run.html")
+        assert (tmp_path / "run.html").exists()
+        assert shown.as_dict()["messages"] == result.messages
+        assert [span["kind"] for span in shown.trace["spans"]] == ["model", "tool", "model"]
+
+    def test_secrets_are_recorded_and_masked_wherever_a_run_is_shown(self, path, monkeypatch):
+        monkeypatch.setenv("SHOP_API_KEY", "s3cr3t-value-42")
+        result = agent_of(path, answer("it is s3cr3t-value-42")).run("What is the key?")
+        shown = show(result.run_id, store=path)
+        assert "s3cr3t" not in str(shown) + shown.to_html()
+        assert agent_of(path).resume(result.run_id).answer == "it is s3cr3t-value-42"
+
+    def test_a_finished_run_is_shown_without_pending_calls(self, path):
+        result = agent_of(path, ADD, answer("3")).run("Go")
+        assert pending_calls(show(result.run_id, store=path).messages) == []
+
+    def test_a_run_with_a_chosen_id_is_found_by_it(self, path):
+        for identity in ("order_17", "order_170", "shop_order_1"):
+            session = Session()
+            session.journaled = JournaledConversation(Journal(path), next_run=identity)
+            JsonAgent(len, model=ScriptedModel(answer("done")), journal=path).run("Hello", session=session)
+        assert [show(identity, store=path).run.id for identity in ("order_17", "order_170")] == [
+            "order_17",
+            "order_170",
+        ]
+        assert show("shop_ord", store=path).run.id == "shop_order_1"
+        with pytest.raises(JournalError, match="several runs have ids that begin with 'order_1'"):
+            show("order_1", store=path)
+
+    def test_each_query_of_a_batch_is_recorded_as_a_run(self, path):
+        def reply(request):
+            return answer(request.messages[-1]["content"])
+
+        agent = agent_of(path, *[reply] * 6)
+        assert [result.answer for result in agent.map(map(str, range(6)), concurrency=3)] == [*"012345"]
+        assert sorted(run.answer for run in runs(path)) == [*"012345"]
+
+    @pytest.mark.parametrize(
+        ("effect", "shown"), [(None, "3"), ("read", "3"), ("write", "OutcomeUnknown"), ("danger", "OutcomeUnknown")]
+    )
+    def test_a_function_that_asks_an_agent_is_called_again_unless_it_declares_a_change(
+        self, world, path, effect, shown
+    ):
+        models = [ScriptedModel(ADD, interrupt), ScriptedModel(answer("3"))]
+
+        @tool(effect=effect)
+        def ask_adder(query: str) -> str:
+            """Asks."""
+            return JsonAgent(add, model=models.pop(0))(query)
+
+        agent = agent_of(path, call("ask_adder", query="1 + 2"), tools=[ask_adder], approve=lambda _: True)
+        with pytest.raises(KeyboardInterrupt):
+            world.run(agent, "Go")
+        (run,) = runs(path)
+        assert run.last == "calling ask_adder"
+        result = resume(world, agent_of(path, answer("?"), tools=[ask_adder]), run.id)
+        assert result.messages[3]["content"].startswith(shown)
+
+
+class TestRemoval:
+    """`delete` and `prune`."""
+
+    def test_a_deleted_run_is_removed_with_its_messages(self, world, path):
+        first = world.run(agent_of(path, answer("a secret word")), "Go")
+        second = world.run(agent_of(path, answer("3")), "Stay")
+        delete(first.run_id, store=path)
+        assert [run.id for run in runs(path)] == [second.run_id]
+        with opened_store(path) as store:
+            assert store.read("SELECT count(*) FROM messages WHERE body LIKE ?", "%a secret word%") == [(0,)]
+            assert store.read("SELECT count(*) FROM conversations") == [(1,)]
+
+    def test_a_deleted_run_is_overwritten_in_the_file(self, file):
+        first = agent_of(file, answer("a secret word")).run("Go")
+        assert b"a secret word" in file.read_bytes()
+        delete(first.run_id, store=file)
+        assert b"a secret word" not in file.read_bytes()
+
+    def test_old_runs_are_pruned(self, path):
+        agent_of(path, answer("3"))("Go")
+        assert prune(1, store=path) == 0
+        change_rows(
+            path,
+            "UPDATE runs SET begun = begun - 200000, ended = ended - 200000",
+            "UPDATE steps SET begun = begun - 200000, ended = ended - 200000",
+        )
+        assert prune(3, store=path) == 0
+        assert prune(2, store=path) == 1
+        assert runs(path) == []
+        with opened_store(path) as store:
+            assert store.read("SELECT count(*) FROM messages") == [(0,)]
+
+    @pytest.mark.parametrize("days", [-1, float("nan")])
+    def test_a_number_of_days_below_zero_is_refused(self, tmp_path, days):
+        with pytest.raises(DefinitionError, match="prune: days must be a number >= 0"):
+            prune(days, store=tmp_path / "runs.db")
+
+
+class TestCost:
+    """What it costs to record a run."""
+
+    def test_the_file_grows_linearly(self, tmp_path):
+        def size(turns):
+            file = tmp_path / f"{turns}.db"
+            agent_of(file, *[call("add", a=n, b=n) for n in range(turns)], answer("3"), max_steps=turns + 2)("Go")
+            return file.stat().st_size
+
+        assert size(400) < 2.3 * size(200)
+
+    def test_a_step_needs_few_writes(self, path, monkeypatch):
+        def count_writes(steps):
+            writes = []
+            with monkeypatch.context() as patched:
+                patch_append(patched, lambda write, _, rows: (writes.append(rows), write(rows)))
+                agent_of(path, *[call("add", a=n, b=n) for n in range(steps)], answer("3"), max_steps=200)("Go")
+            return len(writes)
+
+        assert count_writes(100) - count_writes(0) <= 5 * 100
