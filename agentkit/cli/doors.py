@@ -48,9 +48,13 @@ def _connect(**server: Any) -> Any:
 @agent_options
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(1, 65535), help="The port on 127.0.0.1.")
 @click.option(
-    "--token", default="", envvar="AGENTKIT_WEB_TOKEN", show_envvar=True, metavar="TEXT",
+    "--token",
+    default="",
+    envvar="AGENTKIT_WEB_TOKEN",
+    show_envvar=True,
+    metavar="TEXT",
     help="The token in the address. Without it, a new random one.",
-)  # fmt: skip
+)
 @click.option("--open/--no-open", "opens", default=True, help="Open the page in the browser.")
 def web_command(target: str | None, journal: Path | None, port: int, token: str, opens: bool, **settings: Any) -> None:
     """Serve a page for an agent on 127.0.0.1.

@@ -252,7 +252,9 @@ class Session:
             try:
                 yield self.messages
             except Paused as pause:
-                pause.session, pause.calls, pause.questions = self, tuple(self.waiting), tuple(self.questions)
+                pause.session = self
+                pause.calls = tuple(self.waiting)
+                pause.questions = tuple(self.questions)
                 raise
             except BaseException:
                 if added and self.messages[-1] is added[-1]:

@@ -69,7 +69,9 @@ class Thread:
 
     def start(self, agent: JsonAgent[Any], given: RunInput) -> int:
         """Begin a run in a task of its own and return the id of its first event."""
-        self.running, self.interrupted, first = given.run, "", len(self.events)
+        self.running = given.run
+        self.interrupted = ""
+        first = len(self.events)
         self._task = asyncio.create_task(self._work(agent, given))
         return first
 

@@ -139,6 +139,112 @@ def test_the_package_holds_the_public_face_and_the_rooms_alone():
     assert set(FLOOR_OF) - DOORS <= rooms <= set(FLOOR_OF)
 
 
+ALONE = {
+    "schemas/formats/plain.py": "a dialect",
+    "testing/wires/anthropic.py": "a provider's wire",
+    "testing/wires/gemini.py": "a provider's wire",
+    "testing/wires/ollama.py": "a provider's wire",
+    "testing/wires/openai.py": "a provider's wire",
+    "testing/wires/responses.py": "a provider's wire",
+    "tools/isolation/supervisor.py": "a script, loaded by its path in a process without agentkit",
+    "web/api.py": "the lazy import of an optional library",
+}
+"""The short modules that only a module of their own folder imports, each with its reason."""
+PART_LINES = 150
+"""A module with fewer lines is a part of its only importer."""
+
+
+def module_name(path: Path) -> str:
+    parts = ("agentkit", *path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def modules_named_in(path: Path, modules: set[str]) -> set[str]:
+    """Return the modules that a file imports, or names in a string: "agentkit.views.html:tool_view", say."""
+    package = ["agentkit", *path.relative_to(PACKAGE).parts[:-1]]
+    named = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            whole = ".".join([*base, *([node.module] if node.module else [])])
+            inner = {f"{whole}.{alias.name}" for alias in node.names}
+            named |= (inner & modules) | ({whole} if inner - modules else set())
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named.add(node.value.partition(":")[0])
+    return named & modules - {module_name(path)}
+
+
+def defines_nothing(path: Path) -> bool:
+    """Return whether a file is the face of a package, which hands names on and does not use them."""
+    body = ast.parse(path.read_text()).body
+    return path.name == "__init__.py" and not any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in body)
+
+
+def test_a_short_module_is_no_part_of_its_only_importer():
+    paths = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+    importers: dict[str, list[Path]] = {name: [] for name in paths}
+    for path in paths.values():
+        for name in modules_named_in(path, set(paths)):
+            importers[name].append(path)
+    parts = {
+        paths[name].relative_to(PACKAGE).as_posix(): found[0].name
+        for name, found in importers.items()
+        if len(found) == 1
+        and found[0].parent == paths[name].parent != PACKAGE
+        and paths[name].name != "__init__.py"
+        and not defines_nothing(found[0])
+    }
+    assert len(parts) > len(ALONE), "the imports are read"
+    short = {part for part in parts if len((PACKAGE / part).read_text().splitlines()) < PART_LINES}
+    assert not short - set(ALONE), (
+        f"put each into its only importer: { {part: parts[part] for part in short - set(ALONE)} }"
+    )
+    assert not set(ALONE) - short, "these need no exception"
+
+
+def splits_a_value(node: ast.AST) -> bool:
+    """Return whether a statement gives several targets a value each, though none of the values needs an older one."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Tuple | ast.List):
+        return False
+    targets = node.targets[0]
+    if not isinstance(targets, ast.Tuple | ast.List) or any(isinstance(each, ast.Starred) for each in targets.elts):
+        return False
+    written: set[str] = set()
+    for target, value in zip(targets.elts, node.value.elts, strict=False):
+        if written & {ast.unparse(part) for part in ast.walk(value) if isinstance(part, ast.expr)}:
+            return False  # a swap, or a value that is made of the older one
+        written.add(ast.unparse(target))
+    return True
+
+
+@pytest.mark.parametrize(
+    "statement", ["a, b = 1, 2", "self.a, self.b = a, b", "[a, b] = [f(), g()]", "(a, b) = (1, a.b)"]
+)
+def test_several_assignments_in_one_line_are_recognised(statement):
+    assert splits_a_value(ast.parse(statement).body[0]) == ("a.b" not in statement)
+
+
+@pytest.mark.parametrize("statement", ["a, b = b, a", "a, b = f()", "a = b, c", "x.a, b = 1, g(x.a)", "a, *b = [c, d]"])
+def test_a_swap_is_one_assignment(statement):
+    assert not splits_a_value(ast.parse(statement).body[0])
+
+
+@each_path(FILES)
+def test_a_line_has_one_assignment(path):
+    found = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if splits_a_value(node)]
+    assert not found, f"lines {found}: write one assignment a line"
+
+
+@each_path(FILES)
+def test_only_tables_of_a_module_are_exempt_from_the_formatter(path):
+    source = path.read_text()
+    exempt = {
+        number for number, line in enumerate(source.splitlines(), 1) if re.search(r"# (fmt|yapf): ?(skip|off)", line)
+    }
+    tables = {node.end_lineno for node in ast.parse(source).body if isinstance(node, ast.Assign | ast.AnnAssign)}
+    assert exempt <= tables, f"lines {sorted(exempt - tables)}: let the formatter write them"
+
+
 @pytest.mark.parametrize("room", [room for room in FLOOR_OF if (PACKAGE / room).is_dir()])
 def test_a_room_says_what_lives_there(room):
     text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text())) or ""
