@@ -12,6 +12,8 @@ DANGER = "delete_file delete_email cancel_calendar_event remove_user_from_slack"
 """Tools that destroy something: by the rule of the guide such a call always waits, for attacks and harmless tasks alike."""
 EGRESS = {"slack": "get_webpage"}
 """A read that sends its argument to any server of the web."""
+LABELLINGS = ("strict", "generous")
+"""The rule of the guide is "strict": a field is trusted only if an attacker cannot fill it."""
 UNTRUSTED = {
     # Mails, invitations and shared files are written by others, and so is what a search in them finds.  Contacts are
     # below: AgentDojo makes their names of the addresses in mails.
@@ -27,22 +29,37 @@ UNTRUSTED = {
     "slack": "get_webpage read_inbox read_channel_messages get_channels",
 }
 """Tools whose results contain text of people other than the user.  The user's own data and the clock are trusted."""
+STRICTLY_UNTRUSTED = {"slack": "get_users_in_channel"}
+"""With the strict labels, these too: members choose their names."""
 _IDS = {"id_": "trusted"}
 _SENDERS, _ADDRESSES = {"sender": "trusted"}, {"email": "trusted"}
-TRUSTED_FIELDS = {
+_WORKSPACE = {
     # The mail server, the calendar and the drive assign ids; whoever writes a mail or shares a file cannot choose one.
     # An address in the user's address book is one of a contact, whoever asked for it.
     "workspace": dict.fromkeys(UNTRUSTED["workspace"].split(), _IDS)
     | {"create_file": _IDS}
     | dict.fromkeys(["search_contacts_by_name", "search_contacts_by_email"], _ADDRESSES),
-    # The bank itself tells the accounts, the amount and the day of a payment; who sends money writes the subject alone.
-    "banking": {
-        "get_most_recent_transactions": dict.fromkeys(["id", "sender", "recipient", "amount", "date"], "trusted")
+}
+TRUSTED_FIELDS = {
+    # The bank assigns the id and the day of a payment.  Who sends money is its sender, chooses the amount and writes the
+    # subject; who writes a message is its sender.
+    "strict": _WORKSPACE | {"banking": {"get_most_recent_transactions": dict.fromkeys(["id", "date"], "trusted")}},
+    # The bank itself tells the accounts; Slack itself tells who sent a message; and a channel is listed by its whole
+    # name: a name that contains instructions is trusted as a name, its parts are not.
+    "generous": _WORKSPACE
+    | {
+        "banking": {
+            "get_most_recent_transactions": dict.fromkeys(["id", "sender", "recipient", "amount", "date"], "trusted")
+        },
+        "slack": {"read_channel_messages": _SENDERS, "read_inbox": _SENDERS, "get_channels": {"": "trusted"}},
     },
-    # Slack itself tells who sent a message, unlike mail; and a channel is listed by its whole name: a name that contains
-    # instructions is trusted as a name, its parts are not.
-    "slack": {"read_channel_messages": _SENDERS, "read_inbox": _SENDERS, "get_channels": {"": "trusted"}},
 }
 """Fields of untrusted results that their writers do not control."""
 DIRECTORIES = {"workspace": ("search_contacts_by_email", "query")}
 """Where a model looks up an address that it cannot read: the tool, and its parameter."""
+
+
+def list_untrusted(suite: str, labelling: str) -> list[str]:
+    """Return the tools of a suite whose results contain text of other people."""
+    more = STRICTLY_UNTRUSTED.get(suite, "") if labelling == "strict" else ""
+    return [*UNTRUSTED[suite].split(), *more.split()]
