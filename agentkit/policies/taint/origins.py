@@ -41,16 +41,27 @@ MAX_PASSAGE_VALUE_CHARS = 80
 """Characters of a value that a passage shows."""
 MAX_COMPARED_CHARS = 10_000_000
 """Characters of a text that are compared with a value; only in crafted texts a long value occurs at every place."""
+_QUOTE = "\"'`\u2018-\u201f\u00ab\u00bb"
+_LABEL = r"(?:[\w-]++\.)"
+_TOP = r"(?:xn--[a-z0-9-]{1,59}|[^\W\d_]{2,63})"
+_BYTE = r"(?:0x[0-9a-f]{1,8}|\d{1,10})"
+_REST = rf"[^\s<>(){_QUOTE}]*"
 _ADDRESS = re.compile(
-    r"""
-      [a-z][a-z0-9+.-]{0,19}://[^\s"'<>()]+                             # with a scheme
-    | //[\w-]+\.[^\s"'<>()]+                                           # with that of the page around it
-    | (?<![a-z0-9.-])www\.[^\s"'<>()]+
-    | (?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)*                        # a mail address
-    | (?<![\w./@-])(?:[\w-]++\.)++[a-z]{2,24}(?:[/?\#]|:\d)[^\s"'<>()]*  # a host with a path or a port
+    rf"""
+      [a-z][a-z0-9+.-]{{0,19}}://[{_QUOTE}]?[^\s<>(){_QUOTE}]{_REST}        # with a scheme
+    | https?:(?:[/\\]+[{_QUOTE}]?|[{_QUOTE}])[^\s<>(){_QUOTE}]{_REST}       # browsers do not count the slashes
+    | //(?:[\w-]+\.|\[[0-9a-f:]+\])[^\s<>(){_QUOTE}]{_REST}                # with the scheme of the page around it
+    | (?<![a-z0-9.-])www\.[{_QUOTE}]?[^\s<>(){_QUOTE}]{_REST}
+    | (?<![\w.+-])[\w.+-]++@[{_QUOTE}]?[\w-]+(?:\.[\w-]+)*                 # a mail address
+    | (?<=[!\#$%&*=?^|{{}}~){_QUOTE}])@{_LABEL}++{_TOP}                     # one with a quoted local part
+    | (?<![\s/])@\[[0-9a-f.:]*(?:ipv6)?[0-9a-f.:]*\]                        # one with a number as its host
+    | (?<![\w/\\-])(?<![\w/\\+-][.@]){_LABEL}++{_TOP}[{_QUOTE}]?(?:[/?\#\\]|:\d){_REST}  # a host with a path or a port
+    | (?<![\w./\\-]){_BYTE}(?:\.{_BYTE}){{3}}(?:[/?\#]|:\d){_REST}          # a number with a path or a port
+    | (?<![\w\])])\[(?=[0-9a-f.]*:[0-9a-f.]*:)[0-9a-f:.]+\](?:[/?\#]|:\d){_REST}
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_INVISIBLE = str.maketrans(dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff"))
 _PUBLIC_PAGE = re.compile(
     r"(?:https?://)?(?:[a-z0-9-]+\.)+(?!(?:local|localhost|localdomain|internal|intranet|lan|home|corp)\b)[a-z]{2,24}"
     r"(?::\d+)?(?:[/?#]\S*)?",
@@ -206,7 +217,7 @@ def _find_passage(text: str, spellings: set[str]) -> str:
 def find_addresses(text: str) -> list[str]:
     """Return the web and mail addresses in a text, each once; full-width letters and dots count as ASCII."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text).replace("\N{IDEOGRAPHIC FULL STOP}", ".")
+        text = unicodedata.normalize("NFKC", text).replace("\N{IDEOGRAPHIC FULL STOP}", ".").translate(_INVISIBLE)
     return [*dict.fromkeys(_ADDRESS.findall(text))]
 
 
