@@ -12,6 +12,7 @@ tricked into revealing it) has the id masked.
 """
 
 import random
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast, get_args
@@ -20,6 +21,8 @@ Integrity: TypeAlias = Literal["untrusted", "trusted", "user", "developer"]
 """Who wrote a text, from the least to the most trusted: anyone, a trusted tool, the user, the developer."""
 _RANKS: dict[Any, int] = {integrity: rank for rank, integrity in enumerate(get_args(Integrity))}
 UNKNOWN_SOURCE = "an unknown source"
+_STORED_KEEPER = re.compile(r"what ([\w-]+) keeps")
+"""How labels were stored that had no field `kept`: the tool was one of the sources, in this phrase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class Label:
         readers: Who may read the text: recipients as a call names them, or names of tools; None for everyone.
         vouched: Trusted parts of an untrusted text: the values of fields that are declared so, a user's own words.
         is_original: Whether a tool that was given nothing of others returned the text: each part has one author.
+        kept: The names of the tools that may have kept arguments of others, and return them in later results.
     """
 
     integrity: Integrity = "untrusted"
@@ -40,6 +44,7 @@ class Label:
     readers: tuple[str, ...] | None = None
     vouched: tuple[str | int | float, ...] = ()
     is_original: bool = False
+    kept: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.integrity not in _RANKS:
@@ -63,7 +68,8 @@ class Label:
             return self
         integrity = min(self.integrity, other.integrity, key=_RANKS.__getitem__)
         sources = tuple(dict.fromkeys((*self.sources, *other.sources)))
-        return Label(integrity, sources, join_readers(self.readers, other.readers))
+        kept = tuple(dict.fromkeys((*self.kept, *other.kept)))
+        return Label(integrity, sources, join_readers(self.readers, other.readers), kept=kept)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the label as a JSON object, without what is empty."""
@@ -76,6 +82,8 @@ class Label:
             data["vouched"] = [*self.vouched]
         if self.is_original:
             data["is_original"] = True
+        if self.kept:
+            data["kept"] = [*self.kept]
         return data
 
     @classmethod
@@ -86,8 +94,13 @@ class Label:
             return UNKNOWN
         if len(data) == 1 and integrity in _PLAIN:
             return _PLAIN[integrity]
-        sources, readers, vouched = (data.get(name) for name in ("sources", "readers", "vouched"))
-        label = cls(cast("Integrity", integrity), _texts(sources), None if readers is None else _texts(readers))
+        readers, vouched = (data.get(name) for name in ("readers", "vouched"))
+        sources = _texts(data.get("sources"))
+        kept = _texts(data.get("kept"))
+        if "kept" not in data:
+            kept = tuple(match[1] for match in map(_STORED_KEEPER.fullmatch, sources) if match)
+            sources = tuple(source for source in sources if not _STORED_KEEPER.fullmatch(source))
+        label = cls(cast("Integrity", integrity), sources, None if readers is None else _texts(readers), kept=kept)
         if not label.is_untrusted:
             return label
         values = vouched if isinstance(vouched, list) else ()
@@ -150,7 +163,7 @@ class CallOrigin:
     Attributes:
         inputs: The label of the call's arguments.
         own: The label of what the tool itself reads.
-        keeper: The name of a source that the tool is from now on, because it may keep its arguments.
+        keeper: The name of the tool, if it may keep arguments of others.
     """
 
     inputs: Label = TRUSTED
@@ -166,9 +179,7 @@ class CallOrigin:
     def label(self) -> Label:
         """The label of the result."""
         label = self.own if self.inputs is self.own else self.own.join(self.inputs)
-        if not self.keeper or self.keeper in label.sources:
-            return label
-        return replace(label, sources=(*label.sources, self.keeper))
+        return replace(label, kept=(*label.kept, self.keeper)) if self.keeper not in ("", *label.kept) else label
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,10 +45,29 @@ class TestLabel:
 
     @pytest.mark.parametrize(
         "label",
-        [TRUSTED, USER, DEVELOPER, UNKNOWN, Label("untrusted", ("a",), ("ann",), ("x", 3)), Label("user", (), ())],
+        [
+            TRUSTED,
+            USER,
+            DEVELOPER,
+            UNKNOWN,
+            Label("untrusted", ("a",), ("ann",), ("x", 3)),
+            Label("user", (), ()),
+            Label("untrusted", ("a",), kept=("note",)),
+            Label("trusted", kept=("note", "file")),
+        ],
     )
     def test_a_label_is_json(self, label):
         assert Label.from_dict(json.loads(json.dumps(label.as_dict()))) == label
+
+    def test_what_tools_may_have_kept_is_joined_beside_the_sources(self):
+        one, other = Label("untrusted", ("a",), kept=("note",)), Label("trusted", kept=("file", "note"))
+        assert one.join(other) == Label("untrusted", ("a",), kept=("note", "file"))
+
+    @pytest.mark.parametrize("integrity", ["untrusted", "trusted"])
+    def test_a_stored_source_of_an_earlier_version_that_a_tool_keeps_is_no_source(self, integrity):
+        label = Label.from_dict({"integrity": integrity, "sources": ["read_mail", "what note keeps"]})
+        assert label == Label(integrity, ("read_mail",), kept=("note",))
+        assert Label.from_dict({"integrity": integrity, "sources": ["what we keep"]}).sources == ("what we keep",)
 
     @pytest.mark.parametrize(
         "data", [None, "trusted", 3, [], {}, {"integrity": "root"}, {"integrity": ["user"]}, {"sources": ["a"]}]

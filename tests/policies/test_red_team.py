@@ -138,6 +138,26 @@ class TestMemory:
         session = Session.load(tmp_path / "s.json")
         assert waits([recall, send], call("recall"), TO_EVE, query="Go on.", session=session)
 
+    def test_in_a_file_of_an_earlier_version(self, tmp_path):
+        """Which named what a tool may have kept as one more source, by a phrase."""
+        note, recall = self.make()
+        model = ScriptedModel(call("read_code"), call("note", text=EVE), answer("Noted."))
+        agent = JsonAgent(read_code, note, recall, send, model=model)
+        agent.run("Note it.")
+        data = agent.session.as_dict()
+        labels = [message["label"] for message in data["messages"] if "label" in message]
+        changed = [label for label in labels if label.pop("kept", None) == ["note"]]
+        for label in changed:
+            label["sources"] = [*label["sources"], "what note keeps"]
+        (tmp_path / "s.json").write_text(json.dumps(data))
+        session = Session.load(tmp_path / "s.json")
+        assert (
+            [label_of(message).kept for message in session.messages if "label" in message].count(("note",))
+            == len(changed)
+            > 0
+        )
+        assert waits([recall, send], call("recall"), TO_EVE, query="Go on.", session=session)
+
     def test_a_read_tool_keeps_nothing_and_a_trusted_value_is_none(self):
         note, recall = self.make(effect="read")
         turns = call("note", text="hello"), call("recall"), call("send", to="hello", text="hello")
@@ -151,7 +171,7 @@ class TestMemory:
         model = ScriptedModel(call("read_code"), call("note", text=EVE), call("note", text=MAIL), answer("x"))
         agent = JsonAgent(read_code, note, model=model)
         agent.run("Note it.")
-        assert label_of(agent.history[7]).sources == ("read_code", "what note keeps")
+        assert label_of(agent.history[7]) == Label("untrusted", ("read_code",), kept=("note",))
 
     def test_a_hidden_text(self):
         note, recall = self.make(effect="write")

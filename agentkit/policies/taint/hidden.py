@@ -53,7 +53,6 @@ from .origins import (
     Origins,
     Texts,
     describe,
-    is_keeper,
     is_public_page,
     iterate_leaves,
     iterate_values,
@@ -109,7 +108,7 @@ class Handles:
 
     def list_kept(self) -> list[Label]:
         """Return the labels of what tools may have kept of hidden results."""
-        return [label for label in self.stored.labels.values() if any(map(is_keeper, label.sources))]
+        return [label for label in self.stored.labels.values() if label.kept]
 
     def is_vouched(self, reference: Reference) -> bool:
         """Return whether the value is one of a trusted field."""
@@ -136,7 +135,9 @@ class Handles:
         label = reference.label
         if not self.is_vouched(reference):
             return label
-        return Label("trusted", () if tool.trust == "trusted" else label.sources, label.readers)
+        if tool.trust == "trusted":
+            return Label("trusted", (), label.readers)
+        return Label("trusted", label.sources, label.readers, kept=label.kept)
 
     def resolve(self, arguments: Any) -> tuple[Any, list[Reference]]:
         """Return the arguments with values for references, and the references; raise `UnknownHandle`."""
@@ -537,7 +538,9 @@ class _Hidden:
         An agent puts texts together.  So does a tool that joins or repeats its arguments.
         """
         tool = bound.tool
-        if tool is None or label.sources != (tool.name,) or bound.origin.inputs.is_untrusted or runs_agent(tool):
+        if tool is None or label.sources != (tool.name,) or label.kept:
+            return False
+        if bound.origin.inputs.is_untrusted or runs_agent(tool):
             return False
         return not any(
             (isinstance(value, str) and (is_reference(value) or _INSIDE.search(value)))

@@ -10,7 +10,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import filterfalse
 from typing import Any, TypeAlias
 
 from ...core.ask_person import UntrustedValue
@@ -402,12 +401,18 @@ class Origins:
 
     def introduce(self) -> str:
         """Return the beginning of a reason."""
-        return f"text from outside ({', '.join(filterfalse(is_keeper, self.sources()))}) has been read"
+        return f"text from outside ({', '.join(self.sources())}) has been read"
 
     def sources(self) -> tuple[str, ...]:
         """Return the names of the untrusted sources that have been read, those of enclosing agents first."""
         outer = self.outer.origins.sources() if self.outer else ()
         own = self.label.sources if self.label.is_untrusted else ()
+        return tuple(dict.fromkeys((*outer, *own))) if outer else own
+
+    def kept(self) -> tuple[str, ...]:
+        """Return the names of the tools that may have kept what untrusted sources wrote."""
+        outer = self.outer.origins.kept() if self.outer else ()
+        own = self.label.kept if self.label.is_untrusted else ()
         return tuple(dict.fromkeys((*outer, *own))) if outer else own
 
     @property
@@ -454,10 +459,11 @@ class Origins:
         if not sources:
             return TRUSTED if readers is None else Label("trusted", (), readers)
         if tool is None or not all(self._knows_input(value) for _, value in iterate_values(arguments, {})):
-            return Label("untrusted", sources, readers)
+            return Label("untrusted", sources, readers, kept=self.kept())
         if tool.trust == "trusted":
             return Label("trusted", (), readers)
-        return Label("untrusted" if any(map(is_keeper, sources)) else "trusted", sources, readers)
+        kept = self.kept()
+        return Label("untrusted" if kept else "trusted", sources, readers, kept=kept)
 
     def knows(self, value: Value) -> bool:
         """Return whether a value is trusted; one of ASCII punctuation alone, such as `/` and `*`, stands anywhere."""
@@ -528,9 +534,9 @@ class Origins:
             self._vouched.update(spelling for value in label.vouched for spelling in spell(value))
             self._vouched_exactly.update(spelling for value in label.vouched for spelling in spell_exactly(value))
         elif message["role"] == "tool":
-            (self._repeating if label.sources else self._trusted).add_result(message)
+            (self._repeating if label.sources or label.kept else self._trusted).add_result(message)
         else:
-            (self._repeating if label.sources else self._trusted).add(text_of(message))
+            (self._repeating if label.sources or label.kept else self._trusted).add(text_of(message))
         if label.is_untrusted or label.readers is not None:
             self._label = self._label.join(label)
 
@@ -569,17 +575,9 @@ def is_rearranged(history: Sequence[Message], read: int, last: Message | None) -
     return len(history) < read or (read > 0 and history[read - 1] is not last)
 
 
-_KEEPER = "what {} keeps"
-
-
 def name_keeper(tool: JsonTool[..., Any]) -> str:
-    """Return the source that a tool is after it got untrusted values; "" if it keeps none for any tool to return."""
-    return _KEEPER.format(tool.name) if tool.trust != "trusted" and may_have_effect(tool) else ""
-
-
-def is_keeper(source: str) -> bool:
-    """Return whether a source is what a tool may have kept."""
-    return source.startswith("what ") and source.endswith(" keeps")
+    """Return the name of a tool that may keep untrusted values, which any tool may return later; "" for others."""
+    return tool.name if tool.trust != "trusted" and may_have_effect(tool) else ""
 
 
 def describe(untrusted: Sequence[UntrustedValue]) -> str:
