@@ -51,6 +51,7 @@ from .options import (
     RunRequest,
     fork_request,
     make_request,
+    query_request,
     replay_request,
     resume_request,
 )
@@ -357,9 +358,9 @@ def make_agent_tool(current: Callable[[], AgentSpec], name: str, description: st
         own = run.call
         if own is not None and (parent is None or parent.call is not own):  # a loop without the usual policies
             enclose([lambda: ParentCall(own, run)])
-        request = RunRequest(query, Session(), stream=run.stream, tool=name)
         result: Result[Any] | None = None
         try:
+            request = query_request(query, Session(), stream=run.stream, tool=name)
             async with aclosing(astream_run(current(), request)) as events:
                 async for event in events:
                     if isinstance(event, RunFinished):

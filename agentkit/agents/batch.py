@@ -13,12 +13,12 @@ from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 from ..core.background import check_event_loop, iterate_blocking, run_coroutine, run_in_thread
 from ..core.errors import InnerPaused, RunError
 from ..core.lazy_names import open_door
-from ..core.parts import Query, read_query
+from ..core.parts import Query
 from ..engine.result import Result, RunFinished
 from ..sessions.session import Session
 from ..views.notebook import explain_interrupt
 from ..views.progress_bar import ProgressBar
-from .options import RunRequest, check_names
+from .options import check_names, query_request
 from .runner import astream_run
 from .spec import Agent
 
@@ -164,8 +164,7 @@ async def _next(waiting: AsyncGenerator[Query, None]) -> Query | None:
 async def _run(agent: Agent, query: Query) -> Result[Any] | BaseException:
     """Return the outcome of one query; an interrupt is returned too, because asyncio would stop the loop with it."""
     try:
-        text, content = read_query(query)
-        async with aclosing(astream_run(agent.spec, RunRequest(text, Session(), content=content))) as events:
+        async with aclosing(astream_run(agent.spec, query_request(query, Session()))) as events:
             async for event in events:
                 if isinstance(event, RunFinished):
                     return event.result

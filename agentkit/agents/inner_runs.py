@@ -47,7 +47,7 @@ def nest(spec: AgentSpec, request: RunRequest) -> Iterator[RunRequest]:
     """
     parent = enclosing(ParentCall)
     session = request.session
-    is_own = (request.query is None and not request.content) or request.replay is not None
+    is_own = request.query is None or request.replay is not None
     if parent is None or is_own or session._busy.locked():
         yield request
         return
@@ -101,7 +101,7 @@ class InnerRun:
             calls = tuple(ToolCall(*entry) for entry in stored["calls"])
             ended = RunInfo("", answer=stored["value"], stopped=stored["stopped"], steps=stored["steps"])
             answer = StoredAnswer(ended, calls)
-            return replace(request, query=None, content=None, session=Session([user(self.query)]), stored=answer)
+            return replace(request, query=None, message=None, session=Session([user(self.query)]), stored=answer)
         if found is not None and found is not session:
             for name in ADOPTED:
                 setattr(session, name, getattr(found, name))
@@ -113,7 +113,7 @@ class InnerRun:
         respondent = enclosing(Respondent)
         decisions = self.approvals.take_inner(self.key)
         answers = respondent.questions.take_inner(self.key, session.questions) if respondent else {}
-        return replace(request, query=None, content=None, approvals=decisions, answers=answers)
+        return replace(request, query=None, message=None, approvals=decisions, answers=answers)
 
     def report(self, event: Event) -> None:
         """Emit an event of the run in the enclosing run, and store its answer."""

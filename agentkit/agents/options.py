@@ -15,7 +15,7 @@ from ..core.errors import RunError
 from ..core.flow import Listener, Policy
 from ..core.labels import USER, Label, with_label
 from ..core.messages import Message, ToolCall, user
-from ..core.parts import Content, Query, read_query
+from ..core.parts import Query, read_query
 from ..engine.model import Model
 from ..policies.approval import Decision, StoredDecision
 from ..policies.limits import Limits
@@ -37,13 +37,14 @@ ModelChoice: TypeAlias = str | Model | None
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """The query of a run (None: continue where the session stopped) and its options.
+    """The query of a run (None: continue where the session stopped) and its options; `query_request` makes one.
 
-    `settings` are the `RunSettings` among the options.  `content` is what the user message has, if more than `query`.
+    `settings` are the `RunSettings` among the options.  `message` is the query as a user message, with its label.
     """
 
     query: str | None
     session: Session
+    message: Message | None = None
     approvals: Approved = None
     stream: bool = False
     model: ModelChoice = None
@@ -52,9 +53,6 @@ class RunRequest:
     replay: Replay | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     answers: Mapping[str, Any] | None = None
-    content: Content = None
-    label: Label | None = None
-    """The label of the query; default: the user's, or that of the call that encloses the run."""
     tool: str = ""
     """The name of the tool that the agent is, where the run is such a call."""
     stored: StoredAnswer | None = None
@@ -144,41 +142,55 @@ def make_request(own: Session | None, query: Query | None, how: RunOptions, *, s
     Raises:
         TypeError: An option is unknown.
     """
-    text, content = read_query(query)
-    if not how:
-        return RunRequest(text, own or Session(), stream=stream, content=content)
-    check_names("run", how, RunOptions.__optional_keys__)
+    if how:
+        check_names("run", how, RunOptions.__optional_keys__)
     session = how.get("session") or own or Session()
-    journal = resolve_journal(how.get("journal"), how.get("journal_errors"))
     if not isinstance(session, Session):
         hint = f" Session.load({session!r}) reads a saved one." if isinstance(session, str | os.PathLike) else ""
         raise RunError(f"session must be a Session, got {session!r:.80}.{hint}")
-    given: dict[str, Any] = {name: how.get(name) for name in ("approvals", "answers", "model", "record", "label")}
-    settings = _settings_of(how)
-    return RunRequest(text, session, stream=stream, journal=journal, settings=settings, content=content, **given)
+    request = query_request(query, session, how.get("label"), stream=stream)
+    if not how:
+        return request
+    given: dict[str, Any] = {name: how.get(name) for name in ("approvals", "answers", "model", "record")}
+    journal = resolve_journal(how.get("journal"), how.get("journal_errors"))
+    return replace(request, journal=journal, settings=_settings_of(how), **given)
 
 
-def make_query(request: RunRequest) -> Message | None:
-    """Return the query with its label: the given one, or that of the arguments of the call that encloses the run."""
-    if (query := request.content or request.query) is None:
-        return None
+def query_request(
+    query: Query | None, session: Session, label: Label | None = None, *, stream: bool = False, tool: str = ""
+) -> RunRequest:
+    """Return the request for a query without further options; without a query the session continues.
+
+    Args:
+        query: The query.
+        session: The conversation.
+        label: The label of the query; default: the user's, or that of the arguments of the call that encloses the run.
+        stream: Whether the model is asked for deltas.
+        tool: The name of the tool that the agent is, where the run is such a call.
+
+    Raises:
+        RunError: The query is empty, or not a text.
+    """
+    if query is None:
+        return RunRequest(None, session, stream=stream, tool=tool)
+    text, content = read_query(query)
+    if not isinstance(text, str) or not text.strip():
+        raise _query_error(text)
     outer = enclosing(EnclosingCall)
-    return with_label(user(query), request.label or (outer.origin.inputs if outer else USER))
+    message = with_label(user(content or text.strip()), label or (outer.origin.inputs if outer else USER))
+    return RunRequest(text, session, message, stream=stream, tool=tool)
 
 
-def check_query(query: Any) -> None:
-    """Raise `RunError` for a query that is empty or not a text."""
-    if query is None or (isinstance(query, str) and query.strip()):
-        return
+def _query_error(query: Any) -> RunError:
     if isinstance(query, str):
-        raise RunError('the query is empty. Give a question: agent("What is 2 + 3?")')
+        return RunError('the query is empty. Give a question: agent("What is 2 + 3?")')
     hint = f"Write agent({str(query)!r:.60})."
     if isinstance(query, list | tuple | dict):
         hint = (
             'A query with parts has an Image, Document or Audio: agent(["What is this?", Image.from_path("x.png")]). '
             "agent.map([...]) answers several queries."
         )
-    raise RunError(f"query must be a text, got {type(query).__name__} {query!r:.60}. {hint}")
+    return RunError(f"query must be a text, got {type(query).__name__} {query!r:.60}. {hint}")
 
 
 def resume_request(spec: AgentSpec, run_id: str, how: ResumeOptions) -> RunRequest:
@@ -218,7 +230,9 @@ def replay_request(spec: AgentSpec, path: str | os.PathLike[str], how: ReplayOpt
     session = Session(begin["history"])
     settings: dict[str, Any] = {name: value for name, value in how.items() if name != "journal"}
     replay = Replay(recording, session.messages, spec.tools, **settings)
-    return RunRequest(query, session, stream=begin["stream"], replay=replay, content=begin.get("content"))
+    request = query_request(query, session, stream=begin["stream"])
+    message = {**(request.message or {}), "content": begin.get("content") or query}
+    return replace(request, message=message, replay=replay)
 
 
 def check_names(method: str, how: Mapping[str, Any], names: frozenset[str]) -> None:
@@ -239,7 +253,7 @@ def _continue_run(run_id: str, journal: Journal, how: ResumeOptions) -> RunReque
     answers = how.get("answers")
     approvals = how.get("approvals")
     model = how.get("model")
-    return RunRequest(None, session, approvals, model=model, settings=settings, answers=answers)
+    return RunRequest(None, session, approvals=approvals, model=model, settings=settings, answers=answers)
 
 
 def _settings_of(how: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from ..sessions.recordings.file import FIRST_LINE, RecordFile
 from ..sessions.session import Session
 from .handoffs import run_handoffs
 from .instruments import ObservedRun, RunObserver, find_instrument
-from .options import RunRequest, check_query, make_query
+from .options import RunRequest
 from .pipeline import build_flow
 from .run_state import Run
 from .spec import AgentSpec
@@ -37,13 +37,12 @@ from .spec import AgentSpec
 @contextmanager
 def prepare(spec: AgentSpec, request: RunRequest) -> Iterator[tuple[Run, Flow[None]]]:
     """Yield a run and its flow while the session is locked; add history and usage to the `RunError` that ends it."""
-    check_query(request.query)
     request = replace(request, query=request.query.strip() if request.query else None)
     spec = spec.for_run(request.settings)
     backend, note = spec.choose_backend(request.model)
     session = request.session
     run = Run(backend.name, session.messages, spec.listeners)
-    turn = session.turn(spec.instruction, make_query(request), request.approvals, request.answers)
+    turn = session.turn(spec.instruction, request.message, request.approvals, request.answers)
     with run.reporting_end(), turn, _persist(spec, request, run) as policies:
         run.handed = [*session.handed]
         before = session.usage if session.journaled is None else session.journaled.base

@@ -154,20 +154,20 @@ class AgentSpec:
         self.backends.check_options(self.model, names)
         preload(self.model)
 
-    def for_run(self, options: Mapping[str, Any]) -> "AgentSpec":
+    def for_run(self, settings: Mapping[str, Any]) -> "AgentSpec":
         """Return the specification with the `RunSettings` of a run; raise `DefinitionError` for an invalid value."""
-        deps = options.get("deps", self.deps)
+        options = dict(settings)
+        deps = options.pop("deps", self.deps)
         if deps is not self.deps or deps is None:
             self.tools.check_injected(RunContext(deps))
-        if not options:
+        if not settings:
             return self
-        rest = {name: value for name, value in options.items() if name != "deps"}
-        listeners = (*self.listeners, *check_functions("listeners", rest.pop("listeners", ())))
-        changed = {name: rest.pop(name) for name in ("limits", "max_steps") if name in rest}
-        policies = (*self.settings.policies, *check_functions("policies", rest.pop("policies", ())))
-        settings = replace(self.settings, **changed, policies=policies)
-        backends = self.backends.with_options(rest)
-        return replace(self, deps=deps, listeners=listeners, settings=settings, backends=backends)
+        listeners = (*self.listeners, *check_functions("listeners", options.pop("listeners", ())))
+        policies = (*self.settings.policies, *check_functions("policies", options.pop("policies", ())))
+        changed = {name: options.pop(name) for name in ("limits", "max_steps") if name in options}
+        own = replace(self.settings, **changed, policies=policies)
+        backends = self.backends.with_options(options)
+        return replace(self, deps=deps, listeners=listeners, settings=own, backends=backends)
 
 
 Extract: TypeAlias = Callable[[AgentSpec, Any, str, str, RunContext[Any]], Awaitable[Any]]
