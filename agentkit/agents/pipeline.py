@@ -3,7 +3,7 @@
 import inspect
 from collections import deque
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from ..core.context import RunContext
@@ -37,6 +37,11 @@ from .handoffs import hand_over
 from .options import RunRequest
 from .run_state import Run
 from .spec import AgentSpec, ToolSelector
+
+_DETECT_LOOPS = detect_loops()
+_CHECK_REPLIES = (retry_incomplete_replies(), raise_refusals())
+_ENCLOSE_CALLS = enclose_calls()
+"""The policies without settings; each keeps the state of a run in the run's flow."""
 
 
 def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -> Flow[Answer]:
@@ -93,7 +98,6 @@ def policies_of_run(
     extract = partial(spec.extract, spec)
     is_hidden = settings.untrusted == "hidden"
     fallbacks = spec.backends.fallbacks(spec.model)
-    waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(settings.retries)]
     return (
         *settings.policies,
         truncate_results(session.cut, settings.max_result),
@@ -102,7 +106,7 @@ def policies_of_run(
         guard_untrusted(run.history, setting=settings.untrusted, approvals=approvals, recorded=recorded),
         limit_tool_time(settings.tool_timeout, sequential=settings.sequential),
         request_final_answer(context),
-        detect_loops(),
+        _DETECT_LOOPS,
         approve(settings.approve, approvals),  # no question about a call that will not run
         # after the final request, whose answer is not checked
         *([check_answers(settings.checks, run.history)] if settings.checks else []),
@@ -110,20 +114,23 @@ def policies_of_run(
         *([hand_over(spec.handoffs, session)] if spec.handoffs else []),
         run_text_calls(context),
         *([use_text_mode()] if settings.tool_mode == "text" else []),
-        retry_incomplete_replies(),
-        raise_refusals(),
+        *_CHECK_REPLIES,
         *([fallback(fallbacks)] if fallbacks else []),
-        compact(),
-        retry_unforced(),
-        retry(waits),
-        throttle(settings.max_concurrency, settings.requests_per_minute),
+        *_send_requests(settings.retries, settings.max_concurrency, settings.requests_per_minute),
         *([limit_reply_time(settings.request_timeout)] if settings.request_timeout else []),
         # next to the model: it sees every request that is made
         limit(settings.limits, settings.max_steps, run.budgets, run.spent),
         # outside of the limits: a call that runs again with its answers counts once
         answer_questions(settings.on_question, session.asked),
-        enclose_calls(),
+        _ENCLOSE_CALLS,
     )
+
+
+@cache
+def _send_requests(retries: int, max_concurrency: int | None, requests_per_minute: int | None) -> tuple[Policy, ...]:
+    """Return the policies by which a request is sent."""
+    waits = [WAITS[min(number, len(WAITS) - 1)] for number in range(retries)]
+    return compact(), retry_unforced(), retry(waits), throttle(max_concurrency, requests_per_minute)
 
 
 def split_tools(tools: Iterable[Any] | ToolSelector) -> tuple[Iterable[Any], ToolSelector | None]:

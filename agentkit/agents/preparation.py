@@ -74,7 +74,9 @@ def _run_flow(
     spec: AgentSpec, run: Run, request: RunRequest, backend: Model, begun: RunStarted, policies: tuple[Policy, ...]
 ) -> Flow[None]:
     yield from ask(Emit(begun))
-    flow = run_handoffs(spec, request.session, partial(_agent_flow, spec, run, request, backend, len(run.handed)))
+    flow_of = partial(_agent_flow, spec, run, request, backend, len(run.handed))
+    has_handoffs = spec.handoffs or request.session.handed
+    flow = run_handoffs(spec, request.session, flow_of) if has_handoffs else flow_of(spec)
     answer = yield from apply_policies(flow, policies)
     request.session.cancellation = Cancellation()  # too late to stop the run
     yield from ask(Emit(RunFinished(run.finish(answer))))

@@ -33,11 +33,11 @@ class AgentPath:
     names: tuple[str, ...] = ()
 
 
+@dataclass(slots=True, eq=False)
 class Channel:
     """Carry events from tools to the listeners of their run; without `send`, between turns, they are dropped."""
 
-    def __init__(self) -> None:
-        self.send: Callable[[Event], object] | None = None
+    send: Callable[[Event], object] | None = None
 
     def put(self, event: Event) -> None:
         """Forward `event` to the listeners; from any thread."""

@@ -4,6 +4,7 @@ The list of messages is the whole state of a run.  A list that ends in unanswere
 continues exactly there when it runs on the list again.
 """
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -122,7 +123,11 @@ def pending_calls(history: Sequence[Message]) -> list[ToolCall]:
 
 def sort_results(history: list[Message]) -> None:
     """Sort the results at the end of `history` by the order of their calls; a paused turn gets them in two runs."""
-    place = next((place for place in reversed(range(len(history))) if history[place]["role"] != "tool"), -1)
+    place = len(history) - 1
+    while place >= 0 and history[place]["role"] == "tool":
+        place -= 1
+    if len(history) - place <= 2:
+        return
     order = {call.id: number for number, call in enumerate(calls_of(history[place]))} if place >= 0 else {}
     history[place + 1 :] = sorted(history[place + 1 :], key=lambda message: order.get(message["tool_call_id"], 0))
 
@@ -133,11 +138,13 @@ def normalize_calls(history: list[Message], calls: Iterable[ToolCall]) -> None:
     Every provider accepts these in later requests, whatever the model wrote.  A message without a difference stays the
     same object; otherwise it is replaced, its other keys kept.
     """
-    place = next(place for place in reversed(range(len(history))) if history[place]["role"] != "tool")
+    place = len(history) - 1
+    while history[place]["role"] == "tool":
+        place -= 1
     message = history[place]
     understood = {call.id: call for call in calls}
     written = [_normalize_call(call, understood.get(call["id"])) for call in message["tool_calls"]]
-    if any(new is not old for new, old in zip(written, message["tool_calls"], strict=True)):
+    if any(map(operator.is_not, written, message["tool_calls"])):
         history[place] = {**message, "tool_calls": written}
 
 

@@ -265,7 +265,8 @@ def approve(decide: Decide | Literal["ask"] | None = None, approvals: Approvals 
         decided: list[BoundCall | None] = []
         for bound in effect.calls:
             decided.append((yield from state.decide_call(bound)))
-        yield from state.ask_person(effect.calls, decided)
+        if None in decided:
+            yield from state.ask_person(effect.calls, decided)
         results = yield from ask(effect.with_calls(state.release(effect.calls, decided)))
         for result in results:  # a run that is stopped meanwhile continues with the decisions
             if not result.is_open:
@@ -368,11 +369,10 @@ class _ApprovalPolicy:
         self.approvals.waiting = {call.id: digest_call(call) for call in waiting}
         if waiting:
             raise make_pause_error(waiting, self.problems)
-        return tuple(bound.within(lambda: self.approver) for bound in decided if bound is not None)
+        return tuple(bound.within(self.make_approver) for bound in decided if bound is not None)
 
-    @property
-    def approver(self) -> Approver:
-        """What decides in runs inside of this one's calls."""
+    def make_approver(self) -> Approver:
+        """Return what decides in runs inside of this one's calls."""
         return Approver(self._find_decide(), self.approvals)
 
     def note_edit(self, result: ToolResult) -> ToolResult:

@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from ..core.errors import ModelError
@@ -50,8 +50,10 @@ class PinnedMessages:
     @classmethod
     def of(cls, messages: Sequence[Message]) -> PinnedMessages:
         """Return those of a run that begins with `messages`: the query is their last user messages."""
-        head = next((place for place, message in enumerate(messages) if message["role"] != "system"), len(messages))
         end = len(messages)
+        head = 0
+        while head < end and messages[head]["role"] == "system":
+            head += 1
         while end > head and messages[end - 1]["role"] != "user":
             end -= 1
         start = max(head, end - 1)
@@ -73,7 +75,10 @@ class ShortenedHistory:
         self._query = pinned.query
         self._from = self._head
         self._heads: dict[int, int] = {}
-        self._size = RunningSize(measure)
+
+    @cached_property
+    def _size(self) -> RunningSize:
+        return RunningSize(self._measure)
 
     def of(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return the messages to send: `messages` itself as long as nothing was shortened."""
@@ -354,8 +359,10 @@ class _RequestShortener:
 
     def _limit(self) -> float | None:
         """Return how many characters fit; None if the window is unknown."""
+        if self.known.room is None and self.window is None:
+            return None
         rooms = [room for room in (self.known.room, self.window) if room is not None]
-        return min(rooms) * self.known.ratio if rooms else None
+        return min(rooms) * self.known.ratio
 
     def _goal(self, error: ModelError, request: Request) -> float:
         """Return how many characters to send after a provider's error, and learn the window from it."""

@@ -18,6 +18,7 @@ from ..engine.model import AskModel, Reply
 from ..tools.execution.call import BoundCall, ToolResult
 from ..tools.execution.call_tools import CallTools
 from ..tools.final_answer import make_answer_call
+from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 
 FINAL_PROMPT = (
@@ -68,7 +69,7 @@ class _FinalRequestPolicy:
         self.ending: LimitExceeded | NoAnswer | None = None
         self.partial = ""
         self.cause = ""
-        self.tools = ToolRegistry()
+        self.answer: JsonTool[..., Any] | None = None
 
     def handle(self, effect: Effect[Any]) -> Flow[Any]:
         if isinstance(effect, CallTools):
@@ -101,9 +102,10 @@ class _FinalRequestPolicy:
         if request.tools.answer is None:
             raise self._failed(ending)
         yield from ask(Emit(FinalRequest(ending.reason, self.cause)))
-        self.tools = request.tools.filtered(lambda _: False)
+        self.answer = request.tools.answer
+        only_answer = request.tools.filtered(lambda _: False)
         messages = [*request.messages, user(FINAL_PROMPT)]
-        request = replace(request, messages=messages, tools=self.tools, tool_choice=request.tools.answer.name)
+        request = replace(request, messages=messages, tools=only_answer, tool_choice=request.tools.answer.name)
         try:
             reply: Reply = yield from ask(replace(effect, request=request))
         except RunError as error:
@@ -113,17 +115,17 @@ class _FinalRequestPolicy:
         self.partial = text or self.partial
         if reply.message.get("tool_calls"):
             return reply
-        if (call := self._read_answer(text)) is None:
+        if (call := self._read_answer(text, only_answer)) is None:
             raise self._failed(ending)
         return replace(reply, message={**reply.message, **assistant(None, [call])})
 
-    def _read_answer(self, text: str) -> ToolCall | None:
+    def _read_answer(self, text: str, tools: ToolRegistry) -> ToolCall | None:
         """Return the call of the answer tool that a text stands for, if its arguments are valid."""
-        answer = self.tools.answer
+        answer = tools.answer
         if answer is None or not text:
             return None
         call = make_answer_call(text, answer)
-        problem = self.tools.bind(call, self.context).problem
+        problem = tools.bind(call, self.context).problem
         if problem is not None and not self.cause:
             reason = str(problem) if text.lstrip().startswith("{") else "the reply is a text without the answer"
             self.cause = _shorten(f"{call.name}: {reason}")
@@ -131,7 +133,7 @@ class _FinalRequestPolicy:
 
     def _allow_answer(self, bound: BoundCall) -> BoundCall:
         """Return a call of the answer tool as it is; any other call fails."""
-        if bound.tool is not None and bound.tool is self.tools.answer:
+        if bound.tool is not None and bound.tool is self.answer:
             self.partial = bound.call.arguments
             return bound
         return bound.refuse(NOT_RUN_AT_END)

@@ -67,7 +67,8 @@ def retry_incomplete_replies() -> Policy:
         def handle(effect: Effect[Any]) -> Flow[Any]:
             nonlocal is_last
             if isinstance(effect, AskModel):
-                return (yield from _ReplyRequest(effect, is_last).ask())
+                left = {"empty": 0, "cut": 0, "text": 0} if is_last else {**_REPETITIONS}
+                return (yield from _ReplyRequest(effect, left).ask())
             if isinstance(effect, Emit) and isinstance(effect.event, FinalRequest):
                 is_last = True
             return (yield from ask(effect))
@@ -77,17 +78,16 @@ def retry_incomplete_replies() -> Policy:
     return policy
 
 
-class _ReplyRequest:
-    """One request with its repetitions: the text so far, and the repetitions that are left."""
+_REPETITIONS = {"empty": MAX_EMPTY_RETRIES, "cut": MAX_CUT_RETRIES, "text": MAX_CONTINUATIONS}
 
-    def __init__(self, effect: AskModel, is_last: bool) -> None:
-        self.effect = effect
-        self.text = ""
-        self.left = (
-            {"empty": 0, "cut": 0, "text": 0}
-            if is_last
-            else {"empty": MAX_EMPTY_RETRIES, "cut": MAX_CUT_RETRIES, "text": MAX_CONTINUATIONS}
-        )
+
+@dataclass(slots=True)
+class _ReplyRequest:
+    """One request with its repetitions: the repetitions that are left, and the text so far."""
+
+    effect: AskModel
+    left: dict[str, int]
+    text: str = ""
 
     def ask(self) -> Flow[Reply]:
         effect = self.effect

@@ -110,7 +110,9 @@ class Budget:
         self.dollars = taken.cost or 0.0
         now = self.clock()
         left = math.inf if self.limits.seconds is None else self.limits.seconds - self.before.seconds
-        end = min([now + left, *(budget.deadlines[0] for budget in self.outer)])
+        end = now + left
+        for budget in self.outer:
+            end = min(end, budget.deadlines[0])
         self.deadlines = (math.inf, math.inf) if end == math.inf else (end - FINAL_REQUEST_SHARE * (end - now), end)
 
     @property
@@ -124,7 +126,10 @@ class Budget:
 
     def find_token_limit(self) -> int | None:
         """Return the limit on tokens that is reached, if one is."""
-        return next((most for budget in self.all if (most := budget.limits.tokens) and budget.tokens >= most), None)
+        for budget in self.all:
+            if (most := budget.limits.tokens) and budget.tokens >= most:
+                return most
+        return None
 
     @property
     def has_spent_dollars(self) -> bool:
@@ -289,7 +294,9 @@ class LimitPolicy:
     def _ask(self, effect: AskModel) -> Flow[Reply]:
         self._check()
         request = cap_timeout(effect.request, self._seconds_left())
-        request, held = yield from self._hold_dollars(effect.model, request)
+        held = 0.0
+        if limiting := [budget.limits for budget in self.budget.all if budget.limits.dollars is not None]:
+            request, held = yield from self._hold_dollars(effect.model, request, limiting)
         usage = Usage()
         try:
             reply: Reply = yield from self._ask_in_time(AskModel(effect.model, request))
@@ -337,11 +344,8 @@ class LimitPolicy:
             return bound.refuse(f"Not run: the run's limit of {most} tool calls is reached.")
         return cap_timeout(bound.within(lambda: self.budget), self._seconds_left())
 
-    def _hold_dollars(self, model: Model, request: Request) -> Flow[tuple[Request, float]]:
+    def _hold_dollars(self, model: Model, request: Request, limiting: list[Limits]) -> Flow[tuple[Request, float]]:
         """Return the request, shortened to what the dollars pay for, and the dollars that are set aside for it."""
-        limiting = [budget.limits for budget in self.budget.all if budget.limits.dollars is not None]
-        if not limiting:
-            return request, 0.0
         tokens = MIN_FINAL_REPLY_TOKENS if self.is_last else MIN_REPLY_TOKENS
         least = estimate_price(model, request, tokens)
         wanted = estimate_price(model, request)

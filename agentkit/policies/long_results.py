@@ -127,7 +127,7 @@ def truncate_results(stored: TruncatedResults | None = None, max_result: int = M
             elif isinstance(effect, AskModel):
                 tools = effect.request.tools
                 readable = READ_MORE not in tools
-                if readable and any(not key.startswith("#") for key in stored.texts):
+                if readable and stored.texts and any(not key.startswith("#") for key in stored.texts):
                     if offered is None or offered[0] is not tools:
                         offered = tools, tools.merged(reader())
                     effect = replace(effect, request=replace(effect.request, tools=offered[1]))

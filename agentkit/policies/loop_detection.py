@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ..core.errors import LimitExceeded, NoAnswer
@@ -80,16 +81,16 @@ def detect_loops() -> Policy:
     return policy
 
 
+@dataclass(slots=True)
 class _LoopDetector:
     """The last turns of one run."""
 
-    def __init__(self) -> None:
-        self.useless = 0
-        self.is_talk = False
-        self.recent: deque[set[int]] = deque(maxlen=COMPARED_TURNS)
-        self.withdrawn: set[str] = set()
-        self.answer: JsonTool[..., Any] | None = None
-        self.filtered: tuple[ToolRegistry, ToolRegistry] | None = None
+    useless: int = 0
+    is_talk: bool = False
+    recent: deque[set[int]] = field(default_factory=partial(deque, maxlen=COMPARED_TURNS))
+    withdrawn: set[str] = field(default_factory=set)
+    answer: JsonTool[..., Any] | None = None
+    filtered: tuple[ToolRegistry, ToolRegistry] | None = None
 
     def limit_tools(self, effect: AskModel) -> AskModel:
         """Return the request without the withdrawn tools; raise the error that ends the run."""

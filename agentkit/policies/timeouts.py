@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..core.flow import Flow, Policy, around, ask, interpret
@@ -27,7 +28,7 @@ def limit_tool_time(timeout: float | None = DEFAULT_TOOL_SECONDS, *, sequential:
     """
 
     def handle(effect: CallTools) -> Flow[Any]:
-        effect = effect.with_calls(set_timeout(bound, timeout) for bound in effect.calls)
+        effect = effect.with_calls(map(partial(set_timeout, timeout=timeout), effect.calls))
         return (yield from ask(replace(effect, sequential=True) if sequential else effect))
 
     def policy(flow: Flow[Any]) -> Flow[Any]:

@@ -298,8 +298,9 @@ class Session:
         self.messages.extend(close_calls(self.messages, self.approvals, self.asked))
         sort_results(self.messages)
         self._forget_pause()
-        unread = [self.inbox.popleft() for _ in range(len(self.inbox))]
-        added = [*merge_texts([*unread, query])]
+        added = [query]
+        if unread := [self.inbox.popleft() for _ in range(len(self.inbox))]:
+            added = [*merge_texts([*unread, query])]
         self.messages += added
         return added
 

@@ -6,6 +6,7 @@ Match tool messages to the calls that they answer.
 """
 
 import json
+import operator
 import re
 from collections import Counter, deque
 from collections.abc import Collection, Container, Sequence
@@ -206,9 +207,9 @@ def normalize_reply(message: Message, known_ids: set[str]) -> Message:
         return message
     ids = CallIds(known_ids)
     normalized = [_with_unique_id(ids, normalize_call(call)) for call in calls]
-    if all(new is old for new, old in zip(normalized, calls, strict=True)):
-        return message
-    return {**message, "tool_calls": normalized}
+    if any(map(operator.is_not, normalized, calls)):
+        return {**message, "tool_calls": normalized}
+    return message
 
 
 def _with_unique_id(ids: CallIds, call: Message) -> Message:
