@@ -83,7 +83,7 @@ class Backends:
         self.options = MaskedDict(options if timeout is None else {"timeout": timeout, **options})
         self._given = frozenset(options)
         self.for_run: frozenset[str] = frozenset()
-        self._fallbacks = fallbacks
+        self.fallbacks = fallbacks
         self._created: dict[str, Model] = {}
         self._derived: dict[str, Backends] = {}
         self._notices: set[str] = set()
@@ -95,7 +95,7 @@ class Backends:
         key = repr(sorted(options.items()))
         if key not in self._derived:
             self._derived = dict([*self._derived.items()][1 - MAX_DERIVED :])
-            derived = self._derived[key] = Backends({**self.options, **options}, fallbacks=self._fallbacks)
+            derived = self._derived[key] = Backends({**self.options, **options}, fallbacks=self.fallbacks)
             derived.for_run = frozenset(options)
             derived._notices = self._notices
         return self._derived[key]
@@ -107,7 +107,7 @@ class Backends:
             DefinitionError: An option is neither a parameter of an agent nor one that litellm documents; or there are
                 options, and no model takes them: the embedded one and objects have none.
         """
-        served = [resolve_model(model)[0] for model in (first, *self._fallbacks)]
+        served = [resolve_model(model)[0] for model in (first, *self.fallbacks)]
         if "timeout" in self._given:
             check_timeout(self.options["timeout"], "timeout")
         for option in sorted(self._given):
@@ -133,9 +133,9 @@ class Backends:
         self._notices.add(notice)
         return self.backend(named, first), notice if is_new else ""
 
-    def fallbacks(self, first: str | Model | None) -> list[Model]:
+    def list_fallbacks(self, first: str | Model | None) -> list[Model]:
         """Return the backends of the fallback models, in their order."""
-        return list(map(partial(self.backend, first=first), self._fallbacks))
+        return list(map(partial(self.backend, first=first), self.fallbacks))
 
     def backend(self, model: str | Model | None, first: str | Model | None = None) -> Model:
         """Return the backend for a name, or the object itself; `first` is the model whose account the options name."""

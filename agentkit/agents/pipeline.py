@@ -38,10 +38,11 @@ from .options import RunRequest
 from .run_state import Run
 from .spec import AgentSpec, ToolSelector
 
+_limit_tool_time = cache(limit_tool_time)
 _DETECT_LOOPS = detect_loops()
 _CHECK_REPLIES = (retry_incomplete_replies(), raise_refusals())
 _ENCLOSE_CALLS = enclose_calls()
-"""The policies without settings; each keeps the state of a run in the run's flow."""
+"""The policies that are made once; each keeps the state of a run in the run's flow."""
 
 
 def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -> Flow[Answer]:
@@ -53,8 +54,9 @@ def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -
     recorded = replay.recording.messages if replay is not None else ()
     said = session.inbox if replay is None or replay.execute else _RecordedInbox(run.history, recorded)
     context = RunContext(spec.deps, run.state, lambda: run.usage, stream=stream, inbox=said)
-    tools = StepTools(spec.tools, spec.select, spec.toolsets, context)
-    loop = agent_loop(backend, tools.select, run.history, context, text_ends=spec.text_ends, stream=stream)
+    is_fixed = spec.select is None and not spec.toolsets
+    tools = spec.tools if is_fixed else StepTools(spec.tools, spec.select, spec.toolsets, context).select
+    loop = agent_loop(backend, tools, run.history, context, text_ends=spec.text_ends, stream=stream)
     policies = policies_of_run(spec, run, session, context, recorded)
     flow = apply_policies(loop, policies)
     return _open_before(flow, spec.toolsets, run.toolsets) if spec.toolsets else flow
@@ -94,17 +96,17 @@ def policies_of_run(
     `recorded` are the messages of a run that is replayed.
     """
     settings = spec.settings
+    backends = spec.backends
     approvals = session.approvals
     extract = partial(spec.extract, spec)
     is_hidden = settings.untrusted == "hidden"
-    fallbacks = spec.backends.fallbacks(spec.model)
     return (
         *settings.policies,
         truncate_results(session.cut, settings.max_result),
         *([hide_untrusted(run.history, session.cut, extract, context, approvals=approvals)] if is_hidden else []),
         # after the truncation: the delimiters enclose what is shown
         guard_untrusted(run.history, setting=settings.untrusted, approvals=approvals, recorded=recorded),
-        limit_tool_time(settings.tool_timeout, sequential=settings.sequential),
+        _limit_tool_time(settings.tool_timeout, sequential=settings.sequential),
         request_final_answer(context),
         _DETECT_LOOPS,
         approve(settings.approve, approvals),  # no question about a call that will not run
@@ -115,7 +117,7 @@ def policies_of_run(
         run_text_calls(context),
         *([use_text_mode()] if settings.tool_mode == "text" else []),
         *_CHECK_REPLIES,
-        *([fallback(fallbacks)] if fallbacks else []),
+        *([fallback(backends.list_fallbacks(spec.model))] if backends.fallbacks else []),
         *_send_requests(settings.retries, settings.max_concurrency, settings.requests_per_minute),
         *([limit_reply_time(settings.request_timeout)] if settings.request_timeout else []),
         # next to the model: it sees every request that is made
@@ -178,8 +180,6 @@ class StepTools:
 
     def select(self) -> ToolRegistry:
         """Return the tools of the next step; the same tools keep their registry and its schemas."""
-        if self._select is None and not self._toolsets:
-            return self._own
         selected = self._call_selector(self._select) if self._select is not None else []
         listed = [tool for toolset in self._toolsets for tool in toolset.list_tools()]
         if selected != self._selected or listed != self._listed:

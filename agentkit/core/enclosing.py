@@ -20,5 +20,8 @@ def enclosing(kind: type[T]) -> T | None:
 
 def enclose(makers: Iterable[Make]) -> None:
     """Let the values enclose the code that runs from now on in this context; each replaces the one of its type."""
-    made = [make() for make in makers]
-    _VALUES.set({**_VALUES.get(), **{type(value): value for value in made}})
+    values = dict(_VALUES.get())
+    for make in makers:
+        value = make()
+        values[type(value)] = value
+    _VALUES.set(values)

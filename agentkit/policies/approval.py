@@ -365,9 +365,10 @@ class _ApprovalPolicy:
 
     def release(self, calls: Sequence[BoundCall], decided: Sequence[BoundCall | None]) -> tuple[BoundCall, ...]:
         """Return the calls of the turn as decided; raise `Paused` if one of them is undecided."""
-        waiting = [asked.call for asked, bound in zip(calls, decided, strict=True) if bound is None]
-        self.approvals.waiting = {call.id: digest_call(call) for call in waiting}
-        if waiting:
+        self.approvals.waiting = {}
+        if None in decided:
+            waiting = [asked.call for asked, bound in zip(calls, decided, strict=True) if bound is None]
+            self.approvals.waiting = {call.id: digest_call(call) for call in waiting}
             raise make_pause_error(waiting, self.problems)
         return tuple(bound.within(self.make_approver) for bound in decided if bound is not None)
 

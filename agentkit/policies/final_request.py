@@ -61,15 +61,15 @@ def request_final_answer(context: RunContext[Any] | None = None) -> Policy:
     return lambda flow: interpret(flow, _FinalRequestPolicy(context).handle, (AskModel, CallTools))
 
 
+@dataclass(slots=True)
 class _FinalRequestPolicy:
     """The state of one run: the error that ends it, and the model's last text."""
 
-    def __init__(self, context: RunContext[Any] | None) -> None:
-        self.context = context
-        self.ending: LimitExceeded | NoAnswer | None = None
-        self.partial = ""
-        self.cause = ""
-        self.answer: JsonTool[..., Any] | None = None
+    context: RunContext[Any] | None
+    ending: LimitExceeded | NoAnswer | None = None
+    partial: str = ""
+    cause: str = ""
+    answer: JsonTool[..., Any] | None = None
 
     def handle(self, effect: Effect[Any]) -> Flow[Any]:
         if isinstance(effect, CallTools):

@@ -277,6 +277,7 @@ class LimitPolicy:
         self.is_last = False
         self.refused: int | None = None
         self.unpriced: set[str] = set()
+        self.priced = [one.limits for one in budget.all if one.limits.dollars is not None]
 
     def handle(self, effect: Effect[Any]) -> Flow[Any]:
         if isinstance(effect, AskModel):
@@ -295,8 +296,8 @@ class LimitPolicy:
         self._check()
         request = cap_timeout(effect.request, self._seconds_left())
         held = 0.0
-        if limiting := [budget.limits for budget in self.budget.all if budget.limits.dollars is not None]:
-            request, held = yield from self._hold_dollars(effect.model, request, limiting)
+        if self.priced:
+            request, held = yield from self._hold_dollars(effect.model, request)
         usage = Usage()
         try:
             reply: Reply = yield from self._ask_in_time(AskModel(effect.model, request))
@@ -324,7 +325,7 @@ class LimitPolicy:
             raise self._exceeded("max_steps", self.steps)
         if tokens := self.budget.find_token_limit():
             raise self._exceeded("tokens", tokens)
-        if self.budget.has_spent_dollars:
+        if self.priced and self.budget.has_spent_dollars:
             raise self._exceeded("dollars")
         if self.refused:
             raise self._exceeded("tool_calls", self.refused)
@@ -344,13 +345,13 @@ class LimitPolicy:
             return bound.refuse(f"Not run: the run's limit of {most} tool calls is reached.")
         return cap_timeout(bound.within(lambda: self.budget), self._seconds_left())
 
-    def _hold_dollars(self, model: Model, request: Request, limiting: list[Limits]) -> Flow[tuple[Request, float]]:
+    def _hold_dollars(self, model: Model, request: Request) -> Flow[tuple[Request, float]]:
         """Return the request, shortened to what the dollars pay for, and the dollars that are set aside for it."""
         tokens = MIN_FINAL_REPLY_TOKENS if self.is_last else MIN_REPLY_TOKENS
         least = estimate_price(model, request, tokens)
         wanted = estimate_price(model, request)
         if least is None or wanted is None:
-            if any(limits.unknown_price == "refuse" for limits in limiting):
+            if any(limits.unknown_price == "refuse" for limits in self.priced):
                 raise make_price_error(model)
             if model.name not in self.unpriced:
                 self.unpriced.add(model.name)

@@ -291,8 +291,8 @@ class Session:
         elif approvals or answers:
             name = "approvals" if approvals else "answers"
             raise RunError(f"{name} are for pending calls. Leave the query out: agent.run({name}=...)")
-        old = [message for message in self.messages[:1] if message["role"] == "system"]
-        self.messages[: len(old)] = [system(instruction)]
+        has_old = bool(self.messages) and self.messages[0]["role"] == "system"
+        self.messages[:has_old] = [system(instruction)]
         if query is None:
             return []
         self.messages.extend(close_calls(self.messages, self.approvals, self.asked))
