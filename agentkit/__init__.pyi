@@ -9,6 +9,7 @@ from . import policies as policies
 from . import secrets as secrets
 from . import telemetry as telemetry
 from . import testing as testing
+from . import tools as tools
 from . import web as web
 from .agents.agent import JsonAgent as JsonAgent
 from .core.context import Injected as Injected

@@ -1,8 +1,18 @@
 """Requests of tools to addresses that a model chose: only to public ones, limited in time and size."""
 
-from .core.portable import truncate
-from .core.threads import run_within
+import warnings
+from typing import Any
+
+from . import tools
 from .tools.http.download import Download, download
 from .tools.http.fetch_settings import FetchSettings, settings
 
-__all__ = ["Download", "FetchSettings", "download", "run_within", "settings", "truncate"]
+__all__ = ["Download", "FetchSettings", "download", "settings"]
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name that was here before, with a warning that states its new place."""
+    if name not in ("run_within", "truncate"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(f"agentkit.http.{name} has moved. Import it from agentkit.tools.", DeprecationWarning, stacklevel=2)
+    return getattr(tools, name)

@@ -40,7 +40,12 @@ def format_value(value: Any, max_chars: int = SHOWN_VALUE_CHARS) -> str:
 
 
 def truncate(text: str, max_chars: int = SHOWN_VALUE_CHARS) -> str:
-    """Return the text truncated to `max_chars` characters and "...", with lone surrogates as U+FFFD."""
+    """Return a text truncated to `max_chars` characters and "...", with lone surrogates as U+FFFD.
+
+    Args:
+        text: The text, which a model or a server may have written.
+        max_chars: The characters that are kept; a shorter text is returned without "...".
+    """
     return SURROGATE.sub("\ufffd", text if len(text) <= max_chars else f"{text[:max_chars]}...")
 
 

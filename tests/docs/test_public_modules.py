@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PUBLIC = {
     "agentkit", "agentkit.events", "agentkit.policies", "agentkit.models", "agentkit.testing", "agentkit.testing.server",
     "agentkit.acp", "agentkit.dbos", "agentkit.http", "agentkit.journal", "agentkit.mcp", "agentkit.secrets",
-    "agentkit.telemetry", "agentkit.web",
+    "agentkit.telemetry", "agentkit.tools", "agentkit.web",
 }  # fmt: skip
 KEYWORDS = {"agentkit.tools.settings.ToolSettings"}
 """Types that document the keyword arguments of a public name, and are not imported by users."""
@@ -63,7 +63,7 @@ def test_nothing_installs_agentkit_from_the_package_index():
 
 def test_the_reference_shows_or_names_all_names_of_the_public_modules():
     text = "".join(path.read_text() for path in DOCUMENTS if "reference" in path.parts)
-    for module in ("events", "policies", "models", "testing", "journal"):
+    for module in ("events", "policies", "models", "testing", "journal", "tools", "http"):
         names = import_module(f"agentkit.{module}").__all__
         shown = {name for name in names if re.search(rf"^::: agentkit\.\w+\.{name}$|`{name}`", text, re.MULTILINE)}
         assert not set(names) - shown, module

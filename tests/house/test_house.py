@@ -292,7 +292,7 @@ def test_only_one_file_imports_litellm():
     assert [path.name for path in FILES if pattern.search(path.read_text())] == ["importing.py"]
 
 
-PUBLIC = ["agentkit", "agentkit.events", "agentkit.policies", "agentkit.models"]
+PUBLIC = ["agentkit", "agentkit.events", "agentkit.policies", "agentkit.models", "agentkit.tools"]
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -322,7 +322,20 @@ def test_every_event_is_public():
 
 
 def test_a_public_module_needs_no_import_of_its_own():
-    names = "acp", "dbos", "events", "http", "journal", "mcp", "models", "secrets", "telemetry", "testing", "web"
+    names = (
+        "acp",
+        "dbos",
+        "events",
+        "http",
+        "journal",
+        "mcp",
+        "models",
+        "secrets",
+        "telemetry",
+        "testing",
+        "tools",
+        "web",
+    )
     loaded_by(f"import agentkit; {'; '.join(f'agentkit.{name}' for name in names)}")
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from agentkit import ToolError
-from agentkit.http import run_within
+from agentkit.tools import run_within
 
 from .declarations import declare
 

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from agentkit import ToolError
-from agentkit.http import Download, download, run_within, settings, truncate
+from agentkit.http import Download, download, settings
+from agentkit.tools import run_within, truncate
 
 from .declarations import declare
 from .readable import extract_text

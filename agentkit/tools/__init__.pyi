@@ -1,0 +1,2 @@
+from ..core.portable import truncate as truncate
+from ..core.threads import run_within as run_within
