@@ -56,7 +56,8 @@ def build_flow(spec: AgentSpec, run: Run, request: RunRequest, backend: Model) -
     context = RunContext(spec.deps, run.state, lambda: run.usage, stream=stream, inbox=said)
     is_fixed = spec.select is None and not spec.toolsets
     tools = spec.tools if is_fixed else StepTools(spec.tools, spec.select, spec.toolsets, context).select
-    loop = agent_loop(backend, tools, run.history, context, text_ends=spec.text_ends, stream=stream)
+    ends = spec.text_ends
+    loop = agent_loop(backend, tools, run.history, context, begun=session.begun, text_ends=ends, stream=stream)
     policies = policies_of_run(spec, run, session, context, recorded)
     flow = apply_policies(loop, policies)
     return _open_before(flow, spec.toolsets, run.toolsets) if spec.toolsets else flow

@@ -10,12 +10,13 @@ The rules of the loop, which does no I/O:
    Policies limit the number of reminders.  An empty reply that they let pass ends the run with `NoAnswer`.
 5. Closing the flow in the middle of a turn, or raising an exception in it, leaves a valid history.  Finished results
    are kept.  Calls that had begun are answered as cancelled, with an unknown effect, and the others as not run.  If the
-   exception is `Paused`, all of these are left open.
+   exception is `Paused`, all of these are left open.  So is always a call that began in an earlier run: the next run
+   finds its outcome.
 6. The history holds the calls as they were understood: the tool's own name, and arguments that are a JSON object.  A
    call that needs no repair is kept unchanged.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,6 +61,7 @@ def agent_loop(
     history: list[Message],
     context: RunContext[Any] | None = None,
     *,
+    begun: Collection[str] = (),
     text_ends: bool = True,
     stream: bool = False,
 ) -> Flow[Answer]:
@@ -71,6 +73,7 @@ def agent_loop(
             run.
         history: The conversation.  Replies and results are appended to it.
         context: The values of injected parameters, which the model does not see.
+        begun: The ids of pending calls that began in an earlier run, of any process.
         text_ends: Whether a plain text may be the answer, after one reminder.
         stream: Whether the model is asked for deltas.
 
@@ -86,7 +89,8 @@ def agent_loop(
     while True:
         step_tools = tools if isinstance(tools, ToolRegistry) else tools()
         if calls := pending_calls(history):
-            if answer := (yield from _answer_calls(calls, step_tools, history, context)):
+            bound = [_bind(call, step_tools, context, begun) for call in calls]
+            if answer := (yield from _answer_calls(bound, history)):
                 return answer
             continue
         while context.inbox:
@@ -105,11 +109,13 @@ def agent_loop(
             history.append(user(REMINDER))
 
 
-def _answer_calls(
-    calls: Sequence[ToolCall], tools: ToolRegistry, history: list[Message], context: RunContext[Any]
-) -> Flow[Answer | None]:
+def _bind(call: ToolCall, tools: ToolRegistry, context: RunContext[Any], begun: Collection[str]) -> BoundCall:
+    bound = tools.bind(call, replace(context, call=call, origin=CallOrigin()))
+    return bound.change(began_before=True) if call.id in begun else bound
+
+
+def _answer_calls(bound: Sequence[BoundCall], history: list[Message]) -> Flow[Answer | None]:
     """Run the calls of a turn, append their results to the history, and return the answer if one of them gave it."""
-    bound = tuple(tools.bind(call, replace(context, call=call, origin=CallOrigin())) for call in calls)
     normalize_calls(history, [entry.call for entry in bound])
     finished: dict[str, ToolResult] = {}
     results: dict[str, ToolResult] = {}
@@ -130,7 +136,7 @@ def _answer_calls(
             own = results.get(entry.call.id) or finished.get(entry.call.id)
             if own and (not own.is_open or rest is ANSWERED_ALREADY):  # a call that paused stays open
                 history.append(own.message)
-            elif rest is not None:
+            elif rest is not None and not (rest is CANCELLED and entry.began_before):
                 never_ran = rest is CANCELLED and not entry.begun
                 history.append(tool_message(entry.call, NOT_BEGUN if never_ran else rest, label=DEVELOPER))
         sort_results(history)

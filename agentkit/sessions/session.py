@@ -12,7 +12,7 @@ import json
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,7 +37,7 @@ from ..policies.questions import Questions
 from ..tools.results.result_text import render_result
 from .journal.location import Journal
 from .journal.maintenance import closed_state, open_named, open_run
-from .journal.run_info import value_of
+from .journal.run_info import has_key, value_of
 from .journal.writer import Changed, JournaledConversation, Uncertain
 from .recordings.file import FIRST_LINE, OLD_FIRST, Line, Recording, name_in_errors, write_lines
 
@@ -54,11 +54,20 @@ def put_inside(outer: str, entries: Iterable[Entry]) -> list[Entry]:
     return [replace(entry, id=f"{outer}/{entry.id}") for entry in entries]
 
 
-def close_calls(messages: Sequence[Message], approvals: Approvals, asked: Questions) -> list[Message]:
-    """Return the tool messages for the pending calls of a conversation that continues without them."""
+def close_calls(
+    messages: Sequence[Message], approvals: Approvals, asked: Questions, begun: Collection[str]
+) -> list[Message]:
+    """Return the tool messages for the pending calls of a conversation that continues without them.
+
+    `begun` are the ids of those that may have had an effect.
+    """
     reason = NOT_RUN_UNDECIDED if approvals.waiting else CANCELLED
     return [
-        tool_message(call, NOT_ANSWERED if call.id in asked.calls else reason, label=DEVELOPER)
+        tool_message(
+            call,
+            NOT_ANSWERED if call.id in asked.calls else CANCELLED if call.id in begun else reason,
+            label=DEVELOPER,
+        )
         for call in pending_calls(messages)
     ]
 
@@ -225,6 +234,13 @@ class Session:
         inner = [q for outer, nested in self.approvals.nested.items() for q in put_inside(outer, nested.questions)]
         return self.asked.list_open(pending_calls(self.messages)) + [q for q in inner if q.id not in self.asked.inner]
 
+    @property
+    def begun(self) -> set[str]:
+        """The ids of the pending calls that began in an earlier run, of any process: they may have had an effect."""
+        known = {*self.asked.calls, *(self.journaled.begun if self.journaled else ())}
+        inside = [*self.approvals.nested, *self.approvals.inner_answers]
+        return {call.id for call in pending_calls(self.messages) if call.id in known or has_key(inside, call.id)}
+
     @contextmanager
     def turn(
         self, instruction: str, query: QueryContent = None, approvals: Given | None = None, answers: Given | None = None
@@ -295,7 +311,7 @@ class Session:
         self.messages[:has_old] = [system(instruction)]
         if query is None:
             return []
-        self.messages.extend(close_calls(self.messages, self.approvals, self.asked))
+        self.messages.extend(close_calls(self.messages, self.approvals, self.asked, self.begun))
         sort_results(self.messages)
         self._forget_pause()
         added = [query]

@@ -201,6 +201,27 @@ def test_a_call_that_had_begun_is_answered_as_cancelled_with_an_unknown_effect(h
     ]
 
 
+@pytest.mark.parametrize("how", ["closed", "raised", "not started"])
+def test_a_call_that_an_earlier_run_began_stays_open_when_the_turn_fails(history, how):
+    other = ToolCall("two", "add", '{"a": 1, "b": 5}')
+    history += [assistant(None, [ADD, other])]
+    loop = agent_loop(MODEL, TOOLS, history, begun={"one"})
+    calling = next(loop)
+    assert [bound.began_before for bound in calling.calls] == [True, False]
+    if how == "closed":
+        loop.close()
+    elif how == "raised":
+        with pytest.raises(ModelError):
+            loop.throw(ModelError("down"))
+    else:
+        turn = calling.perform()  # the other call follows in a stage of its own
+        next(turn)
+        turn.close()
+        loop.close()
+    assert pending_calls(history) == [ADD]
+    assert history[-1]["tool_call_id"] == "two"
+
+
 def test_closing_before_the_answer_keeps_what_ran_beside_it(history):
     loop = agent_loop(MODEL, TOOLS, history)
     next(loop)

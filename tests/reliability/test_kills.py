@@ -26,4 +26,5 @@ def test_killed_runs_repeat_and_lose_nothing(store: str, request: pytest.Fixture
     figures = json.loads(done.stdout)
     print(figures)
     assert figures["kills"] > SECONDS / (2 if store == "sqlite" else 5), figures
-    assert (figures["repeated"], figures["lost"], figures["unfinished"]) == (0, 0, 0), figures
+    assert figures["failed"] or SECONDS < 60, figures
+    assert [figures[name] for name in ("repeated", "lost", "untrue", "unfinished")] == [0, 0, 0, 0], figures

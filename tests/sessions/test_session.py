@@ -417,10 +417,17 @@ class TestAPause:
 
     def test_a_new_query_says_that_the_call_was_not_run(self):
         session = whole()
+        session.approvals.nested.clear()
         with session.turn("s", "something else") as messages:
             assert messages[3] == tool_message(CALL, NOT_RUN_UNDECIDED, label=DEVELOPER)
             assert session.waiting == []
-            assert (session.handed, session.approvals.nested) == ([], {})
+            assert session.handed == []
+
+    def test_a_new_query_says_that_a_call_with_a_paused_agent_inside_may_have_had_an_effect(self):
+        session = whole()
+        with session.turn("s", "something else") as messages:
+            assert messages[3] == tool_message(CALL, CANCELLED, label=DEVELOPER)
+            assert (session.waiting, session.approvals.nested) == ([], {})
 
     @pytest.mark.parametrize(
         ("approvals", "query", "reason"),

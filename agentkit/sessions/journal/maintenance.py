@@ -26,7 +26,17 @@ from ...engine.trace import Span, Trace
 from ...tools.results.result_text import render_text
 from .connections import opened_store
 from .location import ConversationBusy, Journal, JournalError, Place, is_url, show_place
-from .run_info import UNFINISHED, RunInfo, find_run, inner_runs, list_runs, read_steps, usage_of, with_inner_runs
+from .run_info import (
+    UNFINISHED,
+    RunInfo,
+    begun_calls,
+    find_run,
+    inner_runs,
+    list_runs,
+    read_steps,
+    usage_of,
+    with_inner_runs,
+)
 from .store import Statement, Store, damage_error, encode_json, read_checked_messages, reading
 from .tables import COLUMNS, INSERT_CONVERSATION, INSERT_CUT, INSERT_RUN, INSERT_STEP, insert
 from .writer import DIGEST_MODULUS, JournaledConversation, StoredAnswer
@@ -75,6 +85,7 @@ def open_named(journal: Journal, name: str) -> Opened:
         kept, state = read_conversation(store, journal, key)
         unfinished = store.read(f"SELECT id FROM runs WHERE conversation = ? AND {UNFINISHED}", key)
         kept.run = unfinished[0][0] if unfinished else ""
+        kept.begun = begun_calls(store, kept.run, kept.written)
         kept.base = usage_before(store, key, kept.run)
         return kept, state
 
@@ -115,6 +126,7 @@ def _read_run(store: Store, journal: Journal, run: RunInfo) -> Opened:
         state |= {**closed_state(messages[run.first :]), "messages": messages}
     else:
         kept.run = run.id
+        kept.begun = begun_calls(store, run.id, messages)
     kept.base = usage_before(store, run.conversation, run.id)
     return kept, state
 

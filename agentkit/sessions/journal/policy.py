@@ -24,21 +24,15 @@ from ...core.messages import ToolCall
 from ...engine.loop import Answer
 from ...engine.model import AskModel, Reply
 from ...policies.consult import Consult
-from ...tools.execution.call import BoundCall, CallRefused, ToolResult
+from ...tools.execution.call import UNKNOWN_OUTCOME, BoundCall, CallRefused, ToolResult
 from ...tools.execution.call_tools import CallTools, ToolFinished, ToolStarted
 from ...tools.registry import ToolRegistry
 from ...tools.settings import REPEATABLE_EFFECTS
 from ...views.log import is_shown
 from .location import JournalError
-from .run_info import preset_result, restore_result
+from .run_info import has_key, preset_result, restore_result
 from .writer import JournalWriter, StoredAnswer, Uncertain
 
-UNKNOWN_OUTCOME = ExceptionInfo(
-    "OutcomeUnknown",
-    "the run was stopped while this call was under way, so it is not known whether it had an effect. Find that out "
-    "before it is called again.",
-    is_own=True,
-)
 NOT_RECORDED = ExceptionInfo(
     "NotRecorded",
     "not run, because the call cannot be recorded now (the journal cannot be written), so that its effect could be "
@@ -192,13 +186,18 @@ def _restore_call(bound: BoundCall, writer: JournalWriter, on_uncertain: Uncerta
     if outcome is not None:
         return restore_result(bound, outcome)
     if _runs_again(bound, writer.inner):
-        return bound
+        return bound if _can_run(bound) else preset_result(bound, UNKNOWN_OUTCOME)
     decision: Any = None
     if on_uncertain is not None:
         decision = yield from ask(Consult(_ask_person if on_uncertain == "ask" else on_uncertain, bound.call))
-    if decision is True:
+    if decision is True and _can_run(bound):
         return bound
-    return preset_result(bound, UNKNOWN_OUTCOME if decision is None or decision is False else decision)
+    return preset_result(bound, UNKNOWN_OUTCOME if decision is None or isinstance(decision, bool) else decision)
+
+
+def _can_run(bound: BoundCall) -> bool:
+    """Return whether nothing stands in the way of a call, which would then read that it was not run."""
+    return bound.problem is None and (bound.timeout is None or bound.timeout > 0)
 
 
 def _runs_again(bound: BoundCall, inner: Mapping[str, str]) -> bool:
@@ -207,7 +206,7 @@ def _runs_again(bound: BoundCall, inner: Mapping[str, str]) -> bool:
     Those are an agent as a tool, or the agents that a function calls which does not declare that it changes something.
     """
     effect = bound.tool.effect if bound.tool is not None else "unknown"
-    has_agents = any(key.startswith(f"{bound.call.id}/") for key in inner)
+    has_agents = has_key(inner, bound.call.id)
     return bound.call.id in inner or effect in REPEATABLE_EFFECTS or (effect is None and has_agents)
 
 

@@ -8,14 +8,14 @@ import math
 import sys
 import time
 from collections import defaultdict, namedtuple
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...core.errors import ExceptionInfo
 from ...core.labels import Label
-from ...core.messages import Message, Usage
+from ...core.messages import Message, Usage, pending_calls
 from ...engine.model import Reply
 from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.results.jsonable import to_json_data
@@ -100,6 +100,20 @@ def inner_runs(store: Store, run: str, since: float = 0.0) -> list[tuple[str, st
     return [(origin.removeprefix(f"{run}/"), inner) for origin, inner in rows]
 
 
+def begun_calls(store: Store, run: str, messages: Sequence[Message]) -> frozenset[str]:
+    """Return the ids of the pending calls that a process began: they, or agents inside them, are in the journal."""
+    if not (pending := {call.id for call in pending_calls(messages)}):
+        return frozenset()
+    known = {call for (call,) in store.read("SELECT call FROM steps WHERE run = ? AND call != ''", run)}
+    inside = [key for key, _ in inner_runs(store, run)]
+    return frozenset(call for call in pending if call in known or has_key(inside, call))
+
+
+def has_key(keys: Iterable[str], call: str) -> bool:
+    """Return whether one of the keys of inner runs is a call's id, or begins with it ("outer/inner")."""
+    return any(key == call or key.startswith(f"{call}/") for key in keys)
+
+
 def time_and_calls(store: Store, run: str, open_calls: Collection[str] = ()) -> tuple[float, int]:
     """Return the seconds in which requests or calls were in progress, and the calls made without `open_calls`."""
     calls = 0
@@ -154,8 +168,9 @@ def restore_result(bound: BoundCall, outcome: Mapping[str, Any]) -> BoundCall:
 
 
 def preset_result(bound: BoundCall, value: Any) -> BoundCall:
-    """Return the call with `value` as its result; the tool is not run."""
-    return replace(bound, run=lambda: value, problem=value if isinstance(value, ExceptionInfo) else None)
+    """Return the call with `value` as its result; the tool is not run, and the time that is left does not matter."""
+    problem = value if isinstance(value, ExceptionInfo) else None
+    return replace(bound, run=lambda: value, problem=problem, timeout=None, is_stored=True)
 
 
 RUNS_PER_QUERY = 300

@@ -22,7 +22,7 @@ from ...tools.execution.call import BoundCall, ToolResult
 from ...tools.execution.turn import NOT_STARTED
 from .connections import close_store, open_store
 from .location import ConversationBusy, Journal, JournalError, LeaseLost, show_place
-from .run_info import RunInfo, StepRows, inner_runs, outcome_of, time_and_calls, usage_of
+from .run_info import RunInfo, StepRows, begun_calls, inner_runs, outcome_of, time_and_calls, usage_of
 from .setup import Setup, read_setup
 from .store import Lease, Statement, Store, digest, encode_json
 from .tables import (
@@ -66,6 +66,8 @@ class JournaledConversation:
     origin: str = ""
     """"run/call" of the enclosing run, if it is the conversation of an agent inside a tool."""
     run: str = ""
+    begun: frozenset[str] = frozenset()
+    """The ids of the pending calls that the unfinished run has begun, in any process."""
     next_run: str = ""
     """The id that the next run gets; "" for a random one."""
     on_uncertain: Uncertain = None
@@ -103,6 +105,7 @@ class JournaledConversation:
 
     def begin_run(self) -> str:
         """Return the id of a new run, which is now the unfinished one."""
+        self.begun = frozenset()
         self.run = self.next_run or secrets.token_hex(6)
         self.next_run = ""
         return self.run
@@ -292,6 +295,7 @@ class JournalWriter:
         if recorded := self._steps.read_reply(store, self.run, self.step + 1):
             self._reply, self._figures = recorded
         self.inner = dict(inner_runs(store, self.run))
+        self.conversation.begun = begun_calls(store, self.run, self.messages)
         seconds, calls = time_and_calls(store, self.run, {call.id for call in pending_calls(self.messages)})
         self.spent = Spent(self.step + (self._reply is not None), calls, seconds, usage_of(store, self.run))
         self._pending.append(("UPDATE runs SET status = 'open', ended = NULL WHERE id = ?", (self.run,)))
@@ -310,7 +314,7 @@ class JournalWriter:
 
     def may_run(self, call: str) -> bool:
         """Return whether the journal has the beginning of a call, or its outcome."""
-        return call in self._begun and call not in self._unrecorded
+        return call in self.conversation.begun or (call in self._begun and call not in self._unrecorded)
 
     def take_reply(self) -> Reply | None:
         """Return the reply that was recorded before the run was stopped, once, if the conversation is the same."""

@@ -88,6 +88,12 @@ def choose_pause(first: float, failures: int) -> float:
 
 MAX_ERROR_CHARS = 2_000
 """Characters of an exception's text that the model reads.  A `ToolError` is meant for it and is never truncated."""
+UNKNOWN_OUTCOME = ExceptionInfo(
+    "OutcomeUnknown",
+    "the run was stopped while this call was under way, so it is not known whether it had an effect. Find that out "
+    "before it is called again.",
+    is_own=True,
+)
 ANSWER_RESULT = "The answer was given."
 """The result of the answer's own call, whose arguments already hold the answer."""
 
@@ -160,6 +166,8 @@ class BoundCall:
         untrusted: The values of the call that need a decision, with their origins.
         origin: The origin of the arguments and of what the tool reads, which gives the label of the result.
         begun: Gets the id of the call when it begins to run; copies of the call share it.
+        began_before: Whether the call began in an earlier run, so that it may have had an effect already.
+        is_stored: Whether `run` returns a stored result: the tool is not run.
         first_pause: Seconds before the first retry of a failed call; each further pause is twice as long.
         inside: Make the values that enclose each run of the call, see `core.enclosing`.
     """
@@ -177,6 +185,8 @@ class BoundCall:
     raw: str = ""
     untrusted: tuple[UntrustedValue, ...] = ()
     begun: set[str] = field(default_factory=set, repr=False, compare=False)
+    began_before: bool = False
+    is_stored: bool = False
     first_pause: float = FIRST_RETRY_SECONDS
     origin: CallOrigin = field(default_factory=CallOrigin, repr=False, compare=False)
     inside: tuple[Make, ...] = field(default=(), repr=False, compare=False)
@@ -203,7 +213,7 @@ class BoundCall:
         """Return the same call as one that does not run; the model reads `text`."""
         problem = ExceptionInfo(ToolError.__name__, text)
         refused = BoundCall.impossible(self.call, problem, self.tool, self.repairs, self.raw)
-        return replace(refused, origin=self.origin)
+        return replace(refused, origin=self.origin, began_before=self.began_before)
 
     def hold(self, reason: str, untrusted: Iterable[UntrustedValue] = ()) -> "BoundCall":
         """Return the same call as one that needs a decision for one reason more."""

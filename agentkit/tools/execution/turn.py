@@ -23,7 +23,7 @@ from ...core.context import Progress
 from ...core.errors import ExceptionInfo, RunError
 from ...core.flow import Event, WarningEvent
 from ...core.threads import CancelCallback, FifoLock, count_abandoned
-from .call import BoundCall, ToolResult
+from .call import UNKNOWN_OUTCOME, BoundCall, ToolResult
 
 T = TypeVar("T")
 CallGroup: TypeAlias = tuple[BoundCall, ...]
@@ -83,6 +83,8 @@ class Job:
             ended = "stopped" if isolate else "abandoned"
             after = f"{bound.timeout:g} second{'' if bound.timeout == 1 else 's'}"
             text = f"did not finish within {after} and was {ended}; {_EFFECT_OF_LATE_CALL.get(effect, _EFFECT_UNKNOWN)}"
+        elif bound.began_before:
+            return UNKNOWN_OUTCOME
         else:
             text = "was not run, so it had no effect: an earlier call, beside which it may not run, has not ended."
         return ExceptionInfo("TimedOut", f"{bound.call.name} {text}", is_own=True)
@@ -229,7 +231,7 @@ class ToolTurn(ABC):
         self._jobs.update(dict.fromkeys(jobs))
         for job in jobs:
             tool = job.bound.tool
-            if tool is None or tool.fifo_lock is None or job.bound.problem is not None:
+            if tool is None or tool.fifo_lock is None or job.bound.problem is not None or job.bound.is_stored:
                 self._waiting.append(job)
             else:
                 self._set_deadline(job)
@@ -263,13 +265,13 @@ class ToolTurn(ABC):
         self.put(RunError("cancelled: the enclosing run was stopped"))
 
     def close(self) -> None:
-        """Stop waiting: cancel the running calls and record which calls did not start."""
+        """Stop waiting: cancel the running calls and record which calls never started."""
         jobs = self._jobs
         self._jobs = {}
         for bound in self._calls:
             if bound.context is not None:
                 bound.context.channel.send = None
-            if bound.call.id not in self._begun:
+            if bound.call.id not in self._begun and not bound.began_before:
                 self.finished.setdefault(bound.call.id, bound.fail(bound.problem or NOT_STARTED))
         for job in jobs:
             self._cancel(job)
@@ -294,7 +296,7 @@ class ToolTurn(ABC):
         if job.bound.problem is not None:
             self._end(job, job.bound.fail(job.bound.problem))
         elif job.bound.timeout is not None and job.bound.timeout <= 0:
-            self._end(job, job.bound.fail(OUT_OF_TIME))
+            self._end(job, job.bound.fail(UNKNOWN_OUTCOME if job.bound.began_before else OUT_OF_TIME))
         else:
             self._set_deadline(job)
             self._running += 1

@@ -1,12 +1,15 @@
 """Calls that a stop interrupts: repeated if they may be, otherwise of unknown outcome; approvals are not asked twice."""
 
 import json
+from contextlib import suppress
 
 import pytest
 from journaled_runs import agent_of, resume, stop_run
+from stores import change_rows, patch_append
 
-from agentkit import Paused, Session, ToolError, tool
-from agentkit.journal import runs
+from agentkit import Limits, Paused, RunError, Session, ToolError, tool
+from agentkit.engine.history import check_history
+from agentkit.journal import Journal, JournalError, runs
 from agentkit.testing import answer, call, calls
 
 
@@ -91,6 +94,83 @@ class TestCallsUnderWay:
         shown = [m["content"] for m in result.messages if m["role"] == "tool"]
         assert shown[1] == "Denied: not now"
         assert shown[2].startswith("OutcomeUnknown: the run was stopped while this call was under way")
+
+    @pytest.mark.parametrize("effect", [None, "write", "idempotent"])
+    @pytest.mark.parametrize("how", ["asking", "interrupt", "approval", "write 1", "write 2", "write 3", "write 4"])
+    def test_a_resume_that_fails_does_not_make_it_one_that_was_not_run(self, world, path, effect, how, monkeypatch):
+        made, act, run_id = self.stop_in_second(world, path, effect)
+        writes = []
+
+        def fail(*_):
+            raise KeyboardInterrupt if how == "interrupt" else ConnectionError("Slack is down")
+
+        def write_or_fail(write, _, statements):
+            writes.append(statements)
+            if how == f"write {len(writes)}":
+                raise JournalError("the disk is full")
+            write(statements)
+
+        agent = agent_of(
+            Journal(path, errors="raise"), answer("ok"), tools=[act], sequential=True,
+            approve=(lambda call: fail() if "third" in call.arguments else True) if how == "approval" else None,
+        )  # fmt: skip
+        with monkeypatch.context() as patched:
+            patch_append(patched, write_or_fail)
+            with suppress(ConnectionError, KeyboardInterrupt, JournalError):
+                resume(world, agent, run_id, on_uncertain=fail if how in ("asking", "interrupt") else None)
+        result = resume(world, agent_of(path, answer("ok"), tools=[act], sequential=True), run_id)
+        texts = [message["content"] for message in result.messages if message["role"] == "tool"]
+        assert texts[0] == "first done"
+        assert texts[1].startswith("second done" if effect == "idempotent" else "OutcomeUnknown")
+        assert made.count("first") == 1
+        assert made.count("third") <= 1
+        if effect != "idempotent":
+            assert made.count("second") == 1
+        assert check_history(result.messages) == []
+
+    @pytest.mark.parametrize("effect", ["write", "idempotent"])
+    @pytest.mark.parametrize("limits", [Limits(tool_calls=1), Limits(seconds=0.05)])
+    def test_a_limit_does_not_make_it_one_that_was_not_run(self, world, path, effect, limits):
+        _, act, run_id = self.stop_in_second(world, path, effect)
+        slow = agent_of(path, answer("ok"), tools=[act], sequential=True, limits=limits)
+        if limits.seconds:
+            change_rows(path, "UPDATE steps SET begun = begun - 10 WHERE ended IS NOT NULL")
+        with suppress(RunError):
+            resume(world, slow, run_id)
+        result = resume(world, agent_of(path, answer("ok"), tools=[act], sequential=True), run_id)
+        texts = [message["content"] for message in result.messages if message["role"] == "tool"]
+        assert texts[0] == "first done"
+        assert texts[1].startswith("OutcomeUnknown")
+
+    @pytest.mark.parametrize("name", ["", "kolkata"])
+    def test_a_new_query_beside_a_waiting_call_does_not_say_that_it_was_not_run(self, world, path, name):
+        made: list[str] = []
+
+        @tool(effect="write")
+        def charge(customer: str) -> str:
+            """Charges."""
+            made.append(customer)
+            raise KeyboardInterrupt
+
+        @tool(effect="danger")
+        def wire(to: str) -> str:
+            """Wires."""
+            return f"wired {to}"
+
+        tools = [charge, wire]
+        turn = calls(call("charge", customer="Ada"), call("wire", to="Bo"))
+        session = Session.open(name, path) if name else Session()
+        with pytest.raises(KeyboardInterrupt):
+            world.run(agent_of(path, turn, tools=tools, approve=lambda _: True), "Go", session=session)
+        run_id = runs(path)[0].id
+        with pytest.raises(Paused):
+            resume(world, agent_of(path, tools=tools), run_id)
+        session = Session.open(name, path) if name else Session.resumed(run_id, path)
+        result = world.run(agent_of(path, answer("ok"), tools=tools), "Never mind", session=session)
+        texts = [message["content"] for message in result.messages if message["role"] == "tool"]
+        assert texts[0].endswith("it is not known whether it had an effect.")
+        assert texts[1].startswith("Not run: the call waited")
+        assert made == ["Ada"]
 
 
 class TestFinishedCalls:
