@@ -80,7 +80,7 @@ class PostgresServer:
             self.process = subprocess.Popen(
                 **self._run("postgres", "-D", self.folder / "data", *options), stdout=log, stderr=log
             )
-        end = time.monotonic() + 30
+        end = time.monotonic() + 90
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > end:
                 self.process.kill()
@@ -99,7 +99,7 @@ class PostgresServer:
     def stop(self, how: int = signal.SIGQUIT) -> None:
         """Stop at once (SIGQUIT), as in a crash, or end the connections first (SIGINT)."""
         self.process.send_signal(how)
-        self.process.wait(20)
+        self.process.wait(60)
 
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://{OWNER}@127.0.0.1:{self.port}/{database}"

@@ -107,7 +107,7 @@ def _run_command(command: str) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ran = subprocess.run(
         command, shell=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-        env={**os.environ, "PATH": path}, check=False, timeout=50,
+        env={**os.environ, "PATH": path}, check=False, timeout=150,
     )  # fmt: skip
     return ran.stdout
 

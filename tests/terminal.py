@@ -31,7 +31,7 @@ class Terminal:
         self.code: int | None = None
         self._over = False
 
-    def expect(self, text: str, seconds: float = 30) -> None:
+    def expect(self, text: str, seconds: float = 90) -> None:
         """Wait until `text` comes, after what was waited for last."""
         end = time.monotonic() + seconds
         while text not in self.text[self._seen :]:
@@ -53,7 +53,7 @@ class Terminal:
         self.send(f"{line}\n")
         self.expect(answer)
 
-    def end(self, seconds: float = 30) -> int:
+    def end(self, seconds: float = 90) -> int:
         """Wait for the end; returns the exit code."""
         end = time.monotonic() + seconds
         while self._read(end - time.monotonic()):

@@ -87,7 +87,7 @@ class Editor:
         return "".join(update.content.text for update in self.of(schema.AgentMessageChunk))
 
     async def until(self, found):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not found():
                 self.changed.clear()
                 await self.changed.wait()
@@ -469,7 +469,7 @@ def test_the_command_keeps_what_tools_print_out_of_the_protocol(tmp_path):
             lines.append(json.loads(process.stdout.readline()))
         process.stdin.close()
         errors = process.stderr.read()
-        assert process.wait(10) == 0, errors
+        assert process.wait(60) == 0, errors
     assert lines[-1]["result"]["stopReason"] == "end_turn"
     assert "is not used" not in str(lines)
     assert "printed by a tool" in errors

@@ -365,7 +365,7 @@ def test_a_killed_process_repeats_no_finished_effect_of_an_agent_in_a_function(
 
     def start(when: str) -> subprocess.CompletedProcess:
         command = [sys.executable, program, when, tmp_path / "runs.db", log, memory]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+        return subprocess.run(command, capture_output=True, text=True, timeout=150, check=False, env=environment)
 
     assert start(deadly).returncode == -signal.SIGKILL
     ended = start("never")

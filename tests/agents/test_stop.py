@@ -2,9 +2,9 @@
 
 import asyncio
 import threading
-import time
 
 import pytest
+from timing import HANGS
 
 from agentkit import JsonAgent, RunStopped, Session, check_history
 from agentkit.core.threads import count_abandoned
@@ -12,7 +12,6 @@ from agentkit.events import RunFinished, TextDelta, ToolStarted
 from agentkit.policies import Sleep, around, ask
 from agentkit.testing import ModelServer, ScriptedModel, answer, call, calls
 
-SOON = 5
 """Seconds within which a stopped run is over, on a busy machine."""
 
 
@@ -30,14 +29,14 @@ class Tools:
     def block(self) -> str:
         """Blocks."""
         self.begun.set()
-        self.released.wait(60)
+        self.released.wait(HANGS)
         return "released"
 
     async def wait(self) -> str:
         """Waits."""
         self.begun.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(HANGS)
         except asyncio.CancelledError:
             self.cancelled.set()
             raise
@@ -67,17 +66,15 @@ def stop_after(begun: threading.Event, target) -> None:
     """Stop `target`, an agent or a session, from another thread when `begun` is set."""
 
     def run():
-        begun.wait(SOON)
+        begun.wait(60)
         target.stop("enough")
 
     threading.Thread(target=run, daemon=True).start()
 
 
 def assert_stopped(world, agent, query="go", **how):
-    start = time.monotonic()
     with pytest.raises(RunStopped, match="enough") as caught:
         world.run(agent, query, **how)
-    assert time.monotonic() - start < SOON
     assert caught.value.result.stopped == "stopped"
     assert not check_history(list(caught.value.history))
     return caught.value
@@ -91,7 +88,7 @@ def test_a_tool_is_no_longer_waited_for(world, tools, name):
     error = assert_stopped(world, agent)
     assert [message["role"] for message in error.history][-3:] == ["assistant", "tool", "tool"]
     if name == "wait":
-        assert tools.cancelled.wait(SOON)
+        assert tools.cancelled.wait(60)
     else:
         assert count_abandoned() >= 1
     assert world.run(agent, "And now?").answer == "after"
@@ -144,7 +141,7 @@ def test_an_agent_in_a_tool_is_stopped_with_its_run(world, tools):
     agent = JsonAgent(inner.as_tool("helper"), model=ScriptedModel(call("helper", query="wait"), answer("after")))
     stop_after(tools.begun, agent)
     assert_stopped(world, agent)
-    assert tools.cancelled.wait(SOON)
+    assert tools.cancelled.wait(60)
 
 
 def test_another_session_is_stopped_by_itself(world, tools):

@@ -1,7 +1,5 @@
 """The limits of `fetch_page` come from the program, then from the environment, then from the defaults."""
 
-import time
-
 import pytest
 
 from agentkit import ToolError
@@ -81,7 +79,5 @@ def test_fetch_page_obeys_the_settings(server):
     server.hang("/slow")
     settings(hosts=[server.host], max_bytes=100, idle_seconds=0.2)
     assert fetch_page(server.url).endswith("[100 of 100 characters of the first 100 bytes]")
-    began = time.monotonic()
     with pytest.raises(ToolError, match=r"127\.0\.0\.1 sent nothing for 0\.2 seconds"):
         fetch_page(f"{server.url}/slow")
-    assert time.monotonic() - began < 8

@@ -1,11 +1,11 @@
 import json
 import threading
-import time
 from types import SimpleNamespace
 
 import pytest
 from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
 from ddgs.http_client import HttpClient
+from timing import HANGS, takes_at_most
 
 import agentkit_tools.web as web
 from agentkit import ToolError
@@ -101,11 +101,9 @@ def test_a_long_query_is_not_sent(engines):
 
 def test_a_search_has_one_time_limit(monkeypatch):
     release = threading.Event()
-    monkeypatch.setattr("ddgs.DDGS.text", lambda *args, **settings: release.wait(10))
-    began = time.monotonic()
+    monkeypatch.setattr("ddgs.DDGS.text", lambda *args, **settings: release.wait(HANGS))
     with pytest.raises(ToolError, match="did not answer in time"):
         web.find_pages("cats", seconds=0.1)
-    assert time.monotonic() - began < 8
     release.set()
 
 
@@ -173,9 +171,8 @@ def test_the_charset_is_found(allowed, body, content_type):
 @pytest.mark.parametrize("charset", ["punycode", "idna", "unicode_escape", "undefined", "rot13", "zlib", "x" * 500])
 def test_an_unknown_charset_is_read_as_utf_8_at_once(allowed, charset):
     allowed.answer("/", "é" * 200_000 + "-" + "a" * 200_000, Content_Type=f"text/plain; charset={charset}")
-    began = time.monotonic()
-    assert fetch_page(allowed.url).startswith("ééé")
-    assert time.monotonic() - began < 5
+    with takes_at_most(500):
+        assert fetch_page(allowed.url).startswith("ééé")
 
 
 def test_bytes_that_are_no_text_are_replaced(allowed):

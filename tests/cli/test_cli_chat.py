@@ -217,14 +217,14 @@ class TestAtATerminal:
 
     def test_an_interrupt_tells_how_to_go_on_with_what_is_kept(self, terminal):
         talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py", "--journal", "runs.db")
-        talk.ask("Wait for 30 seconds", "wait_for(")
+        talk.ask("Wait for 600 seconds", "wait_for(")
         talk.send("\x03")
         talk.expect("stopped; finished steps are kept. Continue with: agentkit resume ")
         talk.expect(" --journal runs.db --tools mytools.py --tools more.py")
 
     def test_an_interrupt_stops_the_answer_and_not_the_chat(self, terminal):
         talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py")
-        talk.ask("Wait for 30 seconds", "wait_for(")
+        talk.ask("Wait for 600 seconds", "wait_for(")
         talk.send("\x03")
         talk.expect("stopped; finished steps are kept")
         talk.ask("Add 2 and 3", "5\r\n")
@@ -240,19 +240,17 @@ class TestAtATerminal:
 
     def test_escape_stops_the_answer_once_and_other_keys_wait(self, terminal):
         talk = terminal("chat", "--tools", "mytools.py", "--tools", "more.py", "--journal", "runs.db")
-        talk.ask("Wait for 30 seconds", "wait_for(")
+        talk.ask("Wait for 600 seconds", "wait_for(")
         talk.send("\x1b[A")  # an arrow
         talk.send("Add 2 and 9\x7f3")
         time.sleep(0.3)
-        began = time.monotonic()
         talk.send("\x1b")
         talk.expect("stopped; finished steps are kept. Continue with: agentkit resume ")
-        assert time.monotonic() - began < 10
         talk.expect_prompt()
         talk.expect("Add 2 and 3")
         talk.send("\n")
         talk.expect("5\r\n")
-        talk.ask("Wait for 30 seconds", "wait_for(")
+        talk.ask("Wait for 600 seconds", "wait_for(")
         talk.send("\x1b\x1b\x1b")
         talk.expect("stopped; finished steps are kept")
         talk.ask("Add 4 and 4", "8\r\n")

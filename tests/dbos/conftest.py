@@ -30,7 +30,7 @@ class WorkerProcess:
             self.process = subprocess.Popen(command, env=environment, stderr=log, stdout=log, cwd=folder)
 
     def wait_ready(self) -> "WorkerProcess":
-        end = time.monotonic() + 40
+        end = time.monotonic() + 120
         while not re.search(r"^worker \S+ executes", self.log.read_text(), re.M):
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() < end, self.log.read_text()
@@ -44,7 +44,7 @@ class WorkerProcess:
         with suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def test_the_commands_of_the_example_answer_a_question(postgres_url, tmp_path):
         assert done.stdout == "391\n"
         for process in workers:
             process.send_signal(signal.SIGTERM)
-        assert [process.wait(20) for process in workers] == [0, 0]
+        assert [process.wait(60) for process in workers] == [0, 0]
     finally:
         for process in workers:
             process.kill()

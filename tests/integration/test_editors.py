@@ -33,7 +33,7 @@ def ask(tmp_path, policy, query):
         query,
     ]
     environment = {**ENVIRONMENT, "HOME": str(tmp_path)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=50, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=150, check=False)
     messages = [json.loads(line) for line in done.stdout.splitlines()]
     return messages, [message["params"]["update"] for message in messages if message.get("method") == "session/update"]
 

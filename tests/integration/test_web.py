@@ -46,7 +46,7 @@ def test_the_client_of_ag_ui_drives_an_agent():
                     break
             time.sleep(0.1)
         command = ["node", HERE / "agui.mjs", MODULES, f"http://127.0.0.1:{port}/"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     finally:
         server.terminate()
         server.wait()
@@ -68,7 +68,7 @@ def draw(*trees):
     """Return the elements and the texts that the page makes of trees of Markdown."""
     page = HERE.parents[1] / "agentkit" / "web" / "page" / "markdown.js"
     command = ["node", HERE / "markdown.mjs", page]
-    done = subprocess.run(command, input=json.dumps(trees), capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(command, input=json.dumps(trees), capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -38,7 +38,7 @@ def over_http(script: str, *arguments: str, **how: Any) -> Iterator[tuple[int, s
         [sys.executable, path, str(port), *arguments], stderr=subprocess.DEVNULL, text=True, **how
     )
     try:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 90
         while not _is_open(port):
             assert time.monotonic() < until
             time.sleep(0.02)
@@ -66,7 +66,7 @@ def inside(text: str) -> str:
 
 def leftovers() -> list[str]:
     """Return the threads and processes of servers that are still there after a moment."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while found := _find_leftovers():
         if time.monotonic() > until:
             return found

@@ -158,7 +158,7 @@ class TestDecidingByAFunction:
         go_on = threading.Event()
 
         async def run_turn() -> object:
-            return [event async for event in adrive(turn(DELETE, decide=lambda call: go_on.wait(10)))][-1]
+            return [event async for event in adrive(turn(DELETE, decide=lambda call: go_on.wait(60)))][-1]
 
         async def main():
             running = asyncio.create_task(run_turn())

@@ -256,7 +256,7 @@ class TestOwnWords:
         @tool(effect="write", timeout=0.05)
         def slow(to: str) -> str:
             """Takes long."""
-            release.wait(10)
+            release.wait(60)
             return to
 
         release = threading.Event()

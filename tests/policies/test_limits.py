@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_policy import Turns, drive_here
 from stacked_runs import Endless, run
+from timing import HANGS
 
 from agentkit import DefinitionError, JsonAgent, LimitExceeded, ModelError, RunError
 from agentkit.core.enclosing import enclose
@@ -181,12 +182,10 @@ class TestSeconds:
 
         def hang() -> None:
             """Hangs."""
-            hung.wait(20)
+            hung.wait(HANGS)
 
-        begun = time.monotonic()
         turns = finish(world, ScriptedModel(late, DONE), hang, limits=Limits(seconds=100), clock=clock.monotonic)
         assert turns.stopped == "seconds"
-        assert time.monotonic() - begun < 15
         hung.set()
 
     def test_nobody_sleeps_longer_than_the_run(self):
@@ -229,11 +228,9 @@ class TestSeconds:
                 raise ModelError("no answer in time", kind="timeout", transient=True)
                 yield
 
-        begun = time.monotonic()
         with pytest.raises(LimitExceeded, match="the last of its seconds") as caught:
             finish(world, Slow(), counter(), limits=Limits(seconds=0.2))
         assert caught.value.reason == "seconds"
-        assert time.monotonic() - begun < 15
 
 
 def _sent(request: Request, limits: Limits, model=None) -> Request:

@@ -62,7 +62,7 @@ def recorded(folder: Path) -> list[RunInfo]:
 
 
 def wait_for_the_dead(folder: Path) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while any(run.state == "running" for run in recorded(folder)):
         assert time.monotonic() < end, recorded(folder)
         time.sleep(0.002)

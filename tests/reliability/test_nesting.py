@@ -26,7 +26,7 @@ def call_in_thread(function: Callable[[], Any]) -> Any:
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(function()))
     thread.start()
-    thread.join(10)
+    thread.join(60)
     return found[0]
 
 

@@ -1,11 +1,11 @@
 """Arguments that do not match the tool exactly."""
 
 import json
-import time
 from typing import Any, Literal
 
 import pytest
 from play import TEA, Play, call, calls, final, price_of, reply_unless
+from timing import takes_at_most
 
 from agentkit import RunError
 
@@ -166,12 +166,11 @@ def test_args_object(play: Play):
 
 def test_args_huge(play: Play):
     text = f"{'x' * 999} " * 1_000
-    start = time.process_time()
-    outcome = play([calls(call("echo", json.dumps({"text": text}))), final()], tools=[echo])
+    with takes_at_most(300):
+        outcome = play([calls(call("echo", json.dumps({"text": text}))), final()], tools=[echo])
     assert outcome.answer == "done"
     assert outcome.arguments == [{"text": text}]
     assert outcome.tool_texts[0] == str(len(text))
-    assert time.process_time() - start < 3
 
 
 def test_args_broken_strict_provider(play: Play):

@@ -19,7 +19,7 @@ def ids_of(outcome: Outcome, request: int = -1) -> tuple[list[str], list[str]]:
 
 
 def test_parallel_calls(play: Play):
-    together = threading.Barrier(2, timeout=10)
+    together = threading.Barrier(2, timeout=60)
 
     def meet(name: str) -> str:
         """Waits for the other one."""

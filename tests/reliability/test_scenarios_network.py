@@ -1,10 +1,10 @@
 """Failures of the network and of the provider."""
 
-import time
 from typing import Any
 
 import pytest
 from play import MAY_BE_LATE, MODELS, TEA, Play, answer_about_tea, calls, fail_once, final
+from timing import HANGS
 
 from agentkit import ModelError
 
@@ -54,11 +54,9 @@ def test_net_refused(play: Play):
 
 
 def test_net_read_timeout(play: Play):
-    start = time.perf_counter()
-    late = fail_once({"content": "late", "delay": 20}, "3.5", answer_about_tea)
+    late = fail_once({"content": "late", "delay": HANGS}, "3.5", answer_about_tea)
     outcome = play([late] * 9, request_timeout=0.4)
     assert outcome.answer == "3.5"
-    assert time.perf_counter() - start < 15
     assert len(outcome.bodies) >= 3
     assert len(outcome.ran) == 1
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from play import FASTER, TEA, Play, Sleeps, call, calls, final, price_of
+from timing import HANGS
 
 from agentkit import JsonAgent, check_history
 from agentkit.core.messages import pending_calls
@@ -19,8 +20,8 @@ SILENT = {"content": "late", "delay": 20}
 BUSY = {"status": 429, "headers": {"Retry-After": "9"}}
 PHASES: dict[str, list[Any]] = {
     "request": [SILENT],
-    "half of a text": [{"content": "Well, let me see what I know of it.", "stall": 20}],
-    "half of a call": [{**calls(TEA), "stall": 20}],
+    "half of a text": [{"content": "Well, let me see what I know of it.", "stall": HANGS}],
+    "half of a call": [{**calls(TEA), "stall": HANGS}],
     "wait before the next try": [BUSY],
     "plain tool": [calls(call("wait"), TEA)],
     "async tool": [calls(call("await_it"), TEA)],
@@ -55,12 +56,12 @@ class Scene:
     def wait(self) -> None:
         """Waits."""
         self.ready.set()
-        self.leave.wait(20)
+        self.leave.wait(HANGS)
 
     async def await_it(self) -> None:
         """Waits."""
         self.ready.set()
-        await asyncio.sleep(20)
+        await asyncio.sleep(HANGS)
 
     def replies(self) -> list[Any]:
         *before, last = [calls(TEA), *PHASES[self.phase]]
@@ -73,27 +74,24 @@ class Scene:
 
         return announce
 
-    def stop(self, agent: Any, way: str) -> float:
-        """Stop the run in this way, and return the seconds until it ended."""
+    def stop(self, agent: Any, way: str) -> None:
+        """Stop the run in this way, and wait for its end."""
         if way.startswith("interrupt"):
             threading.Thread(target=self._interrupt, daemon=True).start()
             with pytest.raises(KeyboardInterrupt):
                 self.play.run(agent, "Go")
         else:
             asyncio.run(self._astop(agent, way))
-        return time.perf_counter() - self.stopped
 
     def _interrupt(self) -> None:
         self.ready.wait(20)
         time.sleep(0.15)
-        self.stopped = time.perf_counter()
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # which takes it even if it was held up
 
     async def _astop(self, agent: Any, way: str) -> None:
         task = asyncio.create_task(self._run(agent, way))
-        await asyncio.to_thread(self.ready.wait, 20)
+        await asyncio.to_thread(self.ready.wait, 60)
         await asyncio.sleep(0.15)
-        self.stopped = time.perf_counter()
         if way == "cancel":
             task.cancel()
         else:
@@ -126,7 +124,7 @@ def test_in_every_phase_a_run_can_be_stopped_in_every_way(slept: Sleeps, phase: 
     slept.faster = 1.0
     with ModelServer(scene.replies()) as server:
         agent = scene.play.agent(server, scene.tools(), max_steps=2 if phase == "last request" else 50)
-        assert scene.stop(agent, way) < 10
+        scene.stop(agent, way)
         scene.leave.set()
         slept.faster = FASTER
         assert scene.ran.count("tea") in (1, 2), "what was done is done once: in the turn before, or beside the wait"
@@ -191,10 +189,10 @@ from agentkit.testing import ModelServer, ScriptedModel
 def wait() -> None:
     "Waits."
     print("ready", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 
 how = sys.argv[1]
-with ModelServer(lambda _: print("ready", flush=True) or {"content": "late", "delay": 60}) as server:
+with ModelServer(lambda _: print("ready", flush=True) or {"content": "late", "delay": 600}) as server:
     where = {"model": "openai/gpt-4o-mini", "api_base": server.api_base("openai"), "api_key": "k"}
     if "tool" in how:
         where = {"model": ScriptedModel({"tool_calls": [{"name": "wait"}]})}
@@ -215,8 +213,9 @@ def test_ctrl_c_ends_the_process_at_once(how: str):
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         time.sleep(0.1)
-        start = time.perf_counter()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=40)
-        assert time.perf_counter() - start < 20
+        try:
+            out, err = process.communicate(timeout=90)
+        finally:
+            process.kill()
         assert (process.returncode, out, err) == (0, "interrupted\n", "")

@@ -335,7 +335,7 @@ def test_a_run_that_is_closed_or_stopped_in_a_tool_ends_all_its_spans(otel, how)
         for event in events:  # no further: the next event comes when `wait` has ended
             if isinstance(event, SubRun) and isinstance(event.event, ToolStarted):
                 break
-        assert began.wait(30)
+        assert began.wait(60)
         events.close()
     else:
         threading.Thread(target=lambda: began.wait() and session.stop()).start()
@@ -355,7 +355,7 @@ def test_a_run_inside_an_abandoned_tool_ends_with_its_call(otel):
 
     def hang() -> str:
         """Hangs."""
-        ended.wait(10)
+        ended.wait(60)
         return ""
 
     inner = JsonAgent(hang, model=ScriptedModel(call("hang"), answer("late")), tool_timeout=None)

@@ -79,16 +79,14 @@ def test_the_calls_of_a_turn_overlap_and_results_stand_in_call_order(world, kind
     def meet(place: int) -> str:
         """Waits for the others."""
         begun.add(place)
-        end = time.monotonic() + 10
-        while not may_end(place) and time.monotonic() < end:
+        while not may_end(place):
             time.sleep(0.002)
         return "met" if may_end(place) else "alone"
 
     async def ameet(place: int) -> str:
         """Waits for the others."""
         begun.add(place)
-        end = time.monotonic() + 10
-        while not may_end(place) and time.monotonic() < end:
+        while not may_end(place):
             await asyncio.sleep(0.002)
         return "met" if may_end(place) else "alone"
 
@@ -135,7 +133,7 @@ def test_the_event_loop_is_free_while_a_plain_tool_works():
     def work() -> bool:
         """Works until the loop lets it go."""
         begun.set()
-        return free.wait(10)
+        return free.wait(60)
 
     async def tick():
         while not begun.is_set():
@@ -159,7 +157,7 @@ def test_what_is_finished_is_noted_while_the_rest_still_runs():
 
     def hang() -> None:
         """Hangs."""
-        free.wait(20)
+        free.wait(60)
 
     tools = ToolRegistry(wait, hang)
     effect = CallTools((tools.bind(ToolCall("c0", "wait", '{"seconds": 0}')), tools.bind(ToolCall("c1", "hang"))))

@@ -15,6 +15,7 @@ from pathlib import Path
 import isolated
 import pytest
 from isolated import Counter, Odd, Point, crash, fail, later, leave, move, numbers, process_id, stuck, talk, unpicklable
+from timing import wait_until
 
 from agentkit import DefinitionError, ExceptionInfo, JsonAgent, JsonTool, RunContext, ToolCall, ToolError, ToolRegistry
 from agentkit.core.context import Injected
@@ -51,13 +52,6 @@ def gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (ProcessLookupError, FileNotFoundError):
         return True
-
-
-def until(condition, seconds=10.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.01)
 
 
 def test_arguments_and_results_go_there_and_back(world):
@@ -113,7 +107,7 @@ def test_at_the_timeout_it_is_killed_with_all_that_it_began(world, tmp_path):
 
     def pass_by() -> None:
         """Lets the time pass as soon as the other call is under way."""
-        until(lambda: path.exists() and " " in path.read_text())
+        wait_until(lambda: path.exists() and " " in path.read_text())
         ahead.append(1000)
 
     others = [ToolRegistry(pass_by).bind(ToolCall("c1", "pass_by"))]
@@ -126,8 +120,8 @@ def test_at_the_timeout_it_is_killed_with_all_that_it_began(world, tmp_path):
         "TimedOut: stuck did not finish within 900 seconds and was stopped; it is not known whether it had an effect. "
         "Find that out before it is called again."
     )
-    until(lambda: all(gone(int(pid)) for pid in path.read_text().split()))
-    until(lambda: count_abandoned() == 0)
+    wait_until(lambda: all(gone(int(pid)) for pid in path.read_text().split()))
+    wait_until(lambda: count_abandoned() == 0)
     assert not [event for event in events if isinstance(event, ToolAbandoned)]
 
 
@@ -140,7 +134,7 @@ def test_it_is_killed_when_the_run_is_stopped(how, tmp_path):
 
     def watch() -> None:
         """Waits for the other call."""
-        until(is_there)
+        wait_until(is_there)
 
     calls = [{"name": "stuck", "arguments": {"path": str(path)}}, {"name": "watch", "arguments": {}}]
     agent = JsonAgent(TOOLS["stuck"], watch, model=ScriptedModel([{"tool_calls": calls}]))
@@ -153,7 +147,7 @@ def test_it_is_killed_when_the_run_is_stopped(how, tmp_path):
         await asyncio.wait([task])
 
     def interrupt():
-        until(is_there)
+        wait_until(is_there)
         os.kill(os.getpid(), signal.SIGINT)
 
     if how == "cancel":
@@ -166,7 +160,7 @@ def test_it_is_killed_when_the_run_is_stopped(how, tmp_path):
         stream = agent.stream("go")
         next(event for event in stream if isinstance(event, ToolFinished))
         stream.close()
-    until(lambda: all(gone(int(pid)) for pid in path.read_text().split()))
+    wait_until(lambda: all(gone(int(pid)) for pid in path.read_text().split()))
     assert not pending_calls(agent.history)
 
 
@@ -179,10 +173,10 @@ def test_it_ends_when_its_parent_does(tmp_path):
         TOOLS.execute("stuck", '{{"path": "{path}"}}')
     """
     parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
-    until(lambda: path.exists() and " " in path.read_text(), 30)
+    wait_until(lambda: path.exists() and " " in path.read_text())
     parent.kill()
     parent.wait()
-    until(lambda: all(gone(int(pid)) for pid in path.read_text().split()))
+    wait_until(lambda: all(gone(int(pid)) for pid in path.read_text().split()))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only the process group ends")
@@ -205,10 +199,10 @@ def test_neither_a_daemon_nor_a_child_that_holds_the_interpreter_lock_survives(h
             JsonTool(isolated.{name}, isolate="process").call({{"path": "{path}"}})
         """
         parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
-        until(lambda: path.exists() and " " in path.read_text(), 30)
+        wait_until(lambda: path.exists() and " " in path.read_text())
         parent.kill()
         parent.wait()
-    until(lambda: all(gone(int(pid)) for pid in path.read_text().split()))
+    wait_until(lambda: all(gone(int(pid)) for pid in path.read_text().split()))
 
 
 def test_what_the_child_writes_is_never_unpickled(world, tmp_path):

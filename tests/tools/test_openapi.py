@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from click.testing import CliRunner
+from timing import takes_at_most
 
 from agentkit import DefinitionError, JsonAgent, JsonTool, ToolRegistry
 from agentkit.cli import main
@@ -304,16 +305,15 @@ def test_a_document_is_read_from_a_file_and_listed_by_the_command(tmp_path, suff
     assert "expected an object, got list" in refused.output
 
 
-def test_a_thousand_operations_are_ready_in_under_a_second():
+def test_a_thousand_operations_are_ready_in_about_a_second():
     paths = {
         f"/items{n}/{{id}}": {
             "get": {"operationId": f"get{n}", "parameters": PETSTORE["paths"]["/pets/{id}"]["parameters"]}
         }
         for n in range(1_000)
     }
-    start = time.process_time()
-    tools = ToolRegistry.from_openapi({**PETSTORE, "paths": paths})
-    assert time.process_time() - start < 1.0
+    with takes_at_most(150):
+        tools = ToolRegistry.from_openapi({**PETSTORE, "paths": paths})
     assert len(tools) == 1_000
 
 

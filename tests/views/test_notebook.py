@@ -201,13 +201,13 @@ def test_an_interrupt_of_a_kernel_is_one_line_and_the_run_continues():
     manager.start_kernel()
     client = manager.client()
     client.start_channels()
-    client.wait_for_ready(timeout=50)
+    client.wait_for_ready(timeout=150)
 
     def execute(code, *, interrupt=False):
         """Execute a cell; return the lines of its error, or the text of its result."""
         sent, shown, waiting = client.execute(code), [], interrupt
         while True:
-            message = client.get_iopub_msg(timeout=50)
+            message = client.get_iopub_msg(timeout=150)
             kind, content = message["msg_type"], message["content"]
             if message["parent_header"].get("msg_id") != sent:
                 continue
@@ -247,7 +247,7 @@ def test_a_real_kernel_shows_it_while_a_cell_runs():
 
     quiet = config.Config(KernelManager={"transport_encryption": "auto"})
     notebook_node = nbformat.v4.new_notebook(cells=cells)
-    Client(notebook_node, timeout=50, config=quiet).execute()
+    Client(notebook_node, timeout=150, config=quiet).execute()
     for index in (1, 2):
         shown = [text for place, text in seen if place == index]
         assert any("nap()" in text for text in shown), shown
@@ -287,11 +287,11 @@ def test_a_real_kernel_asks_a_question_of_a_tool_in_its_cell():
                 content = message["content"]
                 shown.extend(content.get("traceback") or [content["data"]["text/plain"]])
 
-        client.execute_interactive(code, allow_stdin=True, stdin_hook=reply, output_hook=note, timeout=50)
+        client.execute_interactive(code, allow_stdin=True, stdin_hook=reply, output_hook=note, timeout=150)
         return shown
 
     try:
-        client.wait_for_ready(timeout=50)
+        client.wait_for_ready(timeout=150)
         execute(ASKING)
         assert execute("agent().run('go').calls[0].content") == ["'Rome, 2 nights'"]
         assert execute("(await agent().arun('go')).calls[0].content") == ["'Rome, 3 nights'"]

@@ -272,13 +272,13 @@ def test_a_second_run_of_a_conversation_waits_for_the_first_to_end():
     def hold() -> str:
         """Holds."""
         began.set()
-        go_on.wait(10)
+        go_on.wait(60)
         return "ok"
 
     with client_of(hold, replies=[call("hold"), answer("x")]) as client:
         worker = threading.Thread(target=ask, args=(client,))
         worker.start()
-        assert began.wait(10)
+        assert began.wait(60)
         body = {"threadId": "t", "runId": "r2", "messages": [{"id": "1", "role": "user", "content": "again"}]}
         refused = client.post("/", json=body)
         go_on.set()

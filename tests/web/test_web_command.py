@@ -27,13 +27,12 @@ agent = JsonAgent(price_of, description="A shop.")
 
 def fetch(request):
     """Return the body of the response as soon as the server accepts connections."""
-    for _ in range(200):
+    while True:  # pytest ends a test whose server never answers
         try:
-            with urlopen(request, timeout=5) as response:
+            with urlopen(request, timeout=60) as response:
                 return response.read()
         except URLError:
             time.sleep(0.05)
-    raise AssertionError("the server does not answer")
 
 
 @pytest.fixture
@@ -60,7 +59,7 @@ def test_it_prints_the_address_serves_the_agent_and_ends_with_an_interrupt(app, 
         assert b"A shop." in fetch(request)
     finally:
         server.send_signal(signal.SIGINT)
-        rest = server.communicate(timeout=20)[1]
+        rest = server.communicate(timeout=60)[1]
     assert "Traceback" not in rest
     assert not [*tmp_path.glob("*.db")], "without --journal, nothing is written"
 

@@ -29,7 +29,7 @@ class Line:
 
 
 def silent(line: Line) -> None:
-    line.closing.wait(30)
+    line.closing.wait()
 
 
 def drips_headers(line: Line) -> None:

@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from timing import wait_until
 from wire_providers import Play, Provider
 
 from agentkit.core.errors import ModelError
@@ -107,14 +106,6 @@ def test_an_abandoned_stream_is_closed_at_once(provider: Provider) -> None:
         pieces.close()
         wait_until(lambda: server.hung_up == 1)
         asyncio.run(begin(server))
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    for _ in range(1_000):
-        if condition():
-            return
-        time.sleep(0.01)
-    pytest.fail("the connection stayed open")
 
 
 def test_a_cancelled_request_is_cancelled(provider: Provider, stream: bool) -> None:

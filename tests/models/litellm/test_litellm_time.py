@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from raw_server import Line, SlowServer, drips_headers, drips_the_body, keeps_alive, silent
+from timing import HANGS, wait_until
 from wire_providers import Play, Provider
 
 from agentkit.core.errors import ModelError
@@ -23,12 +24,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:R
 
 HI = [user("hi")]
 LIMIT = 0.15
-LONG = 20.0
-"""Seconds that nobody waits for here, however busy the machine is: what lasts that long has no end."""
-SOON = 8.0
 
 
 def failure(play: Play, model: LiteLLMModel, **asked: Any) -> tuple[ModelError, float]:
+    """Return the error of a request, and the seconds after which it came."""
     start = time.monotonic()
     with pytest.raises(ModelError) as caught:
         play(model, HI, **asked)
@@ -50,69 +49,63 @@ def test_a_reply_comes_in_time_or_not_at_all(
     with SlowServer(answer) as server:
         error, seconds = failure(play, provider.at(server, timeout=LIMIT), stream=stream)
     assert (error.kind, error.transient, error.status) == ("timeout", True, None)
-    assert LIMIT * 0.9 <= seconds < SOON
+    assert seconds >= LIMIT * 0.9
 
 
 def test_signs_of_life_are_not_pieces_of_a_reply(provider: Provider, play: Play) -> None:
     with SlowServer(keeps_alive) as server:
-        error, seconds = failure(play, provider.at(server, timeout=LIMIT), stream=True)
+        error, _ = failure(play, provider.at(server, timeout=LIMIT), stream=True)
     assert error.kind == "timeout"
-    assert seconds < SOON
     assert "no data for 0.15 s" in str(error)
 
 
 def test_a_stream_may_take_longer_than_each_of_its_pieces(provider: Provider, play: Play) -> None:
-    with ModelServer({"content": "one two three four five", "pace": 0.35}) as server:
+    text = " ".join(["word"] * 25)
+    with ModelServer({"content": text, "pace": 0.1}) as server:
         start = time.monotonic()
-        _, reply = play(provider.at(server, timeout=1.6), HI, stream=True)
-    assert reply.message["content"] == "one two three four five"
-    assert time.monotonic() - start > 1.6
+        _, reply = play(provider.at(server, timeout=2.2), HI, stream=True)
+    assert reply.message["content"] == text
+    assert time.monotonic() - start > 2.2
 
 
 def test_a_stream_that_stands_still_is_given_up(provider: Provider, play: Play) -> None:
-    with ModelServer({"content": "one two three four", "stall": LONG}) as server:
-        error, seconds = failure(play, provider.at(server, timeout=LIMIT), stream=True)
+    with ModelServer({"content": "one two three four", "stall": HANGS}) as server:
+        error, _ = failure(play, provider.at(server, timeout=LIMIT), stream=True)
     assert (error.kind, error.transient) == ("timeout", True)
-    assert seconds < SOON
 
 
 def test_a_request_s_own_time_is_for_all_of_it(provider: Provider, play: Play, stream: bool) -> None:
-    endless = {"content": "a " * 1_000, "pace": 0.1, "delay": 0 if stream else LONG}
+    endless = {"content": "a " * 1_000, "pace": 0.1, "delay": 0 if stream else HANGS}
     with ModelServer(endless) as server:
-        error, seconds = failure(play, provider.at(server, timeout=LONG), stream=stream, timeout=0.3)
+        error, seconds = failure(play, provider.at(server, timeout=HANGS), stream=stream, timeout=0.3)
     assert (error.kind, error.transient) == ("timeout", True)
     assert "no complete answer within 0.3 s" in str(error)
-    assert 0.25 < seconds < SOON
+    assert seconds > 0.25
 
 
 def test_a_request_s_own_time_does_not_lengthen_the_backend_s(provider: Provider, play: Play, stream: bool) -> None:
-    with ModelServer({"delay": LONG}) as server:
-        _, seconds = failure(play, provider.at(server, timeout=LIMIT), stream=stream, timeout=60)
-    assert seconds < SOON
+    with ModelServer({"delay": HANGS}) as server:
+        error, _ = failure(play, provider.at(server, timeout=LIMIT), stream=stream, timeout=HANGS)
+    assert error.kind == "timeout"
 
 
 @pytest.mark.parametrize("answer", [silent, drips_the_body])
 def test_an_interrupt_comes_through_at_once(provider: Provider, stream: bool, answer: Callable[[Line], None]) -> None:
-    interrupted = 0.0
-
     def interrupt() -> None:
-        nonlocal interrupted
         wait_until(lambda: bool(server.lines))
-        interrupted = time.monotonic()
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # which takes it even if it was held up
 
     with SlowServer(answer) as server:
         threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
-            list(provider.at(server, timeout=LONG).ask(Request(HI, ToolRegistry(), stream=stream)))
-        assert time.monotonic() - interrupted < SOON
+            list(provider.at(server, timeout=HANGS).ask(Request(HI, ToolRegistry(), stream=stream)))
 
 
 @pytest.mark.parametrize("answer", [silent, keeps_alive])
 def test_a_cancelled_stream_hangs_up(provider: Provider, answer: Callable[[Line], None]) -> None:
     async def cancelled(server: SlowServer) -> None:
         task = asyncio.ensure_future(
-            anext(provider.at(server, timeout=LONG).aask(Request(HI, ToolRegistry(), stream=True)))
+            anext(provider.at(server, timeout=HANGS).aask(Request(HI, ToolRegistry(), stream=True)))
         )
         await asyncio.to_thread(wait_until, lambda: bool(server.lines))
         task.cancel()
@@ -122,18 +115,10 @@ def test_a_cancelled_stream_hangs_up(provider: Provider, answer: Callable[[Line]
     with SlowServer(answer) as server:
         asyncio.run(cancelled(server))
         if answer is keeps_alive:
-            assert server.lines[0].hung_up.wait(SOON)
+            assert server.lines[0].hung_up.wait(60)
 
 
 def test_who_gave_up_a_stream_hangs_up(provider: Provider, play: Play) -> None:
     with SlowServer(keeps_alive) as server:
         failure(play, provider.at(server, timeout=LIMIT), stream=True)
-        assert server.lines[0].hung_up.wait(SOON)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    for _ in range(1_000):
-        if condition():
-            return
-        time.sleep(0.01)
-    pytest.fail("it did not come to pass")
+        assert server.lines[0].hung_up.wait(60)

@@ -181,8 +181,8 @@ class TestOneConnection:
 
         def wait() -> str:
             """Waits."""
-            inside.wait(20)
-            go_on.wait(20)
+            inside.wait(60)
+            go_on.wait(60)
             return "waited"
 
         turn = {"tool_calls": [{"name": "wait", "arguments": {}}]}
@@ -190,11 +190,11 @@ class TestOneConnection:
         threads = [threading.Thread(target=agent, args=["Go"]) for agent in agents]
         for thread in threads:
             thread.start()
-        inside.wait(20)
+        inside.wait(60)
         seen += [store.users for store in _open.values() if store.place == file]
         go_on.set()
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
         assert seen == [3]
         assert not [store for store in _open.values() if store.place == file]
         assert [name.name for name in file.parent.iterdir() if name.name.startswith("runs.db-")] == []

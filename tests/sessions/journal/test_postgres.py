@@ -13,6 +13,7 @@ from contextlib import closing, suppress
 import pytest
 from network import Network
 from stores import shorten_waits
+from timing import HANGS
 
 from agentkit import DefinitionError, JsonAgent, Session, tool
 from agentkit.journal import Journal, JournalError, prune, runs, show
@@ -74,12 +75,10 @@ def test_a_database_that_is_away_for_long_refuses_effects_and_is_waited_for_once
     agent = JsonAgent(book, model=ScriptedModel(*calls(5)), journal=postgres_url, limits=None)
     with monkeypatch.context() as patched:
         shorten_waits(patched, 0.5)
-        start = time.perf_counter()
         try:
             result = agent.run("Go")
         finally:
             postgres_server.start()
-        assert time.perf_counter() - start < 15
     assert (result.answer, made) == ("done", ["0", "1"])
     assert sum("NotRecorded" in str(message["content"]) for message in result.messages) == 3
 
@@ -155,7 +154,7 @@ def test_a_process_that_was_frozen_past_its_lease_writes_nothing(postgres_server
         agent = JsonAgent(booking(made), model=ScriptedModel(answer("went on")), journal=postgres_url)
         assert agent.resume(run.id).answer == "went on"
         worker.send_signal(signal.SIGCONT)
-        rest, errors = worker.communicate("\n", timeout=30)
+        rest, errors = worker.communicate("\n", timeout=60)
         assert (worker.returncode, rest) == (1, "")
         assert "LeaseLost" in errors
         assert [(run.state, run.answer) for run in runs(postgres_url)] == [("finished", "went on")]
@@ -187,31 +186,27 @@ def test_a_network_that_is_cut_and_back_costs_no_lease(world, postgres_server, p
         assert [run.state for run in runs(url)] == ["finished"]
 
 
-def test_the_event_loop_runs_while_the_database_is_away(postgres_server, postgres_url):
-    gaps: list[float] = []
-
-    async def tick():
-        while True:
-            before = time.perf_counter()
-            await asyncio.sleep(0.01)
-            gaps.append(time.perf_counter() - before)
+def test_the_event_loop_runs_while_the_database_is_away(postgres_server, postgres_url, monkeypatch):
+    shorten_waits(monkeypatch, HANGS)
 
     async def main():
-        ticking = asyncio.create_task(tick())
+        stopped = asyncio.Event()
 
         async def restart(place: str) -> str:
             """Restarts the server."""
             postgres_server.stop()
-            threading.Timer(1.0, postgres_server.start).start()
+            stopped.set()
             return place
 
         script = [call("restart", place="x"), call("restart_not", place="y"), answer("done")]
-        result = await JsonAgent(restart, model=ScriptedModel(*script), journal=postgres_url).arun("Go")
-        ticking.cancel()
-        return result.answer
+        run = asyncio.ensure_future(JsonAgent(restart, model=ScriptedModel(*script), journal=postgres_url).arun("Go"))
+        await stopped.wait()
+        await asyncio.sleep(1)  # which a blocked loop would not end
+        assert not run.done()
+        await asyncio.to_thread(postgres_server.start)
+        return (await run).answer
 
     assert asyncio.run(main()) == "done"
-    assert max(gaps) < 0.7
 
 
 def test_two_processes_on_one_session_are_refused(postgres_url):
@@ -219,7 +214,7 @@ def test_two_processes_on_one_session_are_refused(postgres_url):
 
     def wait(place):
         entered.set()
-        leave.wait(20)
+        leave.wait(60)
 
     agent = JsonAgent(
         booking([], wait), model=ScriptedModel(call("book", place="x"), answer("done")), journal=postgres_url
@@ -235,7 +230,7 @@ def test_two_processes_on_one_session_are_refused(postgres_url):
         "except JournalError as error:\n    print(error)\n"
     )
     try:
-        assert entered.wait(20)
+        assert entered.wait(60)
         other = subprocess.run([sys.executable, "-c", code, postgres_url], capture_output=True, text=True, check=True)
         assert f"is in progress: process {os.getpid()} on " in other.stdout
     finally:
@@ -314,16 +309,17 @@ def test_many_runs_are_listed_and_pruned_in_little_time(postgres_url):
                 ),
             ]
         )
-    start = time.perf_counter()
-    assert len(runs(postgres_url)) == 10_001
-    listing = time.perf_counter() - start
-    start = time.perf_counter()
-    assert len(runs(postgres_url, limit=20)) == 20
-    newest = time.perf_counter() - start
+
+    def seconds(limit: int) -> float:
+        start = time.perf_counter()
+        assert len(runs(postgres_url, limit=limit)) == min(limit, 10_001)
+        return time.perf_counter() - start
+
+    newest, thousand, listing = (min(seconds(limit) for _ in range(2)) for limit in (20, 1_000, 20_000))
     assert prune(9_900 / 86_400, store=postgres_url) == pytest.approx(101, abs=20)
     print(f"10,001 runs: {listing:.2f} s, newest 20: {newest:.3f} s")
-    assert listing < 10
-    assert newest < 1
+    assert newest < listing
+    assert listing < 40 * thousand, "linear: 10 times as long; quadratic: 100 times"
 
 
 def test_a_url_of_another_kind_is_refused(tmp_path):

@@ -12,6 +12,7 @@ from contextlib import closing, suppress
 
 import pytest
 from stores import patch_append, shorten_waits
+from timing import wait_until
 
 from agentkit.sessions.journal.connections import open_store, opened_store
 from agentkit.sessions.journal.location import ConversationBusy, JournalError
@@ -56,7 +57,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def elsewhere(code: str, *words: object) -> str:
     """The output of a program in a process of its own."""
     program = [sys.executable, "-W", "ignore", "-c", code, *map(str, words)]
-    return subprocess.run(program, capture_output=True, text=True, check=True, timeout=50).stdout.strip()
+    return subprocess.run(program, capture_output=True, text=True, check=True, timeout=150).stdout.strip()
 
 
 def in_child(action) -> bool:
@@ -162,7 +163,7 @@ class TestForks:
             lease = store.lease(7)
             thread = threading.Thread(target=use)
             thread.start()
-            entered.wait(5)
+            entered.wait(60)
             assert in_child(end)
             thread.join()
             store.append([ADD_ROW], lease)
@@ -205,7 +206,7 @@ class TestInterrupts:
         del abandoned, cycle
         thread = threading.Thread(target=use, daemon=True)
         thread.start()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -277,7 +278,6 @@ class TestConnections:
         with pytest.raises(JournalError, match="was closed"):
             store.lease(7)
         with opened_store(postgres_url) as other:
-            until = time.monotonic() + 5
-            while other.read("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'agentkit'") != [(1,)]:
-                assert time.monotonic() < until
+            counted = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'agentkit'"
+            wait_until(lambda: other.read(counted) == [(1,)])
             other.lease(7).release()

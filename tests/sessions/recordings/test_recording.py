@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from timing import HANGS
 
 from agentkit import JsonAgent, RunError, tool
 from agentkit.core.errors import LimitExceeded, ModelError, Paused
@@ -99,13 +100,11 @@ def test_the_file_is_readable(world, path):
 def test_streams_come_as_they_came(path):
     events = list(agent_of(*REPLIES).stream("Go", record=path))
     file = lines(path)
-    for seconds in (20, 0.2):
+    for seconds in (HANGS, 0.2):
         reply = next(line for line in file if line["kind"] == "reply")
         reply["deltas"][1][0] = reply["deltas"][0][0] + seconds
         path.write_text("\n".join(map(json.dumps, file)))
-        start = time.perf_counter()
         agent_of().replay(path)
-        assert time.perf_counter() - start < 10
     start = time.perf_counter()
     agent_of().replay(path, timed=True)
     assert time.perf_counter() - start >= 0.2
@@ -185,11 +184,13 @@ def test_errors_and_retries_are_recorded_and_nobody_waits(world, path):
     world.run(agent_of(busy, *REPLIES, retries=2), "Go", record=path)
     file = lines(path)
     error = next(line for line in file if line["kind"] == "error")
-    error["retry_after"] = 9.0
-    path.write_text("\n".join(map(json.dumps, file)))
-    start = time.perf_counter()
-    assert replayed(world, agent_of(retries=2), path).answer == "3"
-    assert time.perf_counter() - start < 5
+    seconds = []
+    for error["retry_after"] in (0.01, 9.0):
+        path.write_text("\n".join(map(json.dumps, file)))
+        start = time.perf_counter()
+        assert replayed(world, agent_of(retries=2), path).answer == "3"
+        seconds.append(time.perf_counter() - start)
+    assert seconds[1] < seconds[0] + 9
 
 
 def test_a_failed_run_fails_again_in_the_same_way(world, path):

@@ -7,6 +7,7 @@ import zlib
 from contextlib import suppress
 
 import pytest
+from timing import HANGS
 
 from agentkit import ToolError
 from agentkit.http import FetchSettings, settings
@@ -144,11 +145,9 @@ def test_a_server_that_drips_its_certificate_is_abandoned(server, internet):
 
         thread = threading.Thread(target=drip, daemon=True)
         thread.start()
-        began = time.monotonic()
         message = refused("https://slow.example/", idle_seconds=0.3)
         assert message == "slow.example could not be read: the TLS handshake took too long."
-        assert time.monotonic() - began < 8
-        thread.join(5)
+        thread.join(60)
 
 
 def test_tls_to_a_server_without_it_is_reported_in_words(server, internet):
@@ -195,17 +194,13 @@ def test_an_address_that_a_server_chose_is_not_repeated_at_length(allowed):
 )
 def test_one_limit_ends_every_download(allowed, first, then):
     allowed.hang("/", first=first, then=then)
-    began = time.monotonic()
     assert refused(allowed.url, seconds=0.3) == "127.0.0.1 took longer than 0.3 seconds."
-    assert time.monotonic() - began < 8
 
 
 @pytest.mark.parametrize("first", [b"", b"HTTP/1.0 200 OK\r\n", b"HTTP/1.0 200 OK\r\n\r\nhello"])
 def test_a_server_that_sends_nothing_for_a_while_is_abandoned_before_the_limit(allowed, first):
     allowed.hang("/", first=first)
-    began = time.monotonic()
-    assert refused(allowed.url, seconds=20, idle_seconds=0.3) == "127.0.0.1 sent nothing for 0.3 seconds."
-    assert time.monotonic() - began < 8
+    assert refused(allowed.url, seconds=HANGS, idle_seconds=0.3) == "127.0.0.1 sent nothing for 0.3 seconds."
 
 
 def test_a_slow_server_that_keeps_sending_is_not_abandoned(allowed):
@@ -254,10 +249,8 @@ def test_what_follows_a_compressed_body_is_not_collected(allowed):
             handler.wfile.write(b"x" * 65_536)
 
     allowed.pages["/"] = endless
-    began = time.monotonic()
     page = download(allowed.url)
     assert (page.body, page.is_cut) == (b"hello", False)
-    assert time.monotonic() - began < 8
 
 
 def test_a_compressed_body_that_stays_empty_is_read_to_the_limit_only(allowed):
@@ -271,10 +264,8 @@ def test_a_compressed_body_that_stays_empty_is_read_to_the_limit_only(allowed):
             handler.wfile.write(b"\x00\x00\x00\xff\xff" * 10_000)  # empty blocks
 
     allowed.pages["/"] = endless
-    began = time.monotonic()
     page = download(allowed.url, max_bytes=1_000_000)
     assert (page.body, page.is_cut) == (b"hello", True)
-    assert time.monotonic() - began < 15
 
 
 def test_an_endless_body_is_read_to_the_limit_only(allowed):
