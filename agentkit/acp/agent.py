@@ -1,7 +1,4 @@
-"""An agent as an editor drives it: the methods of ACP.
-
-Serve an agent to the editor that started this process.
-"""
+"""An agent as an editor drives it: the methods of ACP, and `serve` for the editor that started the process."""
 
 import asyncio
 import os

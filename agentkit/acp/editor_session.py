@@ -1,8 +1,7 @@
-"""One conversation with an editor: its turns, with what they ask the person for.
+"""A conversation with an editor: its turns, from the blocks of a prompt to the end that the editor shows.
 
-What a paused run waits for, asked in the editor: permissions, and forms for the questions of tools.
-
-From the blocks of a prompt to a query: texts with images, documents and audio.
+A prompt becomes a query: texts with images, documents and audio.  What a paused run waits for is asked in the editor:
+permissions for calls, and forms for the questions of tools.
 """
 
 import asyncio

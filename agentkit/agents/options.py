@@ -1,7 +1,4 @@
-"""Options of one run.
-
-From the arguments of `run`, `resume`, `fork` and `replay` to the request of a run.
-"""
+"""The options of a run: from the arguments of `run`, `resume`, `fork` and `replay` to the request of one run."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""The state of one run: what its events add up to, and its result.
+"""The state of a run: what its events add up to, its result, and the runs inside its tools that are still open.
 
-The runs of agents inside tools: each ends exactly once for the listeners, also when its tool is cancelled.
+Each run of an agent inside a tool ends exactly once for the listeners, also when its tool is cancelled.
 """
 
 import secrets

@@ -2,8 +2,6 @@
 
 Commands import from `agentkit` lazily, so that `--help` does not load pydantic.  The table `[tool.agentkit]` of the
 nearest pyproject.toml holds defaults for the options of all commands.
-
-Defaults of options: the table `[tool.agentkit]` of the nearest pyproject.toml.
 """
 
 import errno

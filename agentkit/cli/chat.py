@@ -1,8 +1,7 @@
 """`agentkit chat`: a conversation, line by line.
 
-The input of a chat: lines with editing and a history, and texts of several lines.
-
-The Escape key while a run works: it stops the run, and other keys are kept for the next prompt.
+Lines can be edited and have a history, and a text may have several lines.  While a run works, the Escape key stops it,
+and other keys are kept for the next prompt.
 """
 
 import builtins

@@ -1,10 +1,9 @@
-"""`agentkit worker`: execute runs of a queue; `agentkit submit`: put a run into it.
+"""The commands that open a door of agentkit to other programs.
 
-`agentkit acp`: an agent for an editor.
-
-`agentkit web`: a page to talk with an agent, to watch it work and to read its runs.
-
-`agentkit mcp`: serve tools to clients of the Model Context Protocol, and look at what a server offers.
+- `agentkit worker` and `agentkit submit`: execute runs of a queue, and put a run into it;
+- `agentkit acp`: an agent for an editor;
+- `agentkit web`: a page to talk with an agent, to watch it work and to read its runs;
+- `agentkit mcp`: tools for clients of the Model Context Protocol, and what a server of others offers.
 """
 
 import os

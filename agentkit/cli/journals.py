@@ -1,10 +1,9 @@
-"""`agentkit runs`: the runs of a journal; `agentkit resume`: continue a stopped run.
+"""The commands about stored runs.
 
-The runs that workers execute, in `agentkit runs`: their states, and what a person does about them.
-
-`agentkit show`: a stored run or conversation.
-
-`agentkit replay`: repeat a recorded run.
+- `agentkit runs`: the runs of a journal or of workers: their states, and what a person does about them;
+- `agentkit resume`: continue a stopped run;
+- `agentkit show`: a stored run or conversation;
+- `agentkit replay`: repeat a recorded run.
 """
 
 import json

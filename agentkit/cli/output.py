@@ -1,6 +1,6 @@
-"""The output of all commands: answers on standard output, everything else on standard error; and the exit codes.
+"""The output of all commands: answers on standard output, all else on standard error; and the exit codes.
 
-The view of a run while it works: live at a terminal, plain lines elsewhere.
+A run is shown while it works: live at a terminal, in plain lines elsewhere.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""`agentkit run`: one question, one answer.
-
-`agentkit map`: a file of queries, a file of answers.
-"""
+"""Questions on the command line: `agentkit run` answers one, `agentkit map` a file of them."""
 
 import json
 import os

@@ -1,8 +1,7 @@
-"""Loading of tools from the targets of a command line: `module`, `module:function`, `file.py`, `file.py:function`.
+"""The tools of a command line: from its targets, and from MCP servers.
 
-Consent to the code that a folder's pyproject.toml names as tools: asked once per folder and stored.
-
-MCP servers on the command line: `--mcp FILE`, and the tools of a command with those of its servers.
+A target is `module`, `module:function`, `file.py` or `file.py:function`.  The code that a folder's pyproject.toml names
+as tools needs the consent of the person, once per folder.  `--mcp FILE` adds the tools of servers.
 """
 
 import importlib

@@ -1,8 +1,7 @@
-"""Ask the person at the terminal or in the notebook: whether a call may be made, and what tools want to know.
+"""Ask the person at the terminal or in the notebook: whether calls may be made, and what tools want to know.
 
-The question to a person about all calls of a turn that wait for a decision, and the reading of the answer.
-
-A question of a tool as text or as a form, and the value that its schema wants of what a person enters.
+All calls of a turn that wait for a decision are one question.  A question of a tool is a text or a form, and what the
+person enters is read as the value that its schema wants.
 """
 
 import json

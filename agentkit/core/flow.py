@@ -5,12 +5,10 @@ outcome of each, or the exception is raised in it.  A *driver* performs the effe
 (`adrive`), and yields the *events* that happen meanwhile.  A *policy* turns a flow into a flow.  It receives every
 effect and may change, repeat, refuse or answer it.  It is a generator itself, so it is written once for both drivers.
 
-The interpreter: one generator runs a flow under any number of handlers.
-
-`interpret(interpret(flow, a), b)` does not nest two interpreters.  The second call adds `b` as a further layer, and one
-generator (`_run`) keeps the running generators on a stack: the flow at the bottom, above it the handlers at work.
-An exception therefore passes few frames on its way from an effect to the caller, and an effect that no handler wants
-costs one table look-up, however many layers there are.
+`interpret` runs a flow under a handler.  `interpret(interpret(flow, a), b)` does not nest two interpreters: the second
+call adds `b` as a further layer.  One generator (`_run`) keeps the running generators on a stack: the flow at the
+bottom, above it the handlers at work.  An exception therefore passes few frames on its way from an effect to the
+caller.  An effect that no handler wants costs one table look-up, however many layers there are.
 """
 
 from __future__ import annotations

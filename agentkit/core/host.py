@@ -1,7 +1,4 @@
-"""Detect a notebook: the program runs in an IPython kernel; an installed IPython is not enough.
-
-The versions that a run depends on, for recordings and reports.
-"""
+"""The program around agentkit: whether it is a notebook, and the versions that a run depends on."""
 
 import platform
 import sys

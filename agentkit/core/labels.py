@@ -1,14 +1,12 @@
 """Labels: the integrity of a text, the untrusted sources that may have influenced it, and who may read it.
 
 A label is data.  It is stored as JSON beside a message, under the key `label`, and no provider receives it.  What is
-made of several texts has the joined label.  Nothing is concluded from delimiters or other marks in a text.
+made of several texts has the joined label.  The roles of a tool's parameters (`to: Annotated[str, Destination()]`)
+decide what a text with a label may become.
 
-Roles of a tool's parameters: `to: Annotated[str, Destination()]`.
-
-Delimiters around untrusted text: the model reads where it begins and ends, by marks that the text cannot forge.
-
-The marks carry a random id that the text does not know.  A text that contains the id nevertheless (a model can be
-tricked into revealing it) has the id masked.
+The model reads where untrusted text begins and ends, by delimiters with a random id that the text does not know.  A
+text that contains the id nevertheless (a model can be tricked into revealing it) has the id masked.  Nothing is
+concluded from delimiters or other marks in a text: the label decides.
 """
 
 import random

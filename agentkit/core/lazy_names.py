@@ -1,8 +1,7 @@
-"""Names that are loaded when they are used: those of public modules, and the functions that display a value.
+"""Names that are loaded when they are used: of public modules, of functions that display a value, and of doors.
 
-The optional parts of the package that a keyword of a lower room can open, by name.
-
-The public face fills the table when `agentkit` is imported, so the rooms know a door only by its short name.
+A door is an optional part of the package that a keyword of a lower room can open.  The public face fills the table of
+doors when `agentkit` is imported, so the rooms know a door by its short name alone.
 """
 
 import sys

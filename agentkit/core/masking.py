@@ -4,9 +4,8 @@ Known are the values of environment variables named `*_KEY`, `*_TOKEN`, `*_SECRE
 get as options, and the values passed to `hide`.  A value counts as secret by its name if it has at least 8 characters,
 and is neither a plain word ("disabled") nor the path of an existing file; values passed to `hide` always count.
 
-Requests to models and arguments of tools are data and are not masked.
-
-Masking of a text that arrives in pieces: no part of a secret is shown before the rest of it has arrived.
+Requests to models and arguments of tools are data and are not masked.  Of a text that arrives in pieces, no part of a
+secret is shown before the rest has arrived.
 """
 
 import json

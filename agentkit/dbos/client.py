@@ -1,6 +1,6 @@
 """Submit runs to workers and follow them; a client needs no code of the agents.
 
-`agent.map(queries, workers=...)`: many queries on all workers.
+`agent.map(queries, workers=...)` submits many queries to all workers in this way.
 """
 
 import asyncio

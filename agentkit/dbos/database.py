@@ -1,6 +1,6 @@
 """The database of workers: where DBOS keeps its queue, where the journal is, and the tables between them.
 
-The events of running runs, written into the database in batches so that clients can follow.
+The events of running runs are written into it in batches, so that clients can follow.
 """
 
 import hashlib

@@ -1,7 +1,4 @@
-"""A submitted run: its state, its result, its events, and what a person decides about it.
-
-The state of a run as the queue has it.
-"""
+"""A submitted run: its state as the queue has it, its result, its events, and what a person decides about it."""
 
 import asyncio
 import json

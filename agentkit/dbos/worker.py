@@ -1,15 +1,13 @@
 """A worker: a process that takes runs of its agents from the queue.
 
-Run an agent as a workflow: begin or continue its run in the journal, until it has an outcome.
+It runs an agent as a workflow: it begins or continues the run in the journal, until the run has an outcome.  All state
+is in the journal, so the workflow has one body without steps of its own.  The lease of the conversation there admits
+one worker at a time; any other waits.
 
-All state is in the journal, so the workflow has one body without steps of its own.  The lease of the conversation there
-admits one worker at a time; any other waits.
-
-What a worker does each second: show that it is alive, stop cancelled runs, take over the runs of dead workers.
-
-Each worker holds a lease named after it.  The database ends the lease with the worker's connection, so a worker whose
-lease is free and that has shown nothing for some seconds is dead.  A process that stands still keeps its connection:
-after `FROZEN_SECONDS` the others end it, and when the worker wakes, its lease is lost and it writes nothing.
+Each second a worker shows that it is alive, stops cancelled runs, and takes over the runs of dead workers.  It holds a
+lease named after it.  The database ends the lease with the worker's connection, so a worker whose lease is free and
+that has shown nothing for some seconds is dead.  A process that stands still keeps its connection: after
+`FROZEN_SECONDS` the others end it, and when the worker wakes, its lease is lost and it writes nothing.
 """
 
 import asyncio

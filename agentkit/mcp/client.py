@@ -1,10 +1,7 @@
-"""The client: a server whose tools an agent calls.
+"""The client: a server whose tools an agent calls, with its resources, which can be read, and its prompts as messages.
 
-What a server offers beside tools: resources that can be read, and prompts as messages.
-
-The event loop that owns the connections: one daemon thread, which lives while a server is open.
-
-A connection must be entered and left by the same task, and it outlives the loops of the runs that use it.
+One event loop in a daemon thread owns the connections, while a server is open.  A connection must be entered and left
+by the same task, and it outlives the loops of the runs that use it.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The settings of servers: from keywords, and from a file in the common form `{"mcpServers": {...}}`.
 
-Where a server is: the command that starts it, or its address; and the transport that reaches it.
+A server is reached by the command that starts it, or by its address.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """A server as its tools use it: one connection after the other, calls with progress and log events, and errors.
 
-One connection to a server, owned by one task on the background loop: opened, used, lost, opened again.
+Each connection is owned by one task on the background loop: opened, used, lost, opened again.
 """
 
 import asyncio

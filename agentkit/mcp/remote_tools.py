@@ -1,6 +1,6 @@
 """A server's tools as tools of an agent: their names, schemas, effects, and what a call of them does.
 
-The result of a server's tool as the value of a tool: data, text, and parts of images and audio.
+The result becomes the value of a tool: data, text, and parts of images and audio.
 """
 
 import binascii

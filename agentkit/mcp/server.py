@@ -1,6 +1,6 @@
 """The server: tools for clients of the protocol, over standard input and output or streamable HTTP.
 
-A call by a client of our server: bound, decided about, run, and its result in the form of the protocol.
+A call by a client is bound, decided about and run, and its result has the form of the protocol.
 """
 
 import asyncio

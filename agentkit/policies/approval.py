@@ -1,9 +1,8 @@
 """Approvals: calls that wait for a decision, which allows them, refuses them, changes their arguments or is postponed.
 
-A turn runs as a whole: while one of its calls is undecided, none of them runs, and the run ends with `Paused`.  The
-decisions so far are stored with the conversation, and so are the paused agents inside its tools.
-
-Decisions about tool calls, each bound to the name and the arguments that it was made about.
+A turn runs as a whole: while one of its calls is undecided, none of them runs, and the run ends with `Paused`.  Each
+decision is bound to the name and the arguments that it was made about.  The decisions so far are stored with the
+conversation, and so are the paused agents inside its tools.
 """
 
 from __future__ import annotations

@@ -5,12 +5,8 @@ steps of this run.  A step reaches from an assistant message to the next one, so
 instruction, the current query and the last step are always sent.  A last step that is too long by itself has its
 results shrunk to what fits before anything is left out; with an unknown window, only when nothing else helps.
 
-The window is learnt from the provider's error and stored by the model's name for the life of the process: later
-requests are shortened before they are sent.  Nothing is counted before a model has refused a request.
-
-A valid conversation that is shortened for one model: old results are shrunk, old parts are left out.
-
-The context windows that providers name when they refuse a conversation as too long.
+The window is learnt from the provider's error, which names it, and stored by the model's name for the life of the
+process: later requests are shortened before they are sent.  Nothing is counted before a model has refused a request.
 """
 
 from __future__ import annotations

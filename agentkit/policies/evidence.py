@@ -1,8 +1,6 @@
 """A check of answers: figures and quotations must occur in the query or in a tool's result.
 
-The check that the claims of an answer occur in the run's material.
-
-The claims of a text that can be looked up: numbers, dates, times, addresses, quotations.
+The claims of an answer that can be looked up are numbers, dates, times, addresses and quotations.
 """
 
 import math

@@ -1,12 +1,11 @@
-"""Incomplete replies: empty ones, truncated ones, ones that the provider refused to write.
+"""Replies that are of no use: empty, truncated or refused ones, and those to a forced tool call that a model refuses.
 
-The request is repeated a limited number of times.  The note to the model stands in the repeated request only, and an
-unused reply never reaches the history.  The policy stands outside of those that read calls in texts, so they see whole
-replies.
+An incomplete reply is requested again, a limited number of times.  The note to the model stands in the repeated request
+only, and an unused reply never reaches the history.  The policy stands outside of those that read calls in texts, so
+they see whole replies.
 
-Models that refuse a forced tool call: the request is repeated with `tool_choice="auto"`.
-
-Some servers accept no other `tool_choice`, and some models do not while they think.
+Some servers accept no other `tool_choice` than "auto", and some models do not while they think: the request is repeated
+with it.
 """
 
 from __future__ import annotations

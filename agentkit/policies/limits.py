@@ -1,9 +1,8 @@
 """Limits on steps, tokens, seconds, dollars and tool calls; a run that reaches one makes its final request.
 
 The policy is the outermost one, next to the model, so it sees each request that is sent, also retries and fallbacks.
-Dollars and seconds are hard limits: the final request is paid from them.  At the other limits it comes on top.
-
-The budget of a run: its limits and what it has used.  A run inside a tool draws from the enclosing budgets too.
+Dollars and seconds are hard limits: the final request is paid from them.  At the other limits it comes on top.  A
+budget is a run's limits and what it has used; a run inside a tool draws from the enclosing budgets too.
 """
 
 from __future__ import annotations

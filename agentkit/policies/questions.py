@@ -2,8 +2,6 @@
 
 The calls of a turn that ask nothing have their results when the run pauses; only the asking ones run again.  Questions
 and answers are stored with the conversation, so that nothing is asked twice.
-
-The questions of a conversation and the answers to them, as they are stored with it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Retries of requests after transient errors.
+"""Retries of requests after transient errors, and the fallback to other models when one fails.
 
 Only the request to the model is repeated: the conversation is unchanged, and no tool runs a second time.
-
-Fallback to other models when one fails.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Tool calls for models without function calling: tools, calls and results are written as text.
 
 Only the requests are rewritten: the history holds calls and results in their usual form, so that any other model can
-continue the conversation.
-
-Calls that a model wrote as text are run as tool calls; small models often write them so.
+continue the conversation.  Calls that a model wrote as text unasked are run as tool calls too; small models often
+write them so.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Texts of types: those in the type's own source, and those added with `annotate`.
+"""Texts and enum values of types: those in the type's own source, and those that a developer adds with `annotate`.
 
-Enum values that a developer adds to a parameter or a field: as JSON, in the schema and in the validation.
+The values of an enum stand as JSON in the schema, and the validation accepts them.
 """
 
 import dataclasses

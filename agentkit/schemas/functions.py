@@ -4,11 +4,8 @@ Validation and execution are two steps with a value between them.  pydantic vali
 original's parameters, all by keyword, that returns its arguments.  So an error that a tool raises is never mistaken
 for bad arguments, positional-only parameters and `*args` need no special case, and every parameter name works.
 
-pydantic's validator of a callable's parameters, and which of them a model can be shown.
-
-pydantic validates a *twin*: a function with the original's parameters, all by keyword, that returns its arguments.
-
-Functions with several signatures: `typing.overload` and `functools.singledispatch`.
+A parameter whose type no model can write is left out or refused.  A function may have several signatures, by
+`typing.overload` or `functools.singledispatch`.
 """
 
 import inspect

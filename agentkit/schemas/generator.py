@@ -1,6 +1,6 @@
 """pydantic's JSON Schema generator, with the texts of types added and without keywords that do not help a model.
 
-Annotations that pydantic cannot use as they are, replaced by equivalent ones.
+Annotations that pydantic cannot use as they are become equivalent ones.
 """
 
 import inspect

@@ -1,8 +1,7 @@
-"""Arguments in one class: a pydantic model, a dataclass, a TypedDict or a NamedTuple.
+"""Arguments as one class or by a given JSON Schema, and the choice of the schema that a callable's arguments have.
 
-Arguments described by a given JSON Schema, and validated against it.
-
-Choose the kind of schema that the arguments of a callable have.
+The class is a pydantic model, a dataclass, a TypedDict or a NamedTuple.  Arguments of a given JSON Schema are validated
+against it.
 """
 
 import dataclasses

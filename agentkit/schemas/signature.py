@@ -1,6 +1,6 @@
 """The signature of a callable: its parameters with resolved types, as a caller (or a model) sees them.
 
-Default names of tools, and the checks of names and descriptions.
+A tool has its default name from the callable; names and descriptions are checked here.
 """
 
 import inspect

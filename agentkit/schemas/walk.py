@@ -1,11 +1,11 @@
-"""Walk a JSON Schema: only places that hold a schema are visited, not data or properties that share a name.
+"""A JSON Schema as a tree: walked, checked to be well formed, and its regular expressions matched.
 
-Regular expressions from a JSON Schema, which may be hostile: they run in an engine of linear time.
+Only places that hold a schema are visited, not data or properties that share a name.  The check is 100 times as fast as
+that by the metaschema of draft 2020-12.
 
-The engine is that of Rust's regex crate, which pydantic contains.  It has no look-around and no back-references; a
-pattern with these, or one that is too large, cannot be checked.
-
-A quick check that a JSON Schema (draft 2020-12) is well formed: 100 times as fast as its metaschema.
+A regular expression may be hostile, so it runs in an engine of linear time: that of Rust's regex crate, which pydantic
+contains.  It has no look-around and no back-references; a pattern with these, or one that is too large, cannot be
+checked.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,8 +1,7 @@
 """A conversation that continues from run to run, and from process to process.
 
-The pending calls of a conversation: their ids inside tools, and the messages that close them.
-
-The data of a saved session.
+It holds the calls that are still pending, with their ids inside tools and the messages that close them, and it can be
+saved as data.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Messages as the conventions' JSON: roles with parts, secrets masked.
+"""What a span holds: its start, context and end, the events of a run, and messages as the conventions' JSON.
 
-Source: gen-ai-input-messages.json and gen-ai-output-messages.json of the conventions.  On spans they are JSON texts.
-
-One span with its start, its context and its end.
-
-Which events of a run become events of its spans, and with which attributes.
-
-The attributes are counts and names.  The notice of an event may quote a model or a tool, so it is content.
+An event of a run becomes an event of its span.  Its attributes are counts and names; the notice of an event may quote a
+model or a tool, so it is content.  Messages have roles with parts, and their secrets are masked.  Source:
+gen-ai-input-messages.json and gen-ai-output-messages.json of the conventions.  On spans they are JSON texts.
 """
 
 import json

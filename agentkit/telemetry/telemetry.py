@@ -1,14 +1,10 @@
-"""The settings of the telemetry, its tracer and its histograms, shared by all runs that it observes.
+"""The telemetry of runs: its settings, shared by all runs that it observes, and the spans and metrics of one run.
 
-A model whose request runs in the context of its span, so that an instrumented HTTP client becomes its child.
-
-The span `chat` of one request to a model, and its metrics.
-
-The spans of one run: `invoke_agent`, below it `chat` for each request and `execute_tool` for each tool call.
+The span `invoke_agent` has below it `chat` for each request and `execute_tool` for each tool call.  A request runs in
+the context of its span, so that an instrumented HTTP client becomes its child.
 
 The policy sits next to the driver, outside of a journal: a reply that a journal returns has no span, and a replayed
-run is not observed.
-Every span is ended, whatever ends the run; a run inside an abandoned tool ends with its call.
+run is not observed.  Every span is ended, whatever ends the run; a run inside an abandoned tool ends with its call.
 """
 
 import os

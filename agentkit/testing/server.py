@@ -3,9 +3,7 @@
 with ModelServer("hello") as server:
     model = LiteLLMModel("openai/gpt-4o-mini", api_base=server.api_base("openai"), api_key="test-key")
 
-Validation of requests as strict as the providers' own, so that a request that passes here passes there.
-
-The scripted replies of a `ModelServer`.
+It validates requests as strictly as the providers do: a request that passes here passes there.
 
 A scripted reply is a text, the status of an error, a dict, or a function of the request's body that returns one.
 

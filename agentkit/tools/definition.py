@@ -1,6 +1,6 @@
-"""What a tool is made of, and which objects cannot be one.
+"""What a tool is made of: a function, or a class with a name, a description, and `execute` over its arguments.
 
-Tools as classes: a name, a description, and `execute` over one class of arguments.
+Objects that cannot be a tool are refused.
 """
 
 import inspect

@@ -1,8 +1,6 @@
-"""A tool: a callable with a name, a description and the schema of its arguments.
+"""A tool: a callable with a name, a description and the schema of its arguments; `@tool` makes one of a function.
 
-The schemas of one tool in the providers' dialects.
-
-`@tool` makes a function a tool.
+A tool knows its schema in the dialect of each provider.
 """
 
 from collections.abc import Callable, Mapping, Sequence

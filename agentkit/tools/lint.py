@@ -1,14 +1,8 @@
 """Check tools as a model and its provider will read them: what is missing, unclear, too large or refused.
 
-Findings of the linter, and the places in a schema that it checks.
-
-Judge the texts of a schema: whether they inform, and whether they list values that the schema does not.
-
-Rules about what a tool does outside: which of its parameters say where, and whether it sends data out.
-
-Rules about parameters at any depth: descriptions, names, and types that are too wide.
-
-Rules about whole tools: their descriptions, tools that a model would confuse, and limits of one request.
+There are rules about whole tools (descriptions, tools that a model would confuse, limits of one request), about
+parameters at any depth (descriptions, names, types that are too wide), and about what a tool does outside.  A text is
+judged by whether it informs, and whether it lists values that the schema does not.
 
 Sources: OpenAI refuses more than 128 tools ("array_above_max_length": openai/openai-openapi#76,
 claude-code-router#686); Anthropic's limits for strict tools are in its guide "Structured outputs", per request.

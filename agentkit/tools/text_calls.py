@@ -1,19 +1,13 @@
-"""Decide whether a reply consists of tool calls: a leading sentence is allowed, text after the calls is not.
+"""Tool calls that a model wrote as text instead of calling the tool.
 
-Tool calls that a model wrote as text instead of calling the tool.
+A call needs the name of a known tool, and arguments that fit that tool.  A reply consists of calls if nothing but a
+leading sentence stands beside them: text after the calls is not allowed.
 
-A tool call in text: it needs the name of a known tool, and arguments that fit that tool.
-
-Tool calls written as JSON: one object or a list, with name and arguments under the keys that models use.
-
-Tool calls written as Python, like `get_weather(city="Rome")`, alone, in lines or in a list; literals only.
-
-Read the tool calls of a text one after another, in all forms except Python.
-
-The forms: JSON (plain, in a code block, in `<tool_call>` tags, after `[TOOL_CALLS]`), `<function=name>{...}</function>`
-(Llama), `<function=name><parameter=x>...</parameter></function>` (Qwen3-Coder), `<invoke name="...">` (Claude), the
-name and then the JSON (Mistral, Kimi, DeepSeek, gpt-oss: between special tokens), and `Action:` with `Action Input:`
-(ReAct).
+The forms are read one after another: JSON (plain, in a code block, in `<tool_call>` tags, after `[TOOL_CALLS]`, one
+object or a list, under the keys that models use), `<function=name>{...}</function>` (Llama),
+`<function=name><parameter=x>...</parameter></function>` (Qwen3-Coder), `<invoke name="...">` (Claude), the name and
+then the JSON (Mistral, Kimi, DeepSeek, gpt-oss: between special tokens), and `Action:` with `Action Input:` (ReAct).
+Python (`get_weather(city="Rome")`, literals only) is tried last, alone, in lines or in a list.
 """
 
 import ast

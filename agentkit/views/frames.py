@@ -1,14 +1,9 @@
 """What a front door shows of a run: a page, an editor or any other client gets these frames, whatever its protocol.
 
-`FrameReader` turns the events of a run into frames, `frames_of_stored_run` a run that was stored.  Frames are plain
-and masked.  The call of the answer tool is the answer's text, not a call.  Ids of calls inside an agent of a tool are
-paths: "outer/inner", as in `Session.waiting`.
-
-The frames of a run that was stored, with the seconds after its begin at which they happened.
-
-What a paused run waits for, as a front door asks for it.
-
-From the events of a run to the frames that a front door shows.
+`FrameReader` turns the events of a run into frames, `frames_of_stored_run` a run that was stored, with the seconds
+after its begin.  Frames are plain and masked.  The call of the answer tool is the answer's text, not a call.  Ids of
+calls inside an agent of a tool are paths: "outer/inner", as in `Session.waiting`.  What a paused run waits for is a
+pending input, as a front door asks for it.
 """
 
 import time

@@ -1,12 +1,7 @@
-"""The page of `agentkit web`: its files, and what it asks the server for.
+"""The web app of an agent: the page of `agentkit web`, and an endpoint for any client of AG-UI.
 
-Events as a stream of server-sent events, each with its id.
-
-Any client of AG-UI with an agent: an ASGI app with one endpoint.
-
-Serve the page on the loopback.
-
-What protects a server on the loopback from other pages in the same browser, and the page from what it shows.
+A guard protects the server on the loopback from other pages in the same browser, and the page from what it shows.  A
+run is a stream of server-sent events, each with its id, so that a client can continue after a break.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""What a client of AG-UI asks for: a query with its parts, or answers to what a paused run waits for.
-
-From the content of a message of AG-UI to a query: a text, or texts with images, documents and audio.
-"""
+"""What a client of AG-UI asks for: a query with its parts, or answers to what a paused run waits for."""
 
 from base64 import b64decode
 from binascii import Error as Base64Error

@@ -1,8 +1,6 @@
-"""The conversations of a server, by their ids.
+"""The conversations of a server, by their ids: the session, the events that clients have got, and the run that works.
 
-One conversation of a front door: its session, the events that its clients have got, and the run that works on it.
-
-The runs of a journal, as events of AG-UI: the same page shows a run while it works and after years.
+The runs of a journal are events of AG-UI too: the same page shows a run while it works and after years.
 """
 
 import asyncio

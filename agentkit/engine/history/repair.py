@@ -1,10 +1,8 @@
 """Check a conversation from any source, and repair it so that every provider accepts it.
 
-A violation is what the repair would change, or thinking that is lost: each rule is written once, for both.
-
-Make user and assistant alternate: merge consecutive texts of one role into one message.
-
-Repair single messages: role, name, calls, and content, which is non-empty text or a list of parts.
+A violation is what the repair would change, or thinking that is lost: each rule is written once, for both.  First the
+single messages are repaired: role, name, calls, and content, which is non-empty text or a list of parts.  Then user and
+assistant alternate: consecutive texts of one role become one message.
 """
 
 import json

@@ -1,8 +1,6 @@
-"""Repair the calls of an assistant message: id, name and arguments.
+"""The calls of a conversation: the rules that they can violate, their repair, and the results that answer them.
 
-The rules that a conversation can violate, and which providers reject the violation.
-
-Match tool messages to the calls that they answer.
+A violation names the providers that reject it.  Of a call, the id, the name and the arguments are repaired.
 """
 
 import json

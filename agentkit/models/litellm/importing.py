@@ -1,11 +1,10 @@
-"""Import litellm: lazily, without output, and without network requests. Only this file imports it.
+"""Import litellm: lazily, without output, and without network requests.  Only this file imports it.
 
 A host that imported litellm before agentkit keeps its settings: agentkit changes no log level and does not freeze the
 garbage collector's objects then, unless the host calls `tune()`.
 
-Call litellm's `completion` without its decorator's bookkeeping, and await it without a detour through a thread.
-
-This saves a fifth of the CPU of a request. The function that litellm decorates is called directly. With the argument
+`completion` is called without its decorator's bookkeeping, and awaited without a detour through a thread, which saves a
+fifth of the CPU of a request.  The function that litellm decorates is called directly.  With the argument
 `acompletion=True` it returns the coroutine of the request; litellm's own `acompletion` calls it so in a thread.
 """
 

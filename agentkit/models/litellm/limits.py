@@ -1,8 +1,7 @@
-"""Limits for a reply without an end: its bytes, its total time, and the closing of its connection.
+"""Limits for a reply without an end: its bytes, its total time, and the time for each of its pieces.
 
-Time limits for the pieces of a reply, whatever the server does: silence, slow bytes, empty keep-alive chunks.
-
-Signals stand among the pieces where a chunk held no delta.
+They hold whatever the server does: silence, slow bytes, empty keep-alive chunks.  Signals stand among the pieces where
+a chunk held no delta.  At a limit the connection is closed.
 """
 
 import asyncio

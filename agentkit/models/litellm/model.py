@@ -1,9 +1,8 @@
-"""The models of about a hundred providers through litellm. It is imported by the first request.
+"""The models of about a hundred providers through litellm.  It is imported by the first request.
 
 Each call makes exactly one request: litellm's retries and fallbacks are off, it prints nothing and fetches nothing.
-The policies decide whether to repeat a request, and therefore need to see each failure.
-
-The route to a model: its provider, the address and the key of its server, whether that renders a chat template.
+The policies decide whether to repeat a request, and therefore need to see each failure.  The route to a model is its
+provider, the address and the key of its server, and whether that renders a chat template.
 """
 
 import asyncio

@@ -1,19 +1,15 @@
-"""The request parameters that litellm documents, known without its import, which takes seconds.
+"""The parameters of a request: those that litellm documents, and what providers make of them.
 
-Sources: OpenAI's chat completions reference, litellm's "input params" page, and the provider pages of litellm for the
-parameters that only some providers have.  A test compares the list with the installed litellm.
+litellm's parameters are known without its import, which takes seconds.  Sources: OpenAI's chat completions reference,
+litellm's "input params" page, and the provider pages of litellm for the parameters that only some providers have.  A
+test compares the list with the installed litellm.
 
-Claude's extended thinking, and the request options that conflict with it.
-
-Anthropic, "Extended thinking": a tool call cannot be forced while thinking is on. The reply's token limit must exceed
-the thinking budget, which is at least 1,024 tokens. In the middle of a tool loop the last assistant message must begin
-with thinking.
-
-The tools of a request in the form that litellm needs for one provider, prepared once for the same tools.
-
-Requests that litellm sends to OpenAI's Responses API, and what that API needs beyond Chat Completions.
-
-Sources: OpenAI, "Reasoning models", keeping reasoning items in context, and "Function calling", strict mode.
+- Claude's extended thinking conflicts with some options (Anthropic, "Extended thinking"): a tool call cannot be forced
+  while thinking is on.  The reply's token limit must exceed the thinking budget, which is at least 1,024 tokens.  In
+  the middle of a tool loop the last assistant message must begin with thinking.
+- Tools have the form that litellm needs for one provider, prepared once for the same tools.
+- OpenAI's Responses API needs more than Chat Completions.  Sources: OpenAI, "Reasoning models", keeping reasoning items
+  in context, and "Function calling", strict mode.
 """
 
 import inspect

@@ -1,12 +1,8 @@
-"""Convert litellm's message and usage objects to the plain JSON of a history.
+"""What a request costs, what it may contain, and what its reply is as plain JSON of a history.
 
-The objects are read by attribute; this module does not import litellm.
-
-Cost of requests, from litellm's bundled price table (dollars per token).
-
-Images, documents and audio in a request: refused where the model does not take them, moved where they may not stand.
-
-litellm drops some parts silently, and sends others as text.  Its table tells which models take them.
+litellm's message and usage objects are read by attribute; this module does not import litellm.  Costs come from its
+bundled price table (dollars per token).  Images, documents and audio are refused where the model does not take them,
+and moved where they may not stand: litellm drops some parts silently, and sends others as text.
 """
 
 import inspect

@@ -1,14 +1,12 @@
 """Convert a history to the messages that one provider accepts.
 
 The history holds every assistant message as it arrived, with extras that only its provider understands: thinking
-blocks, signatures, provider-specific fields. The key `provider` of a message names that provider. The extras are sent
+blocks, signatures, provider-specific fields.  The key `provider` of a message names that provider.  The extras are sent
 back to it alone, because it may require them and OpenAI-compatible servers refuse unknown keys.
 The history is never changed and nothing is copied deeply: a message that needs no change is sent as it is.
 
-Adapt messages to the chat templates of servers that render one: vLLM, llama.cpp and the like.
-
-Templates of Mistral and Gemma require alternating user and assistant messages and refuse all others. Templates of
-Llama 3 refuse several calls in one assistant message.
+Servers such as vLLM and llama.cpp render a chat template.  Templates of Mistral and Gemma require alternating user and
+assistant messages and refuse all others.  Templates of Llama 3 refuse several calls in one assistant message.
 """
 
 import hashlib

@@ -1,12 +1,9 @@
-"""Read the chunks of a stream, and detect whether it ended or was cut.
+"""A streamed reply: its lines, its chunks, and the deltas and the one message that are made of them.
 
-litellm's stream wrapper invents the missing parts of a cut stream, a finish reason and even the usage. It also takes
-five to ten times the CPU of the rest. Therefore the provider's own iterator inside the wrapper is read for known
-providers, and the wrapper for all others.
-
-The lines of a stream: their JSON, the errors in them, and taps that read what litellm drops.
-
-Assemble a stream: convert litellm's chunks to deltas and, at the end, to one message.
+litellm's stream wrapper invents the missing parts of a cut stream, a finish reason and even the usage.  It also takes
+five to ten times the CPU of the rest.  Therefore the provider's own iterator inside the wrapper is read for known
+providers, and the wrapper for all others.  Taps read what litellm drops: errors in lines, refusals, and how a stream
+ended.
 """
 
 import json

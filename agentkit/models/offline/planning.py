@@ -1,18 +1,14 @@
 """The planner: from a query and the available tools to the calls that the query asks for.
 
-1. The query is split into clauses, and each gets the tool whose words match it best. Consecutive clauses for the same
-   tool, or without a clear tool, are one task until one sets a parameter again. A clause that sets no parameter again
+1. The query is split into clauses, and each gets the tool whose words match it best.  Consecutive clauses for the same
+   tool, or without a clear tool, are one task until one sets a parameter again.  A clause that sets no parameter again
    also applies to the earlier tasks of the tool ("..., *in miles*").
 2. For each task the parameters of its tool get the values that fit them, the best fit first, one value each.
-3. An unused value next to a used one ("Rome and *Paris*") makes one more call. Another value after a preposition goes
+3. An unused value next to a used one ("Rome and *Paris*") makes one more call.  Another value after a preposition goes
    to an optional parameter that the query does not mention.
 
-One task of a query: the tool that a part of the query asks for, and the values of the tool's parameters.
-
-Read tools for the planner, and score how well a value of a query fits one of their parameters.
-
 A value is scored for a parameter by its kind (the table `fits` of the lexicon) and by its context: the parameter's
-words near it, or implied by a preposition or a unit. Values that a schema names itself (enumerations, examples, flags,
+words near it, or implied by a preposition or a unit.  Values that a schema names itself (enumerations, examples, flags,
 codes of currencies and the like) are searched among the words of the query.
 """
 

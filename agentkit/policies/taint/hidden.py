@@ -1,14 +1,12 @@
 """Hidden results: the model gets a handle instead of an untrusted text, and passes it on without reading it.
 
-The conversation stays free of untrusted text, so what the model writes itself needs no origin.  A value that it passes
-on by reference has the origin of the result, and the parameter's role decides.  To decide something by the text, the
-model asks another request without tools for a yes or no, a number, a date or one of some choices (`extract_value`).  A
-part of the text, or a summary, becomes a hidden text of its own (`extract_text`).  The model can read the text
-(`reveal_result`): then the conversation is tainted, and every consequential call waits.
+The conversation stays free of untrusted text, so what the model writes itself needs no origin.  A handle is `#3` for
+the third result, `#3.body` for its field, and `{#3.body}` for that field inside a text.  A value that the model passes
+on by reference has the origin of the result, and the parameter's role decides.
 
-Handles of hidden results: `#3` is the third one, `#3.body` its field, `{#3.body}` that field inside a text.
-
-The tools for handles: a model without tools answers questions about a hidden result, or it is shown.
+To decide something by the text, the model asks another request without tools for a yes or no, a number, a date or one
+of some choices (`extract_value`).  A part of the text, or a summary, becomes a hidden text of its own (`extract_text`).
+The model can read the text (`reveal_result`): then the conversation is tainted, and every consequential call waits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The origins of a call's arguments: the user and trusted tools, or untrusted sources and the model.
 
-The values in a call's arguments, and how they are found in texts: as a whole, spelled as they are.  A destination is
-compared letter by letter, because each other spelling of it could tell its owner something; a host alone may be in
-another case.  Of other values, the case of ASCII letters and white space do not matter.
+The values of the arguments are found in texts as a whole, spelled as they are.  A destination is compared letter by
+letter, because each other spelling could tell its owner something; a host alone may be in another case.  Of other
+values, the case of ASCII letters and white space do not matter.
 """
 
 import json

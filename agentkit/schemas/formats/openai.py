@@ -3,14 +3,13 @@
 Sources: OpenAI API reference, chat completions (`tools`, `response_format`) and responses (`tools`); guides "Function
 calling" (strict mode) and "Structured model outputs".
 
-OpenAI's strict dialect: the provider makes the model write arguments that fit the schema.
-
-Source: OpenAI guide "Structured model outputs", Supported schemas (2026): types string, number, boolean, integer,
-object, array, enum, anyOf; every property required, optional ones a union with null; `additionalProperties: false` on
-every object; recursion by `#/$defs/X`; `pattern` and nine formats on strings, bounds on numbers, minItems and maxItems
-on arrays.  Nothing may stand beside a `$ref` (langchainjs#11381); a schema without a type is refused (camel-ai#3001).
-At most 5,000 properties, 10 levels of objects, 1,000 enum values, 120,000 characters of names and values, and 15,000
-characters in one enum of more than 250 values.
+In the strict dialect the provider makes the model write arguments that fit the schema.  Source: guide "Structured model
+outputs", Supported schemas (2026): types string, number, boolean, integer, object, array, enum, anyOf; every property
+required, optional ones a union with null; `additionalProperties: false` on every object; recursion by `#/$defs/X`;
+`pattern` and nine formats on strings, bounds on numbers, minItems and maxItems on arrays.  Nothing may stand beside a
+`$ref` (langchainjs#11381); a schema without a type is refused (camel-ai#3001).  At most 5,000 properties, 10 levels of
+objects, 1,000 enum values, 120,000 characters of names and values, and 15,000 characters in one enum of more than 250
+values.
 """
 
 import re

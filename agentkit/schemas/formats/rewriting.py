@@ -1,7 +1,4 @@
-"""Rewrite a schema from the inside out, and record what each part lost.
-
-Aliases for property names that a provider refuses.
-"""
+"""Rewrite a schema from the inside out, record what each part lost, and rename properties that a provider refuses."""
 
 import json
 import re

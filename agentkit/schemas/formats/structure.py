@@ -1,13 +1,13 @@
-"""The structure that dialects require: an object at the root without alternatives, no `allOf`, no references.
+"""The structure that providers accept: first what all of them do, then what one dialect requires at the root.
 
-Sources: OpenAI refuses oneOf, anyOf, allOf, enum and not at the root (langchainjs#9804), Anthropic oneOf, allOf and
-anyOf (anthropics/claude-code#40075), MCP requires `type: object` (specification, Tool.inputSchema).
+The common subset is the plain schema without the constructs that some provider refuses.  Its rules follow what OpenAI,
+Anthropic, Gemini and litellm do to a schema.  `oneOf` with its discriminator becomes `anyOf`, `const` an `enum`, every
+`enum` has a type, tuples have `items` as well, and every array has `items` (OpenAI refuses arrays without:
+AnswerDotAI/fastcore#798, sigoden/aichat#1049).
 
-The common subset of all providers: the plain schema without the constructs that some provider refuses.
-
-The rules follow what OpenAI, Anthropic, Gemini and litellm do to a schema.  `oneOf` with its discriminator becomes
-`anyOf`, `const` an `enum`, every `enum` has a type, tuples have `items` as well, and every array has `items` (OpenAI
-refuses arrays without: AnswerDotAI/fastcore#798, sigoden/aichat#1049).
+Dialects require an object at the root without alternatives, no `allOf`, no references.  Sources: OpenAI refuses oneOf,
+anyOf, allOf, enum and not at the root (langchainjs#9804), Anthropic oneOf, allOf and anyOf
+(anthropics/claude-code#40075), MCP requires `type: object` (specification, Tool.inputSchema).
 """
 
 from collections.abc import Callable

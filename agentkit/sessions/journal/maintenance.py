@@ -1,10 +1,6 @@
-"""Maintain a journal: list, branch and delete its runs.
+"""A journal as a whole: read, list, show, branch and delete its runs, and save the sound ones of a damaged file.
 
-Read a journal: conversations to continue, and the state of runs.
-
-One run of a journal for people: in the terminal, in a notebook, as a page.
-
-Check a damaged journal, and save its sound runs into a new file.
+A run is shown in the terminal, in a notebook, and as a page.
 """
 
 import json

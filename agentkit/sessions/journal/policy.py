@@ -2,9 +2,7 @@
 
 The policy is the outermost one, next to the driver, so it sees what is really done.  A resumed run gets the recorded
 outcomes.  A call without an outcome is repeated if its tool only reads or is idempotent; of any other the model is
-informed that the outcome is unknown.
-
-The answer of a finished run, returned again without model, tools and writes.
+informed that the outcome is unknown.  A finished run returns its answer again, without model, tools and writes.
 """
 
 import sys

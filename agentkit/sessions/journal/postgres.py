@@ -1,15 +1,11 @@
 """A journal in a PostgreSQL database, which processes on many machines use at once.
 
-The tables are in the schema `agentkit`.  A process has one connection for each journal.  Its leases last as long as an
-advisory lock that the connection holds: the server ends the lock with the connection.  When the connection is lost, the
-next write makes a new one and takes the leases over; a lease that another process has had meanwhile is lost, and its
-run ends.
+It needs the package psycopg, which is imported when a URL is first used.  The tables are those of SQLite in the schema
+`agentkit`, with the types of PostgreSQL.
 
-A journal in PostgreSQL; it needs the package psycopg, which is imported when a URL is first used.
-
-The tables of a journal in PostgreSQL: those of SQLite in a schema, with the types of PostgreSQL.
-
-One connection to PostgreSQL that is made again when it is lost.
+A process has one connection for each journal.  Its leases last as long as an advisory lock that the connection holds:
+the server ends the lock with the connection.  When the connection is lost, the next write makes a new one and takes the
+leases over; a lease that another process has had meanwhile is lost, and its run ends.
 """
 
 import os

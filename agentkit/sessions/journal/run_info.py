@@ -1,6 +1,6 @@
-"""The state of runs as the journal has it: of one, or of many with a few queries.
+"""Runs as the journal has them: the state of one, or of many with a few queries, and their steps.
 
-The steps of a run in its journal: requests, and calls with their outcomes.
+A step is a request, or a call with its outcome.
 """
 
 import json

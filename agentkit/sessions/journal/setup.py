@@ -1,6 +1,6 @@
 """The instruction and tools that a run began with; an agent that resumes it should have the same.
 
-What differs between two runs or agents: the message, the tool's schema, the field.
+A difference names the message, the tool's schema, or the field.
 """
 
 import json

@@ -3,10 +3,9 @@
 Each message, request and call is one row.  Texts are stored whole, secrets included, because a resumed run must make
 the calls that it was about to make: protect the file like the data in it.
 
-The file by which other processes see that the owner of leases lives: it is locked until its process ends.
-
-flock(2): "the lock is released ... when all such file descriptors have been closed"; so it survives when another part
-of the process opens and closes the file.  On Windows a file that is open cannot be removed, which needs no lock.
+A file beside it is locked until its process ends; by it other processes see that the owner of leases lives.  flock(2):
+"the lock is released ... when all such file descriptors have been closed"; so it survives when another part of the
+process opens and closes the file.  On Windows a file that is open cannot be removed, which needs no lock.
 """
 
 import os

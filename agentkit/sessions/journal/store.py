@@ -1,11 +1,9 @@
 """The store of a journal: what a database must do so that runs can be recorded in it, and the leases in it.
 
-A store keeps the rows of the tables in `tables.py`.  All stores understand the same SQL: `?` for a value,
-`ON CONFLICT`, a `rowid` in `runs` that increases with each new run, and texts that are compared byte by byte.
-
-A lease is a row that names its owner, by which others see whether the process that has it still lives.
-
-Rows of a journal as text: JSON, digests, and errors for damaged rows.
+A store keeps the rows of the tables in `tables.py`, as JSON with digests, by which damaged rows are recognised.  All
+stores understand the same SQL: `?` for a value, `ON CONFLICT`, a `rowid` in `runs` that increases with each new run,
+and texts that are compared byte by byte.  A lease is a row that names its owner, by which others see whether the
+process that has it still lives.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Write one run into its journal: each step before it is made, and its outcome afterwards.
-
-A conversation, and which part of it the journal has.
-"""
+"""Write one run into its journal: each step before it is made, its outcome afterwards, and the new messages."""
 
 import json
 import secrets

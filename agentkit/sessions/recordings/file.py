@@ -1,11 +1,9 @@
-"""A recorded run, or a saved conversation, as it is read from its lines; see `lines` for their kinds.
+"""A file with a run or a conversation: its lines, which are rows of the journal as JSON, and what is read from them.
 
-The lines of a file with a run or a conversation: the rows of the journal as JSON, with masked secrets.
-
-Each line has a `kind`.  `record` is the first line.  These are rows of the journal, in the order in which they were
-written; a later line replaces an earlier one: `run`, `message` (at `place` of the conversation; `truncate` ends the
-conversation before a place), `cut` (the whole text of a truncated result), `state` (what the run leaves unfinished),
-`call` (before a call is made), `result` and `end`.
+Secrets are masked.  Each line has a `kind`.  `record` is the first line.  These are rows of the journal, in the order
+in which they were written; a later line replaces an earlier one: `run`, `message` (at `place` of the conversation;
+`truncate` ends the conversation before a place), `cut` (the whole text of a truncated result), `state` (what the run
+leaves unfinished), `call` (before a call is made), `result` and `end`.
 
 The journal has no more of a request than the conversation before it.  A file of `record=` also has what a replay
 needs: `request` (the messages from index `from` on: new ones, or the places of those in the conversation; the tools if

@@ -1,8 +1,7 @@
-"""Replay a recorded run: loop, policies and the tools' schemas are real, replies and results are recorded.
+"""Record a run, and replay it: loop, policies and the tools' schemas are real, replies and results are recorded.
 
-Record what the journal of a run lacks for its replay: each request as it is really made, and its outcome.
-
-A journaled run as the lines of a recording, with the conversation in place of its requests.
+A recording has what the journal of a run lacks for its replay: each request as it is really made, and its outcome.  A
+journaled run is replayed with its conversation in the place of its requests.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Error messages about arguments for the model: enough to correct the next attempt, in few characters.
 
-Build a small value that is valid by a JSON Schema, as an example for the model.
+A message shows an example, a small value that is valid by the JSON Schema.
 """
 
 import json

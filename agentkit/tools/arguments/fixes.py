@@ -1,8 +1,6 @@
-"""Repairs of arguments that are certain: at the place of a validation error, or of the shape of the whole object.
+"""Repairs of arguments that are certain, each with its record; and of a misspelled tool name.
 
-The record of a repair.
-
-Match a misspelled tool name with the one tool that it certainly means.
+A repair is at the place of a validation error, or of the shape of the whole object.
 """
 
 import json

@@ -1,10 +1,9 @@
-"""Parse the JSON text of arguments: strictly, and with accepted syntax errors where that fails.
+"""Parse the JSON text of arguments: strictly, and where that fails as models write it.
 
-Parse JSON as models write it: accept syntax errors that leave no doubt about any value, and record them.
-
-Accepted: single quotes, unquoted keys, trailing commas, Python's True, False and None, line breaks within strings, and
-escaped single quotes.  Everything else is refused.  Nothing is ever added, so truncated text is refused as truncated.
-Strings keep exactly the characters that were written.
+Accepted are errors that leave no doubt about any value: single quotes, unquoted keys, trailing commas, Python's True,
+False and None, line breaks within strings, and escaped single quotes.  They are recorded.  Everything else is refused.
+Nothing is ever added, so truncated text is refused as truncated.  Strings keep exactly the characters that were
+written.
 """
 
 import json

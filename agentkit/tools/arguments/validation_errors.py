@@ -1,6 +1,6 @@
 """Validation errors of arguments as plain values: from pydantic and from jsonschema, in one form.
 
-Find the part of a JSON Schema that a path in the arguments leads to.
+The path of an error leads to the part of the JSON Schema that it is about.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,6 @@
-"""One tool call: bound to its tool and arguments, executed, and its result.
+"""One tool call: bound to its tool and arguments, executed, repeated after a failure, and its result.
 
-The error of a tool as the model reads it.
-
-Repeated runs of a failed call: the pause before each, and the event.
+An error of the tool is a result too, in the words that the model reads.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ Tools run in threads, and coroutine functions on an event loop: in a blocking ru
 put what happens into one queue: results, progress, and that the lock of a sequential tool was granted.  A thread
 records its result itself, so that none is lost when the turn is cancelled at that moment.
 
-One call, or several equal calls that run once: waiting for its lock, running, late, or blocking its event loop.
+A job is one call, or several equal calls that run once.  It waits for its lock, runs, is late, or blocks its loop.
 """
 
 import asyncio

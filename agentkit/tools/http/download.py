@@ -1,11 +1,8 @@
 """A guarded GET request: public addresses only, redirects checked one by one, limited in time and size.
 
-A proxy from the environment is *not* used, because it would resolve the name itself.
-
-One HTTP request over a socket of its own: to checked addresses only, limited in time and size.
-
-The connection goes to the checked address, while the certificate and the `Host` header use the name.  One time limit
-covers everything from the lookup to the last byte.
+Each request has a socket of its own.  The connection goes to the checked address, while the certificate and the `Host`
+header use the name.  One time limit covers everything from the lookup to the last byte.  A proxy from the environment
+is *not* used, because it would resolve the name itself.
 """
 
 import io

@@ -1,6 +1,6 @@
 """Make tools of the operations of an OpenAPI document.
 
-The HTTP request of an operation: where each argument goes, and what the answer means.
+A call is an HTTP request: each argument goes where the operation wants it, and the status tells what the answer means.
 """
 
 import json

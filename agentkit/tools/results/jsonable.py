@@ -3,10 +3,9 @@
 Nothing raises: cycles are marked, depth and size are limited, and an object without text of its own is described by its
 class, never by an address.
 
-The content of values from other libraries, recognised by their class; none of the libraries is imported.
-
-Supported: PIL images, matplotlib figures, `BytesIO`, paths of image files, SQLAlchemy rows and mapped objects, Polars
-frames and series, responses of httpx and requests, attrs and msgspec objects.
+Values of other libraries are recognised by their class; none of the libraries is imported.  Supported: PIL images,
+matplotlib figures, `BytesIO`, paths of image files, SQLAlchemy rows and mapped objects, Polars frames and series,
+responses of httpx and requests, attrs and msgspec objects.
 """
 
 import dataclasses

@@ -1,7 +1,4 @@
-"""Convert a tool's return value to what the model reads: text, and images as content parts.
-
-The values of some fields of a result.
-"""
+"""Convert a tool's return value to what the model reads: text, and images as content parts; and find values in it."""
 
 import json
 from base64 import b64encode

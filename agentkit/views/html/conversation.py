@@ -1,10 +1,7 @@
 """A conversation as HTML: every message, each call beside its result, and the usage of each request.
 
-The text of a model as HTML: Markdown without HTML, images and scripts.
-
-The images, documents and sounds of a message as HTML; nothing is loaded from an address.
-
-The turns of a run as a tree that folds: groups of turns, turns, and what stands in a turn.
+The turns of a run are a tree that folds.  The text of a model is Markdown without HTML, images and scripts.  Images,
+documents and sounds of a message are shown; nothing is loaded from an address.
 """
 
 import json

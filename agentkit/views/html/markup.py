@@ -1,8 +1,7 @@
 """HTML by functions: every value that is not `Html` is escaped as text.
 
-Text is masked before it is truncated, because a truncated secret no longer matches.
-
-Figures as text: seconds, tokens, dollars.
+Text is masked before it is truncated, because a truncated secret no longer matches.  Seconds, tokens and dollars have
+one form each.
 """
 
 import base64

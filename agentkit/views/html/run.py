@@ -1,14 +1,11 @@
-"""A run or a conversation as HTML: the query and the answer, the timeline, and every message.
+"""A run or a conversation as a page: the query and the answer, the timeline, and every message.
 
-The spans of a run as bars on one scale: requests in the first lane, calls below, overlapping calls side by side.
+The timeline has the spans as bars on one scale: requests in the first lane, calls below, overlapping calls side by
+side, and paler below them the spans of agents inside tools.  Two runs are compared by their figures, their answers, and
+their turns aligned by what they called.
 
-The spans of agents inside tools stand below the calls, paler.
-
-Two runs side by side: their figures, their answers, and their turns aligned by what they called.
-
-An agent, and a run while it works, as HTML for a notebook's cell.
-
-A run, a conversation or tools as Markdown, for places that show no HTML; markup in a text has no effect.
+An agent, and a run while it works, are HTML for a notebook's cell.  For places that show no HTML there is Markdown, in
+which markup of a text has no effect.
 """
 
 import json
