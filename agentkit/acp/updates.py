@@ -69,12 +69,12 @@ class UpdateEncoder:
         """Yield the update that shows a call which waits for a decision, unless it is shown."""
         if pending.id not in self._known:
             self._known.add(pending.id)
-            shown = {"status": "pending", "raw_input": _read_arguments(pending.arguments)}
+            shown = {"status": "pending", "raw_input": _read_arguments(pending.arguments), "content": describe(pending)}
             yield acp.start_tool_call(pending.id, self.title_of(pending), kind="execute", **shown)
 
     def title_of(self, call: PendingInput) -> str:
         """Return the line that an editor shows for a call that waits."""
-        return self._title(call.id.rpartition("/")[0], call.tool, call.arguments)
+        return self._title(call.id.rpartition("/")[0], call.tool, call.written or call.arguments)
 
     def _open_call(self, frame: CallOpened) -> Update:
         kind = TOOL_KINDS.get(frame.effect, "other")
@@ -88,6 +88,11 @@ class UpdateEncoder:
         outer = self._names.get(agent, "")
         line = f"{outer}: {name} {arguments}" if outer else f"{name} {arguments}"
         return line if len(line) <= MAX_TITLE_CHARS else f"{line[:MAX_TITLE_CHARS]}..."
+
+
+def describe(pending: PendingInput) -> list[Any]:
+    """Return what the editor shows of a call that waits: why, and what others wrote in its arguments."""
+    return [part for text in (pending.text, *pending.references) for part in _texts(text)]
 
 
 def _texts(text: str) -> list[Any]:

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 from .errors import Paused
 from .host import find_kernel
-from .messages import ToolCall
+from .messages import ReferencedValue, ToolCall
 from .questions import Question
 from .threads import is_cancelled
 
@@ -345,16 +345,26 @@ def describe_calls(pending: Sequence[PendingCall]) -> str:
 
 
 def describe_call(call: ToolCall) -> str:
-    """Return the call as text for a person: one line per argument, with control characters escaped."""
+    """Return the call as text for a person: one line per argument, with control characters escaped.
+
+    A line for each reference follows, with its value as a JSON text, which the value cannot close.
+    """
+    given = call.written or call.arguments
     try:
-        arguments = json.loads(call.arguments)
+        arguments = json.loads(given)
     except ValueError:
-        arguments = call.arguments
+        arguments = given
     entries = arguments.items() if isinstance(arguments, dict) else [("arguments", arguments)]
     lines = [f"The agent wants to call {escape_unprintable(call.name)}:"]
     for key, value in entries:
         lines.append(f"  {escape_unprintable(str(key))}: {_show_ends(json.dumps(value, ensure_ascii=False))}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"  {describe_reference(entry)}" for entry in call.references)])
+
+
+def describe_reference(entry: ReferencedValue) -> str:
+    """Return a reference with its value, marked as text of others; the value is a JSON text, which it cannot close."""
+    value = _show_ends(json.dumps(entry.value, ensure_ascii=False, default=str))
+    return f"{entry.reference} is {value} (text of others, from {escape_unprintable(entry.source)})"
 
 
 def _show_ends(text: str) -> str:

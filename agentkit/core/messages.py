@@ -6,7 +6,7 @@ continues exactly there when it runs on the list again.
 
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from .labels import TRUSTED, Label
@@ -19,12 +19,33 @@ Message: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class ReferencedValue:
+    """A value of others that a call refers to: its place in the arguments, the reference, the value and its source."""
+
+    where: str
+    reference: str
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call of the model: its id, the tool's name, and the arguments as the JSON text that the model wrote."""
+    """A tool call of the model.
+
+    Attributes:
+        id: Its id.
+        name: The tool's name.
+        arguments: The arguments as the JSON text that the model wrote.  Where it waits for a decision, they have the
+            values of its references.
+        written: Where it waits: the arguments with the references themselves; "" if there are none.
+        references: Where it waits: what others wrote in its arguments, in the place of references.
+    """
 
     id: str
     name: str
     arguments: str = "{}"
+    written: str = field(default="", compare=False)
+    references: tuple[ReferencedValue, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from ..core.background import run_in_thread
 from ..core.errors import Paused, RunError, RunStopped
-from ..core.messages import ToolCall, Usage
+from ..core.messages import ReferencedValue, ToolCall, Usage
 from ..core.questions import Question
 from ..policies.approval import Decision, check_decisions
 from .work import CONTINUED, NO_KEY, QueuedRun
@@ -89,7 +89,7 @@ def read_status(found: Sequence[Any]) -> RunStatus:
         work.query,
         outcome.get("answer"),
         error,
-        tuple(ToolCall(**call) for call in outcome.get("calls", ())),
+        tuple(map(_read_call, outcome.get("calls", ()))),
         tuple(Question(one["text"], one["schema"], one["id"]) for one in outcome.get("questions", ())),
         tuple(outcome.get("in_doubt", ())),
         tuple(outcome.get("changes", ())),
@@ -100,6 +100,12 @@ def read_status(found: Sequence[Any]) -> RunStatus:
         first.created_at / 1000,
         last.completed_at / 1000 if last.completed_at else None,
     )
+
+
+def _read_call(data: Mapping[str, Any]) -> ToolCall:
+    """Return a call that waits, with what others wrote in its arguments."""
+    references = tuple(ReferencedValue(**entry) for entry in data.get("references", ()))
+    return ToolCall(**{**data, "references": references})
 
 
 def work_of(found: Any) -> QueuedRun:

@@ -10,6 +10,7 @@ from pydantic_core import to_jsonable_python
 
 from ..core.errors import ExceptionInfo, Paused, RunError, RunStopped
 from ..core.masking import mask
+from ..core.messages import ToolCall
 from ..engine.result import Result
 
 VALID_RUN_ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
@@ -77,11 +78,17 @@ def error_outcome(error: Exception) -> dict[str, Any]:
     outcome: dict[str, Any] = {"state": "failed", "error": f"{info.name}: {mask(str(error))}"}
     if isinstance(error, Paused):
         outcome["state"] = "paused"
-        outcome["calls"] = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in error.calls]
+        outcome["calls"] = [_describe_call(call) for call in error.calls]
         outcome["questions"] = [{"id": one.id, "text": one.text, "schema": one.schema} for one in error.questions]
     elif isinstance(error, RunStopped):
         outcome["state"] = "stopped"
     return {**outcome, **_figures(getattr(error, "result", None))}
+
+
+def _describe_call(call: ToolCall) -> dict[str, Any]:
+    """Return a call that waits as JSON data, with what others wrote in its arguments."""
+    data = asdict(call)
+    return data if call.references else {name: data[name] for name in ("id", "name", "arguments")}
 
 
 def _figures(result: Result[Any] | None) -> dict[str, Any]:

@@ -14,7 +14,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from ..core.ask_person import PendingCall, Person, PersonAnswer, Scope, UntrustedValue, escape_unprintable
+from ..core.ask_person import (
+    PendingCall,
+    Person,
+    PersonAnswer,
+    Scope,
+    UntrustedValue,
+    describe_reference,
+    escape_unprintable,
+)
 from ..core.enclosing import enclosing
 from ..core.errors import DefinitionError, ExceptionInfo, Paused, RunError
 from ..core.flow import Emit, Event, Flow, Policy, WarningEvent, around, ask
@@ -183,17 +191,18 @@ class Approvals:
     def take(self, bound: BoundCall) -> Decision | None:
         """Remove and return the decision about a call; None without one, or if it was made about another call."""
         stored = self.decisions.pop(bound.call.id, None)
-        if stored is not None and stored.fits(bound.call):
+        if stored is not None and stored.fits(bound.to_decide):
             self.grants.add(bound.call.name, find_allowable(bound), stored.scope)
             return stored.decision
         is_repeated = bound.tool is not None and bound.tool.effect in REPEATABLE_EFFECTS
         return None if is_repeated else self.begun.pop(bound.call.id, None)
 
-    def store(self, call: ToolCall, decision: Decision) -> None:
+    def store(self, bound: BoundCall, decision: Decision) -> None:
         """Store a decision about a call, in case the run stops before the call has run."""
-        self.decisions[call.id] = StoredDecision(decision, digest_call(call))
+        self.decisions[bound.call.id] = StoredDecision(decision, digest_call(bound.to_decide))
 
 
+MAX_SHOWN_CHARS = 200
 NOT_ALLOWED = "this call was not allowed."
 
 
@@ -294,18 +303,18 @@ class _ApprovalPolicy:
             return bound
         decision = self.approvals.take(bound)
         if reason and decision is None:
-            yield from ask(Emit(ApprovalAsked(bound.call, reason, bound.untrusted, (*find_allowable(bound),))))
+            yield from ask(Emit(ApprovalAsked(bound.to_decide, reason, bound.untrusted, (*find_allowable(bound),))))
         if decision is None and function is not None:
-            decision = self._read_scope(bound, (yield from consult(function, bound.call)))
+            decision = self._read_scope(bound, (yield from consult(function, bound.to_decide)))
         if not reason and decision is None:
             return bound
         if not reason and decision is True:
-            self.approvals.store(bound.call, True)
+            self.approvals.store(bound, True)
             return bound
         if isinstance(decision, bool | str | dict):
             return (yield from self._carry_out(bound, decision))
         if not reason:
-            yield from ask(Emit(ApprovalAsked(bound.call, "approve= returned Paused")))
+            yield from ask(Emit(ApprovalAsked(bound.to_decide, "approve= returned Paused")))
         return None
 
     def _read_scope(self, bound: BoundCall, answer: Any) -> Any:
@@ -330,12 +339,12 @@ class _ApprovalPolicy:
 
     def _describe(self, bound: BoundCall) -> PendingCall:
         problem = self.problems.get(bound.call.id, "")
-        return PendingCall(bound.call, _find_reason(bound), (*find_allowable(bound),), problem)
+        return PendingCall(bound.to_decide, _find_reason(bound), (*find_allowable(bound),), problem)
 
     def _carry_out(self, bound: BoundCall, decision: Decision) -> Flow[BoundCall | None]:
         """Apply a decision, store it and emit it; return None if its new arguments are invalid."""
         if (done := self._apply(bound, decision)) is not None:
-            self.approvals.store(bound.call, decision)
+            self.approvals.store(bound, decision)
             self.problems.pop(bound.call.id, None)
             yield from ask(Emit(ApprovalGiven(bound.call, decision)))
         return done
@@ -354,19 +363,18 @@ class _ApprovalPolicy:
         if not isinstance(decision, dict):
             refused = BoundCall.impossible(call, ExceptionInfo("Denied", decision or NOT_ALLOWED), bound.tool)
             return replace(refused, origin=bound.origin)  # the reason may quote the arguments
-        assert bound.tool is not None  # the call of an unknown tool has a problem
-        again = bound.tool.bind(decision, bound.context)
-        if isinstance(again.ready, ExceptionInfo):
-            self.problems[call.id] = again.ready.message
+        again = bound.with_arguments(decision)
+        if again.problem is not None:
+            self.problems[call.id] = again.problem.message
             return None
-        self.edited[call.id] = again.arguments
-        return replace(bound, call=replace(call, arguments=again.arguments), run=again.ready)
+        self.edited[call.id] = again.call.arguments
+        return again
 
     def release(self, calls: Sequence[BoundCall], decided: Sequence[BoundCall | None]) -> tuple[BoundCall, ...]:
         """Return the calls of the turn as decided; raise `Paused` if one of them is undecided."""
         self.approvals.waiting = {}
         if None in decided:
-            waiting = [asked.call for asked, bound in zip(calls, decided, strict=True) if bound is None]
+            waiting = [asked.to_decide for asked, bound in zip(calls, decided, strict=True) if bound is None]
             self.approvals.waiting = {call.id: digest_call(call) for call in waiting}
             raise make_pause_error(waiting, self.problems)
         return tuple(bound.within(self.make_approver) for bound in decided if bound is not None)
@@ -385,7 +393,7 @@ class _ApprovalPolicy:
 
 def make_pause_error(calls: Sequence[ToolCall], problems: Mapping[str, str]) -> Paused:
     """Return the error that ends a run because these calls are undecided; it names the way to continue."""
-    shown = "; ".join(f"{call.id!r}: {call.name}({escape_unprintable(mask(call.arguments), 200)})" for call in calls)
+    shown = "; ".join(f"{call.id!r}: {call.name}({_describe_arguments(call)})" for call in calls)
     wrong = "".join(
         f" The arguments given for {identity!r} are not valid: {text}" for identity, text in problems.items()
     )
@@ -396,6 +404,12 @@ def make_pause_error(calls: Sequence[ToolCall], problems: Mapping[str, str]) -> 
     )
     error.calls = tuple(calls)
     return error
+
+
+def _describe_arguments(call: ToolCall) -> str:
+    given = escape_unprintable(mask(call.written or call.arguments), MAX_SHOWN_CHARS)
+    values = (escape_unprintable(mask(describe_reference(entry)), MAX_SHOWN_CHARS) for entry in call.references)
+    return "; ".join([given, *values])
 
 
 def _find_reason(bound: BoundCall) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import count
 from threading import Lock
 from typing import Any
 
@@ -54,11 +55,15 @@ class TruncatedResults:
                 self.labels.pop(oldest, None)
         return identity
 
-    def store_next(self, text: str, label: Label) -> str:
-        """Store a text under the next number, and return it: `#1`, `#2`; numbers are never used twice."""
+    def store_next(self, text: str, label: Label, taken: Container[str] = ()) -> str:
+        """Store a text under the next number, and return it: `#1`, `#2`; numbers are never used twice.
+
+        Those in `taken` are left out.
+        """
         with self._lock:
             numbers = [int(key[1:]) for key in self.texts if key.startswith("#")]
-            identity = f"#{max(numbers, default=0) + 1}"
+            following = count(max(numbers, default=0) + 1)
+            identity = next(key for number in following if (key := f"#{number}") not in taken)
             self.texts[identity] = text[:MAX_STORED_CHARS]
             self.labels[identity] = label
             if len(numbers) >= MAX_STORED_HANDLES:

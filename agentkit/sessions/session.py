@@ -33,6 +33,7 @@ from ..engine.loop import CANCELLED, is_open
 from ..policies.approval import Approvals
 from ..policies.long_results import MAX_RESULT_CHARS, TruncatedResults, truncate_result
 from ..policies.questions import Questions
+from ..policies.taint.hidden import show_waiting
 from ..tools.results.result_text import render_result
 from .journal.location import Journal
 from .journal.maintenance import closed_state, open_named, open_run
@@ -223,9 +224,17 @@ class Session:
 
     @property
     def waiting(self) -> list[ToolCall]:
-        """The calls that wait for a decision; one inside a tool has the id "outer/inner"."""
+        """The calls that wait for a decision, with the values of their references.
+
+        One inside a tool has the id "outer/inner".
+        """
         inner = [call for outer, nested in self.approvals.nested.items() for call in put_inside(outer, nested.waiting)]
-        return [call for call in pending_calls(self.messages) if call.id in self.approvals.waiting] + inner
+        own = [
+            show_waiting(call, digest, self.cut, self.messages)
+            for call in pending_calls(self.messages)
+            if (digest := self.approvals.waiting.get(call.id)) is not None
+        ]
+        return own + inner
 
     @property
     def questions(self) -> list[Question]:

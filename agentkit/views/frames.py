@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ..core.ask_person import describe_reference
 from ..core.context import Progress
 from ..core.errors import Paused
 from ..core.flow import Event
@@ -129,7 +130,8 @@ class RunNotice:
 class PendingInput:
     """What a paused run waits for: a decision about a call, or an answer to a question with a JSON Schema.
 
-    `values` describes the values of the call that the person can allow from now on, "" without any.
+    `values` describes the values of the call that the person can allow from now on, "" without any.  `arguments` have
+    the values of references, `written` the references themselves, and `references` tells what others wrote there.
     """
 
     id: str
@@ -139,6 +141,8 @@ class PendingInput:
     arguments: str = ""
     values: str = ""
     schema: dict[str, Any] | None = None
+    written: str = ""
+    references: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +291,18 @@ def list_pending(
     decisions = []
     for call in calls:
         known = asked.get(call.id, UNKNOWN_REASON)
-        decisions.append(PendingInput(call.id, known.reason, call.id, call.name, mask(call.arguments), known.values))
+        decisions.append(
+            PendingInput(
+                call.id,
+                known.reason,
+                call.id,
+                call.name,
+                mask(call.arguments),
+                known.values,
+                written=mask(call.written or call.arguments),
+                references=tuple(mask(describe_reference(entry)) for entry in call.references),
+            )
+        )
     open_questions = []
     for question in questions:
         schema: Any = mask_data(dict(question.schema))

@@ -8,6 +8,7 @@ from pydantic_core import to_jsonable_python
 
 from ..core.flow import Event
 from ..core.masking import MaskedStream, mask_data
+from ..core.messages import ToolCall
 from ..engine.model import ModelAsked, ModelReplied, Reply, TextDelta, ThinkingDelta, ToolCallDelta
 from ..engine.partial_answer import AnswerForming
 from ..engine.result import Result, RunEnded, SubRun
@@ -87,6 +88,8 @@ def _wrap_sub_run(event: SubRun, inner: dict[str, Any]) -> dict[str, Any]:
 
 def _encode_value(value: Any) -> Any:
     match value:
+        case ToolCall() if not value.references:
+            return {"id": value.id, "name": value.name, "arguments": value.arguments}
         case BoundCall():
             raw = {"raw": value.raw} if value.raw else {}
             return {**_encode_value(value.call), **raw, "repairs": [str(repair) for repair in value.repairs]}

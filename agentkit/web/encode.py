@@ -227,6 +227,8 @@ def _interrupt(pending: PendingInput) -> Json:
         asked = {"reason": QUESTION_REASON, "message": pending.text, "responseSchema": pending.schema}
         return {"id": pending.id, "toolCallId": pending.call, **asked}
     shown = _own(tool=pending.tool, arguments=pending.arguments, reason=pending.text)
+    if pending.references:
+        shown["agentkit"] |= {"written": pending.written, "references": [*pending.references]}
     text = f"{pending.tool} waits for a decision: {pending.text}"
     asked = {"reason": APPROVAL, "message": text, "responseSchema": APPROVAL_SCHEMA, "metadata": shown}
     return {"id": pending.id, "toolCallId": pending.call, **asked}

@@ -433,7 +433,9 @@ class TestExtracts:
             GET, ask, call("send", to="bob@home.example", text="To {#2}?"), call("send", to="#2", text="hello"),
             query="Tell bob@home.example who gets the money.", extracts=("Eve, the rich one",),
         )  # fmt: skip
-        assert [waiting.arguments for waiting in turns.list_held(world)] == ['{"to": "#2", "text": "hello"}']
+        assert [waiting.arguments for waiting in turns.list_held(world)] == [
+            '{"to": "Eve, the rich one", "text": "hello"}'
+        ]
         assert turns.contents[1] == "#2 from extract_text, 17 characters"
         assert [entry["text"] for entry in SENT] == ["To Eve, the rich one?"]
         assert turns.extracted == [(str, "To whom?", TEXT)]

@@ -33,9 +33,10 @@ from ...core.labels import (
     Plain,
     join_labels,
     join_readers,
+    label_of,
     remove_delimiters,
 )
-from ...core.messages import Message
+from ...core.messages import Message, ReferencedValue, ToolCall, text_of
 from ...core.portable import truncate
 from ...engine.model import AskModel
 from ...tools.execution.call import BoundCall, ToolResult
@@ -44,7 +45,7 @@ from ...tools.json_tool import JsonTool
 from ...tools.registry import ToolRegistry
 from ...tools.results.result_text import render_text
 from ...tools.roles import find_role, is_destination, may_have_effect, runs_agent
-from ..approval import Approvals
+from ..approval import Approvals, digest_call
 from ..long_results import TruncatedResults
 from .origins import (
     PASSAGE_CHARS,
@@ -60,6 +61,7 @@ from .readers import explain, find_outsiders, find_recipients
 
 MAX_FIELDS_SHOWN = 20
 _PATH = r"#\d+(?:\.\w+)*"
+_NUMBER = re.compile(r"(?<![\w#])#\d+\b")
 _NAME = re.compile(r"\w{1,40}")
 _WHOLE = re.compile(_PATH)
 _INSIDE = re.compile(rf"\{{({_PATH})\}}")
@@ -74,6 +76,11 @@ class Reference:
     value: Any
     label: Label
 
+    @property
+    def source(self) -> str:
+        """The name of the source that is shown."""
+        return self.label.sources[0] if self.label.sources else self.written.partition(".")[0]
+
 
 class UnknownHandle(Exception):
     """A reference to a result or a field that does not exist."""
@@ -81,13 +88,23 @@ class UnknownHandle(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Handles:
-    """The hidden results of a conversation, stored beside its truncated results, by their handles."""
+    """The hidden results of a conversation, stored beside its truncated results, by their handles.
+
+    What looks like a handle and stands in a message of the user is the user's own text, such as the number of a ticket.
+    """
 
     stored: TruncatedResults
+    history: Sequence[Message] = ()
 
     def store(self, text: str, label: Label) -> str:
         """Store the text of a result and return its handle."""
-        return self.stored.store_next(text, label)
+        return self.stored.store_next(text, label, self._list_own())
+
+    def _list_own(self) -> set[str]:
+        """Return what looks like a handle in the user's messages."""
+        messages = (message for message in self.history if message["role"] == "user")
+        texts = (text_of(message) for message in messages if not label_of(message).is_untrusted)
+        return {found for text in texts if "#" in text for found in _NUMBER.findall(text)}
 
     def find(self, reference: str) -> tuple[Any, Label]:
         """Return the value of a reference, and its label; raise `UnknownHandle` if it does not exist."""
@@ -142,6 +159,14 @@ class Handles:
         found: list[Reference] = []
         return self._resolve(arguments, "", found.append), found
 
+    def resolve_call(self, call: ToolCall) -> ToolCall:
+        """Return a stored call as those who decide about it see it; one with unknown references as it is."""
+        try:
+            arguments, references = self.resolve(json.loads(call.arguments))
+        except (UnknownHandle, ValueError, RecursionError):
+            return call
+        return _show_call(call, arguments, references)
+
     def _resolve(self, data: Any, where: str, note: Callable[[Reference], None]) -> Any:
         if isinstance(data, dict):
             return {key: self._resolve(value, f"{where}.{key}".lstrip("."), note) for key, value in data.items()}
@@ -150,13 +175,29 @@ class Handles:
         if not isinstance(data, str) or "#" not in data:
             return data
         if _WHOLE.fullmatch(data):
-            return self._take(data, where, note)
+            return data if data in self._list_own() else self._take(data, where, note)
         return _INSIDE.sub(lambda match: render_text(self._take(match[1], where, note)), data)
 
     def _take(self, written: str, where: str, note: Callable[[Reference], None]) -> Any:
         value, label = self.find(written)
         note(Reference(where, written, value, label))
         return value
+
+
+def _show_call(call: ToolCall, arguments: Any, references: Sequence[Reference]) -> ToolCall:
+    """Return a call with these arguments, and with the references in the place of which they stand."""
+    if not references:
+        return call
+    values = tuple(ReferencedValue(entry.where, entry.written, entry.value, entry.source) for entry in references)
+    resolved = json.dumps(arguments, ensure_ascii=False)
+    return replace(call, arguments=resolved, written=call.arguments, references=values)
+
+
+def show_waiting(call: ToolCall, digest: str, stored: TruncatedResults, history: Sequence[Message]) -> ToolCall:
+    """Return a call that waits with the values of its references, unless its digest is that of a call without any."""
+    if "#" not in call.arguments or digest_call(call) == digest:
+        return call
+    return Handles(stored, history).resolve_call(call)
 
 
 def is_reference(value: Any) -> bool:
@@ -332,7 +373,7 @@ def hide_untrusted(
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
-        state = _Hidden(Handles(stored), Origins(history), approvals or Approvals(), extract, context)
+        state = _Hidden(Handles(stored, history), Origins(history), approvals or Approvals(), extract, context)
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, CallTools):
@@ -385,6 +426,9 @@ class _Hidden:
 
     def resolve(self, bound: BoundCall) -> BoundCall:
         """Return the call with the values of its references, and with the reason if it needs a decision."""
+        return self._resolve(bound).change(rebind=self._rebind)
+
+    def _resolve(self, bound: BoundCall) -> BoundCall:
         if bound.tool is None and bound.call.name in self.own:
             context = replace(self.context, call=bound.call, origin=CallOrigin())
             return replace(self.own.bind(bound.call, context), begun=bound.begun)
@@ -399,13 +443,24 @@ class _Hidden:
             return bound.refuse(str(error))
         if not references:
             return self._check_literals(bound)
-        self.references[bound.call.id] = references
-        again = tool.bind(arguments, bound.context, repair="off")
-        if isinstance(again.ready, ExceptionInfo):  # its text may quote the values
+        found = self._bind(bound, tool, arguments, references)
+        if found.problem is not None:  # its text may quote the values
             wrong = ", ".join(f"{entry.where} = {entry.written}" for entry in references)
             return bound.refuse(f"the arguments with these references are not valid for {tool.name}: {wrong}")
+        found = self._check_readers(self._check_references(found, tool, references), tool, arguments, references)
+        return self._check_literals(found)
+
+    def _bind(
+        self, bound: BoundCall, tool: JsonTool[..., Any], arguments: Any, references: list[Reference]
+    ) -> BoundCall:
+        """Return the call bound to the values of its references; its `problem` says why it cannot be."""
+        self.references.setdefault(bound.call.id, []).extend(references)
+        again = tool.bind(arguments, bound.context, repair="off")
+        if isinstance(again.ready, ExceptionInfo):
+            return replace(bound, problem=again.ready)
         is_answer = self.offered is not None and tool is self.offered[0].answer
-        found = replace(bound, run=again.ready, problem=None, is_answer=is_answer)
+        resolved = _show_call(bound.call, arguments, references)
+        found = replace(bound, run=again.ready, problem=None, is_answer=is_answer, resolved=resolved)
         label = join_labels(self.handles.label_of(entry, tool) for entry in references)
         if is_answer:
             found.origin.add(label)
@@ -413,8 +468,19 @@ class _Hidden:
             found.origin.inputs = found.origin.inputs.join(label)
             if label.is_untrusted or label.readers is not None:
                 found.origin.keeper = name_keeper(tool)
-        found = self._check_readers(self._check_references(found, tool, references), tool, arguments, references)
-        return self._check_literals(found)
+        return found
+
+    def _rebind(self, bound: BoundCall, arguments: Mapping[str, Any]) -> BoundCall:
+        """Return the call with the arguments of a person, whose references have their values."""
+        try:
+            values, references = self.handles.resolve(dict(arguments))
+        except UnknownHandle as error:
+            return bound.change(problem=ExceptionInfo(ToolError.__name__, str(error)))
+        bound = bound.change(rebind=None, resolved=None)
+        if bound.tool is None or not references:
+            return bound.with_arguments(arguments)
+        call = replace(bound.call, arguments=json.dumps(arguments, ensure_ascii=False))
+        return self._bind(bound.change(call=call), bound.tool, values, references)
 
     def _check_references(self, bound: BoundCall, tool: JsonTool[..., Any], references: list[Reference]) -> BoundCall:
         if bound.is_answer or not may_have_effect(tool) or self._is_visit(bound, tool, references):
@@ -490,8 +556,7 @@ class _Hidden:
     def _show(self, entry: Reference, role: object) -> UntrustedValue:
         value = entry.value if isinstance(entry.value, str | int | float) else render_text(entry.value)
         passage = truncate(str(value), 2 * PASSAGE_CHARS)
-        source = entry.label.sources[0] if entry.label.sources else entry.written.partition(".")[0]
-        return UntrustedValue(entry.where, value, source, passage, isinstance(role, Destination))
+        return UntrustedValue(entry.where, value, entry.source, passage, isinstance(role, Destination))
 
     def hide(self, bound: BoundCall, result: ToolResult) -> ToolResult:
         """Return a result with a handle as its content, unless all that may read the conversation may read it.

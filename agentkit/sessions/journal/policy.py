@@ -187,7 +187,7 @@ def _restore_call(bound: BoundCall, writer: JournalWriter, on_uncertain: Uncerta
         return bound if _can_run(bound) else preset_result(bound, UNKNOWN_OUTCOME)
     decision: Any = None
     if on_uncertain is not None:
-        decision = yield from ask(Consult(_ask_person if on_uncertain == "ask" else on_uncertain, bound.call))
+        decision = yield from ask(Consult(_ask_person if on_uncertain == "ask" else on_uncertain, bound.to_decide))
     if decision is True and _can_run(bound):
         return bound
     return preset_result(bound, UNKNOWN_OUTCOME if decision is None or isinstance(decision, bool) else decision)

@@ -6,7 +6,7 @@ An error of the tool is a result too, in the words that the model reads.
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -168,6 +168,8 @@ class BoundCall:
         is_stored: Whether `run` returns a stored result: the tool is not run.
         first_pause: Seconds before the first retry of a failed call; each further pause is twice as long.
         inside: Make the values that enclose each run of the call, see `core.enclosing`.
+        resolved: The call with the values of its references, which a decision is about; None if it has none.
+        rebind: Binds the call to other arguments, which may have references; default: they have none.
     """
 
     call: ToolCall
@@ -188,6 +190,15 @@ class BoundCall:
     first_pause: float = FIRST_RETRY_SECONDS
     origin: CallOrigin = field(default_factory=CallOrigin, repr=False, compare=False)
     inside: tuple[Make, ...] = field(default=(), repr=False, compare=False)
+    resolved: ToolCall | None = field(default=None, repr=False, compare=False)
+    rebind: "Callable[[BoundCall, Mapping[str, Any]], BoundCall] | None" = field(
+        default=None, repr=False, compare=False
+    )
+
+    @property
+    def to_decide(self) -> ToolCall:
+        """The call as those who decide about it see it."""
+        return self.resolved or self.call
 
     @property
     def as_written(self) -> ToolCall:
@@ -212,6 +223,16 @@ class BoundCall:
         problem = ExceptionInfo(ToolError.__name__, text)
         refused = BoundCall.impossible(self.call, problem, self.tool, self.repairs, self.raw)
         return replace(refused, origin=self.origin, began_before=self.began_before)
+
+    def with_arguments(self, arguments: Mapping[str, Any]) -> "BoundCall":
+        """Return the same call with other arguments; its `problem` says what is wrong with them."""
+        if self.rebind is not None:
+            return self.rebind(self, arguments)
+        assert self.tool is not None  # the call of an unknown tool has a problem
+        again = self.tool.bind(arguments, self.context)
+        if isinstance(again.ready, ExceptionInfo):
+            return self.change(problem=again.ready)
+        return self.change(call=replace(self.call, arguments=again.arguments), run=again.ready)
 
     def hold(self, reason: str, untrusted: Iterable[UntrustedValue] = ()) -> "BoundCall":
         """Return the same call as one that needs a decision for one reason more."""

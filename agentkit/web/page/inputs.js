@@ -49,7 +49,9 @@ export function buildInputs(interrupts, send) {
 }
 
 function approval(interrupt, item, settle) {
-  const { tool = interrupt.toolCallId, arguments: given = "{}", reason = "" } = interrupt.metadata?.agentkit ?? {};
+  const own = interrupt.metadata?.agentkit ?? {};
+  const { tool = interrupt.toolCallId, arguments: resolved = "{}", reason = "", references = [] } = own;
+  const given = own.written ?? resolved;
   const heading = newId();
   const reasonId = newId();
   const editId = newId();
@@ -77,6 +79,7 @@ function approval(interrupt, item, settle) {
     make("h2", { id: heading, tabindex: "-1" }, "Allow ", make("code", { text: tool }), "?"),
     make("p", { class: "hint", text: reason }),
     make("pre", { class: "code", tabindex: "0", text: prettyJson(given) }),
+    ...references.map((text) => make("pre", { class: "code foreign", tabindex: "0", text })),
     make("details", {}, make("summary", { text: "Change the arguments, or give a reason" }),
       make("label", { for: editId, text: "Arguments" }), edit,
       make("label", { for: reasonId, text: "Reason of a refusal" }), why, problem),
