@@ -22,7 +22,7 @@ from ..tools.questions import explain_answer
 from ..views.frames import FrameReader, PendingInput, RunClosed
 from .api import RequestError, acp, schema
 from .servers import EditorServers
-from .updates import UpdateEncoder, describe
+from .updates import UpdateEncoder, write_pending
 
 ALLOW_OPTION = "allow"
 ALLOW_VALUES = "allow_values"
@@ -40,7 +40,7 @@ async def ask_permission(
         tool_call_id=pending.id,
         title=encoder.title_of(pending),
         status="pending",
-        content=describe(pending),
+        content=write_pending(pending),
     )
     options = [schema.PermissionOption(option_id=ALLOW_OPTION, name="Allow once", kind="allow_once")]
     if pending.values:

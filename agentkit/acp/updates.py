@@ -69,7 +69,8 @@ class UpdateEncoder:
         """Yield the update that shows a call which waits for a decision, unless it is shown."""
         if pending.id not in self._known:
             self._known.add(pending.id)
-            shown = {"status": "pending", "raw_input": _read_arguments(pending.arguments), "content": describe(pending)}
+            arguments = _read_arguments(pending.arguments)
+            shown = {"status": "pending", "raw_input": arguments, "content": write_pending(pending)}
             yield acp.start_tool_call(pending.id, self.title_of(pending), kind="execute", **shown)
 
     def title_of(self, call: PendingInput) -> str:
@@ -90,7 +91,7 @@ class UpdateEncoder:
         return line if len(line) <= MAX_TITLE_CHARS else f"{line[:MAX_TITLE_CHARS]}..."
 
 
-def describe(pending: PendingInput) -> list[Any]:
+def write_pending(pending: PendingInput) -> list[Any]:
     """Return what the editor shows of a call that waits: why, and what others wrote in its arguments."""
     return [part for text in (pending.text, *pending.references) for part in _texts(text)]
 

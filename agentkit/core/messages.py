@@ -37,7 +37,7 @@ class ToolCall:
         name: The tool's name.
         arguments: The arguments as the JSON text that the model wrote.  Where it waits for a decision, they have the
             values of its references.
-        written: Where it waits: the arguments with the references themselves; "" if there are none.
+        written: Where it waits: the arguments with the references themselves; "" without any.
         references: Where it waits: what others wrote in its arguments, in the place of references.
     """
 
