@@ -87,7 +87,7 @@ class LiveView:
         self._calls: dict[tuple[str, ...], tuple[str, float]] = {}
         self._live = Live(
             console=self.console,
-            get_renderable=self._render,
+            get_renderable=self.render,
             refresh_per_second=8,
             transient=True,
             redirect_stdout=sys.stdout.isatty(),
@@ -152,7 +152,7 @@ class LiveView:
         text = line.format(None if line.role in ("query", "model", "answer") else MAX_TERMINAL_VALUE_CHARS)
         self.console.print(_row(Text(line.role, ROLE_STYLES[line.role]), Text(text, _text_style(line))))
 
-    def _render(self) -> RenderableType:
+    def render(self) -> RenderableType:
         """Return what is running now, in at most half of the terminal."""
         now = time.monotonic()
         rows = []

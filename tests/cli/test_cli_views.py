@@ -21,6 +21,7 @@ from agentkit.views.json_lines import EventEncoder, encode_event
 from agentkit.views.log import PlainView, SilentView
 from agentkit.views.terminal import LiveView
 
+HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 KEY = "sk-abcdefghij0123456789ABCDEFGH"
 
 
@@ -49,10 +50,15 @@ def text_of(view):
 
 
 def now(view):
-    """What stands under the lines at this moment."""
+    """What the view shows under its lines at this moment."""
     with view.console.capture() as capture:
-        view.console.print(view._render())
+        view.console.print(view.render())
     return capture.get()
+
+
+def is_moving(view):
+    """Whether the view draws over its lines: the terminal's cursor is hidden meanwhile."""
+    return text_of(view).rfind(HIDE_CURSOR) > text_of(view).rfind(SHOW_CURSOR)
 
 
 def asked(model="m"):
@@ -77,10 +83,10 @@ def test_the_live_view_shows_calls_results_and_figures(how):
             view(event)
     for text in ("model    I add.", "call     add(a=2, b=3)", "result   add: 5", "total    2 requests"):
         assert text in text_of(view)
-    assert "It is five." not in text_of(view).rpartition("total")[2], "the answer is for whoever asked"
+    assert "It is five." not in text_of(view).rpartition("total")[2], "the answer is for the caller"
 
 
-def test_the_live_view_shows_what_goes_on_now():
+def test_the_live_view_shows_what_is_in_progress():
     view = live()
     view(asked("groq/llama"))
     view(TextDelta("Let me "))
@@ -114,6 +120,7 @@ def test_an_agent_inside_a_tool_is_shown_with_its_name():
     with view:
         for event in JsonAgent(inner.as_tool("sums"), model=ScriptedModel(outer, DONE)).stream("?"):
             view(event)
+        left = now(view)
     for text in (
         "query    [sums] 2 and 3?",
         "call     [sums] add(a=2, b=3)",
@@ -121,11 +128,11 @@ def test_an_agent_inside_a_tool_is_shown_with_its_name():
         "4 requests",
     ):
         assert text in text_of(view)
-    assert not view._replies
-    assert not view._calls
+    assert "scripted" not in left, "no reply is in progress"
+    assert "add" not in left, "no call is in progress"
 
 
-def test_what_goes_on_inside_stands_beside_what_goes_on_outside():
+def test_an_inner_reply_is_shown_beside_the_outer_one():
     view, call = live(), ToolCall("c", "sums", "{}")
     view(SubRun("sums", call, asked("inner-model")))
     view(SubRun("sums", call, TextDelta("inner words ")))
@@ -145,11 +152,11 @@ def test_more_calls_than_fit_are_counted():
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_a_person_is_asked_with_nothing_moving(nested):
+def test_the_view_stands_still_while_a_person_is_asked(nested):
     moving = []
 
     def read(prompt):
-        moving.append(view._live.is_started)
+        moving.append(is_moving(view))
         assert "wants to call send" in prompt
         return "y\n"
 
@@ -164,9 +171,9 @@ def test_a_person_is_asked_with_nothing_moving(nested):
     with view:
         for event in agent.stream("Send it."):
             view(event)
-        assert view._live.is_started
+        assert is_moving(view)
     assert moving == [False]
-    assert not view._live.is_started
+    assert not is_moving(view)
     assert "send: sent to ann" in text_of(view)
 
 
@@ -184,7 +191,7 @@ def test_the_plain_view_writes_lines_and_silence_none(capsys):
 
 class TestPieces:
     @pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
-    def test_no_half_of_a_secret_is_given_out(self, size):
+    def test_no_part_of_a_secret_is_shown(self, size):
         text = f"Here: {KEY}, \n-----BEGIN RSA PRIVATE KEY-----\n{'QUJD' * 16}\n{'QUJD' * 3}\n-----END RSA PRIVATE KEY-----\nend {KEY}"
         pieces, shown = MaskedStream(), ""
         for start in range(0, len(text), size):
@@ -195,7 +202,7 @@ class TestPieces:
         assert shown.startswith("Here: ***, \n-----BEGIN RSA PRIVATE KEY-----***")
         assert shown.endswith("-----END RSA PRIVATE KEY-----\nend ***")
 
-    def test_a_text_without_an_end_of_its_words_comes_all_the_same(self):
+    def test_a_text_without_spaces_is_shown_before_its_end(self):
         pieces, text = MaskedStream(), ("x" * 999 + "/") * 20
         shown = "".join(pieces.feed(text[start : start + 100]) for start in range(0, len(text), 100))
         assert len(shown) >= len(text) - MAX_HELD_CHARS
@@ -214,8 +221,8 @@ class TestRecords:
         json.dumps(entries)
         names = [entry["event"] for entry in entries]
         assert (names[0], names[-1]) == ("RunStarted", "RunFinished")
-        told = "".join(entry["text"] for entry in entries if entry["event"] == "TextDelta")
-        assert told == "Let me see what it is."
+        text = "".join(entry["text"] for entry in entries if entry["event"] == "TextDelta")
+        assert text == "Let me see what it is."
         answer = "".join(entry["added"] for entry in entries if entry["event"] == "AnswerForming")
         assert answer == "It is five."
         assert names.index("TextDelta") < names.index("ModelReplied")
@@ -236,7 +243,7 @@ class TestRecords:
         assert KEY[12:] not in text
         assert text.count("***") == 4
 
-    def test_what_was_withdrawn_is_not_told_later(self):
+    def test_a_withdrawn_text_is_not_recorded(self):
         recorder = EventEncoder()
         entries = [
             entry
@@ -246,10 +253,10 @@ class TestRecords:
         entries += recorder.encode(ModelReplied(Reply({"role": "assistant", "content": "whole"})))
         assert [entry["text"] for entry in entries if entry["event"] == "TextDelta"] == ["whole"]
 
-    def test_what_a_model_wrote_in_place_of_an_object_is_told(self):
+    def test_arguments_that_are_no_object_are_recorded_as_written(self):
         bound = ToolRegistry([add]).bind(ToolCall("c", "add", '{"a": 2'))
         assert encode_event(ToolStarted(bound))["call"]["raw"] == '{"a": 2'
         assert "raw" not in encode_event(ToolStarted(ToolRegistry([add]).bind(ToolCall("c", "add", "{}"))))["call"]
 
-    def test_notices_are_told(self):
+    def test_notices_are_recorded(self):
         assert encode_event(Retrying(ModelError("busy"), 1.0))["notice"] == "busy; asking again in 1.0 s"

@@ -1,4 +1,4 @@
-"""Whatever reads a text of a model, a tool, a provider or a file takes time linear in its length.
+"""Each reader of a text of a model, a tool, a provider or a file takes time linear in the length of the text.
 
 Each reader gets texts that are hard for regular expressions: one of its own words repeated between two others.  The time
 for 10,000 characters is compared with that for 1,000, and for the slowest texts that for 100,000 with that for 10,000.
@@ -7,7 +7,6 @@ for 10,000 characters is compared with that for 1,000, and for the slowest texts
 import json
 import random
 import re
-import re._parser as parser  # the only way to the words of an expression
 import time
 from contextlib import suppress
 from importlib import import_module
@@ -17,29 +16,31 @@ import pytest
 
 from agentkit import JsonTool, ToolRegistry
 from agentkit.core.errors import AgentkitError, ToolError
+from agentkit.core.flow import ask, drive
 from agentkit.core.labels import UNKNOWN, remove_delimiters
 from agentkit.core.masking import mask
 from agentkit.core.messages import ToolCall, assistant, tool_message, user
 from agentkit.core.portable import to_object_text, to_portable_name
 from agentkit.engine.history import repair_history
-from agentkit.engine.model import ModelAsked, Request, ToolCallDelta
+from agentkit.engine.model import AskModel, ModelAsked, Request, ToolCallDelta
 from agentkit.engine.partial_answer import PartialAnswerReader
 from agentkit.models.litellm.errors import convert_error
-from agentkit.models.litellm.streams import _Arguments
+from agentkit.models.litellm.streams import ArgumentPieces
 from agentkit.models.offline.model import OfflineModel
 from agentkit.policies.compaction import parse_window
 from agentkit.policies.evidence import find_unsupported
 from agentkit.policies.long_results import TruncatedResults
 from agentkit.policies.taint.hidden import Handles, UnknownHandle
 from agentkit.policies.taint.origins import Origins, find_addresses, is_public_page
-from agentkit.policies.text_tool_mode import _read_block
+from agentkit.policies.text_tool_mode import use_text_mode
+from agentkit.testing import ScriptedModel
 from agentkit.tools.final_answer import make_answer_tool
 from agentkit.tools.lint import lint
 from agentkit.tools.results.result_text import render_result
 from agentkit.tools.text_calls import find_text_calls
 from agentkit.views.html.markup import render_block
 from agentkit.views.html.run import code_span, escape_markdown
-from agentkit.views.markdown import _find_links
+from agentkit.views.markdown import parse_markdown
 from agentkit_tools import calculate
 from agentkit_tools.readable import extract_text
 
@@ -49,7 +50,9 @@ CASES = 50
 MAX_RATIO = 40
 """Growth of the time where the length grows tenfold: 10 is linear, 100 quadratic."""
 FLOOR_SECONDS = 0.004
-"""Shorter times say nothing."""
+"""Shorter times are too inexact to compare."""
+LITERAL = re.compile(r"(?:[^\\\[\](){}*+?|^$.]|\\[^\w\s])+")
+"""Characters of an expression that stand for themselves."""
 WORDS = [*" \n\ta1{[(<\"'`\\,.-_~@#*&|é", "```", '{"a":', "[1,", "a=", "\\u", "</b>", "://", "x ", " \n", "**"]
 
 
@@ -99,6 +102,15 @@ def read_described(text):
     lint(JsonTool.from_schema(name="save", description=text, parameters={"type": "object"}, call=print))
 
 
+def read_text_mode(text):
+    model = ScriptedModel(f"<tool_call>{text}</tool_call>")
+
+    def flow():
+        return (yield from ask(AskModel(model, Request([user("?")], TOOLS))))
+
+    list(drive(use_text_mode()(flow())))
+
+
 READERS = {
     "core.masking": mask,
     "core.portable": lambda text: (to_object_text(text), to_portable_name(text)),
@@ -108,7 +120,7 @@ READERS = {
     "engine.partial_answer": read_pieces(str),
     "engine.partial_answer: data": read_pieces(dict[str, list[int]]),
     "models.litellm.errors": lambda text: convert_error(ValueError(text), model="m"),
-    "models.litellm.streams": lambda text: _Arguments().add(text),
+    "models.litellm.streams": lambda text: ArgumentPieces().add(text),
     "models.offline.model": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
     "models.offline.words": lambda text: list(OfflineModel().ask(Request([user(text)], TOOLS))),
     "policies.compaction": parse_window,
@@ -116,7 +128,7 @@ READERS = {
     "policies.evidence: results": lambda text: find_unsupported(text, CLAIMS),
     "policies.taint.hidden": read_references,
     "policies.taint.origins": lambda text: (read_origins(text), find_addresses(text), is_public_page(text)),
-    "policies.text_tool_mode": lambda text: _read_block(text, TOOLS),
+    "policies.text_tool_mode": read_text_mode,
     "tools.arguments.json_text": TOOLS["weather"].call_with_raw_arguments,
     "tools.arguments.json_text: incomplete": lambda text: TOOLS["weather"].call_with_raw_arguments('{"city": 1, x: ' + text),
     "tools.arguments.fixes": lambda text: TOOLS["weather"].call_with_raw_arguments(json.dumps({"city": 1, "days": text})),
@@ -126,11 +138,11 @@ READERS = {
     "tools.text_calls": lambda text: find_text_calls(text, TOOLS),
     "views.html.run": lambda text: (escape_markdown(text), code_span(text)),
     "views.html.markup": render_block,
-    "views.markdown": lambda text: list(_find_links(text)),
+    "views.markdown": parse_markdown,
     "agentkit_tools.expression": calculate,
     "agentkit_tools.readable": extract_text,
 }  # fmt: skip
-"""The modules that read texts of others, each with a function that comes by its expressions."""
+"""The modules that read texts of others, each with a function that uses its expressions."""
 ELSEWHERE = {
     "agents.backends": "options, which the program writes",
     "cli": "command line",
@@ -172,33 +184,11 @@ def patterns_in(value):
             yield from patterns_in(entry)
 
 
-def words_of(parsed):
-    """The literal texts in an expression, longest runs first to last."""
-    run = ""
-    for operation, argument in parsed:
-        if operation is parser.LITERAL:
-            run += chr(argument)
-            continue
-        yield run
-        run = ""
-        if operation is parser.SUBPATTERN:
-            yield from words_of(argument[3])
-        elif operation is parser.BRANCH:
-            for branch in argument[1]:
-                yield from words_of(branch)
-        elif operation in (parser.MAX_REPEAT, parser.MIN_REPEAT, parser.POSSESSIVE_REPEAT):
-            yield from words_of(argument[2])
-        elif operation in (parser.ASSERT, parser.ASSERT_NOT):
-            yield from words_of(argument[1])
-        elif operation is parser.ATOMIC_GROUP:
-            yield from words_of(argument)
-    yield run
-
-
 def own_words(name):
+    """The literal texts in a module's expressions: what stands between their special characters."""
     patterns = patterns_in([value for key, value in vars(module_of(name)).items() if key != "__builtins__"])
-    texts = [pattern for pattern in patterns if isinstance(pattern.pattern, str)]
-    return sorted({word for found in texts for word in words_of(parser.parse(found.pattern, found.flags)) if word})
+    texts = [pattern.pattern for pattern in patterns if isinstance(pattern.pattern, str)]
+    return sorted({word.replace("\\", "") for text in texts for word in LITERAL.findall(text)} - {""})
 
 
 def attacks(name):
@@ -223,7 +213,7 @@ def seconds(read, attack, length):
 
 
 def check_growth(read, attack, length):
-    """Fail if ten times the text takes more than `MAX_RATIO` times as long; the time for the longer text."""
+    """Return the seconds for a text; fail if it takes more than `MAX_RATIO` times as long as a tenth of the text."""
     for _ in range(3):
         long = seconds(read, attack, length)
         if long <= MAX_RATIO * FLOOR_SECONDS or long <= MAX_RATIO * seconds(read, attack, length // 10):
@@ -249,7 +239,7 @@ HARD = [
 
 
 @pytest.mark.parametrize("attack", HARD, ids=repr)
-def test_what_was_slow_once_is_linear_for_all(attack):
+def test_a_text_that_was_slow_for_one_reader_is_linear_for_all(attack):
     for read in READERS.values():
         if check_growth(read, attack, 10_000) > FLOOR_SECONDS:
             check_growth(read, attack, 100_000)

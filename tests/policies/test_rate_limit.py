@@ -1,4 +1,4 @@
-"""Gates before models: how many pass, in which order, across threads, loops and agents, and who makes way."""
+"""Gates before models: how many requests they admit, and in which order, across threads, loops and agents."""
 
 import asyncio
 import threading
@@ -13,10 +13,12 @@ from agentkit.core.messages import assistant, user
 from agentkit.engine.model import AskModel, Reply, Request
 from agentkit.policies import rate_limit
 from agentkit.policies.rate_limit import PROCESS_GATES, Gate, GateRegistry, Throttled, WaitForTicket
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, answer
 from agentkit.tools.registry import ToolRegistry
 
-END = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "ready"}}]}
+END = answer("ready")
+PATIENCE = 30.0
+"""Seconds that a test waits for an event before it fails."""
 
 
 class Gates:
@@ -38,25 +40,48 @@ def open_gate(*limits, **more):
     return Gates.registry.open(*limits, **more)
 
 
-class Slow:
-    """A model that takes its time, and counts how many ask it at once."""
+class Crowd:
+    """A model that counts how many ask it at once; each request stays until `expected` others wait in line.
 
-    def __init__(self, name: str = "slow", seconds: float = 0.03) -> None:
+    It also stays no longer than until there are more requests than `limit`, which is a failure.
+    """
+
+    def __init__(self, limit: int, expected: int, name: str = "slow") -> None:
         self.name = name
-        self.seconds = seconds
-        self.now = self.most = self.asked = 0
+        self.limit = limit
+        self.expected = expected
+        self.now = 0
+        self.most = 0
+        self.asked = 0
+        self.waiting = 0
         self.lock = threading.Lock()
+        self.is_full = threading.Event()
+        if not expected:
+            self.is_full.set()
 
     def step(self, by: int) -> None:
         with self.lock:
             self.now += by
             self.asked += by > 0
             self.most = max(self.most, self.now)
+            if self.now > self.limit:
+                self.is_full.set()
+
+    def note_waiting(self) -> None:
+        """Note that one more request waits."""
+        with self.lock:
+            self.waiting += 1
+            if self.waiting >= self.expected:
+                self.is_full.set()
+
+    def throttled(self, policy, flow):
+        """Return the flow under a policy of `throttle`; its waiting requests are noted."""
+        return when_throttled(self.note_waiting)(policy(flow))
 
     def ask(self, request):
         self.step(1)
         try:
-            time.sleep(self.seconds)
+            self.is_full.wait(PATIENCE)
         finally:
             self.step(-1)
         yield Reply(assistant("hm"))
@@ -64,10 +89,23 @@ class Slow:
     async def aask(self, request):
         self.step(1)
         try:
-            await asyncio.sleep(self.seconds)
+            async with asyncio.timeout(PATIENCE):
+                while not self.is_full.is_set():
+                    await asyncio.sleep(0)
         finally:
             self.step(-1)
         yield Reply(assistant("hm"))
+
+
+def when_throttled(act):
+    """Return a policy that calls `act` whenever a request begins to wait."""
+
+    def handle(effect):
+        if isinstance(effect, Emit) and isinstance(effect.event, Throttled):
+            act()
+        return (yield from ask(effect))
+
+    return around(handle)
 
 
 def asking(model, times=1, **asked):
@@ -91,47 +129,55 @@ async def adone(flow):
     return events
 
 
-def test_no_more_than_allowed_are_under_way_in_threads():
-    model = Slow()
-    in_threads(8, lambda: list(drive(throttle(2)(asking(model, 2)))))
-    assert (model.most, model.asked, model.now) == (2, 16, 0)
+def test_no_more_requests_than_allowed_are_in_progress_in_threads():
+    crowd = Crowd(limit=2, expected=6)
+    in_threads(8, lambda: list(drive(crowd.throttled(throttle(2), asking(crowd, 2)))))
+    assert (crowd.most, crowd.asked, crowd.now) == (2, 16, 0)
 
 
-def test_no_more_than_allowed_are_under_way_on_a_loop():
-    model = Slow()
+def test_no_more_requests_than_allowed_are_in_progress_on_a_loop():
+    crowd = Crowd(limit=3, expected=6)
 
-    async def crowd():
-        await asyncio.gather(*(adone(throttle(3)(asking(model, 2))) for _ in range(9)))
+    async def main():
+        await asyncio.gather(*(adone(crowd.throttled(throttle(3), asking(crowd, 2))) for _ in range(9)))
 
-    asyncio.run(crowd())
-    assert (model.most, model.asked, model.now) == (3, 18, 0)
+    asyncio.run(main())
+    assert (crowd.most, crowd.asked, crowd.now) == (3, 18, 0)
 
 
 def test_a_gate_is_shared_between_loops_and_threads():
-    model = Slow()
+    crowd = Crowd(limit=2, expected=13)
+    numbers = iter(range(6))
 
-    async def crowd():
-        await asyncio.gather(*(adone(throttle(2)(asking(model))) for _ in range(4)))
+    async def main():
+        await asyncio.gather(*(adone(crowd.throttled(throttle(2), asking(crowd))) for _ in range(4)))
 
-    in_threads(3, lambda: asyncio.run(crowd()))
-    in_threads(3, lambda: list(drive(throttle(2)(asking(model)))))
-    assert (model.most, model.asked) == (2, 15)
+    def work():
+        if next(numbers) % 2:
+            asyncio.run(main())
+        else:
+            list(drive(crowd.throttled(throttle(2), asking(crowd))))
+
+    in_threads(6, work)
+    assert (crowd.most, crowd.asked, crowd.now) == (2, 15, 0)
 
 
 def test_waiting_does_not_block_the_event_loop():
-    model, gate = Slow(), open_gate("slow", 1)
+    crowd, gate = Crowd(limit=1, expected=3), open_gate("slow", 1)
     holder = gate.enter()
 
-    async def crowd():
-        waiting = [asyncio.ensure_future(adone(throttle()(asking(model, timeout=10)))) for _ in range(3)]
-        for _ in range(5):
-            await asyncio.sleep(0.005)
-        assert (model.asked, [task.done() for task in waiting]) == (0, [False] * 3)
+    async def main():
+        flows = [crowd.throttled(throttle(), asking(crowd, timeout=PATIENCE)) for _ in range(3)]
+        waiting = [asyncio.ensure_future(adone(flow)) for flow in flows]
+        async with asyncio.timeout(PATIENCE):
+            while crowd.waiting < 3:
+                await asyncio.sleep(0)
+        assert (crowd.asked, [task.done() for task in waiting]) == (0, [False] * 3)
         gate.leave(holder)
         await asyncio.gather(*waiting)
 
-    asyncio.run(crowd())
-    assert (model.most, model.asked) == (1, 3)
+    asyncio.run(main())
+    assert (crowd.most, crowd.asked) == (1, 3)
 
 
 def test_models_of_other_names_have_gates_of_their_own():
@@ -147,7 +193,7 @@ def test_models_of_other_names_have_gates_of_their_own():
 
 
 class Clock:
-    """Time that passes when somebody waits for it; stands for the module `time`, and makes timers."""
+    """Time that passes when a test says so; stands for the module `time`, and makes timers."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -165,17 +211,6 @@ class Clock:
         ring()
 
 
-def when_throttled(act):
-    """A policy that does so whenever a request begins to wait."""
-
-    def handle(effect):
-        if isinstance(effect, Emit) and isinstance(effect.event, Throttled):
-            act()
-        return (yield from ask(effect))
-
-    return around(handle)
-
-
 def test_requests_of_a_minute_are_counted(world):
     clock, begun = Clock(), []
     Gates.registry = GateRegistry(lambda: Gate(clock=clock.monotonic, timer=clock.timer))
@@ -185,14 +220,17 @@ def test_requests_of_a_minute_are_counted(world):
     assert events.count(Throttled("slow")) == 2
 
 
-def test_who_waits_for_time_does_not_need_somebody_to_leave():
-    Gates.registry = GateRegistry(lambda: Gate(window=0.2))
-    model = Slow(seconds=0.01)
-    in_threads(4, lambda: list(drive(throttle(1, 1)(asking(model)))))
-    assert model.asked == 4
+def test_a_request_that_waits_for_time_is_admitted_by_the_timer_alone():
+    clock = Clock()
+    gate = Gate(clock=clock.monotonic, timer=clock.timer)
+    gate.narrow(2, 1)
+    first, second, third = (gate.enter() for _ in range(3))
+    assert [ticket.done() for ticket in (first, second, third)] == [True, False, False]
+    clock.pass_by()
+    assert [ticket.done() for ticket in (first, second, third)] == [True, True, False]
 
 
-def test_who_came_first_goes_first():
+def test_requests_are_admitted_in_the_order_of_their_arrival():
     gate = open_gate("line", 1)
     holder, *waiting = [gate.enter() for _ in range(4)]
     assert holder.done()
@@ -206,7 +244,7 @@ def test_who_came_first_goes_first():
     assert gate.enter().done()
 
 
-def test_the_smaller_limit_holds(monkeypatch):
+def test_the_smaller_limit_holds():
     gate = open_gate("both", max_concurrency=5)
     assert open_gate("both", 3, 100) is gate
     assert open_gate("both", 4, 50) is gate
@@ -216,10 +254,10 @@ def test_the_smaller_limit_holds(monkeypatch):
 
 
 def test_an_agent_without_limits_passes_the_gates_of_the_others():
-    model = Slow()
+    crowd = Crowd(limit=1, expected=3)
     open_gate("slow", 1)
-    in_threads(4, lambda: list(drive(throttle()(asking(model)))))
-    assert model.most == 1
+    in_threads(4, lambda: list(drive(crowd.throttled(throttle(), asking(crowd)))))
+    assert crowd.most == 1
     both = threading.Barrier(2)
     free = ScriptedModel([lambda _: str(both.wait(10))] * 2, name="free")
     in_threads(2, lambda: list(drive(throttle()(asking(free)))))
@@ -234,7 +272,7 @@ def test_a_limit_below_one_is_refused(limits):
         open_gate("x", *limits)
 
 
-def test_the_slot_is_free_after_an_error(world):
+def test_an_error_frees_the_place(world):
     model = ScriptedModel(ModelError("no"), "hello")
     with pytest.raises(ModelError):
         world.drive(throttle(1)(asking(model)))
@@ -243,7 +281,7 @@ def test_the_slot_is_free_after_an_error(world):
     assert Throttled("scripted") not in events
 
 
-def test_an_abandoned_stream_frees_its_slot():
+def test_an_abandoned_stream_frees_its_place():
     flow = drive(throttle(1)(asking(ScriptedModel("one two"), stream=True)))
     next(flow)
     next(flow)
@@ -251,16 +289,30 @@ def test_an_abandoned_stream_frees_its_slot():
     assert open_gate("scripted").enter().done()
 
 
-@pytest.mark.parametrize("when", ["waiting", "under way"])
-def test_cancellation_makes_way(when):
-    async def cancelled():
+class Silent:
+    """A model that never replies."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def aask(self, request):
+        self.asked.set()
+        await asyncio.Event().wait()
+        yield Reply(assistant("never"))
+
+
+@pytest.mark.parametrize("when", ["waiting", "in progress"])
+def test_a_cancelled_request_frees_its_place(when):
+    async def main():
         gate = open_gate("slow", 1)
         holder = gate.enter() if when == "waiting" else None
-        model = Slow(seconds=5)
-        task = asyncio.ensure_future(adone(throttle(1)(asking(model))))
-        while not model.asked and len(gate._line) == 0:
-            await asyncio.sleep(0.005)
-        assert model.asked == (when == "under way")
+        model, waits = Silent(), asyncio.Event()
+        task = asyncio.ensure_future(adone(when_throttled(waits.set)(throttle(1)(asking(model)))))
+        async with asyncio.timeout(PATIENCE):
+            await (waits if holder else model.asked).wait()
+        assert model.asked.is_set() == (holder is None)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -270,39 +322,44 @@ def test_cancellation_makes_way(when):
             gate.leave(holder)
         assert following.done()
 
-    asyncio.run(cancelled())
+    asyncio.run(main())
 
 
 def test_waiting_counts_towards_the_time_of_the_request(world):
     gate = open_gate("slow", 1)
     holder = gate.enter()
-    start, model = time.monotonic(), Slow()
+    start, model = time.monotonic(), Silent()
     with pytest.raises(ModelError, match=r"it waited .* for the rate limit") as caught:
         world.drive(throttle()(asking(model, timeout=0.1)))
-    assert (caught.value.kind, caught.value.transient, model.asked) == ("timeout", True, 0)
+    assert (caught.value.kind, caught.value.transient, model.asked.is_set()) == ("timeout", True, False)
     assert time.monotonic() - start >= 0.1
     gate.leave(holder)
     assert gate.enter().done()
 
 
-def test_what_is_left_of_the_time_is_the_model_s(world):
+def test_the_model_gets_the_time_that_is_left(world):
     gate = open_gate("scripted", 1)
     holder = gate.enter()
     timeouts: list[float] = []
     model = ScriptedModel(lambda request: timeouts.append(request.timeout) or "hello")
 
+    waited = []
+
     def make_way():
-        time.sleep(0.06)
+        start = time.monotonic()
+        while time.monotonic() < start + 0.001:
+            pass
+        waited.append(time.monotonic() - start)
         gate.leave(holder)
 
     world.drive(when_throttled(make_way)(throttle()(asking(model, timeout=60))))
-    assert 30 < timeouts[0] <= 59.95
+    assert 0 < timeouts[0] <= 60 - waited[0]
 
 
 def test_a_ticket_is_waited_for_by_an_effect(world):
     gate = open_gate("x", 1)
     holder, ticket = gate.enter(), gate.enter()
-    threading.Timer(0.05, gate.leave, [holder]).start()
+    threading.Timer(0.01, gate.leave, [holder]).start()
 
     def flow():
         yield from ask(WaitForTicket(ticket, "x"))
@@ -311,7 +368,7 @@ def test_a_ticket_is_waited_for_by_an_effect(world):
     assert world.drive(flow())[0]
 
 
-def test_agents_share_it(world):
+def test_agents_share_the_gates_of_the_process(world):
     def work() -> str:
         """Works."""
         return "done"

@@ -291,7 +291,7 @@ class StreamAssembler:
         self._thoughts: list[str] = []
         self._blocks: list[dict[str, Any]] = []
         self._calls: list[dict[str, Any]] = []
-        self._arguments: list[_Arguments] = []
+        self._arguments: list[ArgumentPieces] = []
         self._open: dict[int, int] = {}
         self._reasoning_items: list[dict[str, Any]] = []
         self._extras: dict[str, Any] = {}
@@ -379,7 +379,7 @@ class StreamAssembler:
             if not other:
                 return place
         self._calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
-        self._arguments.append(_Arguments())
+        self._arguments.append(ArgumentPieces())
         place = len(self._calls) - 1
         if index is not None:
             self._open[index] = place
@@ -415,7 +415,7 @@ class StreamAssembler:
         return clean_reply(message | {key: value for key, value in parts.items() if value})
 
 
-class _Arguments:
+class ArgumentPieces:
     """The arguments of a call, in pieces: joined once, at the end, since appending to a text copies it."""
 
     def __init__(self) -> None:
