@@ -1,13 +1,12 @@
-"""The page of a run: everything that happened is there, as text, and nothing else."""
+"""The page of a run, and its view in a notebook: everything that happened, as text."""
 
 import json
 import re
-import threading
-import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from notebook_views import html_of, markdown_of
 from report_pages import Page
 
 from agentkit import JsonAgent, ModelError, RunError, Session, ToolRegistry, tool
@@ -29,7 +28,6 @@ def weather(city: str, days: int = 1) -> dict:
     Args:
         city: The city's name.
     """
-    time.sleep(0.02)
     if city == "Atlantis":
         raise ValueError("no such city")
     return {"city": city, "degrees": 31, "days": days}
@@ -68,52 +66,43 @@ def eventful(world):
     return agent, world.run(agent, "What is the weather?")
 
 
-def test_the_page_tells_everything(eventful):
+def test_the_page_shows_everything_that_happened(eventful):
     _, result = eventful
     page = Page(result.to_html())
-    for said in (
+    for text in (
         "What is the weather?", "31 degrees, founded 1690", "First the weather.", "outer-model", "1,234 tokens in, 7 out",
         "$0.0125", '{"city": "Atlantis"}', "ValueError: no such city", "name of the tool: Weather -> weather",
         "please slow down; asking again", "the reply was empty; asking again",
         "When was it founded?", "founded 1690", "inner-model", '{"city": "Inside"}', '"degrees": 31',
     ):  # fmt: skip
-        assert said in page.text, said
+        assert text in page.text, text
     assert {"model", "tool", "wait", "bad", "in"} <= set(page.classes)
     assert len(page.ids) == len(set(page.ids))
     assert set(page.links) <= set(page.ids)
 
 
-def test_what_is_saved_shows_the_same(eventful):
+def test_a_saved_result_has_the_same_page(eventful):
     _, result = eventful
     saved = json.loads(json.dumps(result.as_dict()))
     assert result_page(saved) == result.to_html()
 
 
 def test_parallel_calls_stand_side_by_side_and_to_scale(world):
-    together = threading.Barrier(3, timeout=10)
-
-    def nap(seconds: float) -> str:
-        """Sleeps."""
-        together.wait()
-        time.sleep(seconds)
-        return "slept"
-
-    model = ScriptedModel(
-        calling(("nap", {"seconds": 0.1}), ("nap", {"seconds": 0.1}), ("nap", {"seconds": 0.05})), answering("x")
-    )
-    result = world.run(JsonAgent(nap, model=model), "Sleep")
-    html = result.to_html()
+    result = world.run(JsonAgent(weather, model=ScriptedModel(answering("x"))), "Which?").as_dict()
+    lengths = {"a": 0.1, "b": 0.1, "c": 0.05}
+    spans = [
+        {"kind": "tool", "name": "nap", "call": call, "start": 0.2, "end": 0.2 + length}
+        for call, length in lengths.items()
+    ]
+    html = result_page({**result, "seconds": 0.5, "trace": {"spans": spans, "notes": []}})
     lanes = re.findall(r'<div class="lane">(.*?)</div>', html.partition("Messages")[0])
     tools = [re.findall(r'class="bar tool" style="left:([\d.]+)%;width:([\d.]+)%"', lane) for lane in lanes]
-    widths = sorted(float(lane[0][1]) for lane in tools if lane)
-    assert len(widths) == 3
-    spans = [span for span in result.as_dict()["trace"]["spans"] if span["name"] == "nap"]
-    lengths = sorted(span["end"] - span["start"] for span in spans)
-    assert [width / widths[2] for width in widths] == pytest.approx(
-        [length / lengths[2] for length in lengths], abs=0.01
-    )
-    assert widths[0] < widths[1]
-    assert all(float(left) + float(width) <= 100.01 for lane in tools for left, width in lane)
+    bars = [(float(left), float(width)) for lane in tools for left, width in lane[:1]]
+    assert len(bars) == 3
+    assert len({left for left, _ in bars}) == 1
+    widths = sorted(width for _, width in bars)
+    assert [width / widths[2] for width in widths] == pytest.approx([0.5, 1, 1], abs=0.01)
+    assert all(left + width <= 100.01 for left, width in bars)
 
 
 def test_a_run_without_an_answer_has_a_page_too(world, tmp_path):
@@ -127,12 +116,12 @@ def test_a_run_without_an_answer_has_a_page_too(world, tmp_path):
     assert "Will it work?" in page.text
     assert '"degrees": 31' in page.text
     assert (tmp_path / "failed.html").read_text("utf-8") == caught.value.result.to_html()
-    assert "ModelError" in caught.value.result._repr_html_()
-    assert "the key is missing" in caught.value.result._repr_markdown_()
+    assert "ModelError" in html_of(caught.value.result)
+    assert "the key is missing" in markdown_of(caught.value.result)
     json.dumps(caught.value.result.as_dict())
 
 
-def test_what_was_said_before_the_run_is_folded_up(world):
+def test_earlier_messages_are_folded_up(world):
     agent = JsonAgent(weather, model=ScriptedModel(answering("one"), answering("two")))
     world.run(agent, "The first query")
     html = world.run(agent, "The second query").to_html()
@@ -148,7 +137,7 @@ def test_fifty_steps_stay_below_200_kb(length, letter):
         """Finds."""
         return letter * length
 
-    replies = [calling(("find", {"query": f"{place} {letter * 100}"}), text="I go on. " * 5) for place in range(49)]
+    replies = [calling(("find", {"query": f"{place} {letter * 100}"}), text="I continue. " * 5) for place in range(49)]
     result = JsonAgent(find, model=ScriptedModel([*replies, answering("done " * 1000)]), max_steps=60).run(
         "Fifty steps"
     )
@@ -156,7 +145,7 @@ def test_fifty_steps_stay_below_200_kb(length, letter):
     assert len(page.encode()) < 200_000
     assert page.count("<details>") >= (49 if length > 400 else 1)
     assert ("characters are left out" in page) == (length > 1000)
-    assert len(result._repr_html_().encode()) < 130_000
+    assert len(html_of(result).encode()) < 130_000
     Page(page)
 
 
@@ -185,9 +174,9 @@ def test_secrets_are_masked_everywhere(world, monkeypatch):
     result = world.run(agent, f"Use {key}")
     secrets.hide("hidden-by-program")
     shown = [
-        result.to_html(), result._repr_html_(), result._repr_markdown_(), agent.session.to_html(), agent.session._repr_html_(),
-        agent.session._repr_markdown_(), agent._repr_html_(), agent.tools.to_html(), agent.tools._repr_html_(),
-        agent.tools._repr_markdown_(), agent.tools["leak"]._repr_html_(),
+        result.to_html(), html_of(result), markdown_of(result), agent.session.to_html(), html_of(agent.session),
+        markdown_of(agent.session), html_of(agent), agent.tools.to_html(), html_of(agent.tools),
+        markdown_of(agent.tools), html_of(agent.tools["leak"]),
     ]  # fmt: skip
     for page in shown:
         assert "a1B2c3D4" not in page
@@ -208,20 +197,20 @@ HOSTILE = st.one_of(
 @settings(max_examples=30, deadline=None)
 @given(st.lists(HOSTILE, min_size=12, max_size=12))
 def test_hostile_content_stays_text(texts):
-    query, said, name, identity, arguments, result, model, error, note, thoughts, answer, repair = texts
+    query, text, name, identity, arguments, result, model, error, note, thoughts, answer, repair = texts
     spans = [
         {"kind": "model", "name": model, "start": 0.1, "end": 0.2, "place": 2, "error": error},
         {"kind": "tool", "name": name, "start": 0.2, "end": 0.3, "call": identity, "error": error, "repairs": [repair]},
     ]  # fmt: skip
     messages = [
-        {"role": "system", "content": said},
+        {"role": "system", "content": text},
         {"role": "user", "content": query},
         {
-            **assistant(said, [ToolCall(identity, name, arguments)]),
+            **assistant(text, [ToolCall(identity, name, arguments)]),
             "reasoning_content": thoughts,
         },
         {"role": "tool", "tool_call_id": identity, "content": result},
-        {"role": "user", "content": [{"type": "text", "text": said}, {"type": "image_url"}]},
+        {"role": "user", "content": [{"type": "text", "text": text}, {"type": "image_url"}]},
     ]
     notes = [{"at": 0.1, "text": note, "level": "WARNING", "place": 2}]
     inner = {"spans": spans, "notes": notes, "messages": messages}
@@ -232,8 +221,8 @@ def test_hostile_content_stays_text(texts):
     registry = ToolRegistry()
     shown = [
         result_page(data), result_page({**data, "answer": {answer: [answer]}, "error": ""}), result_page({**data, "error": error}),
-        result_view(data), session_page(messages), live_view([(name, result)], [said], error),
-        agent_view(model, said, registry, messages, {}),
+        result_view(data), session_page(messages), live_view([(name, result)], [text], error),
+        agent_view(model, text, registry, messages, {}),
     ]  # fmt: skip
     for html in shown:
         page = Page(html)
@@ -266,9 +255,9 @@ def test_hostile_tools_stay_text():
     assert "Does </code><script>x</script>." in page.text
     assert all(page.text.count(name) >= 3 for name in FORMATS)
     assert set(page.links) <= set(page.ids)
-    Page(registry._repr_html_())
-    Page(registry["tool_0"]._repr_html_())
-    assert "\\<script\\>" in registry._repr_markdown_()
+    Page(html_of(registry))
+    Page(html_of(registry["tool_0"]))
+    assert "\\<script\\>" in markdown_of(registry)
 
 
 def test_the_catalogue_shows_every_format_and_what_it_lost(tmp_path):
@@ -287,54 +276,54 @@ def test_the_catalogue_shows_every_format_and_what_it_lost(tmp_path):
         assert f"{loss.path}: {loss.keyword}: {loss.moved_to}" in page.text
 
 
-def test_a_page_needs_nothing_from_outside(eventful):
+def test_a_page_loads_nothing(eventful):
     agent, result = eventful
     for html in (result.to_html(), agent.session.to_html(), agent.tools.to_html()):
         assert "default-src 'none'" in html
         assert not re.search(r"<link|<img|<iframe|src=|@import|url\(|https?://", html)
         assert html.count("<script") == 1
         assert f"<script>{load_script()}</script>" in html
-    for view in (result._repr_html_(), agent.session._repr_html_(), agent._repr_html_()):
+    for view in (html_of(result), html_of(agent.session), html_of(agent)):
         assert "<script" not in view
 
 
 def test_agents_sessions_and_results_have_rich_views(eventful, world):
     agent, result = eventful
-    view = Page(agent._repr_html_())
+    view = Page(html_of(agent))
     assert "outer-model" in view.text
     assert "researcher" in view.text
-    session = Page(agent.session._repr_html_())
+    session = Page(html_of(agent.session))
     assert "no result yet" not in session.text
     assert "31 degrees, founded 1690" in session.text
     assert set(view.ids).isdisjoint(session.ids)
     one, two = (
-        Page(result._repr_html_()),
-        Page(world.run(JsonAgent(weather, model=ScriptedModel(answering("x"))), "y")._repr_html_()),
+        Page(html_of(result)),
+        Page(html_of(world.run(JsonAgent(weather, model=ScriptedModel(answering("x"))), "y"))),
     )
     assert set(one.ids).isdisjoint(two.ids)  # they stand on one page, the notebook
-    assert "31 degrees, founded 1690" in result._repr_markdown_()
-    assert '` {"city": "Atlantis"} `' in agent.session._repr_markdown_()
+    assert "31 degrees, founded 1690" in markdown_of(result)
+    assert '` {"city": "Atlantis"} `' in markdown_of(agent.session)
     assert Page(Session().to_html()).text.strip().startswith("agentkit: a conversation")
-    assert Session()._repr_markdown_() == ""
+    assert markdown_of(Session()) == ""
 
 
 def test_an_answer_that_is_data_is_shown_as_data(world):
     model = ScriptedModel(calling(("final_answer", {"answer": [1, 2]})))
     result = world.run(JsonAgent(weather, model=model, answer=list[int]), "Which?")
     assert "[1, 2]" in Page(result.to_html()).texts
-    assert "\\[1, 2\\]" in result._repr_markdown_()
+    assert "\\[1, 2\\]" in markdown_of(result)
 
 
 @pytest.mark.parametrize("text", ["- a", "1. a", "# a", "a | b", "$x$", "<b>", "`a`", "``` x", "_a_ *b*", "![a](b)"])
 def test_nothing_in_a_text_is_markdown(text):
     shown = ToolResult(ToolCall("a", "b"), text, text)
-    result = JsonAgent(weather, model=ScriptedModel(answering(text))).run("x")._repr_markdown_()
-    first = result.splitlines()[0]
+    result = JsonAgent(weather, model=ScriptedModel(answering(text))).run("x")
+    first = markdown_of(result).splitlines()[0]
     assert first != text
     assert first.replace("\\", "") == shown.content
 
 
-def test_waiting_is_shown_as_such(world):
+def test_a_wait_is_shown(world):
     model = ScriptedModel(ModelError("busy", kind="server", transient=True, retry_after=0.05), answering("x"))
     result = world.run(JsonAgent(weather, model=model, retries=len(WAITS)), "x")
     page = Page(result.to_html())

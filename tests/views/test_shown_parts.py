@@ -3,6 +3,7 @@
 import io
 
 from files import MP3, PDF, PNG, WAV
+from notebook_views import html_of
 from report_pages import Page
 
 from agentkit import Audio, Document, Image, JsonAgent
@@ -31,7 +32,7 @@ def test_the_report_and_the_notebook_show_them():
     picture = Image.from_bytes(PNG)
     agent = JsonAgent(draw, model=ScriptedModel(call("draw"), answer("done")))
     result = agent.run(["What is <this>?", picture, Document.from_bytes(PDF, name="a.pdf"), Audio.from_bytes(WAV)])
-    for html in (result.to_html(), result._repr_html_(), agent.session.to_html(), agent.session._repr_html_()):
+    for html in (result.to_html(), html_of(result), agent.session.to_html(), html_of(agent.session)):
         page = Page(html)
         kinds = [source.partition(";")[0] for source in page.sources]
         assert kinds == ["data:image/png", "data:audio/wav", "data:image/png", "data:audio/mp3"]

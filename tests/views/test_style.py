@@ -6,6 +6,7 @@ import subprocess
 from itertools import product
 
 import pytest
+from notebook_views import html_of
 
 from agentkit import JsonAgent
 from agentkit.testing import ScriptedModel, answer, call
@@ -63,7 +64,7 @@ def test_a_browser_shows_the_page_in_a_notebook_as_it_is_meant(tmp_path, is_ligh
         return "warm"
 
     agent = JsonAgent(weather, model=ScriptedModel(call("weather", city="Rome"), answer("warm")))
-    cells = f"{agent.run('?')._repr_html_()}{agent.tools['weather']._repr_html_()}"
+    cells = f"{html_of(agent.run('?'))}{html_of(agent.tools['weather'])}"
     read = (
         "let style = (name, what) => getComputedStyle(document.querySelector('.agentkit ' + name))[what];"
         "document.body.dataset.found = [style('a.bar.tool', 'color'), style('a.bar.tool', 'backgroundColor'),"
