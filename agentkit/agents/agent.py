@@ -13,6 +13,7 @@ from ..core.enclosing import enclose, enclosing
 from ..core.errors import InnerPaused, Paused, RunError, ToolError
 from ..core.flow import Event, Listener, Policy
 from ..core.labels import USER, Label
+from ..core.masking import mask
 from ..core.messages import Message
 from ..core.parts import Query
 from ..engine.model import Model
@@ -309,7 +310,7 @@ class JsonAgent(Generic[T]):
     def __repr__(self) -> str:
         own = (tool.name for tool in self.tools.own_tools)
         names = ", ".join([*own, *(f"{toolset.name}__*" for toolset in self.toolsets)])
-        return f"JsonAgent({names}; model={self._model_name()!r})"
+        return mask(f"JsonAgent({names}; model={self._model_name()!r})")
 
     def _repr_html_(self) -> str:
         session = self.session

@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, ge
 from ..core.context import RunContext
 from ..core.errors import DefinitionError
 from ..core.flow import Listener, Policy
-from ..core.masking import MaskedDict
+from ..core.masking import MaskedDict, masked_repr
 from ..engine.model import Model
 from ..policies.answer_checks import Check, check_arity
 from ..policies.consult import Decide
@@ -125,6 +125,8 @@ class AgentSpec:
     handoffs: Mapping[str, Any] = field(default_factory=dict)
     text_ends: bool = True
     memory: bool = True
+
+    __repr__ = masked_repr
 
     @property
     def instruction(self) -> str:

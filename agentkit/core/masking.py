@@ -6,20 +6,28 @@ and is neither a plain word ("disabled") nor the path of an existing file; value
 
 Requests to models and arguments of tools are data and are not masked.  Of a text that arrives in pieces, no part of a
 secret is shown before the rest has arrived.
+
+A known secret is masked in Python, JSON, HTML, URLs, hexadecimal digits and base64 too.
 """
 
+import html
 import json
 import os
 import re
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
 
+MIN_ENCODED_BYTES = 6
+"""The fewest bytes of a secret that is masked in base64 and hexadecimal digits too; shorter ones occur by chance."""
+MAX_ESCAPED_CHARS = 500
+"""Characters of a secret that are masked with any of them escaped."""
 MIN_SECRET_CHARS = 8
 """The fewest characters of a value that counts as secret by its name."""
 MAX_SECRET_CHARS = 5_000
@@ -65,14 +73,38 @@ def hide(*values: str) -> None:
 
 
 def hide_named(settings: Mapping[str, Any]) -> None:
-    """Hide the values in `settings`, and in mappings inside it, that have the name of a secret."""
+    """Hide the values in `settings`, and in what is inside, that have the name of a secret.
+
+    Inside are mappings, lists, pairs of a name and a value, the parameters of web addresses, and cookies.
+    """
     for name, value in settings.items():
-        if isinstance(value, Mapping):
-            hide_named(value)
-        elif isinstance(value, str | int) and not isinstance(value, bool) and _is_named(str(name)):
-            secret = found[1] if (found := _SCHEME.fullmatch(str(value))) else str(value)
-            if _is_secret(secret):
-                hide(secret)
+        _hide_setting(str(name), value)
+
+
+def _hide_setting(name: str, value: Any) -> None:
+    is_cookie = name.replace("-", "_").upper().endswith(("COOKIE", "COOKIES"))
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            _hide_setting("cookie" if is_cookie else str(key), part)
+    elif isinstance(value, list | tuple | set | frozenset):
+        if isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[0], str):  # a header or a field
+            _hide_setting(value[0], value[1])
+        for part in value:
+            _hide_setting(name, part)
+    elif isinstance(value, bytes):
+        _hide_setting(name, value.decode(errors="replace"))
+    elif isinstance(value, str) and is_cookie:
+        _hide_values(part.strip().partition("=")[2] or part.strip() for part in value.split(";"))
+    elif isinstance(value, str | int) and not isinstance(value, bool) and _is_named(name):
+        _hide_values([found[1] if (found := _SCHEME.fullmatch(str(value))) else str(value)])
+    elif isinstance(value, str) and "?" in value and "=" in value:
+        with suppress(ValueError):
+            for key, part in parse_qsl(urlsplit(value).query):
+                _hide_setting(key, part)
+
+
+def _hide_values(values: Iterable[str]) -> None:
+    hide(*filter(_is_secret, values))
 
 
 def mask(text: str) -> str:
@@ -140,17 +172,35 @@ class MaskedDict(dict[str, Any]):
         return mask(super().__repr__())
 
 
+def masked_repr(value: Any) -> str:
+    """Return the `repr` of a dataclass, its secrets masked."""
+    shown = (f"{entry.name}={getattr(value, entry.name)!r}" for entry in fields(value) if entry.repr)
+    return mask(f"{type(value).__qualname__}({', '.join(shown)})")
+
+
 @dataclass(frozen=True, slots=True)
 class _Secrets:
-    """The known secrets in all spellings, the longest first, and those of them that are numbers."""
+    """The known secrets.
+
+    Attributes:
+        texts: All spellings, the longest first.
+        numbers: Those of them that are numbers.
+        spaced: Those with blanks or other letters than ASCII, at which a stream could be cut.
+        plain: As they are, the longest first, for spellings with any of the letters escaped for HTML or a URL.
+    """
 
     texts: tuple[str, ...]
     numbers: frozenset[str]
+    spaced: tuple[str, ...]
+    plain: tuple[str, ...]
 
 
 def _mask_text(text: str, known: _Secrets) -> str:
     for secret in known.texts:
         text = text.replace(secret, "***")  # faster than a regular expression of them all
+    if "%" in text or "&" in text:
+        for secret in known.plain:
+            text = _escaped(secret).sub("***", text)
     return _KEYS.sub(_REPLACEMENT, text)
 
 
@@ -232,7 +282,26 @@ def _spellings(values: tuple[str, ...], hidden: frozenset[str]) -> _Secrets:
     known = {*hidden, *filter(_is_secret, values)}
     forms = {spelling for value in known for spelling in _iterate_spellings(value)}
     ordered = tuple(sorted(filter(None, forms), key=len, reverse=True))
-    return _Secrets(ordered, frozenset(form for form in forms if _NUMBER.fullmatch(form)))
+    numbers = frozenset(form for form in forms if _NUMBER.fullmatch(form))
+    spaced = tuple(form for form in ordered if form.strip(_KEY_CHARS))
+    return _Secrets(ordered, numbers, spaced, tuple(sorted(filter(None, known), key=len, reverse=True)))
+
+
+@lru_cache(maxsize=512)
+def _escaped(secret: str) -> re.Pattern[str]:
+    """Return an expression for a secret in which any letter may be escaped, for a URL or for HTML."""
+    return re.compile("".join(map(_escaped_letter, secret[:MAX_ESCAPED_CHARS])))
+
+
+@lru_cache(maxsize=512)
+def _escaped_letter(letter: str) -> str:
+    number = ord(letter)
+    data = letter.encode("utf-8", "surrogatepass")
+    forms = [re.escape(letter), f"(?i:{''.join(f'%{byte:02x}' for byte in data)})"]
+    forms += [f"&#0{{0,5}}{number};", f"(?i:&#x0{{0,5}}{number:x};)"]
+    forms += [r"\+"] if letter == " " else []
+    forms += [re.escape(f"&{name}") for name in _ENTITIES.get(letter, ())]
+    return f"(?:{'|'.join(forms)})"
 
 
 def _iterate_spellings(secret: str) -> Iterator[str]:
@@ -243,6 +312,9 @@ def _iterate_spellings(secret: str) -> Iterator[str]:
         for quoted in (quote(text), quote(text, safe=""), quote_plus(text)):
             yield quoted
             yield _ESCAPE.sub(lambda found: found[0].lower(), quoted)
+        yield html.escape(text)
+        yield html.escape(text, quote=False)
+        yield from _iterate_encodings(text.encode("utf-8", "surrogatepass"))
         for is_ascii in (True, False):
             written = text
             for _ in range(_JSON_LEVELS):
@@ -250,8 +322,24 @@ def _iterate_spellings(secret: str) -> Iterator[str]:
                 yield written
 
 
+def _iterate_encodings(data: bytes) -> Iterator[str]:
+    """Yield a secret in hexadecimal digits and base64, there also as a part of longer data."""
+    if len(data) < MIN_ENCODED_BYTES:
+        return
+    yield data.hex()
+    yield data.hex().upper()
+    for altchars in (b"+/", b"-_"):
+        whole = b64encode(data, altchars).decode()
+        yield whole
+        yield whole.rstrip("=")
+        for before in range(3):
+            written = b64encode(b"\0" * before + data, altchars).decode()
+            yield written[-(-before * 4 // 3) : (before + len(data)) * 4 // 3]  # what no other byte has a part in
+
+
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _ESCAPE = re.compile(r"%[0-9A-F]{2}")
+_ENTITIES = {"&": ("amp;",), "<": ("lt;",), ">": ("gt;",), '"': ("quot;",), "'": ("apos;",), "\xa0": ("nbsp;",)}
 
 
 MAX_HELD_CHARS = MAX_SECRET_CHARS
@@ -273,6 +361,7 @@ class MaskedStream:
             rest = text[begin:].split("-----", 4)[4:]  # after the dashes around BEGIN ... and END ...
             if not rest or len(text) - len(rest[0]) > cut:
                 cut = min(cut, begin)
+        cut = _cut_before_secret(text, cut)
         if len(text) - cut > MAX_HELD_CHARS:
             text = mask(text)
             cut = len(text) - MAX_HELD_CHARS // 2
@@ -284,3 +373,19 @@ class MaskedStream:
         text = self._held
         self._held = ""
         return mask(text)
+
+
+def _cut_before_secret(text: str, cut: int) -> int:
+    """Return the place, not behind `cut`, where a text can be cut without cutting a secret with blanks in it."""
+    forms = _known_secrets().spaced
+    earlier = -1
+    while earlier != cut:
+        earlier = cut
+        for form in forms:
+            first = max(0, cut - len(form) + 1)
+            while (first := text.find(form[0], first, cut)) >= 0:
+                if form.startswith(text[first : first + len(form)]):
+                    cut = first
+                    break
+                first += 1
+    return cut

@@ -43,6 +43,9 @@ OUTCOME = "agentkit.run.outcome"
 COST = "agentkit.usage.cost_usd"
 NOTICE = "agentkit.notice"
 
+OTHER = "_OTHER"
+"""Stands for a value that is not a known one, as in the conventions."""
+
 REQUEST_OPTIONS = {
     "temperature": "gen_ai.request.temperature",
     "top_p": "gen_ai.request.top_p",

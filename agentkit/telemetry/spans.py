@@ -70,7 +70,7 @@ class OpenSpan:
         self.span.add_event(name, {key: value for key, value in attributes.items() if value not in (None, "")})
 
     def fail(self, error_type: str, error: BaseException | None = None) -> None:
-        """Mark the operation as failed; `error_type` is a class of errors, not their text."""
+        """Mark the operation as failed; `error_type` is a class of errors.  The text of `error` is content."""
         self.attributes = {**self.attributes, names.ERROR_TYPE: error_type}
         if self.is_recording:
             text = mask(str(error))[:MAX_STATUS_CHARS] if error is not None else error_type

@@ -185,7 +185,7 @@ class ChatSpan:
         """End the span with the error that ended the request; a closed stream or a stopped run cancels it."""
         is_error = isinstance(error, Exception)
         kind = error_type(error) if is_error else CANCELLED_ERROR_TYPE
-        self.span.fail(kind, error if is_error else None)
+        self.span.fail(kind, error if is_error and self._recorder.content else None)
         self._measured = {**self._measured, names.ERROR_TYPE: kind}
         self._end(dict)
 
@@ -301,9 +301,11 @@ class RunSpans:
         bound = event.call
         if bound.is_answer or self._run is None:
             return
+        is_shown = bound.tool is not None or self._recorder.content  # the model made the name of an unknown tool
+        tool_name = bound.call.name if is_shown else names.OTHER
         attributes = {
             names.OPERATION: names.EXECUTE_TOOL,
-            names.TOOL_NAME: bound.call.name,
+            names.TOOL_NAME: tool_name,
             names.TOOL_TYPE: "function",
             names.TOOL_CALL: bound.call.id,
             **self._agent,
@@ -312,7 +314,7 @@ class RunSpans:
             attributes[names.TOOL_DESCRIPTION] = bound.tool.description
         if self._recorder.content:
             attributes[names.TOOL_ARGUMENTS] = mask(bound.as_written.arguments)
-        name = f"{names.EXECUTE_TOOL} {bound.call.name}"
+        name = f"{names.EXECUTE_TOOL} {tool_name}"
         self._tools[bound.call.id] = OpenSpan(self._recorder.tracer, name, self._run.context, attributes)
 
     def _finish_tool(self, event: ToolFinished) -> None:
@@ -331,7 +333,7 @@ class RunSpans:
         if (span := self._tools.pop(identity, None)) is None:
             return
         if failure:
-            span.fail(failure, error)
+            span.fail(failure, error if self._recorder.content else None)
         kept = (names.TOOL_NAME, names.TOOL_TYPE, names.AGENT_NAME, names.ERROR_TYPE)
         measured = {name: span.attributes[name] for name in kept if name in span.attributes}
         self._recorder.record(names.TOOL_DURATION, span.end(shown or {}), measured, span.context)
@@ -351,7 +353,7 @@ class RunSpans:
             self._run.note("agentkit.paused", {names.TOOL_NAME: [call.name for call in calls]})
         elif event.outcome not in ("answer", "stopped"):
             kind = CANCELLED_ERROR_TYPE if event.error is None else error_type(event.error)
-            self._run.fail(kind, event.error)
+            self._run.fail(kind, event.error if self._recorder.content else None)
         finish = {names.FINISH_REASONS: [self._finish_reason]} if self._finish_reason else {}
         self._end_run({names.OUTCOME: event.outcome, **finish, **usage_attributes(event.usage)})
 

@@ -178,6 +178,20 @@ class TestTheSpecification:
         assert agent.spec is before
 
 
+def test_an_agent_shows_itself_and_its_settings_without_keys():
+    secret = "k3y-number-one"
+    agent = JsonAgent(
+        add,
+        model=f"openai/gpt-4o?key={secret}",
+        api_base=f"https://models.example/v1?key={secret}",
+        extra_headers={"Cookie": f"session={secret}"},
+        metadata=[{"api_key": secret}, ("x-api-key", secret)],
+    )
+    assert agent.settings["metadata"][0] == {"api_key": secret}
+    assert secret not in repr(agent) + repr(agent.settings) + repr(agent.spec)
+    assert "models.example" in repr(agent.settings)
+
+
 def test_the_environment_names_the_model(monkeypatch):
     monkeypatch.setenv("AGENTKIT_MODEL", "groq/llama-3.1-8b-instant")
     assert "groq/llama-3.1-8b-instant" in repr(JsonAgent(add))

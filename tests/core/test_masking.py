@@ -1,19 +1,22 @@
 """What is secret is not written down."""
 
+import html
 import json
 import os
+from base64 import b64encode, urlsafe_b64encode
 from itertools import pairwise
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from timing import takes_at_most
 
 from agentkit.core import masking as secrets
 from agentkit.core.masking import (
     MaskedDict,
+    MaskedStream,
     hide,
     hide_named,
     iterate_causes,
@@ -361,3 +364,93 @@ def test_a_secret_in_pieces_is_masked(before, sizes, after):
     assert "".join(masked) == mask("".join(pieces))
     assert mask_pieces(["a", "", "b"]) == ["a", "", "b"]
     assert mask_pieces([]) == []
+
+
+PHRASES = ["k3y/number+0ne?", "correct horse & battery 'staple'", "pässwörd <tag>"]
+ENCODINGS = {
+    "base64": lambda text: b64encode(text.encode()).decode(),
+    "base64 without padding": lambda text: b64encode(text.encode()).decode().rstrip("="),
+    "base64 for URLs": lambda text: urlsafe_b64encode(text.encode()).decode(),
+    "hexadecimal": lambda text: text.encode().hex(),
+    "HEXADECIMAL": lambda text: text.encode().hex().upper(),
+    "HTML": html.escape,
+    "HTML without quotes": lambda text: html.escape(text, quote=False),
+    "numbers in HTML": lambda text: "".join(f"&#{ord(letter)};" for letter in text),
+    "hexadecimal numbers in HTML": lambda text: "".join(f"&#x{ord(letter):04X};" for letter in text),
+    "URL": quote,
+    "URL of a form": quote_plus,
+    "each letter in a URL": lambda text: "".join(f"%{byte:02x}" for byte in text.encode()),
+    "some letters in a URL": lambda text: quote(text[:3], safe=text[:3]) + quote(text[3:], safe="?<&'"),
+}
+
+
+@pytest.mark.parametrize("encode", ENCODINGS.values(), ids=ENCODINGS)
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_a_secret_is_masked_in_each_encoding(phrase, encode):
+    hide(phrase)
+    assert mask(f"a {encode(phrase)} b") == "a *** b"
+    assert mask_data([encode(phrase)]) == ["***"]
+
+
+@pytest.mark.parametrize("before", ["", "u", "us", "user:", "a user: "])
+@pytest.mark.parametrize("after", ["", "\n", " and more"])
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_a_secret_inside_of_data_in_base64_is_masked(before, after, phrase):
+    hide(phrase)
+    written = b64encode(f"{before}{phrase}{after}".encode()).decode()
+    core = "".join(part for part in mask(written).split("***"))
+    assert "***" in mask(written)
+    assert len(core) <= len(b64encode(f"{before}{after}".encode())) + 4  # of the secret, parts of two letters at most
+
+
+def test_a_short_secret_is_not_searched_in_base64_and_hexadecimal_digits():
+    hide("4711")
+    assert mask("34373131 NDcxMQ 4711") == "34373131 NDcxMQ ***"
+
+
+@pytest.mark.parametrize("phrase", [*PHRASES, "a b c d e f g h", "two  blanks"])
+@given(sizes=st.lists(st.integers(1, 9), min_size=1), before=st.sampled_from(["", "it is ", "correct ", "k3y"]))
+@example(sizes=[100], before="")
+@example(sizes=[1], before="")
+def test_no_part_of_a_secret_is_shown_before_the_rest_arrives(phrase, sizes, before):
+    secrets.HIDDEN_VALUES.clear()
+    hide(phrase)
+    text = f"{before}{phrase}, then {phrase} and on"
+    cuts = [*range(0, len(text), sizes[0])] if len(sizes) == 1 else [sum(sizes[:place]) for place in range(len(sizes))]
+    pieces = [text[start:end] for start, end in pairwise([*cuts, max(len(text), cuts[-1])])]
+    stream = MaskedStream()
+    shown = [stream.feed(piece) for piece in pieces]
+    assert "".join([*shown, stream.flush()]) == mask(text)
+
+
+@given(st.lists(st.text(max_size=9)))
+def test_a_stream_without_secrets_arrives_whole(pieces):
+    secrets.HIDDEN_VALUES.clear()
+    hide(*PHRASES)
+    stream = MaskedStream()
+    assert "".join([*map(stream.feed, pieces), stream.flush()]) == mask("".join(pieces))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"api_base": "https://models.example/v1?key=k3y-number-one"},
+        {"api_base": "https://models.example/v1?x=1&api_key=k3y-number-one#end"},
+        {"extra_headers": {"Cookie": "theme=dark; session=k3y-number-one"}},
+        {"cookies": {"session": "k3y-number-one"}},
+        {"cookies": [("session", "k3y-number-one")]},
+        {"headers": [("Authorization", "Bearer k3y-number-one")]},
+        {"headers": [[b"x-api-key", "k3y-number-one"], ["X-Api-Key", b"k3y-number-one"]]},
+        {"metadata": [{"api_key": "k3y-number-one"}]},
+        {"metadata": {"keys": [{"inner": ({"token": "k3y-number-one"},)}]}},
+        {"tokens": ["k3y-number-one"], "token": ["k3y-number-one"]},
+    ],
+)
+def test_a_secret_deep_in_settings_is_masked(settings):
+    assert "k3y-number-one" not in repr(MaskedDict(settings))
+    assert mask("k3y-number-one") == "***"
+
+
+def test_what_is_no_secret_in_settings_is_shown():
+    settings = {"api_base": "https://models.example/v1?x=k3y-number-one", "stop": ["k3y-number-one"], "timeout": 5}
+    assert "k3y-number-one" in repr(MaskedDict(settings))

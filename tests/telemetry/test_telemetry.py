@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -257,16 +258,53 @@ def test_retries_and_fallbacks_are_events_and_each_attempt_is_a_span(otel, world
     assert otel.points("gen_ai.client.operation.duration")[0].attributes["error.type"] == "rate_limit"
 
 
-def test_a_tool_that_fails_and_is_retried(otel):
+@pytest.mark.parametrize(
+    ("content", "description"), [(False, "ValueError"), (True, "no such row")], ids=["without content", "with content"]
+)
+def test_a_tool_that_fails_and_is_retried(otel, content, description):
     @tool(retries=1, effect="read")
     def fetch() -> str:
         """Fetches."""
         raise ValueError("no such row")
 
-    JsonAgent(fetch, model=ScriptedModel(call("fetch"), answer("x")), telemetry=otel.settings())("?")
+    telemetry = otel.settings(content=content)
+    JsonAgent(fetch, model=ScriptedModel(call("fetch"), answer("x")), telemetry=telemetry)("?")
     span = named(otel.spans(), "execute_tool fetch")[0]
-    assert (span.attributes["error.type"], span.status.description) == ("ValueError", "no such row")
+    assert (span.attributes["error.type"], span.status.description) == ("ValueError", description)
     assert [event.name for event in span.events] == ["agentkit.tool_retry"]
+
+
+PRIVATE = "the pin is 4711"
+
+
+def record(otel):
+    """Return all that was exported, as text."""
+    metrics = ["gen_ai.client.operation.duration", "gen_ai.execute_tool.duration", "gen_ai.invoke_agent.duration"]
+    return "".join([*(span.to_json() for span in otel.spans()), *(str(otel.points(metric)) for metric in metrics)])
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        (call("look", text=PRIVATE), answer(PRIVATE)),
+        (call("look", txt=PRIVATE), answer(PRIVATE)),
+        (call(PRIVATE), answer(PRIVATE)),
+        (ModelError(PRIVATE, kind="server"),),
+        (ValueError(PRIVATE),),
+    ],
+    ids=["a tool's error", "wrong arguments", "an unknown tool", "a model's error", "another error"],
+)
+def test_without_content_no_text_of_the_conversation_is_exported(otel, world, turns):
+    @tool(retries=1, effect="read")
+    def look(text: str) -> str:
+        """Looks."""
+        raise ValueError(f"nothing for {text}")
+
+    agent = JsonAgent(look, model=ScriptedModel(*turns), telemetry=otel.settings(content=False))
+    with suppress(RunError, ValueError):
+        world.run(agent, PRIVATE)
+    assert otel.spans()
+    assert "4711" not in record(otel)
 
 
 def test_a_run_that_pauses_is_ended_without_an_error_and_its_continuation_is_of_the_same_conversation(otel, world):

@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -77,7 +78,15 @@ def crash(how: str) -> None:
 
 def leave(how: str) -> None:
     """Leaves."""
-    raise {"exit": SystemExit(2), "interrupt": KeyboardInterrupt()}[how]
+    raise {"exit": SystemExit(2), "interrupt": KeyboardInterrupt(), "generator": GeneratorExit("over")}[how]
+
+
+def begin(how: str, path: str) -> None:
+    """Begins a process that outlives the function."""
+    child = subprocess.Popen(["sleep", "60"], start_new_session=how == "session", stdin=subprocess.DEVNULL)
+    Path(path).write_text(str(child.pid))
+    if how == "crash":
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def stuck(path: str) -> None:

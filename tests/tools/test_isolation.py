@@ -1,6 +1,7 @@
 """Calls in a process of their own."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,22 @@ from pathlib import Path
 
 import isolated
 import pytest
-from isolated import Counter, Odd, Point, crash, fail, later, leave, move, numbers, process_id, stuck, talk, unpicklable
+from isolated import (
+    Counter,
+    Odd,
+    Point,
+    begin,
+    crash,
+    fail,
+    later,
+    leave,
+    move,
+    numbers,
+    process_id,
+    stuck,
+    talk,
+    unpicklable,
+)
 from timing import wait_until
 
 from agentkit import DefinitionError, ExceptionInfo, JsonAgent, JsonTool, RunContext, ToolCall, ToolError, ToolRegistry
@@ -26,7 +42,7 @@ from agentkit.policies.timeouts import limit_tool_time
 from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.execution.call_tools import CallTools, ToolAbandoned, ToolFinished
 
-FUNCTIONS = (move, process_id, later, numbers, talk, unpicklable, fail, crash, leave, stuck)
+FUNCTIONS = (move, process_id, later, numbers, talk, unpicklable, fail, crash, leave, begin, stuck)
 TOOLS = ToolRegistry(*(JsonTool(function, isolate="process") for function in FUNCTIONS))
 
 POISON = JsonTool(isolated.poison, isolate="process")
@@ -96,10 +112,20 @@ def test_a_crash_is_told(world, how, said):
     assert content == f"ProcessEnded: crash ended its process without a result ({said})"
 
 
-def test_an_interrupt_in_it_stops_the_run_and_an_exit_is_a_failed_call_as_elsewhere(world):
-    with pytest.raises(KeyboardInterrupt):
-        result_of(world, "leave", '{"how": "interrupt"}')
-    assert result_of(world, "leave", '{"how": "exit"}').content == "SystemExit: 2"
+@pytest.mark.parametrize(
+    ("how", "content"),
+    [("interrupt", "KeyboardInterrupt"), ("exit", "SystemExit: 2"), ("generator", "GeneratorExit: over")],
+)
+def test_what_would_stop_a_program_ends_the_call_alone(world, how, content):
+    assert result_of(world, "leave", f'{{"how": "{how}"}}').content == content
+
+
+@pytest.mark.parametrize("how", ["process", "session", "crash"])
+def test_what_it_began_ends_with_it(world, how, tmp_path):
+    path = tmp_path / "pid"
+    result_of(world, "begin", json.dumps({"how": how, "path": str(path)}))
+    pid = int(path.read_text())
+    assert gone(pid)
 
 
 def test_at_the_timeout_it_is_killed_with_all_that_it_began(world, tmp_path):

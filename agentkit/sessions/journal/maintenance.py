@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from ...core.errors import DefinitionError, RunError
 from ...core.lazy_names import display_with
+from ...core.masking import masked_repr
 from ...core.messages import Message, ToolCall, Usage, assistant, calls_of, tool_message
 from ...engine.trace import Span, Trace
 from ...tools.results.result_text import render_text
@@ -267,6 +268,8 @@ class JournaledRun:
     run: RunInfo
     messages: list[Message] = field(repr=False)
     trace: dict[str, Any] = field(repr=False)
+
+    __repr__ = masked_repr
 
     def as_dict(self) -> dict[str, Any]:
         """Return the run in the form of `Result.as_dict`."""

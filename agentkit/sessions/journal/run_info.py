@@ -15,6 +15,7 @@ from typing import Any
 
 from ...core.errors import ExceptionInfo
 from ...core.labels import Label
+from ...core.masking import masked_repr
 from ...core.messages import Message, Usage, pending_calls
 from ...engine.model import Reply
 from ...tools.execution.call import BoundCall, ToolResult
@@ -207,6 +208,8 @@ class RunInfo:
     first: int = field(default=0, repr=False)
     end: int | None = field(default=None, repr=False)
     conversation: int = field(default=0, repr=False)
+
+    __repr__ = masked_repr
 
     @property
     def age(self) -> float:

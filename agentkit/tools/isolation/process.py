@@ -5,9 +5,9 @@ script, the code that starts the agent belongs under `if __name__ == "__main__":
 Arguments and the object of a method are pickled.  Results and exceptions come back as JSON, because what the child
 writes is not trusted: a dataclass or a model needs a return annotation to arrive as one, a value without a JSON form
 arrives as the text that the model reads, and an exception as one of its class or name.  The child's output goes to
-standard error.  When the call is cancelled or this process ends, the child ends.  On Linux, so does every process that
-it started, also one with a session of its own (see `supervisor`); elsewhere, its process group.  The model reads of a
-crash.
+standard error.  When the call is cancelled or this process ends, the child ends.  However the child ends, so does every
+process that it started: on Linux also one with a session of its own (see `supervisor`), elsewhere its process group.
+The model reads of a crash.
 A call takes as long as a new Python needs to start and to import the function's module: about 40 ms, and 200 ms if the
 module imports agentkit.
 """
@@ -84,6 +84,9 @@ def run_isolated(tool: str, ready: Callable[[], Any]) -> Any:
         except BaseException:
             _kill(process)
             raise
+        if sys.platform != "linux":
+            process.wait()
+            _kill(process)
     if answer is None:
         raise ProcessEnded(f"{tool} ended its process without a result ({_describe_exit(process.returncode)})")
     return _read_outcome(tool, ready, json.loads(answer))
@@ -146,16 +149,19 @@ def _read_outcome(tool: str, ready: Callable[[], Any], outcome: dict[str, Any]) 
     return StoredResult(outcome["data"], RenderedResult(outcome["text"], outcome["images"]))
 
 
-def _make_error(outcome: dict[str, Any]) -> BaseException:
-    """Return the exception if its class is loaded here and can be made from its arguments; else one with its name."""
+def _make_error(outcome: dict[str, Any]) -> Exception:
+    """Return the exception if its class is loaded here and can be made from its arguments; else one with its name.
+
+    What ended the other process, an interrupt say, ends the call and not this program.
+    """
     module, name = outcome["error"]
     cls = getattr(sys.modules.get(module), name, None)
-    if outcome["arguments"] is not None and isinstance(cls, type) and issubclass(cls, BaseException):
+    if outcome["arguments"] is not None and isinstance(cls, type) and issubclass(cls, Exception):
         with suppress(Exception):
-            error: BaseException = cls(*outcome["arguments"])
+            error: Exception = cls(*outcome["arguments"])
             if str(error) == outcome["text"]:
                 return error
-    return cast("BaseException", type(name.rpartition(".")[2], (Exception,), {})(outcome["text"]))
+    return cast("Exception", type(name.rpartition(".")[2], (Exception,), {})(outcome["text"]))
 
 
 def _find_return_type(ready: Callable[[], Any]) -> Any:

@@ -75,14 +75,30 @@ def _is_over(worker: int) -> bool:
 
 
 def _exit_like(status: int) -> None:
+    if _has_children():  # the worker left them, and they became those of this process
+        _kill_descendants()
     if os.WIFSIGNALED(status):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), os.WTERMSIG(status))
     os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 1)
 
 
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
 def _end() -> None:
-    """Kill all descendants and exit; stopped processes cannot start further ones meanwhile."""
+    """Kill all descendants and exit."""
+    _kill_descendants()
+    os._exit(1)
+
+
+def _kill_descendants() -> None:
+    """Kill all descendants; stopped processes cannot start further ones meanwhile."""
     stopped: set[int] = set()
     while found := [pid for pid in _descendants(os.getpid()) if pid not in stopped]:
         for pid in found:
@@ -93,7 +109,6 @@ def _end() -> None:
     with suppress(ChildProcessError):
         while stopped:
             stopped.discard(os.waitpid(-1, 0)[0])
-    os._exit(1)
 
 
 def _descendants(root: int) -> Iterator[int]:

@@ -30,6 +30,8 @@ class TestShow:
         result = agent_of(path, answer("it is s3cr3t-value-42")).run("What is the key?")
         shown = show(result.run_id, store=path)
         assert "s3cr3t" not in str(shown) + shown.to_html()
+        assert repr(shown).startswith("JournaledRun(run=RunInfo(id=")
+        assert "s3cr3t" not in repr(shown) + repr(shown.run) + repr(runs(store=path))
         assert agent_of(path).resume(result.run_id).answer == "it is s3cr3t-value-42"
 
     def test_a_finished_run_is_shown_without_pending_calls(self, path):
