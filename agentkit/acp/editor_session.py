@@ -24,100 +24,6 @@ from .api import RequestError, acp, schema
 from .servers import EditorServers
 from .updates import UpdateEncoder, write_pending
 
-ALLOW_OPTION = "allow"
-ALLOW_VALUES = "allow_values"
-REJECT = "reject"
-MAX_OPTION_CHARS = 80
-
-
-async def ask_permission(
-    client: Any, session: str, pending: PendingInput, encoder: UpdateEncoder
-) -> PersonAnswer | None:
-    """Return the person's decision about a call; None if the client cancelled the question."""
-    for update in encoder.announce(pending):
-        await client.session_update(session, update)
-    call = schema.ToolCallUpdate(
-        tool_call_id=pending.id,
-        title=encoder.title_of(pending),
-        status="pending",
-        content=write_pending(pending),
-    )
-    options = [schema.PermissionOption(option_id=ALLOW_OPTION, name="Allow once", kind="allow_once")]
-    if pending.values:
-        name = f"Allow, also later with {pending.values[:MAX_OPTION_CHARS]}"
-        options.append(schema.PermissionOption(option_id=ALLOW_VALUES, name=name, kind="allow_always"))
-    options.append(schema.PermissionOption(option_id=REJECT, name="Reject", kind="reject_once"))
-    response = await client.request_permission(session, call, options)
-    if not isinstance(response.outcome, schema.AllowedOutcome):
-        return None
-    chosen = response.outcome.option_id
-    return PersonAnswer(chosen in (ALLOW_OPTION, ALLOW_VALUES), "values" if chosen == ALLOW_VALUES else "call")
-
-
-async def ask_form(client: Any, session: str, pending: PendingInput, form: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Ask a question in a form; return the answer in a tuple, an empty one if the person gave none."""
-    mode = schema.ElicitationFormSessionMode(
-        session_id=session, requested_schema=schema.ElicitationSchema.model_validate(form)
-    )
-    response = await client.create_elicitation(pending.text, mode)
-    content = getattr(response, "content", None)
-    if response.action != "accept" or content is None:
-        return ()
-    return (read_form(pending.schema or {}, content),)
-
-
-def form_of(pending: PendingInput) -> Mapping[str, Any] | None:
-    """Return the schema of the form for a question; None if a form cannot ask for such a value."""
-    form = to_form(pending.schema or {})
-    return form if all(map(_is_simple, form["properties"].values())) else None
-
-
-def _is_simple(wanted: Any) -> bool:
-    return isinstance(wanted, dict) and wanted.get("type") in SIMPLE_TYPES
-
-
-def describe_question(pending: PendingInput) -> str:
-    """Return a question as text, for an editor without forms."""
-    return f"{pending.text}\n\n(Your next message is the answer: {describe_answer_type(pending.schema or {})}.)\n\n"
-
-
-PART_TYPES: Sequence[type[ContentPart]] = (Image, Document, Audio)
-
-
-def query_of_prompt(prompt: Sequence[Any]) -> Query:
-    """Return the query in the blocks of a prompt.
-
-    Raises:
-        RequestError: A block has a content that no model can read.
-    """
-    parts = [_part(block) for block in prompt]
-    return parts if any(isinstance(part, ContentPart) for part in parts) else "\n".join(map(str, parts))
-
-
-def _part(block: Any) -> str | ContentPart:
-    match block:
-        case schema.TextContentBlock():
-            return block.text
-        case schema.ImageContentBlock() | schema.AudioContentBlock():
-            return _binary(block.data, block.type)
-        case schema.ResourceContentBlock():
-            return f"[{block.name}]({block.uri})"
-        case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents() as file):
-            return f"The file {file.uri}:\n{file.text}\n"
-        case schema.EmbeddedResourceContentBlock():
-            return _binary(block.resource.blob, block.resource.uri)
-    raise RequestError(-32602, f"prompt: no block of the type {type(block).__name__} can be read")
-
-
-def _binary(text: str, place: str) -> ContentPart:
-    try:
-        data = b64decode(text, validate=True)
-        kind = next((kind for kind in PART_TYPES if detect_media_type(data) in kind.media_types), Image)
-        return kind.from_bytes(data, name=place.rpartition("/")[2])
-    except (Base64Error, ValueError, DefinitionError) as error:
-        raise RequestError(-32602, f"prompt: {place}: {error}") from error
-
-
 T = TypeVar("T")
 CONTINUE_COMMAND = "/continue"
 """The prompt that continues a run which was interrupted or waits."""
@@ -289,3 +195,97 @@ def _respond(end: RunClosed, reason: schema.StopReason | None = None) -> Any:
         thought_tokens=usage.get("reasoning_tokens") or 0,
     )
     return schema.PromptResponse(stop_reason=reason, usage=counted)
+
+
+ALLOW_OPTION = "allow"
+ALLOW_VALUES = "allow_values"
+REJECT = "reject"
+MAX_OPTION_CHARS = 80
+
+
+async def ask_permission(
+    client: Any, session: str, pending: PendingInput, encoder: UpdateEncoder
+) -> PersonAnswer | None:
+    """Return the person's decision about a call; None if the client cancelled the question."""
+    for update in encoder.announce(pending):
+        await client.session_update(session, update)
+    call = schema.ToolCallUpdate(
+        tool_call_id=pending.id,
+        title=encoder.title_of(pending),
+        status="pending",
+        content=write_pending(pending),
+    )
+    options = [schema.PermissionOption(option_id=ALLOW_OPTION, name="Allow once", kind="allow_once")]
+    if pending.values:
+        name = f"Allow, also later with {pending.values[:MAX_OPTION_CHARS]}"
+        options.append(schema.PermissionOption(option_id=ALLOW_VALUES, name=name, kind="allow_always"))
+    options.append(schema.PermissionOption(option_id=REJECT, name="Reject", kind="reject_once"))
+    response = await client.request_permission(session, call, options)
+    if not isinstance(response.outcome, schema.AllowedOutcome):
+        return None
+    chosen = response.outcome.option_id
+    return PersonAnswer(chosen in (ALLOW_OPTION, ALLOW_VALUES), "values" if chosen == ALLOW_VALUES else "call")
+
+
+async def ask_form(client: Any, session: str, pending: PendingInput, form: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Ask a question in a form; return the answer in a tuple, an empty one if the person gave none."""
+    mode = schema.ElicitationFormSessionMode(
+        session_id=session, requested_schema=schema.ElicitationSchema.model_validate(form)
+    )
+    response = await client.create_elicitation(pending.text, mode)
+    content = getattr(response, "content", None)
+    if response.action != "accept" or content is None:
+        return ()
+    return (read_form(pending.schema or {}, content),)
+
+
+def form_of(pending: PendingInput) -> Mapping[str, Any] | None:
+    """Return the schema of the form for a question; None if a form cannot ask for such a value."""
+    form = to_form(pending.schema or {})
+    return form if all(map(_is_simple, form["properties"].values())) else None
+
+
+def _is_simple(wanted: Any) -> bool:
+    return isinstance(wanted, dict) and wanted.get("type") in SIMPLE_TYPES
+
+
+def describe_question(pending: PendingInput) -> str:
+    """Return a question as text, for an editor without forms."""
+    return f"{pending.text}\n\n(Your next message is the answer: {describe_answer_type(pending.schema or {})}.)\n\n"
+
+
+PART_TYPES: Sequence[type[ContentPart]] = (Image, Document, Audio)
+
+
+def query_of_prompt(prompt: Sequence[Any]) -> Query:
+    """Return the query in the blocks of a prompt.
+
+    Raises:
+        RequestError: A block has a content that no model can read.
+    """
+    parts = [_part(block) for block in prompt]
+    return parts if any(isinstance(part, ContentPart) for part in parts) else "\n".join(map(str, parts))
+
+
+def _part(block: Any) -> str | ContentPart:
+    match block:
+        case schema.TextContentBlock():
+            return block.text
+        case schema.ImageContentBlock() | schema.AudioContentBlock():
+            return _binary(block.data, block.type)
+        case schema.ResourceContentBlock():
+            return f"[{block.name}]({block.uri})"
+        case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents() as file):
+            return f"The file {file.uri}:\n{file.text}\n"
+        case schema.EmbeddedResourceContentBlock():
+            return _binary(block.resource.blob, block.resource.uri)
+    raise RequestError(-32602, f"prompt: no block of the type {type(block).__name__} can be read")
+
+
+def _binary(text: str, place: str) -> ContentPart:
+    try:
+        data = b64decode(text, validate=True)
+        kind = next((kind for kind in PART_TYPES if detect_media_type(data) in kind.media_types), Image)
+        return kind.from_bytes(data, name=place.rpartition("/")[2])
+    except (Base64Error, ValueError, DefinitionError) as error:
+        raise RequestError(-32602, f"prompt: {place}: {error}") from error

@@ -25,6 +25,49 @@ from .run import map_command, run_command
 from .targets import PYPROJECT
 from .tools import lint_command, lock_command, schema_command, tools_command
 
+COMMANDS = (
+    run_command, chat_command, map_command, show_command, runs_command, resume_command, replay_command,
+    web_command, acp_command, worker_command, submit_command, models_command, tools_command, schema_command,
+    lint_command, lock_command, mcp_command,
+)  # fmt: skip
+
+
+class Commands(click.Group):
+    """A group whose commands print one line when they fail."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+        except (agentkit.AgentkitError, OSError) as error:
+            if getattr(error, "errno", None) == errno.EPIPE:  # the reader of the output closed the pipe
+                raise
+            print_error(error)
+            sys.exit(exit_code(error))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="agentkit")
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Agents from plain Python functions.
+
+    Options may stand in environment variables (AGENTKIT_MODEL, AGENTKIT_TOOLS, AGENTKIT_MCP, AGENTKIT_DESCRIPTION,
+    AGENTKIT_MAX_STEPS, AGENTKIT_JOURNAL) and in the table [tool.agentkit] of pyproject.toml.
+
+    \b
+    Completion, in the start-up file of your shell:
+      bash  eval "$(_AGENTKIT_COMPLETE=bash_source agentkit)"
+      zsh   eval "$(_AGENTKIT_COMPLETE=zsh_source agentkit)"
+      fish  _AGENTKIT_COMPLETE=fish_source agentkit | source
+    """
+    context.default_map, context.meta[PYPROJECT] = read_defaults(COMMANDS)
+
+
+for command in COMMANDS:
+    main.add_command(command)
+
 
 def read_defaults(commands: Iterable[click.Command]) -> tuple[dict[str, dict[str, Any]], Path | None]:
     """Return the defaults for the options of each command, and their file; raise `click.UsageError` for a bad one."""
@@ -69,47 +112,3 @@ def _resolve_targets(folder: Path, targets: str | list[str]) -> list[str]:
     targets = targets.split() if isinstance(targets, str) else targets
     is_file = re.compile(r"[^:]*\.py(:|$)").match
     return [str(folder / target) if is_file(target) else target for target in targets]
-
-
-COMMANDS = (
-    run_command, chat_command, map_command, show_command, runs_command, resume_command, replay_command,
-    web_command, acp_command, worker_command, submit_command, models_command, tools_command, schema_command,
-    lint_command, lock_command, mcp_command,
-)  # fmt: skip
-
-
-class Commands(click.Group):
-    """A group whose commands print one line when they fail."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
-        except (agentkit.AgentkitError, OSError) as error:
-            if getattr(error, "errno", None) == errno.EPIPE:  # the reader of the output closed the pipe
-                raise
-            print_error(error)
-            sys.exit(exit_code(error))
-
-
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="agentkit")
-@click.pass_context
-def main(context: click.Context) -> None:
-    """Agents from plain Python functions.
-
-    Options may stand in environment variables (AGENTKIT_MODEL, AGENTKIT_TOOLS, AGENTKIT_MCP, AGENTKIT_DESCRIPTION,
-    AGENTKIT_MAX_STEPS, AGENTKIT_JOURNAL) and in the table [tool.agentkit] of pyproject.toml.
-
-    \b
-    Completion, in the start-up file of your shell:
-      bash  eval "$(_AGENTKIT_COMPLETE=bash_source agentkit)"
-      zsh   eval "$(_AGENTKIT_COMPLETE=zsh_source agentkit)"
-      fish  _AGENTKIT_COMPLETE=fish_source agentkit | source
-    """
-    context.default_map, context.meta[PYPROJECT] = read_defaults(COMMANDS)
-
-
-for command in COMMANDS:
-    main.add_command(command)

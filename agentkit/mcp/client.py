@@ -33,95 +33,6 @@ from .remote_tools import RemoteTools, read_contents, read_result, render_blocks
 T = TypeVar("T")
 
 
-class BackgroundLoop:
-    """An event loop in a daemon thread, which starts with the first user and stops with the last one."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def acquire(self) -> asyncio.AbstractEventLoop:
-        """Return the running loop; each call is matched by one of `release`."""
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=_run, args=(self._loop,), daemon=True, name="agentkit-mcp").start()
-            self._users += 1
-            return self._loop
-
-    def release(self) -> None:
-        """Stop the loop if this was its last user."""
-        with self._lock:
-            self._users -= 1
-            if self._users or self._loop is None:
-                return
-            loop = self._loop
-            self._loop = None
-        loop.call_soon_threadsafe(loop.stop)
-
-    def forget(self) -> None:
-        """Start anew in a forked process, which has no thread of its parent."""
-        self._lock = threading.Lock()
-        self._users = 0
-        self._loop = None
-
-
-LOOP = BackgroundLoop()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=LOOP.forget)
-
-
-async def run_on(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine that runs on another loop; cancelling the caller cancels it there, after its first step.
-
-    It runs in a copy of the caller's context, so a trace continues in it.
-    """
-    own = asyncio.get_running_loop()
-    ended: asyncio.Future[T] = own.create_future()
-
-    def finish(value: Any, error: BaseException | None) -> None:
-        if ended.done():
-            return
-        if error is None:
-            ended.set_result(value)
-        elif isinstance(error, asyncio.CancelledError):
-            ended.cancel()
-        else:
-            ended.set_exception(error)
-
-    async def work() -> None:
-        value = None
-        error = None
-        try:
-            value = await coroutine
-        except BaseException as raised:
-            error = raised
-        with suppress(RuntimeError):  # the caller's loop is closed
-            own.call_soon_threadsafe(finish, value, error)
-
-    cancel = start_coroutine(work(), loop)
-    try:
-        return await ended
-    except asyncio.CancelledError:
-        cancel()
-        raise
-
-
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-        rest = asyncio.all_tasks(loop)
-        for task in rest:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-    finally:
-        asyncio.set_event_loop(None)
-        loop.close()
-
-
 @dataclass(frozen=True, slots=True)
 class Resource:
     """Something that a server lets its clients read.
@@ -137,24 +48,6 @@ class Resource:
     name: str = ""
     description: str = ""
     mime_type: str = ""
-
-
-async def list_resources(client: Client) -> list[Resource]:
-    """Return the resources of a server, then its templates."""
-    found = [(entry.uri, entry) for entry in await list_all(client.list_resources, "resources")]
-    templates = await list_all(client.list_resource_templates, "resource_templates")
-    found += [(entry.uri_template, entry) for entry in templates]
-    return [
-        Resource(str(uri), each.title or each.name, each.description or "", each.mime_type or "") for uri, each in found
-    ]
-
-
-def to_message(message: types.PromptMessage, label: Label | None) -> Message:
-    """Return a message of a prompt in chat format, with a label if it has one; images and audio are content parts."""
-    shown = render_blocks([message.content])
-    content: Any = [{"type": "text", "text": shown.text}, *shown.images] if shown.images else shown.text
-    plain = {"role": message.role, "content": content}
-    return plain if label is None else with_label(plain, label)
 
 
 READ_RESOURCE = "read_resource"
@@ -368,3 +261,110 @@ class MCPServer:
             return await run_on(loop, work())
         finally:
             LOOP.release()
+
+
+async def list_resources(client: Client) -> list[Resource]:
+    """Return the resources of a server, then its templates."""
+    found = [(entry.uri, entry) for entry in await list_all(client.list_resources, "resources")]
+    templates = await list_all(client.list_resource_templates, "resource_templates")
+    found += [(entry.uri_template, entry) for entry in templates]
+    return [
+        Resource(str(uri), each.title or each.name, each.description or "", each.mime_type or "") for uri, each in found
+    ]
+
+
+def to_message(message: types.PromptMessage, label: Label | None) -> Message:
+    """Return a message of a prompt in chat format, with a label if it has one; images and audio are content parts."""
+    shown = render_blocks([message.content])
+    content: Any = [{"type": "text", "text": shown.text}, *shown.images] if shown.images else shown.text
+    plain = {"role": message.role, "content": content}
+    return plain if label is None else with_label(plain, label)
+
+
+class BackgroundLoop:
+    """An event loop in a daemon thread, which starts with the first user and stops with the last one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def acquire(self) -> asyncio.AbstractEventLoop:
+        """Return the running loop; each call is matched by one of `release`."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_run, args=(self._loop,), daemon=True, name="agentkit-mcp").start()
+            self._users += 1
+            return self._loop
+
+    def release(self) -> None:
+        """Stop the loop if this was its last user."""
+        with self._lock:
+            self._users -= 1
+            if self._users or self._loop is None:
+                return
+            loop = self._loop
+            self._loop = None
+        loop.call_soon_threadsafe(loop.stop)
+
+    def forget(self) -> None:
+        """Start anew in a forked process, which has no thread of its parent."""
+        self._lock = threading.Lock()
+        self._users = 0
+        self._loop = None
+
+
+LOOP = BackgroundLoop()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=LOOP.forget)
+
+
+async def run_on(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
+    """Await a coroutine that runs on another loop; cancelling the caller cancels it there, after its first step.
+
+    It runs in a copy of the caller's context, so a trace continues in it.
+    """
+    own = asyncio.get_running_loop()
+    ended: asyncio.Future[T] = own.create_future()
+
+    def finish(value: Any, error: BaseException | None) -> None:
+        if ended.done():
+            return
+        if error is None:
+            ended.set_result(value)
+        elif isinstance(error, asyncio.CancelledError):
+            ended.cancel()
+        else:
+            ended.set_exception(error)
+
+    async def work() -> None:
+        value = None
+        error = None
+        try:
+            value = await coroutine
+        except BaseException as raised:
+            error = raised
+        with suppress(RuntimeError):  # the caller's loop is closed
+            own.call_soon_threadsafe(finish, value, error)
+
+    cancel = start_coroutine(work(), loop)
+    try:
+        return await ended
+    except asyncio.CancelledError:
+        cancel()
+        raise
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        rest = asyncio.all_tasks(loop)
+        for task in rest:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()

@@ -61,6 +61,256 @@ class SchemaPlace:
     schema: JsonSchema
 
 
+__all__ = ["LintFinding", "Severity", "estimate_tokens", "lint"]
+
+
+def lint(tools: Any) -> list[LintFinding]:
+    """Return the problems of tools: tool by tool, then of all together.
+
+    A function that cannot be a tool is a finding, never an exception.  Rules: definition, duplicate-name,
+    tool-description, long-description, parameter-description, parameter-name, untyped, omitted-type, enum-in-text,
+    unchecked-pattern, too-large, not-strict, similar-tools, too-many-tools, anthropic-strict, no-effect,
+    no-destination, egress.
+
+    Args:
+        tools: A registry, a tool or function, or an iterable of them.
+    """
+    found: list[LintFinding] = []
+    usable: dict[str, JsonTool[..., Any]] = {}
+    for entry in _iter_entries(tools):
+        try:
+            tool = make_tool(entry)
+            found += [*check_tool(tool), *check_tool_parameters(tool), *check_consequences(tool)]
+        except DefinitionError as error:
+            name = name_of(entry) if callable(entry) else type(entry).__name__
+            found.append(LintFinding(name, "", "definition", str(error), "error"))
+            continue
+        if tool.name in usable:
+            found.append(LintFinding(tool.name, "", "duplicate-name", "another tool has this name", "error"))
+        usable.setdefault(tool.name, tool)
+    found += [*check_pairs([*usable.values()]), *check_totals([*usable.values()])]
+    found += check_effects([*usable.values()])
+    return list(dict.fromkeys(found))
+
+
+def estimate_tokens(tools: Any) -> dict[str, int]:
+    """Return about how many tokens each tool costs in every request: the characters of its compact OpenAI JSON / 4.
+
+    The exact number depends on the provider's tokenizer.  Entries that cannot be a tool are left out.
+    """
+    costs: dict[str, int] = {}
+    for entry in _iter_entries(tools):
+        with suppress(DefinitionError):
+            tool = make_tool(entry)
+            text = json.dumps(tool.schema("openai"), ensure_ascii=False, separators=(",", ":"))
+            costs[tool.name] = -(-len(text) // 4)
+    return costs
+
+
+def _iter_entries(tools: Any) -> Iterator[Any]:
+    if isinstance(tools, ToolRegistry):
+        yield from tools.own_tools
+    elif isinstance(tools, Iterable) and not callable(tools) and not isinstance(tools, str | ToolExecutor):
+        for entry in tools:
+            yield from _iter_entries(entry)
+    else:
+        yield tools
+
+
+MIN_DESCRIPTION_WORDS = 3
+ADVICE = "say what it does and returns, and when to use it"
+
+
+def check_tool(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
+    """Yield the problems of the description of `tool`, and of the size or shape of its schema."""
+    text = tool.description
+    fault = ""
+    if repeats(text, tool.name):
+        fault = "only repeats the name"
+    elif len(normalize_words(text)) < MIN_DESCRIPTION_WORDS:
+        fault = "is too short"
+    if fault:
+        message = f"the description {text!r} {fault}: {ADVICE}"
+        yield LintFinding(tool.name, "", "tool-description", message, "warning")
+    if len(text) > MAX_FUNCTION_DESCRIPTION_CHARS:
+        limit = f"OpenAI takes {MAX_FUNCTION_DESCRIPTION_CHARS}, the rest is sent elsewhere"
+        message = f"the description has {len(text)} characters; {limit}"
+        yield LintFinding(tool.name, "", "long-description", message, "warning")
+    if reason := find_exceeded_limit(tool.schema("json")):
+        message = f"too large for OpenAI's strict mode: {reason}"
+        yield LintFinding(tool.name, "", "too-large", message, "warning")
+    obstacles = [loss for loss in tool.losses("openai_strict") if loss.keyword == "strict"]
+    reasons = [f"{_shorten_path(loss.path)}{loss.moved_to.removeprefix('dropped: ')}" for loss in obstacles]
+    if reasons and not reason:
+        message = f"cannot be sent in OpenAI's strict mode: {'; '.join(reasons)}"
+        yield LintFinding(tool.name, "", "not-strict", message, "hint")
+
+
+def _shorten_path(path: str) -> str:
+    """Return `parameters.properties.lines.items` as "lines[]: "."""
+    short = re.sub(r"\.(?:anyOf|properties)(?=\.|$)|\.\d+(?=\.|$)", "", path.removeprefix("parameters"))
+    short = re.sub(r"\.items(?=\.|$)", "[]", short).lstrip(".")
+    return f"{short}: " if short else ""
+
+
+MAX_OPENAI_TOOLS = 128
+MAX_STRICT_TOOLS = 20
+MAX_STRICT_OPTIONAL = 24
+MAX_STRICT_UNIONS = 16
+SAME_RATIO = 0.9
+ALIKE_RATIO = 0.8
+"""The difflib ratio from which two descriptions are as good as the same, or easily confused."""
+MIN_SHARED_RATIO = 0.5
+"""The part of their words that two descriptions must share to be compared letter by letter, which is slow."""
+
+
+def check_pairs(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
+    """Yield the pairs of tools that a model cannot tell apart, as findings of the second."""
+    names = {tool.name: sorted(normalize_words(tool.name)) for tool in tools}
+    vocabulary = {tool.name: frozenset(normalize_words(tool.description)) for tool in tools}
+    for first, second in combinations(tools, 2):
+        one = vocabulary[first.name]
+        other = vocabulary[second.name]
+        is_worth_it = 2 * len(one & other) >= MIN_SHARED_RATIO * (len(one) + len(other))
+        ratio = _compare_texts(first.description, second.description) if is_worth_it else 0.0
+        if ratio >= SAME_RATIO or names[first.name] == names[second.name]:
+            message = f"is nearly the same as {first.name}: merge them, or say in both when to use which"
+            yield LintFinding(second.name, "", "similar-tools", message, "warning")
+        elif ratio >= ALIKE_RATIO and _compare_texts(first.name, second.name) >= ALIKE_RATIO:
+            message = f"is easily mistaken for {first.name}: say in both when to use which"
+            yield LintFinding(second.name, "", "similar-tools", message, "hint")
+
+
+def _compare_texts(one: str, other: str) -> float:
+    """Return difflib's ratio without regard to capitals: 1 for equal texts."""
+    return SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio()
+
+
+def check_totals(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
+    """Yield what is too much in all tools together for one request."""
+    schemas = [place.schema for tool in tools for place in iter_places(tool.schema("json"))]
+    optional = sum(len(set(part.get("properties", ())) - set(part.get("required", ()))) for part in schemas)
+    unions = sum("anyOf" in part or "oneOf" in part or isinstance(part.get("type"), list) for part in schemas)
+    if len(tools) > MAX_OPENAI_TOOLS:
+        message = f"{len(tools)} tools in one request; OpenAI takes {MAX_OPENAI_TOOLS}"
+        yield LintFinding("", "", "too-many-tools", message, "error")
+    for count, limit, what in (
+        (len(tools), MAX_STRICT_TOOLS, "tools"),
+        (optional, MAX_STRICT_OPTIONAL, "optional parameters"),
+        (unions, MAX_STRICT_UNIONS, "parameters of a union type"),
+    ):
+        if count > limit:
+            message = f"{count} {what}; Anthropic takes {limit} in one request of strict tools"
+            yield LintFinding("", "", "anthropic-strict", message, "hint")
+
+
+PROPERTY_NAMES = {"Anthropic": ANTHROPIC_PROPERTY_NAME, "Gemini": GEMINI_PROPERTY_NAME}
+TYPED = frozenset({"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "not"})
+MAX_PARAMETER_DESCRIPTION_CHARS = 1024
+UNIONS = ("anyOf", "oneOf", "allOf")
+
+
+def check_tool_parameters(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
+    """Yield the problems of the parameters of `tool` and of what is inside them."""
+    root = tool.schema("json")
+    for name, lost in getattr(tool.arguments, "omitted", {}).items():
+        what = "models see the rest of it" if name in root["properties"] else "models do not see it"
+        message = f"the type {lost} has no JSON Schema, so {what}: remove it, or mark the parameter as Injected"
+        yield LintFinding(tool.name, name, "omitted-type", message, "warning")
+    for place in iter_places(root):
+        for name, inner in place.schema.get("properties", {}).items():
+            path = f"{place.path}.{name}".lstrip(".")
+            if refusing := [provider for provider, key in PROPERTY_NAMES.items() if not key.fullmatch(name)]:
+                message = f"{' and '.join(refusing)} refuse this name: use ASCII letters, digits and _"
+                yield LintFinding(tool.name, path, "parameter-name", message, "warning")
+            text = _find_text(inner, root.get("$defs", {})) if isinstance(inner, dict) else ""
+            if trouble := _check_text(text, name):
+                yield LintFinding(tool.name, path, *trouble)
+        if place.path and (message := _check_type(place)):
+            yield LintFinding(tool.name, place.path, "untyped", message, "warning")
+        if (pattern := place.schema.get("pattern")) and not is_checkable(pattern):
+            message = f"the pattern {pattern!r:.60} has look-around or is too large, so it is not checked"
+            yield LintFinding(tool.name, place.path, "unchecked-pattern", message, "hint")
+        values = find_listed_values(place.schema.get("description", "")) if _is_free_string(place.schema) else []
+        if len(values) > 1:
+            message = f"the description lists the values, the type does not: Literal[{', '.join(map(repr, values))}]"
+            yield LintFinding(tool.name, place.path, "enum-in-text", message, "warning")
+
+
+def _check_text(text: str, name: str) -> tuple[str, str, Severity] | None:
+    """Return rule, message and severity of a problem with the description of the parameter `name`."""
+    if not text.strip():
+        return "parameter-description", "has no description: say what it is, in which unit or form", "warning"
+    if repeats(text, name):
+        return "parameter-description", f"the description {text!r} only repeats the name", "warning"
+    if len(normalize_words(text)) == 1:
+        return "parameter-description", f"the description {text!r} is too short", "hint"
+    if len(text) > MAX_PARAMETER_DESCRIPTION_CHARS:
+        return "long-description", f"the description has {len(text)} characters: every request pays for them", "hint"
+    return None
+
+
+def _find_text(schema: JsonSchema, definitions: JsonSchema) -> str:
+    """Return the description of a schema, of its target, or of its first alternative that has one."""
+    if "description" in schema:
+        return str(schema["description"])
+    if "$ref" in schema:
+        return str(resolve_reference(schema, definitions).get("description", ""))
+    branches = [branch for key in UNIONS for branch in schema.get(key, ()) if isinstance(branch, dict)]
+    return next(filter(None, (_find_text(branch, definitions) for branch in branches)), "")
+
+
+def _check_type(place: SchemaPlace) -> str:
+    """Return what is missing in the type at `place`; "" if nothing is."""
+    schema = place.schema
+    values = schema.get("additionalProperties", True)
+    if not TYPED & set(schema):
+        return "takes anything: give it a type"
+    if schema.get("type") == "array" and not {"items", "prefixItems"} & set(schema):
+        return "a list of anything: give its items a type"
+    if (
+        schema.get("type") == "object"
+        and not {"patternProperties", *UNIONS} & set(schema)
+        and not schema.get("properties")
+        and values is True
+    ):
+        return "an object of any shape: give it a dataclass, a TypedDict or dict[str, T]"
+    return ""
+
+
+def _is_free_string(schema: JsonSchema) -> bool:
+    """Return whether the schema takes any string, any string or null, or a list of any strings."""
+    branches = [schema, *schema.get("anyOf", ())]
+    branches += [inner for branch in branches if isinstance(inner := branch.get("items"), dict)]
+    strings = [branch for branch in branches if "string" in types_of(branch)]
+    return bool(strings) and not any({"enum", "const", "pattern", "format"} & set(branch) for branch in branches)
+
+
+def check_effects(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
+    """Yield the tools without a declared effect, if another one returns untrusted text."""
+    source = next((tool.name for tool in tools if tool.is_untrusted), "")
+    message = (
+        f"the effect is not declared: after {source} was called, destinations need a decision, and with "
+        'untrusted="context" or "hidden" all calls; declare effect="read", "idempotent", "write" or "danger"'
+    )
+    undeclared = [tool for tool in tools if tool.effect is None and may_have_effect(tool)] if source else []
+    yield from (LintFinding(tool.name, "", "no-effect", message, "hint") for tool in undeclared)
+
+
+def check_consequences(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
+    """Yield what is not declared of a tool that changes something or sends data out."""
+    roles = list_roles(tool)
+    if tool.effect in ORDERED_EFFECTS and roles and "destination" not in roles.values():
+        message = (
+            "no parameter is a destination, so each value from untrusted text needs a decision: mark the one that says "
+            "where, Annotated[str, Destination()]"
+        )
+        yield LintFinding(tool.name, "", "no-destination", message, "hint")
+    if tool.egress is None and tool.effect not in ORDERED_EFFECTS and sends_outside(tool):
+        message = "takes a web address and counts as sending data outside: declare egress=True, or egress=False"
+        yield LintFinding(tool.name, "", "egress", message, "hint")
+
+
 def iter_places(root: JsonSchema) -> Iterator[SchemaPlace]:
     """Yield the schemas of a tool, `root` first, at most `MAX_PLACES`; a type that contains itself is visited once."""
     return islice(_iter_places(root, "", root.get("$defs", {}), frozenset()), MAX_PLACES)
@@ -158,253 +408,3 @@ def _split_values(listing: str) -> list[str]:
         return [value[1:-1] for value in quoted]
     bare = re.split(r"\s*,\s*(?:or\s+)?|\s+or\s+|\s*[|/]\s*", re.sub(_INTRODUCTION, "", listing, flags=re.I))
     return [value.strip() for value in bare if value.strip()]
-
-
-def check_effects(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
-    """Yield the tools without a declared effect, if another one returns untrusted text."""
-    source = next((tool.name for tool in tools if tool.is_untrusted), "")
-    message = (
-        f"the effect is not declared: after {source} was called, destinations need a decision, and with "
-        'untrusted="context" or "hidden" all calls; declare effect="read", "idempotent", "write" or "danger"'
-    )
-    undeclared = [tool for tool in tools if tool.effect is None and may_have_effect(tool)] if source else []
-    yield from (LintFinding(tool.name, "", "no-effect", message, "hint") for tool in undeclared)
-
-
-def check_consequences(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
-    """Yield what is not declared of a tool that changes something or sends data out."""
-    roles = list_roles(tool)
-    if tool.effect in ORDERED_EFFECTS and roles and "destination" not in roles.values():
-        message = (
-            "no parameter is a destination, so each value from untrusted text needs a decision: mark the one that says "
-            "where, Annotated[str, Destination()]"
-        )
-        yield LintFinding(tool.name, "", "no-destination", message, "hint")
-    if tool.egress is None and tool.effect not in ORDERED_EFFECTS and sends_outside(tool):
-        message = "takes a web address and counts as sending data outside: declare egress=True, or egress=False"
-        yield LintFinding(tool.name, "", "egress", message, "hint")
-
-
-PROPERTY_NAMES = {"Anthropic": ANTHROPIC_PROPERTY_NAME, "Gemini": GEMINI_PROPERTY_NAME}
-TYPED = frozenset({"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "not"})
-MAX_PARAMETER_DESCRIPTION_CHARS = 1024
-UNIONS = ("anyOf", "oneOf", "allOf")
-
-
-def check_tool_parameters(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
-    """Yield the problems of the parameters of `tool` and of what is inside them."""
-    root = tool.schema("json")
-    for name, lost in getattr(tool.arguments, "omitted", {}).items():
-        what = "models see the rest of it" if name in root["properties"] else "models do not see it"
-        message = f"the type {lost} has no JSON Schema, so {what}: remove it, or mark the parameter as Injected"
-        yield LintFinding(tool.name, name, "omitted-type", message, "warning")
-    for place in iter_places(root):
-        for name, inner in place.schema.get("properties", {}).items():
-            path = f"{place.path}.{name}".lstrip(".")
-            if refusing := [provider for provider, key in PROPERTY_NAMES.items() if not key.fullmatch(name)]:
-                message = f"{' and '.join(refusing)} refuse this name: use ASCII letters, digits and _"
-                yield LintFinding(tool.name, path, "parameter-name", message, "warning")
-            text = _find_text(inner, root.get("$defs", {})) if isinstance(inner, dict) else ""
-            if trouble := _check_text(text, name):
-                yield LintFinding(tool.name, path, *trouble)
-        if place.path and (message := _check_type(place)):
-            yield LintFinding(tool.name, place.path, "untyped", message, "warning")
-        if (pattern := place.schema.get("pattern")) and not is_checkable(pattern):
-            message = f"the pattern {pattern!r:.60} has look-around or is too large, so it is not checked"
-            yield LintFinding(tool.name, place.path, "unchecked-pattern", message, "hint")
-        values = find_listed_values(place.schema.get("description", "")) if _is_free_string(place.schema) else []
-        if len(values) > 1:
-            message = f"the description lists the values, the type does not: Literal[{', '.join(map(repr, values))}]"
-            yield LintFinding(tool.name, place.path, "enum-in-text", message, "warning")
-
-
-def _check_text(text: str, name: str) -> tuple[str, str, Severity] | None:
-    """Return rule, message and severity of a problem with the description of the parameter `name`."""
-    if not text.strip():
-        return "parameter-description", "has no description: say what it is, in which unit or form", "warning"
-    if repeats(text, name):
-        return "parameter-description", f"the description {text!r} only repeats the name", "warning"
-    if len(normalize_words(text)) == 1:
-        return "parameter-description", f"the description {text!r} is too short", "hint"
-    if len(text) > MAX_PARAMETER_DESCRIPTION_CHARS:
-        return "long-description", f"the description has {len(text)} characters: every request pays for them", "hint"
-    return None
-
-
-def _find_text(schema: JsonSchema, definitions: JsonSchema) -> str:
-    """Return the description of a schema, of its target, or of its first alternative that has one."""
-    if "description" in schema:
-        return str(schema["description"])
-    if "$ref" in schema:
-        return str(resolve_reference(schema, definitions).get("description", ""))
-    branches = [branch for key in UNIONS for branch in schema.get(key, ()) if isinstance(branch, dict)]
-    return next(filter(None, (_find_text(branch, definitions) for branch in branches)), "")
-
-
-def _check_type(place: SchemaPlace) -> str:
-    """Return what is missing in the type at `place`; "" if nothing is."""
-    schema = place.schema
-    values = schema.get("additionalProperties", True)
-    if not TYPED & set(schema):
-        return "takes anything: give it a type"
-    if schema.get("type") == "array" and not {"items", "prefixItems"} & set(schema):
-        return "a list of anything: give its items a type"
-    if (
-        schema.get("type") == "object"
-        and not {"patternProperties", *UNIONS} & set(schema)
-        and not schema.get("properties")
-        and values is True
-    ):
-        return "an object of any shape: give it a dataclass, a TypedDict or dict[str, T]"
-    return ""
-
-
-def _is_free_string(schema: JsonSchema) -> bool:
-    """Return whether the schema takes any string, any string or null, or a list of any strings."""
-    branches = [schema, *schema.get("anyOf", ())]
-    branches += [inner for branch in branches if isinstance(inner := branch.get("items"), dict)]
-    strings = [branch for branch in branches if "string" in types_of(branch)]
-    return bool(strings) and not any({"enum", "const", "pattern", "format"} & set(branch) for branch in branches)
-
-
-MAX_OPENAI_TOOLS = 128
-MAX_STRICT_TOOLS = 20
-MAX_STRICT_OPTIONAL = 24
-MAX_STRICT_UNIONS = 16
-SAME_RATIO = 0.9
-ALIKE_RATIO = 0.8
-"""The difflib ratio from which two descriptions are as good as the same, or easily confused."""
-MIN_SHARED_RATIO = 0.5
-"""The part of their words that two descriptions must share to be compared letter by letter, which is slow."""
-
-
-def check_pairs(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
-    """Yield the pairs of tools that a model cannot tell apart, as findings of the second."""
-    names = {tool.name: sorted(normalize_words(tool.name)) for tool in tools}
-    vocabulary = {tool.name: frozenset(normalize_words(tool.description)) for tool in tools}
-    for first, second in combinations(tools, 2):
-        one = vocabulary[first.name]
-        other = vocabulary[second.name]
-        is_worth_it = 2 * len(one & other) >= MIN_SHARED_RATIO * (len(one) + len(other))
-        ratio = _compare_texts(first.description, second.description) if is_worth_it else 0.0
-        if ratio >= SAME_RATIO or names[first.name] == names[second.name]:
-            message = f"is nearly the same as {first.name}: merge them, or say in both when to use which"
-            yield LintFinding(second.name, "", "similar-tools", message, "warning")
-        elif ratio >= ALIKE_RATIO and _compare_texts(first.name, second.name) >= ALIKE_RATIO:
-            message = f"is easily mistaken for {first.name}: say in both when to use which"
-            yield LintFinding(second.name, "", "similar-tools", message, "hint")
-
-
-def _compare_texts(one: str, other: str) -> float:
-    """Return difflib's ratio without regard to capitals: 1 for equal texts."""
-    return SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio()
-
-
-def check_totals(tools: Sequence[JsonTool[..., Any]]) -> Iterator[LintFinding]:
-    """Yield what is too much in all tools together for one request."""
-    schemas = [place.schema for tool in tools for place in iter_places(tool.schema("json"))]
-    optional = sum(len(set(part.get("properties", ())) - set(part.get("required", ()))) for part in schemas)
-    unions = sum("anyOf" in part or "oneOf" in part or isinstance(part.get("type"), list) for part in schemas)
-    if len(tools) > MAX_OPENAI_TOOLS:
-        message = f"{len(tools)} tools in one request; OpenAI takes {MAX_OPENAI_TOOLS}"
-        yield LintFinding("", "", "too-many-tools", message, "error")
-    for count, limit, what in (
-        (len(tools), MAX_STRICT_TOOLS, "tools"),
-        (optional, MAX_STRICT_OPTIONAL, "optional parameters"),
-        (unions, MAX_STRICT_UNIONS, "parameters of a union type"),
-    ):
-        if count > limit:
-            message = f"{count} {what}; Anthropic takes {limit} in one request of strict tools"
-            yield LintFinding("", "", "anthropic-strict", message, "hint")
-
-
-MIN_DESCRIPTION_WORDS = 3
-ADVICE = "say what it does and returns, and when to use it"
-
-
-def check_tool(tool: JsonTool[..., Any]) -> Iterator[LintFinding]:
-    """Yield the problems of the description of `tool`, and of the size or shape of its schema."""
-    text = tool.description
-    fault = ""
-    if repeats(text, tool.name):
-        fault = "only repeats the name"
-    elif len(normalize_words(text)) < MIN_DESCRIPTION_WORDS:
-        fault = "is too short"
-    if fault:
-        message = f"the description {text!r} {fault}: {ADVICE}"
-        yield LintFinding(tool.name, "", "tool-description", message, "warning")
-    if len(text) > MAX_FUNCTION_DESCRIPTION_CHARS:
-        limit = f"OpenAI takes {MAX_FUNCTION_DESCRIPTION_CHARS}, the rest is sent elsewhere"
-        message = f"the description has {len(text)} characters; {limit}"
-        yield LintFinding(tool.name, "", "long-description", message, "warning")
-    if reason := find_exceeded_limit(tool.schema("json")):
-        message = f"too large for OpenAI's strict mode: {reason}"
-        yield LintFinding(tool.name, "", "too-large", message, "warning")
-    obstacles = [loss for loss in tool.losses("openai_strict") if loss.keyword == "strict"]
-    reasons = [f"{_shorten_path(loss.path)}{loss.moved_to.removeprefix('dropped: ')}" for loss in obstacles]
-    if reasons and not reason:
-        message = f"cannot be sent in OpenAI's strict mode: {'; '.join(reasons)}"
-        yield LintFinding(tool.name, "", "not-strict", message, "hint")
-
-
-def _shorten_path(path: str) -> str:
-    """Return `parameters.properties.lines.items` as "lines[]: "."""
-    short = re.sub(r"\.(?:anyOf|properties)(?=\.|$)|\.\d+(?=\.|$)", "", path.removeprefix("parameters"))
-    short = re.sub(r"\.items(?=\.|$)", "[]", short).lstrip(".")
-    return f"{short}: " if short else ""
-
-
-__all__ = ["LintFinding", "Severity", "estimate_tokens", "lint"]
-
-
-def lint(tools: Any) -> list[LintFinding]:
-    """Return the problems of tools: tool by tool, then of all together.
-
-    A function that cannot be a tool is a finding, never an exception.  Rules: definition, duplicate-name,
-    tool-description, long-description, parameter-description, parameter-name, untyped, omitted-type, enum-in-text,
-    unchecked-pattern, too-large, not-strict, similar-tools, too-many-tools, anthropic-strict, no-effect,
-    no-destination, egress.
-
-    Args:
-        tools: A registry, a tool or function, or an iterable of them.
-    """
-    found: list[LintFinding] = []
-    usable: dict[str, JsonTool[..., Any]] = {}
-    for entry in _iter_entries(tools):
-        try:
-            tool = make_tool(entry)
-            found += [*check_tool(tool), *check_tool_parameters(tool), *check_consequences(tool)]
-        except DefinitionError as error:
-            name = name_of(entry) if callable(entry) else type(entry).__name__
-            found.append(LintFinding(name, "", "definition", str(error), "error"))
-            continue
-        if tool.name in usable:
-            found.append(LintFinding(tool.name, "", "duplicate-name", "another tool has this name", "error"))
-        usable.setdefault(tool.name, tool)
-    found += [*check_pairs([*usable.values()]), *check_totals([*usable.values()])]
-    found += check_effects([*usable.values()])
-    return list(dict.fromkeys(found))
-
-
-def estimate_tokens(tools: Any) -> dict[str, int]:
-    """Return about how many tokens each tool costs in every request: the characters of its compact OpenAI JSON / 4.
-
-    The exact number depends on the provider's tokenizer.  Entries that cannot be a tool are left out.
-    """
-    costs: dict[str, int] = {}
-    for entry in _iter_entries(tools):
-        with suppress(DefinitionError):
-            tool = make_tool(entry)
-            text = json.dumps(tool.schema("openai"), ensure_ascii=False, separators=(",", ":"))
-            costs[tool.name] = -(-len(text) // 4)
-    return costs
-
-
-def _iter_entries(tools: Any) -> Iterator[Any]:
-    if isinstance(tools, ToolRegistry):
-        yield from tools.own_tools
-    elif isinstance(tools, Iterable) and not callable(tools) and not isinstance(tools, str | ToolExecutor):
-        for entry in tools:
-            yield from _iter_entries(entry)
-    else:
-        yield tools

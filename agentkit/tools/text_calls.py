@@ -32,171 +32,64 @@ class TextCall:
     source: str
 
 
-def make_call(name: Any, given: Any, source: str, tools: ToolRegistry) -> TextCall | None:
-    """Return the call of the tool that `name` certainly means; None if there is no such tool.
+MAX_LEAD_CHARS = 200
+"""Characters of the text before a call."""
+_THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_OPENING = re.compile(r"<tool_calls?>|<function_calls?>|<function[=(]|<[|｜]|\[TOOL_CALLS?\]|```|<(?:antml:)?invoke\b")
+_MAX_STARTS = 4
+_QUOTING = re.compile(
+    r"[\"“”«»`?]|\b(?:example|e\.g|instance|such as|like this|would|could|might|says?|said|states?|reads?|contain\w*"
+    r"|quot\w+|returned|wrote|writ\w+|attack\w*|inject\w*|not|n't|never|ask\w*|tells?|told|claim\w*|format|syntax"
+    r"|looks|documentation|docs|document|page|email|instruct\w*|ignor\w+|found|suspicious|malicious|avoid|refus\w+"
+    r"|cannot|won't|don't|shows?|showed)\b",
+    re.IGNORECASE,
+)
+"""Signs of a quotation.  To miss a call costs a turn; to run a quoted call may do harm."""
 
-    Args:
-        name: The written name.
-        given: An object, its JSON text, nothing, or the bare value for a tool with only one parameter.
-        source: The text of the call.
-        tools: The known tools.
+
+@dataclass(frozen=True, slots=True)
+class TextCalls:
+    """The calls of a text, and the sentence before them."""
+
+    lead: str
+    calls: list[TextCall]
+
+
+def find_text_calls(text: str, tools: ToolRegistry) -> TextCalls | None:
+    """Return the calls of known tools that make up `text`; None if it holds anything else.
+
+    Thoughts in `<think>` tags are ignored.  Arguments are not validated.
     """
-    if not isinstance(name, str) or (known := match_tool_name(name.strip(), tools)) is None:
+    text = strip_thoughts(text)
+    if not text:
         return None
-    if given is None:
-        given = {}
-    if isinstance(given, str):
-        given = _parse_object(given)
-    parameters = list(tools[known].parameters.get("properties", {}))
-    if not isinstance(given, Mapping) and len(parameters) == 1:
-        given = {parameters[0]: given}
-    if not isinstance(given, Mapping):
-        return None
-    try:
-        return TextCall(known, json.dumps(given, ensure_ascii=False), source)
-    except (TypeError, ValueError, RecursionError):
-        return None
+    for start in _iter_starts(text):
+        lead = text[:start].strip()
+        if (not lead or _is_lead(lead)) and (calls := read_calls(text[start:], tools)):
+            return TextCalls(lead, calls)
+    return None
 
 
-def make_call_from_texts(
-    name: str, texts: Sequence[tuple[str, str]], source: str, tools: ToolRegistry
-) -> TextCall | None:
-    """Return the call whose parameters are separate texts: JSON where the parameter is not a string."""
-    if (known := match_tool_name(name.strip(), tools)) is None:
-        return None
-    parameters = tools[known].parameters
-    given = {}
-    for key, text in texts:
-        given[key] = text if "string" in list_types(find_schemas(parameters, (key,))) else parse_value(text, text)
-    return make_call(known, given, source, tools)
+def strip_thoughts(text: str) -> str:
+    """Return the text without the `<think>` block at its start."""
+    thought = _THOUGHT.match(text)
+    return text[thought.end() if thought else 0 :].strip()
 
 
-def make_call_from_python(
-    name: str, positional: Sequence[Any], named: Mapping[str, Any], source: str, tools: ToolRegistry
-) -> TextCall | None:
-    """Return the call with arguments as in Python; positional ones follow the order of the parameters."""
-    if (known := match_tool_name(name.strip(), tools)) is None:
-        return None
-    parameters = list(tools[known].parameters.get("properties", {}))
-    if len(positional) == 1 and isinstance(positional[0], dict) and not named and set(positional[0]) <= set(parameters):
-        return make_call(known, positional[0], source, tools)
-    given = dict(zip(parameters, positional, strict=False))
-    if len(positional) > len(parameters) or set(given) & set(named):
-        return None
-    return make_call(known, {**given, **named}, source, tools)
+def _iter_starts(text: str) -> Iterator[int]:
+    """Yield the places where the first call may start: the text, its first lines, the first opening mark."""
+    yield 0
+    places = {match.end() for match in re.finditer(r"\n\s*", text[: MAX_LEAD_CHARS + 20])}
+    if opening := _OPENING.search(text, 0, MAX_LEAD_CHARS + 20):
+        places.add(opening.start())
+    yield from sorted(places)[:_MAX_STARTS]
 
 
-def parse_value(text: str, otherwise: Any = None) -> Any:
-    """Return the JSON value of a text, syntax errors accepted; `otherwise` without one."""
-    reader = JsonReader(text)
-    try:
-        value = reader.read_value()
-        return otherwise if reader.peek() else value
-    except (InvalidJson, RecursionError):
-        return otherwise
-
-
-def _parse_object(text: str) -> Any:
-    value = parse_value(text)
-    return value if isinstance(value, dict) else {} if text.strip() in ("", "null") else text
-
-
-_NAME_KEYS = ("name", "tool_name", "tool", "function_name", "function", "action", "recipient_name")
-_ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "params", "tool_input", "action_input", "kwargs")
-_LIST_KEYS = ("tool_calls", "tool_uses", "calls", "function_calls")
-_OTHER_KEYS = frozenset(["id", "type", "index", "call_id", "tool_call_id", "thought", "thoughts", "reasoning"])
-"""Keys that may stand beside the name and the arguments; with any other key the object is not a call."""
-
-
-def read_json_calls(value: Any, source: str, tools: ToolRegistry) -> list[TextCall] | None:
-    """Return the calls in a JSON value; None if any part of the value is not a call."""
-    if isinstance(value, list):
-        return _read_list(value, source, tools)
-    if not isinstance(value, Mapping):
-        return None
-    rest = {key: entry for key, entry in value.items() if key not in _OTHER_KEYS}
-    if len(rest) == 1:
-        key, inner = next(iter(rest.items()))
-        if key in _LIST_KEYS and isinstance(inner, list):
-            return _read_list(inner, source, tools)
-        if key in ("function", "function_call", "tool_call", "action") and isinstance(inner, Mapping):
-            return read_json_calls(inner, source, tools)
-        if key in tools and isinstance(inner, Mapping):
-            call = make_call(key, inner, source, tools)
-            return [call] if call else None
-    names = [key for key in _NAME_KEYS if key in rest]
-    given = [key for key in _ARGUMENT_KEYS if key in rest]
-    if len(names) != 1 or len(given) != 1 or len(rest) != 2:
-        return None
-    call = make_call(rest[names[0]], rest[given[0]], source, tools)
-    return [call] if call else None
-
-
-def _read_list(values: list[Any], source: str, tools: ToolRegistry) -> list[TextCall] | None:
-    found: list[TextCall] = []
-    for value in values:
-        calls = read_json_calls(value, source, tools) if isinstance(value, Mapping) else None
-        if calls is None:
-            return None
-        found += calls
-    return found or None
-
-
-_LOOKS_LIKE = re.compile(r"\s*+(?:#.*+\n\s*+)*+(?:\w++\s*+=\s*+)?+\[?\s*+(?:await\s++)?+[A-Za-z_][\w.]*+\s*+\(")
-MAX_CODE_CHARS = 20_000
-"""Limit on the text, because parsing takes time."""
-_JSON_NAMES = {"true": True, "false": False, "null": None}
-
-
-def read_python_calls(text: str, tools: ToolRegistry) -> list[TextCall] | None:
-    """Return the calls in a piece of Python; None if it holds anything else."""
-    if len(text) > MAX_CODE_CHARS or not _LOOKS_LIKE.match(text):
-        return None
-    try:
-        body = ast.parse(text.strip()).body
-        expressions = [part for statement in body for part in _list_expressions(statement)]
-        calls = [_read_call(expression, text, tools) for expression in expressions]
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, Warning):
-        return None
-    found = [call for call in calls if call is not None]
-    return found if found and len(found) == len(calls) else None
-
-
-def _list_expressions(statement: ast.stmt) -> list[ast.expr]:
-    if not isinstance(statement, ast.Expr | ast.Assign) or statement.value is None:
-        raise ValueError("no expression")
-    value = statement.value
-    return list(value.elts) if isinstance(value, ast.List | ast.Tuple) else [value]
-
-
-def _read_call(expression: ast.expr, text: str, tools: ToolRegistry) -> TextCall | None:
-    if isinstance(expression, ast.Await):
-        expression = expression.value
-    if not isinstance(expression, ast.Call):
-        return None
-    name = ast.unparse(expression.func)
-    if name == "print" and "print" not in tools and len(expression.args) == 1:  # Gemini's habit in its "tool_code"
-        return _read_call(expression.args[0], text, tools)
-    named = {keyword.arg: _read_literal(keyword.value) for keyword in expression.keywords if keyword.arg}
-    if len(named) != len(expression.keywords):
-        return None
-    positional = [_read_literal(argument) for argument in expression.args]
-    return make_call_from_python(name, positional, named, ast.get_source_segment(text.strip(), expression) or "", tools)
-
-
-def _read_literal(node: ast.expr) -> Any:
-    """Return the value of a literal; raises `ValueError` for an expression."""
-    if isinstance(node, ast.Name) and node.id in _JSON_NAMES:
-        return _JSON_NAMES[node.id]
-    if isinstance(node, ast.List):
-        return [_read_literal(item) for item in node.elts]
-    if isinstance(node, ast.Dict) and None not in node.keys:
-        return {
-            ast.literal_eval(key): _read_literal(value)
-            for key, value in zip(node.keys, node.values, strict=True)
-            if key
-        }
-    return ast.literal_eval(node)
+def _is_lead(lead: str) -> bool:
+    """Return whether a text leads to a call: at most two short sentences, without signs of a quotation."""
+    if len(lead) > MAX_LEAD_CHARS or lead[-1] not in ".:!…。：！" or _QUOTING.search(lead):
+        return False
+    return len(re.findall(r"[.!:](?=\s|\Z)", lead)) <= 2
 
 
 _BETWEEN = re.compile(
@@ -334,61 +227,168 @@ def read_calls(text: str, tools: ToolRegistry, *, in_block: bool = False) -> lis
     return Scanner(text, tools, in_block=in_block).calls() or read_python_calls(text, tools)
 
 
-MAX_LEAD_CHARS = 200
-"""Characters of the text before a call."""
-_THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
-_OPENING = re.compile(r"<tool_calls?>|<function_calls?>|<function[=(]|<[|｜]|\[TOOL_CALLS?\]|```|<(?:antml:)?invoke\b")
-_MAX_STARTS = 4
-_QUOTING = re.compile(
-    r"[\"“”«»`?]|\b(?:example|e\.g|instance|such as|like this|would|could|might|says?|said|states?|reads?|contain\w*"
-    r"|quot\w+|returned|wrote|writ\w+|attack\w*|inject\w*|not|n't|never|ask\w*|tells?|told|claim\w*|format|syntax"
-    r"|looks|documentation|docs|document|page|email|instruct\w*|ignor\w+|found|suspicious|malicious|avoid|refus\w+"
-    r"|cannot|won't|don't|shows?|showed)\b",
-    re.IGNORECASE,
-)
-"""Signs of a quotation.  To miss a call costs a turn; to run a quoted call may do harm."""
+_LOOKS_LIKE = re.compile(r"\s*+(?:#.*+\n\s*+)*+(?:\w++\s*+=\s*+)?+\[?\s*+(?:await\s++)?+[A-Za-z_][\w.]*+\s*+\(")
+MAX_CODE_CHARS = 20_000
+"""Limit on the text, because parsing takes time."""
+_JSON_NAMES = {"true": True, "false": False, "null": None}
 
 
-@dataclass(frozen=True, slots=True)
-class TextCalls:
-    """The calls of a text, and the sentence before them."""
-
-    lead: str
-    calls: list[TextCall]
-
-
-def find_text_calls(text: str, tools: ToolRegistry) -> TextCalls | None:
-    """Return the calls of known tools that make up `text`; None if it holds anything else.
-
-    Thoughts in `<think>` tags are ignored.  Arguments are not validated.
-    """
-    text = strip_thoughts(text)
-    if not text:
+def read_python_calls(text: str, tools: ToolRegistry) -> list[TextCall] | None:
+    """Return the calls in a piece of Python; None if it holds anything else."""
+    if len(text) > MAX_CODE_CHARS or not _LOOKS_LIKE.match(text):
         return None
-    for start in _iter_starts(text):
-        lead = text[:start].strip()
-        if (not lead or _is_lead(lead)) and (calls := read_calls(text[start:], tools)):
-            return TextCalls(lead, calls)
-    return None
+    try:
+        body = ast.parse(text.strip()).body
+        expressions = [part for statement in body for part in _list_expressions(statement)]
+        calls = [_read_call(expression, text, tools) for expression in expressions]
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, Warning):
+        return None
+    found = [call for call in calls if call is not None]
+    return found if found and len(found) == len(calls) else None
 
 
-def strip_thoughts(text: str) -> str:
-    """Return the text without the `<think>` block at its start."""
-    thought = _THOUGHT.match(text)
-    return text[thought.end() if thought else 0 :].strip()
+def _list_expressions(statement: ast.stmt) -> list[ast.expr]:
+    if not isinstance(statement, ast.Expr | ast.Assign) or statement.value is None:
+        raise ValueError("no expression")
+    value = statement.value
+    return list(value.elts) if isinstance(value, ast.List | ast.Tuple) else [value]
 
 
-def _iter_starts(text: str) -> Iterator[int]:
-    """Yield the places where the first call may start: the text, its first lines, the first opening mark."""
-    yield 0
-    places = {match.end() for match in re.finditer(r"\n\s*", text[: MAX_LEAD_CHARS + 20])}
-    if opening := _OPENING.search(text, 0, MAX_LEAD_CHARS + 20):
-        places.add(opening.start())
-    yield from sorted(places)[:_MAX_STARTS]
+def _read_call(expression: ast.expr, text: str, tools: ToolRegistry) -> TextCall | None:
+    if isinstance(expression, ast.Await):
+        expression = expression.value
+    if not isinstance(expression, ast.Call):
+        return None
+    name = ast.unparse(expression.func)
+    if name == "print" and "print" not in tools and len(expression.args) == 1:  # Gemini's habit in its "tool_code"
+        return _read_call(expression.args[0], text, tools)
+    named = {keyword.arg: _read_literal(keyword.value) for keyword in expression.keywords if keyword.arg}
+    if len(named) != len(expression.keywords):
+        return None
+    positional = [_read_literal(argument) for argument in expression.args]
+    return make_call_from_python(name, positional, named, ast.get_source_segment(text.strip(), expression) or "", tools)
 
 
-def _is_lead(lead: str) -> bool:
-    """Return whether a text leads to a call: at most two short sentences, without signs of a quotation."""
-    if len(lead) > MAX_LEAD_CHARS or lead[-1] not in ".:!…。：！" or _QUOTING.search(lead):
-        return False
-    return len(re.findall(r"[.!:](?=\s|\Z)", lead)) <= 2
+def _read_literal(node: ast.expr) -> Any:
+    """Return the value of a literal; raises `ValueError` for an expression."""
+    if isinstance(node, ast.Name) and node.id in _JSON_NAMES:
+        return _JSON_NAMES[node.id]
+    if isinstance(node, ast.List):
+        return [_read_literal(item) for item in node.elts]
+    if isinstance(node, ast.Dict) and None not in node.keys:
+        return {
+            ast.literal_eval(key): _read_literal(value)
+            for key, value in zip(node.keys, node.values, strict=True)
+            if key
+        }
+    return ast.literal_eval(node)
+
+
+_NAME_KEYS = ("name", "tool_name", "tool", "function_name", "function", "action", "recipient_name")
+_ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "params", "tool_input", "action_input", "kwargs")
+_LIST_KEYS = ("tool_calls", "tool_uses", "calls", "function_calls")
+_OTHER_KEYS = frozenset(["id", "type", "index", "call_id", "tool_call_id", "thought", "thoughts", "reasoning"])
+"""Keys that may stand beside the name and the arguments; with any other key the object is not a call."""
+
+
+def read_json_calls(value: Any, source: str, tools: ToolRegistry) -> list[TextCall] | None:
+    """Return the calls in a JSON value; None if any part of the value is not a call."""
+    if isinstance(value, list):
+        return _read_list(value, source, tools)
+    if not isinstance(value, Mapping):
+        return None
+    rest = {key: entry for key, entry in value.items() if key not in _OTHER_KEYS}
+    if len(rest) == 1:
+        key, inner = next(iter(rest.items()))
+        if key in _LIST_KEYS and isinstance(inner, list):
+            return _read_list(inner, source, tools)
+        if key in ("function", "function_call", "tool_call", "action") and isinstance(inner, Mapping):
+            return read_json_calls(inner, source, tools)
+        if key in tools and isinstance(inner, Mapping):
+            call = make_call(key, inner, source, tools)
+            return [call] if call else None
+    names = [key for key in _NAME_KEYS if key in rest]
+    given = [key for key in _ARGUMENT_KEYS if key in rest]
+    if len(names) != 1 or len(given) != 1 or len(rest) != 2:
+        return None
+    call = make_call(rest[names[0]], rest[given[0]], source, tools)
+    return [call] if call else None
+
+
+def _read_list(values: list[Any], source: str, tools: ToolRegistry) -> list[TextCall] | None:
+    found: list[TextCall] = []
+    for value in values:
+        calls = read_json_calls(value, source, tools) if isinstance(value, Mapping) else None
+        if calls is None:
+            return None
+        found += calls
+    return found or None
+
+
+def make_call(name: Any, given: Any, source: str, tools: ToolRegistry) -> TextCall | None:
+    """Return the call of the tool that `name` certainly means; None if there is no such tool.
+
+    Args:
+        name: The written name.
+        given: An object, its JSON text, nothing, or the bare value for a tool with only one parameter.
+        source: The text of the call.
+        tools: The known tools.
+    """
+    if not isinstance(name, str) or (known := match_tool_name(name.strip(), tools)) is None:
+        return None
+    if given is None:
+        given = {}
+    if isinstance(given, str):
+        given = _parse_object(given)
+    parameters = list(tools[known].parameters.get("properties", {}))
+    if not isinstance(given, Mapping) and len(parameters) == 1:
+        given = {parameters[0]: given}
+    if not isinstance(given, Mapping):
+        return None
+    try:
+        return TextCall(known, json.dumps(given, ensure_ascii=False), source)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def make_call_from_texts(
+    name: str, texts: Sequence[tuple[str, str]], source: str, tools: ToolRegistry
+) -> TextCall | None:
+    """Return the call whose parameters are separate texts: JSON where the parameter is not a string."""
+    if (known := match_tool_name(name.strip(), tools)) is None:
+        return None
+    parameters = tools[known].parameters
+    given = {}
+    for key, text in texts:
+        given[key] = text if "string" in list_types(find_schemas(parameters, (key,))) else parse_value(text, text)
+    return make_call(known, given, source, tools)
+
+
+def make_call_from_python(
+    name: str, positional: Sequence[Any], named: Mapping[str, Any], source: str, tools: ToolRegistry
+) -> TextCall | None:
+    """Return the call with arguments as in Python; positional ones follow the order of the parameters."""
+    if (known := match_tool_name(name.strip(), tools)) is None:
+        return None
+    parameters = list(tools[known].parameters.get("properties", {}))
+    if len(positional) == 1 and isinstance(positional[0], dict) and not named and set(positional[0]) <= set(parameters):
+        return make_call(known, positional[0], source, tools)
+    given = dict(zip(parameters, positional, strict=False))
+    if len(positional) > len(parameters) or set(given) & set(named):
+        return None
+    return make_call(known, {**given, **named}, source, tools)
+
+
+def parse_value(text: str, otherwise: Any = None) -> Any:
+    """Return the JSON value of a text, syntax errors accepted; `otherwise` without one."""
+    reader = JsonReader(text)
+    try:
+        value = reader.read_value()
+        return otherwise if reader.peek() else value
+    except (InvalidJson, RecursionError):
+        return otherwise
+
+
+def _parse_object(text: str) -> Any:
+    value = parse_value(text)
+    return value if isinstance(value, dict) else {} if text.strip() in ("", "null") else text

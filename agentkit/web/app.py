@@ -25,142 +25,6 @@ AsgiMessage: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
 Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Any, Receive, Send], Awaitable[None]]
-
-MAX_BODY_BYTES = 25_000_000
-OPEN_PREFIX = "/assets/"
-"""The path of files without anything private, which need no token."""
-SECURITY_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
-
-
-class Guard:
-    """Refuse what the page itself would not send.
-
-    A foreign `Host` means that another name was made to point here (DNS rebinding).  A foreign `Origin` or a body that
-    is not JSON means that another page sends it.  Everything private needs the token.
-
-    Args:
-        app: The app behind it.
-        hosts: The values of `Host` that are accepted, "127.0.0.1:8080", say.
-        token: The token of the URL.
-    """
-
-    def __init__(self, app: AsgiApp, hosts: Iterable[str], token: str) -> None:
-        self._app = app
-        self._hosts = frozenset(hosts)
-        self._token = token
-
-    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        refusal = self._find_fault(scope)
-
-        async def send_guarded(message: AsgiMessage) -> None:
-            if message["type"] == "http.response.start":
-                added = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
-                message["headers"] = [*message.get("headers", ()), *added]
-            await send(message)
-
-        if refusal is None:
-            await self._app(scope, receive, send_guarded)
-            return
-        status, text = refusal
-        headers = [(b"content-type", b"text/plain; charset=utf-8")]
-        await send_guarded({"type": "http.response.start", "status": status, "headers": headers})
-        await send_guarded({"type": "http.response.body", "body": text.encode()})
-
-    def _find_fault(self, scope: Any) -> tuple[int, str] | None:
-        """Return the status and the text of a refusal; None for a request that may pass."""
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        host = headers.get("host", "")
-        origin = headers.get("origin")
-        if host not in self._hosts:
-            return 400, "Host: this server answers on the loopback only."
-        if origin is not None and origin.partition("://")[2] not in self._hosts:
-            return 403, "Origin: another page may not use this server."
-        if scope["path"].startswith(OPEN_PREFIX):
-            return None
-        given = headers.get("authorization", "").removeprefix("Bearer ")
-        given = given or parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if not secrets.compare_digest(given.encode(), self._token.encode()):
-            return 403, "Token: open the address that agentkit web printed."
-        if scope["method"] == "POST":
-            if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-                return 415, "Content-Type: expected application/json."
-            if not headers.get("content-length", "").isdigit() or int(headers["content-length"]) > MAX_BODY_BYTES:
-                return 413, f"Content-Length: expected at most {MAX_BODY_BYTES:,} bytes."
-        return None
-
-
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-
-
-def stream_events(conversation: Thread, place: int, *, stops: bool = False) -> StreamingResponse:
-    """Return the events of a conversation from `place` on, to the end of its current run.
-
-    Args:
-        conversation: The conversation.
-        place: The id of the first event.
-        stops: Whether the run is stopped when the client disconnects.
-    """
-
-    async def lines() -> AsyncIterator[str]:
-        try:
-            async with aclosing(conversation.follow(place)) as events:  # type: ignore[type-var]
-                async for identity, event in events:
-                    yield f"id: {identity}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n"
-        finally:
-            if stops and conversation.running:
-                conversation.stop()
-
-    return StreamingResponse(lines(), media_type="text/event-stream", headers=HEADERS)
-
-
-def read_place(value: str | None) -> int:
-    """Return the id of the event after the one that `Last-Event-ID` names; 0 without a valid one."""
-    return int(value) + 1 if value is not None and value.isascii() and value.isdigit() else 0
-
-
-def encode_error(message: str) -> dict[str, Any]:
-    """Return the body of an error."""
-    return {"error": message}
-
-
-def agui(agent: JsonAgent[Any], *, journal: Place | None = None) -> Starlette:
-    """Return an ASGI app that runs `agent` for clients of AG-UI: POST a `RunAgentInput`, read the events.
-
-    Mount it in an app that knows its users: it has no sign-in of its own.  A paused run ends with interrupts, which
-    `resume` answers in the next request.  A client that disconnects stops its run.
-
-    Args:
-        agent: The agent; each `threadId` is a conversation of its own.
-        journal: The journal that keeps the conversations; default: they live as long as the process.
-    """
-    threads = Threads(agent, journal)
-
-    async def run(request: Request) -> Response:
-        return await start_run(threads, request, stops=True)
-
-    return Starlette(routes=[Route("/", run, methods=["POST"])])
-
-
-async def start_run(threads: Threads, request: Request, *, stops: bool) -> Response:
-    """Begin the run that the body of a request asks for, and return its events as a stream."""
-    try:
-        given = parse_input(json.loads(await request.body()))
-        conversation, first = await threads.start(given)
-    except (InputError, AgentkitError, ValueError, RecursionError) as error:
-        return JSONResponse(encode_error(mask(str(error))), status_code=409 if isinstance(error, BusyError) else 422)
-    return stream_events(conversation, first, stops=stops)
-
-
 PAGE = files(__package__) / "page"
 ASSETS = {
     "style.css": "text/css",
@@ -310,3 +174,138 @@ def serve(
     app: Any = web_app(agent, token=token, hosts=[f"{HOST}:{port}", f"localhost:{port}"], journal=journal)
     announce(f"http://{HOST}:{port}/?token={token}")
     uvicorn.run(app, host=HOST, port=port, log_level="warning", lifespan="off", timeout_graceful_shutdown=2)
+
+
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def stream_events(conversation: Thread, place: int, *, stops: bool = False) -> StreamingResponse:
+    """Return the events of a conversation from `place` on, to the end of its current run.
+
+    Args:
+        conversation: The conversation.
+        place: The id of the first event.
+        stops: Whether the run is stopped when the client disconnects.
+    """
+
+    async def lines() -> AsyncIterator[str]:
+        try:
+            async with aclosing(conversation.follow(place)) as events:  # type: ignore[type-var]
+                async for identity, event in events:
+                    yield f"id: {identity}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n"
+        finally:
+            if stops and conversation.running:
+                conversation.stop()
+
+    return StreamingResponse(lines(), media_type="text/event-stream", headers=HEADERS)
+
+
+def read_place(value: str | None) -> int:
+    """Return the id of the event after the one that `Last-Event-ID` names; 0 without a valid one."""
+    return int(value) + 1 if value is not None and value.isascii() and value.isdigit() else 0
+
+
+def encode_error(message: str) -> dict[str, Any]:
+    """Return the body of an error."""
+    return {"error": message}
+
+
+def agui(agent: JsonAgent[Any], *, journal: Place | None = None) -> Starlette:
+    """Return an ASGI app that runs `agent` for clients of AG-UI: POST a `RunAgentInput`, read the events.
+
+    Mount it in an app that knows its users: it has no sign-in of its own.  A paused run ends with interrupts, which
+    `resume` answers in the next request.  A client that disconnects stops its run.
+
+    Args:
+        agent: The agent; each `threadId` is a conversation of its own.
+        journal: The journal that keeps the conversations; default: they live as long as the process.
+    """
+    threads = Threads(agent, journal)
+
+    async def run(request: Request) -> Response:
+        return await start_run(threads, request, stops=True)
+
+    return Starlette(routes=[Route("/", run, methods=["POST"])])
+
+
+async def start_run(threads: Threads, request: Request, *, stops: bool) -> Response:
+    """Begin the run that the body of a request asks for, and return its events as a stream."""
+    try:
+        given = parse_input(json.loads(await request.body()))
+        conversation, first = await threads.start(given)
+    except (InputError, AgentkitError, ValueError, RecursionError) as error:
+        return JSONResponse(encode_error(mask(str(error))), status_code=409 if isinstance(error, BusyError) else 422)
+    return stream_events(conversation, first, stops=stops)
+
+
+MAX_BODY_BYTES = 25_000_000
+OPEN_PREFIX = "/assets/"
+"""The path of files without anything private, which need no token."""
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Guard:
+    """Refuse what the page itself would not send.
+
+    A foreign `Host` means that another name was made to point here (DNS rebinding).  A foreign `Origin` or a body that
+    is not JSON means that another page sends it.  Everything private needs the token.
+
+    Args:
+        app: The app behind it.
+        hosts: The values of `Host` that are accepted, "127.0.0.1:8080", say.
+        token: The token of the URL.
+    """
+
+    def __init__(self, app: AsgiApp, hosts: Iterable[str], token: str) -> None:
+        self._app = app
+        self._hosts = frozenset(hosts)
+        self._token = token
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refusal = self._find_fault(scope)
+
+        async def send_guarded(message: AsgiMessage) -> None:
+            if message["type"] == "http.response.start":
+                added = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+                message["headers"] = [*message.get("headers", ()), *added]
+            await send(message)
+
+        if refusal is None:
+            await self._app(scope, receive, send_guarded)
+            return
+        status, text = refusal
+        headers = [(b"content-type", b"text/plain; charset=utf-8")]
+        await send_guarded({"type": "http.response.start", "status": status, "headers": headers})
+        await send_guarded({"type": "http.response.body", "body": text.encode()})
+
+    def _find_fault(self, scope: Any) -> tuple[int, str] | None:
+        """Return the status and the text of a refusal; None for a request that may pass."""
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        host = headers.get("host", "")
+        origin = headers.get("origin")
+        if host not in self._hosts:
+            return 400, "Host: this server answers on the loopback only."
+        if origin is not None and origin.partition("://")[2] not in self._hosts:
+            return 403, "Origin: another page may not use this server."
+        if scope["path"].startswith(OPEN_PREFIX):
+            return None
+        given = headers.get("authorization", "").removeprefix("Bearer ")
+        given = given or parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if not secrets.compare_digest(given.encode(), self._token.encode()):
+            return 403, "Token: open the address that agentkit web printed."
+        if scope["method"] == "POST":
+            if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+                return 415, "Content-Type: expected application/json."
+            if not headers.get("content-length", "").isdigit() or int(headers["content-length"]) > MAX_BODY_BYTES:
+                return 413, f"Content-Length: expected at most {MAX_BODY_BYTES:,} bytes."
+        return None

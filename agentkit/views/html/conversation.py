@@ -31,75 +31,6 @@ from .markup import (
     truncate_html,
 )
 
-EMPTY_ELEMENTS = {"hr", "br"}
-_HEADINGS = {f"h{level}": f"h{min(6, level + 2)}" for level in range(1, 7)}
-"""Headings of a text stand below the two levels of the page."""
-
-
-def render_prose(text: str, max_bytes: int) -> Html:
-    """Return a text as HTML.
-
-    Args:
-        text: Markdown.
-        max_bytes: Bytes that are shown; of a longer text its head, its tail and the number of characters left out.
-    """
-    return tag("div", *map(_render, parse_markdown(unescape(truncate_html(text, max_bytes)))), class_="prose")
-
-
-def render_answer(error: Any, answer: Any, max_bytes: int, anchor: str = "") -> Html:
-    """Return the answer of a run, a text as Markdown; or the error of a run that has none."""
-    if error:
-        return tag("div", truncate_html(str(error), max_bytes), class_="answer wrong")
-    is_text = isinstance(answer, str)
-    shown = render_prose(answer, max_bytes) if is_text else render_block(answer, max_bytes, folded=False)
-    return tag("div", shown, class_="answer", id=anchor)
-
-
-def _render(node: Node) -> Html | str:
-    if isinstance(node, str):
-        return node
-    name, attributes, children = node
-    inner = join(*map(_render, children))
-    if name in EMPTY_ELEMENTS:
-        return Html(f"<{name}>")
-    if name == "a":
-        return tag("a", inner, href=attributes["href"], title=attributes["href"], rel="noopener noreferrer nofollow")
-    if name == "table":
-        return tag("div", tag("table", inner), class_="wide")
-    align = attributes.get("align")
-    return tag(_HEADINGS.get(name, name), inner, start=attributes.get("start"), style=align and f"text-align:{align}")
-
-
-MAX_SHOWN_BYTES = 1_000_000
-"""Bytes of an image, a document or a sound that a page holds; of a larger one it shows type and size."""
-_AUDIO_TYPES = {*Audio.media_types, "audio/mp3"}
-
-
-def render_parts(message: Mapping[str, Any]) -> Iterator[Html]:
-    """Yield the parts of a message that are not text."""
-    for part in parts_of(message):
-        media, size, _ = read_part(part)
-        label = describe_part(part)
-        address = data_url_of(part)
-        shown: Html | str = label
-        if address and size <= MAX_SHOWN_BYTES:
-            if media in Image.media_types:
-                shown = Html(tag("img", src=address, alt=label).removesuffix("</img>"))
-            elif media in _AUDIO_TYPES:
-                shown = tag("audio", src=address, controls=True, title=label)
-            elif media in Document.media_types:
-                shown = tag("a", label, href=address, download=str(part["file"].get("filename") or "document.pdf"))
-        yield tag("div", shown, class_="part")
-
-
-MAX_OPEN_TURNS = 10
-"""Turns that are shown open; of a longer run the turns are folded."""
-MAX_UNGROUPED_TURNS = 30
-"""Turns that stand beside each other; more are put into groups."""
-TURNS_OF_GROUP = 20
-MAX_NAMED_CALLS = 4
-"""Calls that the line of a turn names."""
-
 
 @dataclass(frozen=True)
 class Turn:
@@ -132,88 +63,6 @@ class Turn:
     def usage(self) -> dict[str, Any]:
         """The tokens and the cost of its requests."""
         return add_usage(request.get("usage") or {} for request in self.requests)
-
-
-def add_usage(usages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the sums of usages; an unknown cost makes the sum unknown."""
-    total: dict[str, Any] = {}
-    for usage in usages:
-        for key, value in usage.items():
-            known = value is not None and total.get(key, 0) is not None
-            total[key] = total.get(key, 0) + value if known else None
-    return total
-
-
-def render_turns(parts: Iterable[Html | Turn]) -> Iterator[Html]:
-    """Yield messages and turns in their order; turns are numbered from 1, and folded where there are many."""
-    rows = [*parts]
-    count = sum(isinstance(row, Turn) for row in rows)
-    number = 0
-    group = []
-    turns = []
-    for row in rows:
-        if not isinstance(row, Turn):
-            group.append(row)
-            continue
-        number += 1
-        turns.append(row)
-        group.append(render_turn(row, number, is_open=count <= MAX_OPEN_TURNS))
-        if count > MAX_UNGROUPED_TURNS and len(turns) == TURNS_OF_GROUP:
-            yield _render_group(group, turns, number)
-            group = []
-            turns = []
-    if count > MAX_UNGROUPED_TURNS and len(turns) > 1:
-        yield _render_group(group, turns, number)
-    else:
-        yield from group
-
-
-def render_turn(turn: Turn, number: int, *, is_open: bool) -> Html:
-    """Return a turn that folds behind its line: its number, its calls, failures, time, tokens and cost."""
-    shown = [*turn.names[:MAX_NAMED_CALLS]]
-    if len(turn.names) > MAX_NAMED_CALLS:
-        shown.append(f"and {len(turn.names) - MAX_NAMED_CALLS} more")
-    head = tag(
-        "summary",
-        tag("b", f"{number}"),
-        " ",
-        tag("span", ", ".join(shown) or "text", class_="names"),
-        " ",
-        _failures(turn.failures),
-        tag("span", _figures(turn.seconds, turn.usage), class_="dim"),
-    )
-    return tag(
-        "details",
-        head,
-        turn.body,
-        open=is_open,
-        class_=f"turn{' bad' * bool(turn.failures)}",
-        data_tools=" ".join(sorted(set(turn.names))),
-    )
-
-
-def _render_group(rows: Sequence[Html], turns: Sequence[Turn], last: int) -> Html:
-    failures = sum(turn.failures for turn in turns)
-    seconds = sum(turn.seconds for turn in turns)
-    calls = format_count(sum(len(turn.names) for turn in turns), "call")
-    figures = _figures(seconds, add_usage(turn.usage for turn in turns))
-    head = tag(
-        "summary",
-        tag("b", f"turns {last - len(turns) + 1}\N{EN DASH}{last}"),
-        f" {calls} ",
-        _failures(failures),
-        tag("span", figures, class_="dim"),
-    )
-    return tag("details", head, *rows, class_=f"group{' bad' * bool(failures)}")
-
-
-def _failures(count: int) -> Html:
-    return join(tag("span", f"{count} failed", class_="wrong"), " ") if count else Html("")
-
-
-def _figures(seconds: float, usage: Mapping[str, Any]) -> str:
-    parts = (format_seconds(seconds) if seconds else "", format_tokens(usage), format_cost(usage))
-    return " · ".join(part for part in parts if part)
 
 
 MAX_PAGE_BYTES = 90_000
@@ -437,3 +286,155 @@ def _parse_json(text: str) -> Any:
 
 def _is_user(message: Data) -> bool:
     return bool(message["role"] == "user")
+
+
+EMPTY_ELEMENTS = {"hr", "br"}
+_HEADINGS = {f"h{level}": f"h{min(6, level + 2)}" for level in range(1, 7)}
+"""Headings of a text stand below the two levels of the page."""
+
+
+def render_prose(text: str, max_bytes: int) -> Html:
+    """Return a text as HTML.
+
+    Args:
+        text: Markdown.
+        max_bytes: Bytes that are shown; of a longer text its head, its tail and the number of characters left out.
+    """
+    return tag("div", *map(_render, parse_markdown(unescape(truncate_html(text, max_bytes)))), class_="prose")
+
+
+def render_answer(error: Any, answer: Any, max_bytes: int, anchor: str = "") -> Html:
+    """Return the answer of a run, a text as Markdown; or the error of a run that has none."""
+    if error:
+        return tag("div", truncate_html(str(error), max_bytes), class_="answer wrong")
+    is_text = isinstance(answer, str)
+    shown = render_prose(answer, max_bytes) if is_text else render_block(answer, max_bytes, folded=False)
+    return tag("div", shown, class_="answer", id=anchor)
+
+
+def _render(node: Node) -> Html | str:
+    if isinstance(node, str):
+        return node
+    name, attributes, children = node
+    inner = join(*map(_render, children))
+    if name in EMPTY_ELEMENTS:
+        return Html(f"<{name}>")
+    if name == "a":
+        return tag("a", inner, href=attributes["href"], title=attributes["href"], rel="noopener noreferrer nofollow")
+    if name == "table":
+        return tag("div", tag("table", inner), class_="wide")
+    align = attributes.get("align")
+    return tag(_HEADINGS.get(name, name), inner, start=attributes.get("start"), style=align and f"text-align:{align}")
+
+
+MAX_SHOWN_BYTES = 1_000_000
+"""Bytes of an image, a document or a sound that a page holds; of a larger one it shows type and size."""
+_AUDIO_TYPES = {*Audio.media_types, "audio/mp3"}
+
+
+def render_parts(message: Mapping[str, Any]) -> Iterator[Html]:
+    """Yield the parts of a message that are not text."""
+    for part in parts_of(message):
+        media, size, _ = read_part(part)
+        label = describe_part(part)
+        address = data_url_of(part)
+        shown: Html | str = label
+        if address and size <= MAX_SHOWN_BYTES:
+            if media in Image.media_types:
+                shown = Html(tag("img", src=address, alt=label).removesuffix("</img>"))
+            elif media in _AUDIO_TYPES:
+                shown = tag("audio", src=address, controls=True, title=label)
+            elif media in Document.media_types:
+                shown = tag("a", label, href=address, download=str(part["file"].get("filename") or "document.pdf"))
+        yield tag("div", shown, class_="part")
+
+
+MAX_OPEN_TURNS = 10
+"""Turns that are shown open; of a longer run the turns are folded."""
+MAX_UNGROUPED_TURNS = 30
+"""Turns that stand beside each other; more are put into groups."""
+TURNS_OF_GROUP = 20
+MAX_NAMED_CALLS = 4
+"""Calls that the line of a turn names."""
+
+
+def add_usage(usages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the sums of usages; an unknown cost makes the sum unknown."""
+    total: dict[str, Any] = {}
+    for usage in usages:
+        for key, value in usage.items():
+            known = value is not None and total.get(key, 0) is not None
+            total[key] = total.get(key, 0) + value if known else None
+    return total
+
+
+def render_turns(parts: Iterable[Html | Turn]) -> Iterator[Html]:
+    """Yield messages and turns in their order; turns are numbered from 1, and folded where there are many."""
+    rows = [*parts]
+    count = sum(isinstance(row, Turn) for row in rows)
+    number = 0
+    group = []
+    turns = []
+    for row in rows:
+        if not isinstance(row, Turn):
+            group.append(row)
+            continue
+        number += 1
+        turns.append(row)
+        group.append(render_turn(row, number, is_open=count <= MAX_OPEN_TURNS))
+        if count > MAX_UNGROUPED_TURNS and len(turns) == TURNS_OF_GROUP:
+            yield _render_group(group, turns, number)
+            group = []
+            turns = []
+    if count > MAX_UNGROUPED_TURNS and len(turns) > 1:
+        yield _render_group(group, turns, number)
+    else:
+        yield from group
+
+
+def render_turn(turn: Turn, number: int, *, is_open: bool) -> Html:
+    """Return a turn that folds behind its line: its number, its calls, failures, time, tokens and cost."""
+    shown = [*turn.names[:MAX_NAMED_CALLS]]
+    if len(turn.names) > MAX_NAMED_CALLS:
+        shown.append(f"and {len(turn.names) - MAX_NAMED_CALLS} more")
+    head = tag(
+        "summary",
+        tag("b", f"{number}"),
+        " ",
+        tag("span", ", ".join(shown) or "text", class_="names"),
+        " ",
+        _failures(turn.failures),
+        tag("span", _figures(turn.seconds, turn.usage), class_="dim"),
+    )
+    return tag(
+        "details",
+        head,
+        turn.body,
+        open=is_open,
+        class_=f"turn{' bad' * bool(turn.failures)}",
+        data_tools=" ".join(sorted(set(turn.names))),
+    )
+
+
+def _render_group(rows: Sequence[Html], turns: Sequence[Turn], last: int) -> Html:
+    failures = sum(turn.failures for turn in turns)
+    seconds = sum(turn.seconds for turn in turns)
+    calls = format_count(sum(len(turn.names) for turn in turns), "call")
+    figures = _figures(seconds, add_usage(turn.usage for turn in turns))
+    head = tag(
+        "summary",
+        tag("b", f"turns {last - len(turns) + 1}\N{EN DASH}{last}"),
+        f" {calls} ",
+        _failures(failures),
+        tag("span", figures, class_="dim"),
+    )
+    return tag("details", head, *rows, class_=f"group{' bad' * bool(failures)}")
+
+
+def _failures(count: int) -> Html:
+    return join(tag("span", f"{count} failed", class_="wrong"), " ") if count else Html("")
+
+
+def _figures(seconds: float, usage: Mapping[str, Any]) -> str:
+    parts = (format_seconds(seconds) if seconds else "", format_tokens(usage), format_cost(usage))
+    return " · ".join(part for part in parts if part)

@@ -40,178 +40,6 @@ from .markup import (
 )
 from .tool_catalogue import ToolLike, folded_tools
 
-MIN_BAR_PERCENT = 0.15
-MIN_LABEL_PERCENT = 4.0
-"""Percent of the width: the width of the narrowest bar, and the width from which a bar shows its name."""
-
-
-def render_timeline(spans: Sequence[Data], seconds: float, links: Mapping[str, str]) -> Html:
-    """Return the bars; `links` are the anchors of the calls, by their ids, and of the messages, by their indices."""
-    if not spans:
-        return Html("")
-    whole = max([seconds, *(span["end"] for span in _all_spans(spans))]) or 1.0
-    rows = []
-    for depth, lanes in enumerate(_levels(spans)):
-        for lane in lanes:
-            bars = (_bar(span, whole, {} if depth else links) for span in lane)
-            rows.append(tag("div", *bars, class_=f"lane{' in' * bool(depth)}"))
-    ends = [format_seconds(whole * part / 4) if part else "0" for part in range(5)]
-    scale = tag("div", *(tag("span", end) for end in ends), class_="scale")
-    return join(tag("h2", "Timeline"), tag("div", *rows, class_="lanes"), scale, _sums(spans, whole))
-
-
-def _all_spans(spans: Sequence[Data]) -> Iterator[Data]:
-    for span in spans:
-        yield span
-        yield from _all_spans(span.get("inner", {}).get("spans", ()))
-
-
-def _levels(spans: Sequence[Data]) -> Iterator[list[list[Data]]]:
-    """Yield the lanes of each level: of the run, of the agents inside its calls, of the agents inside theirs."""
-    requests = [span for span in spans if span["kind"] != "tool"]
-    yield [*([requests] if requests else []), *_lanes([span for span in spans if span["kind"] == "tool"])]
-    while inner := [deeper for span in spans for deeper in span.get("inner", {}).get("spans", ())]:
-        yield _lanes(inner)
-        spans = inner
-
-
-def _lanes(spans: Sequence[Data]) -> list[list[Data]]:
-    """Put each span into the first lane that is free at its start."""
-    lanes: list[list[Data]] = []
-    for span in sorted(spans, key=lambda span: float(span["start"])):
-        free = next((lane for lane in lanes if lane[-1]["end"] <= span["start"]), None)
-        if free is None:
-            lanes.append(free := [])
-        free.append(span)
-    return lanes
-
-
-def _bar(span: Data, whole: float, links: Mapping[str, str]) -> Html:
-    length = max(0.0, span["end"] - span["start"])
-    title = f"{'waiting ' if span['kind'] == 'wait' else ''}{span['name']}  {format_seconds(length)}"
-    title += f": {span['error']}" if span.get("error") else ""
-    width = max(100 * length / whole, MIN_BAR_PERCENT)
-    left = min(100 * max(0.0, span["start"]) / whole, 100 - width)
-    kind = span["kind"] if span["kind"] in ("model", "tool", "wait") else "tool"
-    has_label = width >= MIN_LABEL_PERCENT and kind != "wait"
-    label = f"{str(span['name']).rpartition('/')[2]} {format_seconds(length)}" if has_label else None
-    link = links.get(span["call"] if span.get("call") else str(span.get("place", "")))
-    return tag(
-        "a" if link else "div",
-        label,
-        class_=f"bar {kind}{' bad' if span.get('error') else ''}",
-        style=f"left:{left:.2f}%;width:{width:.2f}%",
-        title=title,
-        href=link and f"#{link}",
-        tabindex="-1" if link else None,  # hundreds of bars would be as many stops of the Tab key
-    )
-
-
-def _sums(spans: Sequence[Data], whole: float) -> Html:
-    """Return the total duration of each kind; overlapping spans are counted once."""
-    totals: dict[str, str] = {}
-    for kind, name in (("model", "model"), ("tool", "tools"), ("wait", "waiting")):
-        total = 0.0
-        end = 0.0
-        for span in sorted((span for span in spans if span["kind"] == kind), key=lambda span: float(span["start"])):
-            total += max(0.0, span["end"] - max(span["start"], end))
-            end = max(end, span["end"])
-        if end:
-            totals[name] = f"{format_seconds(total)} ({100 * total / whole:.0f} %)"
-    return render_figures(totals)
-
-
-Side = tuple[Data, MessageList]
-
-LABELS = {
-    "equal": "the same calls and results",
-    "results": "the same calls, different results",
-    "replace": "different",
-    "delete": "only in the first",
-    "insert": "only in the second",
-}
-
-
-def render_comparison(first: Side, second: Side) -> Html:
-    """Return both runs: a table of figures, the answers, and the turns of both in rows."""
-    sides = (first, second)
-    figures = [{"started": format_moment(result), **run_figures(result)} for result, _ in sides]
-    rows = [
-        tag("tr", tag("th", name), *(tag("td", side[name]) for side in figures))
-        for name in figures[0]
-        if any(side[name] for side in figures)
-    ]
-    table = tag(
-        "div", tag("table", tag("tr", tag("th"), tag("th", "first"), tag("th", "second")), *rows), class_="wide"
-    )
-    answers = (render_answer(result.get("error"), result.get("answer"), shown.max_bytes) for result, shown in sides)
-    return join(
-        table,
-        tag("h2", "Answers"),
-        tag("div", *(tag("div", answer, class_="side") for answer in answers), class_="pair"),
-        tag("h2", "Turns", id="turns"),
-        *_pairs(first[1], second[1]),
-    )
-
-
-def _pairs(first: MessageList, second: MessageList) -> Iterator[Html]:
-    """Yield a row for each pair of turns; turns with the same calls and arguments stand beside each other."""
-    turns = [[part for _, part in side.parts() if isinstance(part, Turn)] for side in (first, second)]
-    results = [_results(side) for side in (first, second)]
-    matcher = SequenceMatcher(None, _keys(first), _keys(second), autojunk=False)
-    for kind, a, a_end, b, b_end in matcher.get_opcodes():
-        for offset in range(max(a_end - a, b_end - b)):
-            places = (a + offset if a + offset < a_end else None, b + offset if b + offset < b_end else None)
-            both = all(place is not None for place in places)
-            label: str = kind if kind == "equal" or both else "delete" if places[0] is not None else "insert"
-            if label == "equal" and results[0][a + offset] != results[1][b + offset]:
-                label = "results"
-            cells = (
-                tag("div", None if place is None else render_turn(side[place], place + 1, is_open=False), class_="side")
-                for place, side in zip(places, turns, strict=True)
-            )
-            yield tag("div", tag("div", LABELS[label], class_="dim"), *cells, class_=f"pair {label}")
-
-
-def _keys(side: MessageList) -> Sequence[str]:
-    """Return what each turn is compared by: the calls and their arguments, or the text of a turn without calls."""
-    keys = []
-    for message in side.messages:
-        if message["role"] == "assistant":
-            calls = [
-                (call["function"]["name"], to_canonical_text(call["function"]["arguments"]))
-                for call in message.get("tool_calls") or ()
-            ]
-            keys.append(json.dumps(calls) if calls else content_of(message))
-    return keys
-
-
-def _results(side: MessageList) -> Sequence[Sequence[str]]:
-    """Return the results of each turn's calls."""
-    texts = {message.get("tool_call_id"): content_of(message) for message in side.messages if message["role"] == "tool"}
-    return [
-        [texts.get(call["id"], "") for call in message.get("tool_calls") or ()]
-        for message in side.messages
-        if message["role"] == "assistant"
-    ]
-
-
-def agent_view(
-    model: str, instruction: str, tools: Mapping[str, ToolLike], messages: Sequence[Any], usage: Mapping[str, Any]
-) -> Html:
-    """Return the view of an agent; `messages` and `usage` are those of its own conversation."""
-    counts = {"model": model, "tools": len(tools), "messages so far": len(messages)}
-    folded = tag("details", tag("summary", "the instruction"), render_block(instruction, folded=False))
-    return wrap_view(render_figures({**counts, **usage_figures(usage)}), folded, *folded_tools(tools))
-
-
-def live_view(past: Sequence[tuple[str, str]], running: Sequence[str], usage: str) -> Html:
-    """Return the view of the last lines (role, text), the running operations, and the usage in one line."""
-    rows = [tag("div", tag("b", role), " ", text, class_="wrong" if role == "error" else "") for role, text in past]
-    now = [tag("div", "\N{BLACK RIGHT-POINTING TRIANGLE} ", text, class_="note") for text in running]
-    return wrap_view(tag("div", *rows, *now, class_="live"), tag("div", usage, class_="dim"))
-
-
 MIN_ANSWER_BYTES = 8_000
 """Bytes of a long answer that are shown at least."""
 MAX_CELL_BYTES = 40_000
@@ -321,6 +149,177 @@ def _notes(trace: Data, links: Mapping[str, str]) -> Html:
         moment = tag("a" if link else "span", format_seconds(at), href=link and f"#{link}")
         rows.append(tag("tr", tag("td", moment), tag("td", truncate_html(text, 400), class_=kind)))
     return join(tag("h2", "Notes"), tag("table", *rows)) if rows else Html("")
+
+
+MIN_BAR_PERCENT = 0.15
+MIN_LABEL_PERCENT = 4.0
+"""Percent of the width: the width of the narrowest bar, and the width from which a bar shows its name."""
+
+
+def render_timeline(spans: Sequence[Data], seconds: float, links: Mapping[str, str]) -> Html:
+    """Return the bars; `links` are the anchors of the calls, by their ids, and of the messages, by their indices."""
+    if not spans:
+        return Html("")
+    whole = max([seconds, *(span["end"] for span in _all_spans(spans))]) or 1.0
+    rows = []
+    for depth, lanes in enumerate(_levels(spans)):
+        for lane in lanes:
+            bars = (_bar(span, whole, {} if depth else links) for span in lane)
+            rows.append(tag("div", *bars, class_=f"lane{' in' * bool(depth)}"))
+    ends = [format_seconds(whole * part / 4) if part else "0" for part in range(5)]
+    scale = tag("div", *(tag("span", end) for end in ends), class_="scale")
+    return join(tag("h2", "Timeline"), tag("div", *rows, class_="lanes"), scale, _sums(spans, whole))
+
+
+def _all_spans(spans: Sequence[Data]) -> Iterator[Data]:
+    for span in spans:
+        yield span
+        yield from _all_spans(span.get("inner", {}).get("spans", ()))
+
+
+def _levels(spans: Sequence[Data]) -> Iterator[list[list[Data]]]:
+    """Yield the lanes of each level: of the run, of the agents inside its calls, of the agents inside theirs."""
+    requests = [span for span in spans if span["kind"] != "tool"]
+    yield [*([requests] if requests else []), *_lanes([span for span in spans if span["kind"] == "tool"])]
+    while inner := [deeper for span in spans for deeper in span.get("inner", {}).get("spans", ())]:
+        yield _lanes(inner)
+        spans = inner
+
+
+def _lanes(spans: Sequence[Data]) -> list[list[Data]]:
+    """Put each span into the first lane that is free at its start."""
+    lanes: list[list[Data]] = []
+    for span in sorted(spans, key=lambda span: float(span["start"])):
+        free = next((lane for lane in lanes if lane[-1]["end"] <= span["start"]), None)
+        if free is None:
+            lanes.append(free := [])
+        free.append(span)
+    return lanes
+
+
+def _bar(span: Data, whole: float, links: Mapping[str, str]) -> Html:
+    length = max(0.0, span["end"] - span["start"])
+    title = f"{'waiting ' if span['kind'] == 'wait' else ''}{span['name']}  {format_seconds(length)}"
+    title += f": {span['error']}" if span.get("error") else ""
+    width = max(100 * length / whole, MIN_BAR_PERCENT)
+    left = min(100 * max(0.0, span["start"]) / whole, 100 - width)
+    kind = span["kind"] if span["kind"] in ("model", "tool", "wait") else "tool"
+    has_label = width >= MIN_LABEL_PERCENT and kind != "wait"
+    label = f"{str(span['name']).rpartition('/')[2]} {format_seconds(length)}" if has_label else None
+    link = links.get(span["call"] if span.get("call") else str(span.get("place", "")))
+    return tag(
+        "a" if link else "div",
+        label,
+        class_=f"bar {kind}{' bad' if span.get('error') else ''}",
+        style=f"left:{left:.2f}%;width:{width:.2f}%",
+        title=title,
+        href=link and f"#{link}",
+        tabindex="-1" if link else None,  # hundreds of bars would be as many stops of the Tab key
+    )
+
+
+def _sums(spans: Sequence[Data], whole: float) -> Html:
+    """Return the total duration of each kind; overlapping spans are counted once."""
+    totals: dict[str, str] = {}
+    for kind, name in (("model", "model"), ("tool", "tools"), ("wait", "waiting")):
+        total = 0.0
+        end = 0.0
+        for span in sorted((span for span in spans if span["kind"] == kind), key=lambda span: float(span["start"])):
+            total += max(0.0, span["end"] - max(span["start"], end))
+            end = max(end, span["end"])
+        if end:
+            totals[name] = f"{format_seconds(total)} ({100 * total / whole:.0f} %)"
+    return render_figures(totals)
+
+
+Side = tuple[Data, MessageList]
+LABELS = {
+    "equal": "the same calls and results",
+    "results": "the same calls, different results",
+    "replace": "different",
+    "delete": "only in the first",
+    "insert": "only in the second",
+}
+
+
+def render_comparison(first: Side, second: Side) -> Html:
+    """Return both runs: a table of figures, the answers, and the turns of both in rows."""
+    sides = (first, second)
+    figures = [{"started": format_moment(result), **run_figures(result)} for result, _ in sides]
+    rows = [
+        tag("tr", tag("th", name), *(tag("td", side[name]) for side in figures))
+        for name in figures[0]
+        if any(side[name] for side in figures)
+    ]
+    table = tag(
+        "div", tag("table", tag("tr", tag("th"), tag("th", "first"), tag("th", "second")), *rows), class_="wide"
+    )
+    answers = (render_answer(result.get("error"), result.get("answer"), shown.max_bytes) for result, shown in sides)
+    return join(
+        table,
+        tag("h2", "Answers"),
+        tag("div", *(tag("div", answer, class_="side") for answer in answers), class_="pair"),
+        tag("h2", "Turns", id="turns"),
+        *_pairs(first[1], second[1]),
+    )
+
+
+def _pairs(first: MessageList, second: MessageList) -> Iterator[Html]:
+    """Yield a row for each pair of turns; turns with the same calls and arguments stand beside each other."""
+    turns = [[part for _, part in side.parts() if isinstance(part, Turn)] for side in (first, second)]
+    results = [_results(side) for side in (first, second)]
+    matcher = SequenceMatcher(None, _keys(first), _keys(second), autojunk=False)
+    for kind, a, a_end, b, b_end in matcher.get_opcodes():
+        for offset in range(max(a_end - a, b_end - b)):
+            places = (a + offset if a + offset < a_end else None, b + offset if b + offset < b_end else None)
+            both = all(place is not None for place in places)
+            label: str = kind if kind == "equal" or both else "delete" if places[0] is not None else "insert"
+            if label == "equal" and results[0][a + offset] != results[1][b + offset]:
+                label = "results"
+            cells = (
+                tag("div", None if place is None else render_turn(side[place], place + 1, is_open=False), class_="side")
+                for place, side in zip(places, turns, strict=True)
+            )
+            yield tag("div", tag("div", LABELS[label], class_="dim"), *cells, class_=f"pair {label}")
+
+
+def _keys(side: MessageList) -> Sequence[str]:
+    """Return what each turn is compared by: the calls and their arguments, or the text of a turn without calls."""
+    keys = []
+    for message in side.messages:
+        if message["role"] == "assistant":
+            calls = [
+                (call["function"]["name"], to_canonical_text(call["function"]["arguments"]))
+                for call in message.get("tool_calls") or ()
+            ]
+            keys.append(json.dumps(calls) if calls else content_of(message))
+    return keys
+
+
+def _results(side: MessageList) -> Sequence[Sequence[str]]:
+    """Return the results of each turn's calls."""
+    texts = {message.get("tool_call_id"): content_of(message) for message in side.messages if message["role"] == "tool"}
+    return [
+        [texts.get(call["id"], "") for call in message.get("tool_calls") or ()]
+        for message in side.messages
+        if message["role"] == "assistant"
+    ]
+
+
+def agent_view(
+    model: str, instruction: str, tools: Mapping[str, ToolLike], messages: Sequence[Any], usage: Mapping[str, Any]
+) -> Html:
+    """Return the view of an agent; `messages` and `usage` are those of its own conversation."""
+    counts = {"model": model, "tools": len(tools), "messages so far": len(messages)}
+    folded = tag("details", tag("summary", "the instruction"), render_block(instruction, folded=False))
+    return wrap_view(render_figures({**counts, **usage_figures(usage)}), folded, *folded_tools(tools))
+
+
+def live_view(past: Sequence[tuple[str, str]], running: Sequence[str], usage: str) -> Html:
+    """Return the view of the last lines (role, text), the running operations, and the usage in one line."""
+    rows = [tag("div", tag("b", role), " ", text, class_="wrong" if role == "error" else "") for role, text in past]
+    now = [tag("div", "\N{BLACK RIGHT-POINTING TRIANGLE} ", text, class_="note") for text in running]
+    return wrap_view(tag("div", *rows, *now, class_="live"), tag("div", usage, class_="dim"))
 
 
 MAX_MARKDOWN_VALUE_CHARS = 300
