@@ -24,7 +24,7 @@ from agentkit import (
 from agentkit.core.messages import calls_of, pending_calls
 from agentkit.engine.model import ModelReplied, TextDelta
 from agentkit.engine.result import RunEnded, RunFinished, RunStarted
-from agentkit.testing import ScriptedModel, answer
+from agentkit.testing import ScriptedModel, answer, call
 from agentkit.tools.execution.call_tools import ToolFinished, ToolStarted
 
 
@@ -41,10 +41,6 @@ async def double(a: int) -> int:
 def fail() -> None:
     """Fails."""
     raise LookupError("no such thing")
-
-
-def call(name: str, **arguments):
-    return {"tool_calls": [{"name": name, "arguments": arguments}]}
 
 
 def final(text: str):

@@ -16,7 +16,7 @@ from agentkit.policies.answer_checks import AnswerDoubted, Material, check_answe
 from agentkit.policies.evidence import evidence
 from agentkit.policies.final_request import request_final_answer
 from agentkit.policies.limits import limit as limited
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, call
 from agentkit.tools.final_answer import DESCRIPTION, make_answer_tool
 
 
@@ -56,10 +56,6 @@ class Tree:
     children: "list[Tree]" = field(default_factory=list)
 
 
-def call(**arguments):
-    return {"tool_calls": [{"name": "final_answer", "arguments": arguments}]}
-
-
 def run(world, answer, *replies, policies=(), history=None, tools=()):
     model = ScriptedModel(*replies)
     history = [user("?")] if history is None else history
@@ -85,7 +81,7 @@ def run(world, answer, *replies, policies=(), history=None, tools=()):
 def test_the_fields_are_the_parameters_and_may_stand_under_answer(world, type_, fields, answer):
     assert list(make_answer_tool(type_).parameters["properties"]) == list(fields)
     for arguments in (fields, {"answer": fields}):
-        value, *_ = run(world, type_, call(**arguments))
+        value, *_ = run(world, type_, call("final_answer", **arguments))
         assert value == answer
         assert type(value) is type(answer)
 
@@ -104,16 +100,16 @@ def test_the_fields_are_the_parameters_and_may_stand_under_answer(world, type_, 
     ],
 )
 def test_other_types_stand_under_answer(world, type_, written, answer):
-    value, *_ = run(world, type_, call(answer=written))
+    value, *_ = run(world, type_, call("final_answer", answer=written))
     assert value == answer
 
 
 def test_a_field_that_is_called_answer_is_one(world):
-    assert run(world, Reply, call(answer="x"))[0] == Reply(answer="x")
+    assert run(world, Reply, call("final_answer", answer="x"))[0] == Reply(answer="x")
 
 
 def test_wrong_fields_go_back_to_the_model(world):
-    value, history, _ = run(world, Report, call(title="T"), call(title="T", points=[]))
+    value, history, _ = run(world, Report, call("final_answer", title="T"), call("final_answer", title="T", points=[]))
     assert value == Report(title="T", points=[])
     assert "points" in history[2]["content"]
 
@@ -146,7 +142,9 @@ def test_a_function_makes_the_answer(world, function):
     tool = make_answer_tool(function)
     assert tool.name == "final_answer"
     assert "Makes the report" in tool.description
-    value, history, _ = run(world, function, call(title="T", count=9), call(title="T", count=2))
+    value, history, _ = run(
+        world, function, call("final_answer", title="T", count=9), call("final_answer", title="T", count=2)
+    )
     assert value == Report(title="T", points=[0, 1])
     assert history[2]["content"] == "Three points at the most."
 
@@ -157,7 +155,7 @@ def test_a_type_that_no_model_can_write_is_refused_at_once():
 
 
 def test_an_empty_text_is_no_answer(world):
-    value, history, _ = run(world, str, call(text=" \n"), call(text="It is 3."))
+    value, history, _ = run(world, str, call("final_answer", text=" \n"), call("final_answer", text="It is 3."))
     assert value == "It is 3."
     assert history[-3]["content"].startswith("The answer is empty.")
 
@@ -170,7 +168,7 @@ class TestChecks:
 
     def test_a_good_answer_passes(self, world):
         seen = []
-        value, _, events = self.run(world, [seen.append], call(text="fine"))
+        value, _, events = self.run(world, [seen.append], call("final_answer", text="fine"))
         assert (value, seen) == ("fine", ["fine"])
         assert not any(isinstance(event, AnswerDoubted) for event in events)
 
@@ -182,7 +180,7 @@ class TestChecks:
         def even(answer: int) -> None:
             assert answer % 2 == 0, "odd"
 
-        replies = (call(answer=-1), call(answer=3), call(answer=4))
+        replies = (call("final_answer", answer=-1), call("final_answer", answer=3), call("final_answer", answer=4))
         value, history, _ = self.run(world, [positive, even], *replies, answer=int)
         assert value == 4
         assert history[2]["content"] == "Give a positive number."
@@ -199,7 +197,7 @@ class TestChecks:
         async def is_small(answer: int) -> bool:
             return answer < 10
 
-        replies = [call(answer=number) for number in (-2, 3, 12, 4)]
+        replies = [call("final_answer", answer=number) for number in (-2, 3, 12, 4)]
         value, history, events = self.run(world, [is_positive, complain, is_small], *replies, answer=int)
         assert value == 4
         assert [message["content"] for message in history[2::2]] == [
@@ -211,7 +209,7 @@ class TestChecks:
         assert not any(isinstance(event, AnswerDoubted) for event in events)
 
     def test_a_check_that_keeps_returning_false_becomes_a_doubt(self, world):
-        replies = [call(answer=number) for number in (1, 2, 3)]
+        replies = [call("final_answer", answer=number) for number in (1, 2, 3)]
         value, _, events = self.run(world, [lambda answer: False], *replies, answer=int)
         assert value == 3
         assert [event.reason for event in events if isinstance(event, AnswerDoubted)] == ["The check <lambda> failed."]
@@ -220,7 +218,9 @@ class TestChecks:
         def never(answer: str) -> None:
             raise ValueError("no")
 
-        value, history, events = self.run(world, [never], *[call(text=str(number)) for number in range(3)])
+        value, history, events = self.run(
+            world, [never], *[call("final_answer", text=str(number)) for number in range(3)]
+        )
         assert value == "2"
         assert [event.reason for event in events if isinstance(event, AnswerDoubted)] == ["ValueError: no"]
         assert history[-1]["content"] == "The answer was given."
@@ -229,7 +229,9 @@ class TestChecks:
         def never(answer: str) -> None:
             raise ValueError("no")
 
-        value, _, events = self.run(world, [never], call(text="a"), call(text="b"), limit=1)
+        value, _, events = self.run(
+            world, [never], call("final_answer", text="a"), call("final_answer", text="b"), limit=1
+        )
         assert value == "b"
         assert any(isinstance(event, AnswerDoubted) for event in events)
 
@@ -248,12 +250,12 @@ class TestChecks:
             return 42
 
         counting = {"tool_calls": [{"name": "count", "arguments": {}}]}
-        self.run(world, [slow, look], counting, call(text="42"), tools=[count])
+        self.run(world, [slow, look], counting, call("final_answer", text="42"), tools=[count])
         assert seen == ["42", ("How many?", ["42"])]
 
     def test_an_answer_made_by_a_coroutine_function_is_checked(self, world):
         seen = []
-        value, *_ = self.run(world, [seen.append], call(title="T", count=1), answer=amake_report)
+        value, *_ = self.run(world, [seen.append], call("final_answer", title="T", count=1), answer=amake_report)
         assert seen == [value] == [Report(title="T", points=[0])]
 
     def test_a_check_runs_in_a_worker_thread(self, world):
@@ -262,8 +264,8 @@ class TestChecks:
         def look(answer: object) -> None:
             names.append(threading.current_thread() is threading.main_thread())
 
-        self.run(world, [look], call(text="x"))
-        self.run(world, [look], call(title="T", count=1), answer=amake_report)
+        self.run(world, [look], call("final_answer", text="x"))
+        self.run(world, [look], call("final_answer", title="T", count=1), answer=amake_report)
         assert names == [False, False]
 
     def test_a_plain_text_that_would_be_the_answer_is_checked_too(self, world):
@@ -282,10 +284,22 @@ class TestChecks:
 
         counting = {"tool_calls": [{"name": "count", "arguments": {}}]}
         value, history, events = self.run(
-            world, [evidence()], counting, call(text="43"), call(text="42"), tools=[count]
+            world,
+            [evidence()],
+            counting,
+            call("final_answer", text="43"),
+            call("final_answer", text="42"),
+            tools=[count],
         )
         assert value == "42"
         assert "says 43 (number)" in history[4]["content"]
-        value, _, events = self.run(world, [evidence()], counting, call(text="43"), call(text="43"), tools=[count])
+        value, _, events = self.run(
+            world,
+            [evidence()],
+            counting,
+            call("final_answer", text="43"),
+            call("final_answer", text="43"),
+            tools=[count],
+        )
         assert value == "43"
         assert sum(isinstance(event, AnswerDoubted) for event in events) == 1

@@ -13,7 +13,7 @@ from agentkit.engine.loop import agent_loop
 from agentkit.engine.model import Reply
 from agentkit.policies import compaction as shortening
 from agentkit.policies.compaction import KNOWN_WINDOWS, Compacted, PinnedMessages, ShortenedHistory, compact
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, call
 from agentkit.tools.final_answer import make_answer_tool
 
 END = {"tool_calls": [{"name": "final_answer", "arguments": {"text": "ready"}}]}
@@ -37,10 +37,6 @@ def fetch(size: int) -> str:
         size: How many.
     """
     return "x" * size
-
-
-def call(size=2000):
-    return {"tool_calls": [{"name": "fetch", "arguments": {"size": size}}]}
 
 
 def run(world, model, query="Fetch.", history=None, **more):
@@ -84,7 +80,7 @@ class Small(ScriptedModel):
 
 
 def test_the_oldest_results_are_shrunk_first(world):
-    model = Small([*[call()] * 4, END], room=8_000, told=TOLD)
+    model = Small([*[call("fetch", size=2000)] * 4, END], room=8_000, told=TOLD)
     answer, events = run(world, model)
     assert answer == "ready"
     tools = [message["content"] for message in model.requests[-1].messages if message["role"] == "tool"]
@@ -99,7 +95,7 @@ def test_the_oldest_results_are_shrunk_first(world):
 
 
 def test_then_whole_steps_are_left_out_and_the_query_stays(world):
-    model = Small([*[call(800)] * 12, END], room=6_000)
+    model = Small([*[call("fetch", size=800)] * 12, END], room=6_000)
     _, events = run(world, model, "Fetch what I need.")
     sent = model.requests[-1].messages
     assert [message["role"] for message in sent[:3]] == ["system", "user", "assistant"]
@@ -114,10 +110,10 @@ def test_then_whole_steps_are_left_out_and_the_query_stays(world):
 
 def test_earlier_turns_go_before_steps_of_this_run(world):
     history = [system(INSTRUCTION)]
-    model = Small([call(3000), END, call(3000), END], room=100_000)
+    model = Small([call("fetch", size=3000), END, call("fetch", size=3000), END], room=100_000)
     run(world, model, "The first question.", history)
     run(world, model, "The second question.", history)
-    small = Small([call(400), call(400), END], room=2_300, name="smaller")
+    small = Small([call("fetch", size=400), call("fetch", size=400), END], room=2_300, name="smaller")
     run(world, small, "The third question.", history)
     texts = json.dumps(small.requests[-1].messages)
     assert "The first question" not in texts
@@ -127,21 +123,21 @@ def test_earlier_turns_go_before_steps_of_this_run(world):
 
 def test_the_history_is_not_touched(world):
     history = [system(INSTRUCTION)]
-    model = Small([*[call()] * 4, END], room=9_000)
+    model = Small([*[call("fetch", size=2000)] * 4, END], room=9_000)
     run(world, model, history=history)
     assert [len(message["content"]) for message in history if message["role"] == "tool"][:4] == [2000] * 4
     assert history[1] == user("Fetch.")
 
 
 def test_the_results_of_the_last_step_are_shrunk_when_nothing_else_helps(world):
-    model = Small([call(50_000), END], room=4_000)
+    model = Small([call("fetch", size=50_000), END], room=4_000)
     run(world, model)
     assert len(model.requests[-1].messages[-1]["content"]) < 1_000
 
 
 @pytest.mark.parametrize("steps", [0, 1])
 def test_the_same_request_is_never_made_again(world, steps):
-    model = ScriptedModel([*[call(10)] * steps, overflow(), "not asked for"])
+    model = ScriptedModel([*[call("fetch", size=10)] * steps, overflow(), "not asked for"])
     with pytest.raises(ModelError, match="too long") as caught:
         run(world, model)
     assert caught.value.kind == "context"
@@ -149,7 +145,7 @@ def test_the_same_request_is_never_made_again(world, steps):
 
 
 def test_after_two_retries_the_error_is_raised(world):
-    model = ScriptedModel([*[call()] * 10, *[overflow()] * 4])
+    model = ScriptedModel([*[call("fetch", size=2000)] * 10, *[overflow()] * 4])
     with pytest.raises(ModelError, match="too long"):
         run(world, model)
     assert len(model.requests) == 10 + 3
@@ -158,7 +154,7 @@ def test_after_two_retries_the_error_is_raised(world):
 
 
 def test_other_errors_are_not_ours(world):
-    model = ScriptedModel(call(), ModelError("no", kind="bad_request"))
+    model = ScriptedModel(call("fetch", size=2000), ModelError("no", kind="bad_request"))
     with pytest.raises(ModelError, match="no"):
         run(world, model)
     assert len(model.requests) == 2
@@ -166,7 +162,7 @@ def test_other_errors_are_not_ours(world):
 
 @pytest.mark.parametrize("told", ["", TOLD], ids=["window untold", "window told"])
 def test_a_run_goes_on_for_many_steps_beyond_the_window(world, told):
-    model = Small([*[call(1500)] * 60, END], room=20_000, told=told)
+    model = Small([*[call("fetch", size=1500)] * 60, END], room=20_000, told=told)
     answer, _ = run(world, model)
     assert answer == "ready"
     assert model.sizes[-1] > 0.5 * model.room, "as much as fits is sent"
@@ -175,20 +171,20 @@ def test_a_run_goes_on_for_many_steps_beyond_the_window(world, told):
 
 
 def test_what_was_learnt_holds_for_others_with_the_same_model(world):
-    model = Small([*[call()] * 8, END], room=9_000, told=TOLD)
+    model = Small([*[call("fetch", size=2000)] * 8, END], room=9_000, told=TOLD)
     run(world, model)
-    again = Small([*[call()] * 8, END], room=9_000, told=TOLD)
+    again = Small([*[call("fetch", size=2000)] * 8, END], room=9_000, told=TOLD)
     _, events = run(world, again)
     assert again.refused == []
     assert all(event.error is None for event in compacted(events))
     assert compacted(events)
-    other = Small([*[call()] * 8, END], room=9_000, told=TOLD, name="other")
+    other = Small([*[call("fetch", size=2000)] * 8, END], room=9_000, told=TOLD, name="other")
     run(world, other)
     assert len(other.refused) == 1
 
 
 def test_places_stay_for_some_steps_so_that_prompt_caches_keep_their_use(world):
-    model = Small([*[call(1000)] * 60, END], room=20_000, told=TOLD)
+    model = Small([*[call("fetch", size=1000)] * 60, END], room=20_000, told=TOLD)
     _, events = run(world, model)
     requests = [[json.dumps(message) for message in request.messages] for request in model.requests]
     grown = sum(after[: len(before)] == before for before, after in itertools.pairwise(requests))
@@ -197,14 +193,14 @@ def test_places_stay_for_some_steps_so_that_prompt_caches_keep_their_use(world):
 
 
 def test_a_window_can_be_given_for_servers_that_say_nothing(world):
-    model = Small([*[call(1000)] * 30, END], room=100_000)
+    model = Small([*[call("fetch", size=1000)] * 30, END], room=100_000)
     run(world, model, window=3_000)
     assert max(model.sizes[5:]) <= 3_000 * 6
 
 
 @pytest.mark.parametrize("results", [1, 3])
 def test_results_too_long_by_themselves_are_shrunk_before_steps_are_left_out(world, results):
-    turn = {"tool_calls": call(10_000)["tool_calls"] * results}
+    turn = {"tool_calls": call("fetch", size=10_000)["tool_calls"] * results}
     model = ScriptedModel(*[turn] * 4, END)
     _, events = run(world, model, window=4_000)
     room = 0.7 * 3 * 4_000
@@ -271,11 +267,13 @@ def test_nothing_is_counted_before_something_was_refused(world):
     def never(message):
         raise AssertionError("counted")
 
-    assert run(world, ScriptedModel(call(), call(), END), measure=never)[0] == "ready"
+    assert (
+        run(world, ScriptedModel(call("fetch", size=2000), call("fetch", size=2000), END), measure=never)[0] == "ready"
+    )
 
 
 def test_an_agent_shortens_what_its_model_refuses(world):
-    script = [*[call(1_000 + number) for number in range(8)], END]
+    script = [*[call("fetch", size=1_000 + number) for number in range(8)], END]
     agent = JsonAgent(fetch, model=Small(script, room=5_000), retries=0, max_result=100_000)
     events = world.stream(agent, "Fetch.")
     assert events[-1].result.answer == "ready"

@@ -21,7 +21,7 @@ from agentkit.policies.long_results import (
     truncate_results,
 )
 from agentkit.policies.text_tool_mode import run_text_calls, use_text_mode
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, call
 from agentkit.tools.final_answer import make_answer_tool
 
 LONG = "".join(f"line {number:05}\n" for number in range(5_000))
@@ -63,10 +63,6 @@ async def aendless():
 
 
 TOOLS = ToolRegistry(long, short, fail, explain, endless, aendless, answer=make_answer_tool())
-
-
-def call(name, **arguments):
-    return {"tool_calls": [{"name": name, "arguments": arguments}]}
 
 
 FINAL = call("final_answer", text="ok")

@@ -21,7 +21,7 @@ from agentkit.engine.history import check_history
 from agentkit.engine.loop import CANCELLED
 from agentkit.policies.approval import StoredDecision, digest_call
 from agentkit.sessions.session import NOT_RUN_UNDECIDED
-from agentkit.testing import ScriptedModel
+from agentkit.testing import ScriptedModel, call
 from agentkit.tools.execution.call import ANSWER_RESULT
 from agentkit.tools.execution.call_tools import ToolStarted
 
@@ -31,10 +31,6 @@ CALL = ToolCall("c", "f")
 def add(a: int, b: int) -> int:
     """Adds."""
     return a + b
-
-
-def call(name: str, **arguments):
-    return {"tool_calls": [{"name": name, "arguments": arguments}]}
 
 
 def final(text: str):

@@ -8,7 +8,7 @@ from stacked_runs import flow_of
 from agentkit import JsonAgent, ModelError
 from agentkit.core.messages import pending_calls, user
 from agentkit.models.litellm.model import LiteLLMModel
-from agentkit.testing import ModelServer
+from agentkit.testing import ModelServer, call
 
 NAMES = {
     "openai": "openai/gpt-4o-mini",
@@ -52,10 +52,6 @@ def ended(world, wire, streamed, keys):
         return answer, ran, server
 
     return play
-
-
-def call(name, **arguments):
-    return {"tool_calls": [{"name": name, "arguments": arguments}]}
 
 
 DONE = call("final_answer", text="done")

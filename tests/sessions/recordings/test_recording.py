@@ -12,11 +12,7 @@ from agentkit import JsonAgent, RunError, tool
 from agentkit.core.errors import LimitExceeded, ModelError, Paused
 from agentkit.engine.model import ToolCallDelta
 from agentkit.journal import runs
-from agentkit.testing import ModelServer, Recording, ReplayDiffers, ScriptedModel
-
-
-def call(name: str, **arguments):
-    return {"tool_calls": [{"name": name, "arguments": arguments}]}
+from agentkit.testing import ModelServer, Recording, ReplayDiffers, ScriptedModel, call
 
 
 def final(text: str):
