@@ -7,7 +7,7 @@ import time
 
 
 def interrupted(code: str, *, after: str, times: int = 1, at_most: float = 90.0) -> str:
-    """Run `code`, send it a real Ctrl-C when it has printed the line `after` so many times; returns what it printed.
+    """Run `code`, send it a real Ctrl-C when it has printed the line `after` `times` times; return what it printed.
 
     Fails unless it ends by itself within `at_most` seconds from then on.
     """

@@ -146,7 +146,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def certificate() -> Path:
-    """A self-signed certificate of `secure.example` and its key, made for these tests and trusted by nobody."""
+    """A self-signed certificate of `secure.example` and its key, made for these tests and trusted by no other program."""
     return Path(__file__).with_name("secure_example.pem")
 
 

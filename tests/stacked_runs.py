@@ -19,7 +19,7 @@ from agentkit.tools.final_answer import make_answer_tool
 
 @dataclass
 class Ran:
-    """What came of a run."""
+    """The outcome of a run."""
 
     answer: Any
     stopped: str

@@ -48,7 +48,7 @@ class Terminal:
         os.write(self.side, keys.encode())
 
     def ask(self, line: str, answer: str) -> None:
-        """Write a line at the prompt, and wait for what comes of it."""
+        """Write a line at the prompt, and wait for the answer."""
         self.expect_prompt()
         self.send(f"{line}\n")
         self.expect(answer)

@@ -43,12 +43,8 @@ def fail() -> None:
     raise LookupError("no such thing")
 
 
-def final(text: str):
-    return call("final_answer", text=text)
-
-
 def test_an_agent_is_called_like_a_function():
-    model = ScriptedModel([call("add", a=2, b=3), final("It is 5.")])
+    model = ScriptedModel([call("add", a=2, b=3), call("final_answer", text="It is 5.")])
     agent = JsonAgent([add], model=model)
     assert agent(query="What is 2 + 3?") == "It is 5."
     model.assert_done()
@@ -59,14 +55,14 @@ def test_tools_come_one_by_one_in_lists_and_in_registries():
     for tools in ([add, double], ([add], double), (ToolRegistry(add), double), (JsonTool(add), tool(double))):
         entries = tools if isinstance(tools, tuple) else (tools,)
         assert set(JsonAgent(*entries, model=ScriptedModel()).tools) == names
-    assert JsonAgent([add, double], model=ScriptedModel([final("x")]))("hello") == "x"
+    assert JsonAgent([add, double], model=ScriptedModel([call("final_answer", text="x")]))("hello") == "x"
 
 
 def test_a_run_in_both_worlds(world):
     model = ScriptedModel(
         {"content": "Let me see.", "tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "double", "arguments": {"a": 4}}]},
         call("fail"),
-        final("3 and 8"),
+        call("final_answer", text="3 and 8"),
     )  # fmt: skip
     result = world.run(JsonAgent(add, double, fail, model=model), "1 + 2, and twice 4?")
     assert result.answer == "3 and 8"
@@ -80,7 +76,7 @@ def test_a_run_in_both_worlds(world):
 
 
 def test_the_conversation_goes_on_and_stays_valid(world):
-    model = ScriptedModel(final("one"), final("two"))
+    model = ScriptedModel(call("final_answer", text="one"), call("final_answer", text="two"))
     agent = JsonAgent(add, model=model)
     world.run(agent, "first")
     world.run(agent, "second")
@@ -93,7 +89,11 @@ def test_the_conversation_goes_on_and_stays_valid(world):
 
 
 def test_the_history_begins_with_the_instruction_and_can_be_cleared(capsys):
-    agent = JsonAgent(add, model=ScriptedModel(final("one"), final("two")), description="You are a calculator.")
+    agent = JsonAgent(
+        add,
+        model=ScriptedModel(call("final_answer", text="one"), call("final_answer", text="two")),
+        description="You are a calculator.",
+    )
     assert agent.instruction.startswith("You are a calculator.\n\n")
     assert agent.history == [{"role": "system", "content": agent.instruction}]
     agent("first")
@@ -108,7 +108,10 @@ def test_the_history_begins_with_the_instruction_and_can_be_cleared(capsys):
 
 
 def test_a_model_for_one_call_only():
-    usual, other = ScriptedModel(final("usual")), ScriptedModel(final("other"), name="other")
+    usual, other = (
+        ScriptedModel(call("final_answer", text="usual")),
+        ScriptedModel(call("final_answer", text="other"), name="other"),
+    )
     agent = JsonAgent(add, model=usual)
     assert agent("a", model=other) == "other"
     assert agent("b") == "usual"
@@ -121,7 +124,7 @@ class TestTheSpecification:
         before = agent.spec
         with pytest.raises(FrozenInstanceError):
             before.model = None
-        agent.model = other = ScriptedModel(final("other"))
+        agent.model = other = ScriptedModel(call("final_answer", text="other"))
         agent.listeners += (print,)
         assert (before.model, agent.spec.model, agent.model) == ("offline", other, other)
         assert (before.listeners, agent.listeners) == (before.listeners, (*before.listeners, print))
@@ -147,9 +150,9 @@ class TestTheSpecification:
         assert getattr(agent, name) is getattr(agent.spec, name) is value
 
     def test_a_copy_of_an_agent_is_changed_alone(self, world):
-        agent = JsonAgent(add, model=ScriptedModel(final("own")))
+        agent = JsonAgent(add, model=ScriptedModel(call("final_answer", text="own")))
         twin = copy(agent)
-        twin.model = ScriptedModel(final("twin"))
+        twin.model = ScriptedModel(call("final_answer", text="twin"))
         twin.session = Session()
         assert (world.run(agent, "?").answer, world.run(twin, "?").answer) == ("own", "twin")
 
@@ -157,10 +160,10 @@ class TestTheSpecification:
         def rename() -> str:
             """Renames."""
             agent.description = "You are another one."
-            agent.model = ScriptedModel(final("other"))
+            agent.model = ScriptedModel(call("final_answer", text="other"))
             return "done"
 
-        model = ScriptedModel(call("rename"), final("first"), final("second"))
+        model = ScriptedModel(call("rename"), call("final_answer", text="first"), call("final_answer", text="second"))
         agent = JsonAgent(rename, model=model, description="You are one.")
         assert world.run(agent, "?").answer == "first"
         assert {request.messages[0]["content"].split(".")[0] for request in model.requests} == {"You are one"}
@@ -168,7 +171,7 @@ class TestTheSpecification:
         assert agent.history[0]["content"].startswith("You are another one.")
 
     def test_options_of_a_run_leave_it_as_it_is(self, world):
-        agent = JsonAgent(add, model=ScriptedModel(final("done")))
+        agent = JsonAgent(add, model=ScriptedModel(call("final_answer", text="done")))
         before = agent.spec
         world.run(agent, "?", max_steps=2, deps=4, listeners=[print])
         assert agent.spec is before
@@ -231,7 +234,7 @@ def test_a_typed_agent_needs_no_tools():
 
 
 def test_a_stream_yields_the_events_in_order_and_the_result_last(world):
-    model = ScriptedModel({"content": "Let me see.", **call("add", a=1, b=2)}, final("3"))
+    model = ScriptedModel({"content": "Let me see.", **call("add", a=1, b=2)}, call("final_answer", text="3"))
     events = world.stream(JsonAgent(add, model=model), "1 + 2?")
     kinds = [type(event).__name__ for event in events]
     assert kinds == [
@@ -245,7 +248,7 @@ def test_a_stream_yields_the_events_in_order_and_the_result_last(world):
 
 
 def test_a_run_without_stream_yields_no_deltas_but_the_same_messages(world):
-    script = [{"content": "Let me see.", **call("add", a=1, b=2)}, final("3")]
+    script = [{"content": "Let me see.", **call("add", a=1, b=2)}, call("final_answer", text="3")]
     streamed = world.stream(JsonAgent(add, model=ScriptedModel(script)), "1 + 2?")[-1].result
     plain = world.run(JsonAgent(add, model=ScriptedModel(script)), "1 + 2?")
     assert streamed.messages == plain.messages
@@ -253,7 +256,12 @@ def test_a_run_without_stream_yields_no_deltas_but_the_same_messages(world):
 
 def test_listeners_are_shown_every_event(world):
     seen = []
-    world.run(JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), final("3")), listeners=[seen.append]), "?")
+    world.run(
+        JsonAgent(
+            add, model=ScriptedModel(call("add", a=1, b=2), call("final_answer", text="3")), listeners=[seen.append]
+        ),
+        "?",
+    )
     assert isinstance(seen[0], RunStarted)
     assert [type(event) for event in seen[-2:]] == [RunFinished, RunEnded]
     assert {ToolStarted, ToolFinished, ModelReplied} < {type(event) for event in seen}
@@ -268,7 +276,7 @@ def test_two_runs_on_one_session_are_refused_and_on_two_sessions_never_mixed():
         go_on.wait(60)
         return "waited"
 
-    model = ScriptedModel(call("wait"), final("other"), final("first"))
+    model = ScriptedModel(call("wait"), call("final_answer", text="other"), call("final_answer", text="first"))
     agent = JsonAgent(wait, model=model)
     answers: list[str] = []
     thread = threading.Thread(target=lambda: answers.append(agent("first query")))
@@ -295,7 +303,7 @@ class TestWhenThingsGoWrong:
             return len(ran)
 
         busy = ModelError("busy", kind="rate_limit", status=429, transient=True, retry_after=0)
-        model = ScriptedModel(call("count"), busy, busy, final("1"))
+        model = ScriptedModel(call("count"), busy, busy, call("final_answer", text="1"))
         assert world.run(JsonAgent(count, model=model), "count").answer == "1"
         assert ran == [1]
         model.assert_done()
@@ -315,7 +323,7 @@ class TestWhenThingsGoWrong:
         assert isinstance(caught.value.__cause__, ValueError)
 
     def test_a_query_that_came_to_nothing_is_not_said_twice(self, world):
-        model = ScriptedModel(ModelError("down"), final("up"))
+        model = ScriptedModel(ModelError("down"), call("final_answer", text="up"))
         agent = JsonAgent(add, model=model)
         with pytest.raises(ModelError):
             world.run(agent, "hello")
@@ -324,7 +332,7 @@ class TestWhenThingsGoWrong:
 
     def test_at_the_limit_the_answer_is_asked_for_once(self, world):
         script = [call("add", a=1, b=1) for _ in range(3)]
-        model = ScriptedModel([*script, final("so far: 2")])
+        model = ScriptedModel([*script, call("final_answer", text="so far: 2")])
         result = world.run(JsonAgent(add, model=model, max_steps=3), "?")
         assert (result.answer, result.stopped) == ("so far: 2", "max_steps")
         assert list(model.requests[-1].tools) == ["final_answer"]
@@ -446,7 +454,7 @@ class TestFromAnywhere:
 
             async def aask(self, request):
                 await asyncio.sleep(0.01)
-                script = ScriptedModel(final(request.messages[-1]["content"]))
+                script = ScriptedModel(call("final_answer", text=request.messages[-1]["content"]))
                 async for piece in script.aask(request):
                     yield piece
 

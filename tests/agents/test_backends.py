@@ -1,4 +1,4 @@
-"""Which options go to which model: an account's key and address to nobody else."""
+"""Which options go to which model: the key and the address of an account to no other."""
 
 import asyncio
 import inspect

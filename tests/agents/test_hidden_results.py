@@ -71,7 +71,7 @@ def paused(world, agent, query="Do it.", **settings):
 
 
 class TestDecisions:
-    """Whoever decides about a call sees the values that its references stand for."""
+    """The one who decides about a call sees the values that its references stand for."""
 
     def test_a_function_sees_the_values_and_what_stands_for_them(self, world):
         seen = []

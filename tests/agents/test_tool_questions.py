@@ -1,4 +1,4 @@
-"""Questions of tools in an agent: a run that pauses and goes on, here or in another process."""
+"""Questions of tools in an agent: a run that pauses and continues, here or in another process."""
 
 import asyncio
 import json

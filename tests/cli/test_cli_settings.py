@@ -73,7 +73,7 @@ def test_what_is_said_counts_before_the_environment_and_that_before_the_table(fo
 
 
 class TestToolsOfTheFolder:
-    """The tools that a pyproject.toml names are code of whoever wrote the folder."""
+    """The tools that a pyproject.toml names are code of the author of the folder."""
 
     @pytest.fixture
     def project(self, folder):

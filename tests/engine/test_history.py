@@ -1,4 +1,4 @@
-"""What is wrong with a conversation, and how it is put right, rule by rule."""
+"""What can be wrong with a conversation, and how it is repaired, rule by rule."""
 
 import datetime
 import json

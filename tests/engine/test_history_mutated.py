@@ -187,7 +187,7 @@ def test_a_repair_changes_what_is_wrong_and_nothing_else(history):
 
 
 def is_said(message: dict[str, Any], repaired: list[Any]) -> bool:
-    """Whether what a message says is in one of another list, perhaps as a part of it."""
+    """Whether the content of a message occurs in a message of another list, perhaps as a part."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [content]
     return any(all(str(part) in str(other.get("content")) for part in parts) for other in repaired)

@@ -160,7 +160,7 @@ def test_random_answers_in_random_pieces_end_whole():
 
 
 class Streaming:
-    """A model that writes its answer in pieces, failing first as often as it is told."""
+    """A model that writes its answer in pieces, failing first for a given number of times."""
 
     name = "streaming"
 

@@ -1,4 +1,4 @@
-"""Words: docstrings, comments and documents are plain technical English, without the words that the style page bans."""
+"""Words: docstrings, comments and documents, those of the tests too, are plain technical English, without the words that the style page bans."""
 
 import ast
 import io
@@ -21,6 +21,9 @@ BANNED = re.compile(
 def files():
     yield from sorted((ROOT / "agentkit").rglob("*.py"))
     yield from sorted((ROOT / "tools" / "agentkit_tools").rglob("*.py"))
+    yield from sorted(
+        path for path in (ROOT / "tests").rglob("*.py") if path.name not in ("test_words.py", "test_steering.py")
+    )
     yield from [*sorted((ROOT / "examples").glob("*.py")), *sorted((ROOT / "notebooks").glob("*.py"))]
     yield from [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "benchmarks" / "README.md"]
 

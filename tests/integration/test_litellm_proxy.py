@@ -30,7 +30,7 @@ router_settings: {{disable_cooldowns: true}}
 """
 TOKENS = {"usage": {"input_tokens": 1_000_000, "output_tokens": 0}}
 DOLLARS = 0.15
-"""The price of so many tokens of gpt-4o-mini, which the proxy knows and the agent does not."""
+"""The price of these tokens with gpt-4o-mini, which the proxy knows and the agent does not."""
 CALL = {**call("price_of", item="tea"), **TOKENS}
 DONE = {**answer("3.50"), **TOKENS}
 

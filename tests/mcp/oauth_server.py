@@ -1,6 +1,6 @@
 """A server of the official SDK that wants a login: `python oauth_server.py PORT [SECONDS]`, of which each token is valid.
 
-Whoever asks is let in, unless the file `refuse` exists in the working directory.
+Every client is let in, unless the file `refuse` exists in the working directory.
 """
 
 import secrets

@@ -113,7 +113,7 @@ class Silent(Scripted):
 
 
 class Garbage(Scripted):
-    """Prints lines that are no messages, and answers to calls nobody made."""
+    """Prints lines that are no messages, and answers to calls that no client made."""
 
     def tools_call(self, request):
         print("this is no JSON")

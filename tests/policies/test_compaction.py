@@ -31,7 +31,7 @@ def overflow(text="the input is too long") -> ModelError:
 
 
 def fetch(size: int) -> str:
-    """Fetches so many characters.
+    """Fetches `size` characters.
 
     Args:
         size: How many.

@@ -1,4 +1,4 @@
-"""What of an answer is supported by what the model was told."""
+"""Which parts of an answer the input of the model supports."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Other models to go on with: when, in which order, and what becomes of the errors."""
+"""Other models to continue with: when, in which order, and what becomes of the errors."""
 
 import pytest
 

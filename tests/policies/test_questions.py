@@ -1,4 +1,4 @@
-"""Questions of tools: asked at once, or by a pause that goes on with the answer."""
+"""Questions of tools: asked at once, or by a pause that continues with the answer."""
 
 import asyncio
 import json

@@ -504,7 +504,7 @@ class TestHidden:
 
 
 class TestGrants:
-    """What a person allowed does not cover what an attack makes of it."""
+    """What a person allowed does not cover what an attack changes."""
 
     def ask(self, *turns, scope):
         questions = []

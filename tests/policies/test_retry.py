@@ -22,7 +22,7 @@ def asking(model, **asked):
 
 
 class Clock:
-    """Stands still, but for what is slept and what is asked of it."""
+    """Stands still, but for sleeps and requests."""
 
     def __init__(self) -> None:
         self.now = 1_000.0

@@ -215,7 +215,7 @@ def test_tool_blocks_loop(play_whole: Play):
     begun, free = threading.Event(), threading.Event()
 
     def give() -> bool:
-        """Gives back whether the loop went on meanwhile."""
+        """Gives back whether the loop ran meanwhile."""
         begun.set()
         return free.wait(60)
 

@@ -1,4 +1,4 @@
-"""Schemas from elsewhere that are made to exhaust whoever reads them: size, patterns, depth, counts."""
+"""Schemas from elsewhere that are made to exhaust their reader: size, patterns, depth, counts."""
 
 import json
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""A conversation that goes on, in this process and in another."""
+"""A conversation that continues, in this process and in another."""
 
 import asyncio
 import json
@@ -31,10 +31,6 @@ CALL = ToolCall("c", "f")
 def add(a: int, b: int) -> int:
     """Adds."""
     return a + b
-
-
-def final(text: str):
-    return call("final_answer", text=text)
 
 
 class TestATurn:
@@ -110,7 +106,7 @@ class TestMessagesFromOutside:
 
     def test_are_repaired_when_a_run_begins(self, world):
         session = Session([*self.BROKEN])
-        agent = JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), final("3")))
+        agent = JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), call("final_answer", text="3")))
         assert world.run(agent, "and again", session=session).answer == "3"
         assert check_history(session.messages) == []
 
@@ -188,14 +184,18 @@ class TestSaving:
 
     def test_another_agent_goes_on_with_other_tools_and_another_model(self, world, tmp_path):
         session = Session()
-        world.run(JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), final("3"))), "1 + 2?", session=session)
+        world.run(
+            JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), call("final_answer", text="3"))),
+            "1 + 2?",
+            session=session,
+        )
         session.save(tmp_path / "a.json")
 
         def multiply(a: int, b: int) -> int:
             """Multiplies."""
             return a * b
 
-        model = ScriptedModel(call("multiply", a=3, b=2), final("6"), name="other")
+        model = ScriptedModel(call("multiply", a=3, b=2), call("final_answer", text="6"), name="other")
         result = world.run(JsonAgent(multiply, model=model), "Twice that?", session=Session.load(tmp_path / "a.json"))
         assert result.answer == "6"
         assert [message["content"] for message in result.messages if message["role"] == "user"] == [
@@ -206,7 +206,7 @@ class TestSaving:
 
     def test_it_can_be_saved_in_the_middle_of_a_run_and_goes_on_there(self, tmp_path):
         path = tmp_path / "a.json"
-        agent = JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), final("3")))
+        agent = JsonAgent(add, model=ScriptedModel(call("add", a=1, b=2), call("final_answer", text="3")))
         for event in agent.stream("1 + 2?"):
             if isinstance(event, ToolStarted):
                 agent.session.save(path)
@@ -306,7 +306,7 @@ class TestWhoHoldsIt:
         return JsonAgent(add, model=ScriptedModel(*script))
 
     def test_a_stream_that_is_open_holds_it_until_it_is_closed(self):
-        agent = self.agent(final("a"), final("b"))
+        agent = self.agent(call("final_answer", text="a"), call("final_answer", text="b"))
         stream = agent.stream("one")
         next(stream)
         with pytest.raises(RunError, match=r"in use by.*close the stream.*session=Session\(\)"):
@@ -315,13 +315,13 @@ class TestWhoHoldsIt:
         assert agent("two") == "a"
 
     def test_a_stream_that_is_left_frees_it(self):
-        agent = self.agent(final("a"))
+        agent = self.agent(call("final_answer", text="a"))
         for _ in agent.stream("one"):
             break
         assert agent("two") == "a"
 
     def test_an_open_stream_on_a_loop_holds_it(self):
-        agent = self.agent(final("a"), final("b"))
+        agent = self.agent(call("final_answer", text="a"), call("final_answer", text="b"))
 
         async def main() -> str:
             stream = agent.astream("one")
@@ -342,7 +342,7 @@ class TestWhoHoldsIt:
             await go_on.wait()
             return "waited"
 
-        agent = JsonAgent(wait, model=ScriptedModel(call("wait"), final("first")))
+        agent = JsonAgent(wait, model=ScriptedModel(call("wait"), call("final_answer", text="first")))
 
         async def main() -> str:
             first = asyncio.create_task(agent.arun("one"))
@@ -362,13 +362,13 @@ class TestWhoHoldsIt:
             """Asks the agent that asks this."""
             return agent("again")
 
-        agent = JsonAgent(again, model=ScriptedModel(call("again"), final("done")))
+        agent = JsonAgent(again, model=ScriptedModel(call("again"), call("final_answer", text="done")))
         result = world.run(agent, "go")
         assert "in use by" in result.calls[0].content
         assert result.answer == "done"
 
     def test_a_failed_run_frees_it(self, world):
-        agent = self.agent(ValueError("odd"), final("fine"))
+        agent = self.agent(ValueError("odd"), call("final_answer", text="fine"))
         with pytest.raises(RunError):
             world.run(agent, "one")
         assert world.run(agent, "two").answer == "fine"

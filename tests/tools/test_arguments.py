@@ -1,4 +1,4 @@
-"""Arguments as models write them: taken, repaired with a receipt, or explained."""
+"""Arguments as models write them: accepted, repaired with a record, or explained."""
 
 import asyncio
 import json

@@ -44,7 +44,7 @@ def test_a_tool_that_says_all_is_clean():
 
         Attributes:
             item: What was bought, as printed on it.
-            pieces: How many of it.
+            pieces: How many are wanted.
         """
 
         item: str

@@ -1,4 +1,4 @@
-"""Properties of the repairs: over random tools, arguments and slips, what runs is what was meant."""
+"""Properties of the repairs: over random tools, arguments and mistakes, the call that runs is the one that was meant."""
 
 import inspect
 import json
@@ -113,7 +113,7 @@ def run(tool, text):
     return result
 
 
-# slips of the syntax: text -> text
+# mistakes of the syntax: text -> text
 def unquoted(text):
     return re.sub(r'"([a-z_]+)": ', r"\1: ", text, count=1)
 
@@ -134,7 +134,7 @@ SYNTAX = {
 }
 
 
-# slips of the values: arguments, hints, optional -> arguments
+# mistakes of the values: arguments, hints, optional -> arguments
 def one(meant, hints, wanted, change):
     name = next((name for name in meant if wanted(hints[name], meant[name])), None)
     return {**meant, name: change(meant[name])} if name else meant
@@ -183,7 +183,7 @@ TO_SLIP_IN = {
     "flat": of(Place),
     "raw breaks": st.tuples(st.just(str), TEXTS.map(lambda text: f"{text}\n")),
 }
-"""Without such a parameter there is next to no place for the slip."""
+"""Without such a parameter there is hardly a place for the mistake."""
 
 
 @QUICK
@@ -210,7 +210,7 @@ def test_what_runs_is_what_was_meant(case, values, syntax):
         for slip in syntax:
             text = SYNTAX[slip](text)
     except (KeyError, TypeError, ValueError):
-        assume(False)  # the slips do not go together
+        assume(False)  # the mistakes exclude each other
     result = run(tool, text)
     assert isinstance(result.value, ExceptionInfo) or result.value == meant
     if result.error is not None:

@@ -67,7 +67,7 @@ def test_no_error_shows_the_key(
         pytest.skip("takes no key")
     monkeypatch.setenv(f"{provider.name.upper()}_API_KEY", KEY if where == "environment" else "")
     for status in (401, 500):
-        echo = "x" * 490 + KEY  # so that a cut would leave a part of it
+        echo = "x" * 490 + KEY  # so that truncation would leave a part of the key
         with ModelServer({"status": status, "message": f"Incorrect API key provided: {KEY} {echo}"}) as server:
             model = provider.at(server, api_key=KEY if where == "option" else None)
             with pytest.raises(ModelError) as caught:

@@ -47,7 +47,7 @@ def failure(play: Play, model: LiteLLMModel, **asked: Any) -> ModelError:
 
 
 def refusal(play: Play, model: LiteLLMModel, **asked: Any) -> ModelError:
-    """What the policy makes of a reply that says why there is none."""
+    """The error that the policy raises for a reply that reports a refusal."""
     _, reply = play(model, HI, **asked)
     asking = ask(AskModel(ScriptedModel(reply), Request(HI, ToolRegistry())))
     with pytest.raises(ModelError) as caught:

@@ -43,7 +43,7 @@ def run(agent: JsonAgent, world: str, *, stream: bool) -> Any:
 def test_anthropic_s_blocks_come_back_for_as_long_as_the_loop_lasts(world: str, stream: bool) -> None:
     first = {"parts": [THOUGHT, REDACTED], **call(id="toolu_1")}
     second = {"parts": [{**THOUGHT, "thinking": "and then", "signature": "TkVYVA=="}], **call(id="toolu_2")}
-    second["tool_calls"][0]["name"] = "functions.add"  # a slip, which is put right in the history
+    second["tool_calls"][0]["name"] = "functions.add"  # a mistake, which is repaired in the history
     with ModelServer(first, second, {"parts": [REDACTED], **END}, call(id="toolu_4"), END) as server:
         model = LiteLLMModel("anthropic/claude-sonnet-4-5", api_base=server.url, api_key=KEY, thinking=ENABLED)
         agent = JsonAgent(add, model=model, retries=0)

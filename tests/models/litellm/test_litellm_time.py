@@ -1,4 +1,4 @@
-"""Requests end in time, whatever the server does, and leave at once when nobody waits any more."""
+"""Requests end in time, whatever the server does, and end at once when no caller waits any more."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""Without loggers litellm keeps no books, and nothing else changes; whoever listens to litellm hears all of it."""
+"""Without loggers litellm records nothing, and nothing else changes; a callback of litellm receives every event."""
 
 import asyncio
 import re
@@ -39,7 +39,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_litellm_keeps_no_books(provider: Provider, play: Play, stream: bool, kept: list[str]) -> None:
     with ModelServer(CALL) as server:
         play(provider.at(server), HI, stream=stream)
-    time.sleep(0.05)  # for what would go on in the background
+    time.sleep(0.05)  # for what would still run in the background
     assert kept == []
 
 

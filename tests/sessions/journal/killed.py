@@ -1,4 +1,4 @@
-"""A program that kills its own runs at every boundary, one after the other, and goes on with them; prints what came.
+"""A program that kills its own runs at every boundary, one after the other, and continues them; prints the outcomes.
 
     python killed.py FOLDER sync|async|stream|astream [URL]
 

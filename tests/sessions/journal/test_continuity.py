@@ -1,4 +1,4 @@
-"""What goes on with a run beside its messages: what it took, what was decided, who shares the file."""
+"""What continues with a run beside its messages: its usage, the decisions, the programs that share the file."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Agents inside tools of a run that is kept: their runs are part of it, and go on with it."""
+"""Agents inside tools of a run that is kept: their runs are a part of that run, and continue with it."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ ASK = reply(1, ("clerk", {"query": "Pay a and b"}), at="ask")
 
 
 def stopped_in_b(world, path) -> list[str]:
-    """A run that was stopped in the second call of the agent inside of it; what was paid."""
+    """A run that was stopped in the second call of its inner agent; the usage so far."""
     paid: list[str] = []
 
     def pay(bill: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 MEMORY = Path("/dev/shm")
-"""Where nobody waits for a disk: what was written before a SIGKILL is there in any case."""
+"""Where no write waits for the disk: what was written before a SIGKILL is there in any case."""
 REPEATABLE = ("look", "mark")
 DONE = {"0_0": "pay a", "0_1": "mail b", "0_2": "look c", "1_0": "pay d", "1_1": "mark e", "1_2": "look f"}
 

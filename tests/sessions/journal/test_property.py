@@ -1,4 +1,4 @@
-"""Random runs, stopped at a random write of the journal and gone on with, until they have their answer."""
+"""Random runs, stopped at a random write of the journal and continued, until they have their answer."""
 
 import asyncio
 import itertools

@@ -14,11 +14,6 @@ from agentkit.engine.model import ToolCallDelta
 from agentkit.journal import runs
 from agentkit.testing import ModelServer, Recording, ReplayDiffers, ScriptedModel, call
 
-
-def final(text: str):
-    return call("final_answer", text=text)
-
-
 MADE: list[str] = []
 
 
@@ -35,7 +30,7 @@ def look(at: str) -> str:
     return f"saw {at}"
 
 
-REPLIES = ({"content": "Let me see.", **call("add", a=1, b=2)}, call("look", at="it"), final("3"))
+REPLIES = ({"content": "Let me see.", **call("add", a=1, b=2)}, call("look", at="it"), call("final_answer", text="3"))
 
 
 @pytest.fixture(autouse=True)
@@ -217,7 +212,7 @@ def test_limits_hold_in_a_replay(world, path):
 
 
 def test_a_conversation_that_went_before_is_in_it(world, path):
-    agent = agent_of(final("hello"), *REPLIES)
+    agent = agent_of(call("final_answer", text="hello"), *REPLIES)
     world.run(agent, "Hi")
     world.run(agent, "Go", record=path)
     assert [m["content"] for m in replayed(world, agent_of(), path).messages if m["role"] == "user"] == ["Hi", "Go"]
@@ -225,7 +220,7 @@ def test_a_conversation_that_went_before_is_in_it(world, path):
 
 def test_secrets_are_not_in_it(world, path, monkeypatch):
     monkeypatch.setenv("SHOP_API_KEY", "s3cr3t-value-42")
-    replies = (call("look", at="s3cr3t-value-42"), final("it is s3cr3t-value-42"))
+    replies = (call("look", at="s3cr3t-value-42"), call("final_answer", text="it is s3cr3t-value-42"))
     world.run(
         agent_of(*replies, api_key="k3y-of-the-provider", fallback_models="openai/gpt-4o-mini"),
         "Use s3cr3t-value-42",
@@ -291,7 +286,7 @@ class TestDecisions:
 
         self.wipe = wipe
         turn = {"tool_calls": [{"name": "wipe", "arguments": {"at": at}} for at in "abd"]}
-        world.run(agent_of(turn, final("done"), tools=[wipe], approve=decide), "Go", record=path)
+        world.run(agent_of(turn, call("final_answer", text="done"), tools=[wipe], approve=decide), "Go", record=path)
         assert sorted(made) == ["a", "c"]
         made.clear()
         return made
