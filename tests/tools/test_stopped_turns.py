@@ -107,6 +107,7 @@ def test_a_cancelled_task_keeps_the_results_and_the_agent_works_at_once(hanging,
         assert results["c0"] == "done"
         assert results["c1"].startswith("Cancelled")
         assert (await agent.arun("again")).answer == "the end"
+        assert hanging.cancelled.is_set() == (name == "ahang")
 
     asyncio.run(main())
 
@@ -149,6 +150,7 @@ def test_ctrl_c_keeps_the_results(world, hanging, name):
         world.run(agent, "go")
     presser.join()
     assert not hanging.ended.is_set()
+    assert name == "hang" or hanging.cancelled.wait(PATIENCE)
     results = results_of(agent.history)
     assert results["c0"] == "done"
     assert results["c1"].startswith("Cancelled")

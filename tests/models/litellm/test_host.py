@@ -54,7 +54,7 @@ def test_instrumentation_sees_every_request(
     litellm, seen = load_litellm(), []
     with ModelServer(["hello"] * 4) as server:
         model = provider.at(server)
-        play(model, HI, stream=stream)  # whatever is remembered of this one
+        play(model, HI, stream=stream)  # what is remembered of it must not hide the wrapper
         for name in ("completion", "acompletion"):
             monkeypatch.setattr(litellm, name, wrap(getattr(litellm, name), seen))
         for _ in range(3):
@@ -64,7 +64,9 @@ def test_instrumentation_sees_every_request(
 
 @pytest.mark.parametrize("name", ["completion", "acompletion"])
 @pytest.mark.parametrize("wrap", [with_functools, TransparentProxy])
-def test_a_wrapper_in_litellm_s_main_module_is_noticed(wrap: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrapper_in_the_main_module_of_litellm_is_noticed(
+    wrap: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     litellm = load_litellm()
     assert is_untouched(litellm)
     monkeypatch.setattr(litellm.main, name, wrap(getattr(litellm.main, name), []))
@@ -96,16 +98,19 @@ HOST = """
 import gc, logging, os, sys
 import litellm
 logging.getLogger("LiteLLM").setLevel(logging.ERROR)
-before = [logging.getLogger(name).level for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")], gc.get_freeze_count()
+
+def read_settings():
+    names = "LiteLLM", "LiteLLM Router", "LiteLLM Proxy"
+    return [logging.getLogger(name).level for name in names], gc.get_freeze_count()
+
+before = read_settings()
 from agentkit.core.messages import user
 from agentkit.engine.model import Request
 from agentkit.models import LiteLLMModel, tune
 from agentkit.tools.registry import ToolRegistry
 model = LiteLLMModel("openai/gpt-4o-mini", api_base=sys.argv[1], api_key="sk-test-0123456789")
 assert list(model.ask(Request([user("hi")], ToolRegistry())))
-assert before == (
-    [logging.getLogger(name).level for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")], gc.get_freeze_count()
-)
+assert read_settings() == before
 assert "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER" not in os.environ
 litellm.completion(model="openai/gpt-4o-mini", messages=[user("hi")], api_base=sys.argv[1], api_key="k", max_retries=0)
 tune()
@@ -128,7 +133,6 @@ def test_a_level_that_the_host_set_before_the_import_stays() -> None:
     program = """
 import logging
 logging.getLogger("LiteLLM").setLevel(logging.INFO)
-from agentkit.models.litellm.importing import is_untouched
 from agentkit.models.litellm.importing import load_litellm
 load_litellm()
 print(logging.getLogger("LiteLLM").level, logging.getLogger("LiteLLM Router").level)
@@ -137,7 +141,7 @@ print(logging.getLogger("LiteLLM").level, logging.getLogger("LiteLLM Router").le
     assert done.stdout.split() == [str(logging.INFO), str(logging.CRITICAL)]
 
 
-def test_a_client_of_the_host_s_serves_agentkit_s_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_of_the_host_sends_the_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[httpx.Request] = []
     with ModelServer("hello") as server:
         session = httpx.Client(event_hooks={"request": [sent.append]})
@@ -151,7 +155,7 @@ REFUSAL = {"message": {"refusal": "I cannot help with that."}}
 
 
 @pytest.mark.parametrize("observed", [False, True], ids=["unobserved", "observed"])
-@pytest.mark.parametrize("has_session", [False, True], ids=["own_client", "host_s_client"])
+@pytest.mark.parametrize("has_session", [False, True], ids=["own client", "client of the host"])
 def test_a_streamed_refusal_is_a_refusal_with_callbacks_and_clients_of_the_host(
     play: Play, observed: bool, has_session: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,7 +166,7 @@ def test_a_streamed_refusal_is_a_refusal_with_callbacks_and_clients_of_the_host(
         if has_session:  # then the OpenAI SDK makes the requests
             monkeypatch.setattr(litellm, "client_session", httpx.Client())
             monkeypatch.setattr(litellm, "aclient_session", httpx.AsyncClient())
-        for _ in range(2):  # the second one may go the short way
+        for _ in range(2):  # the second one may take the shorter way
             _, reply = play(Provider("openai").at(server), HI, stream=True)
             assert reply.message["refusal"] == "I cannot help with that."
         uses_sdk = ["OpenAI/" in request.headers["user-agent"] for request in server.requests]
