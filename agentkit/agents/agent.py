@@ -12,7 +12,7 @@ from ..core.context import RunContext
 from ..core.enclosing import enclose, enclosing
 from ..core.errors import InnerPaused, Paused, RunError, ToolError
 from ..core.flow import Event, Listener, Policy
-from ..core.labels import USER, Label
+from ..core.labels import USER, Label, delimit, derive_delimiter_id
 from ..core.masking import mask
 from ..core.messages import Message
 from ..core.parts import Query
@@ -413,4 +413,4 @@ async def extract_value(spec: AgentSpec, kind: Any, question: str, text: str, ru
         settings=settings,
     )
     ask_reader = make_agent_tool(lambda: reader, "extract_value", "Answers a question.").function
-    return await ask_reader(f"{question}\n\n<text>\n{text}\n</text>", run)
+    return await ask_reader(f"{question}\n\n{delimit(text, derive_delimiter_id(text), 'a tool')}", run)

@@ -3,7 +3,7 @@
 The other agent continues the conversation under its own instruction, with its own tools and model, and answers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,12 +63,17 @@ def _handoff_tool(name: str, description: str) -> JsonTool[..., Any]:
     return JsonTool(transfer, name=f"{PREFIX}{name}", description=text.strip(), effect="read")
 
 
+def list_handoff_names(handoffs: Iterable[str]) -> set[str]:
+    """Return the names of the tools that hand over to these agents."""
+    return {f"{PREFIX}{name}" for name in handoffs}
+
+
 def hand_over(handoffs: Mapping[str, Any], session: Session) -> Policy:
     """End the agent's part of a run at the first valid call of a `transfer_to_` tool, as its answer does.
 
     The policy must be outside of those that check answers.
     """
-    names = {f"{PREFIX}{name}" for name in handoffs}
+    names = list_handoff_names(handoffs)
 
     def handle(effect: CallTools) -> Flow[Any]:
         chosen = next((bound for bound in effect.calls if _is_transfer(bound, names)), None)

@@ -33,7 +33,7 @@ from ..sessions.session import Session
 from ..tools.json_tool import JsonTool
 from ..tools.registry import ToolRegistry
 from ..tools.toolset import OpenToolsets, Toolset, name_toolset_tools
-from .handoffs import hand_over
+from .handoffs import hand_over, list_handoff_names
 from .options import RunRequest
 from .run_state import Run
 from .spec import AgentSpec, ToolSelector
@@ -101,10 +101,11 @@ def policies_of_run(
     approvals = session.approvals
     extract = partial(spec.extract, spec)
     is_hidden = settings.untrusted == "hidden"
+    hide = partial(hide_untrusted, approvals=approvals, keeping=list_handoff_names(spec.handoffs))
     return (
         *settings.policies,
         truncate_results(session.cut, settings.max_result),
-        *([hide_untrusted(run.history, session.cut, extract, context, approvals=approvals)] if is_hidden else []),
+        *([hide(run.history, session.cut, extract, context)] if is_hidden else []),
         # after the truncation: the delimiters enclose what is shown
         guard_untrusted(run.history, setting=settings.untrusted, approvals=approvals, recorded=recorded),
         _limit_tool_time(settings.tool_timeout, sequential=settings.sequential),

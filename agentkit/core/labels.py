@@ -13,6 +13,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 Integrity: TypeAlias = Literal["untrusted", "trusted", "user", "developer"]
@@ -210,6 +211,15 @@ _ID_CHARS = 8
 def new_delimiter_id() -> str:
     """Return a random id, from the operating system's source of randomness."""
     return "".join(random.SystemRandom().choices(_LETTERS, k=_ID_CHARS))
+
+
+def derive_delimiter_id(text: str) -> str:
+    """Return an id that depends on a text alone, so that a request is the same when it is repeated.
+
+    `delimit` masks it in the text, so that an author who finds the id of his text cannot use it.
+    """
+    seed = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+    return "".join(random.Random(seed).choices(_LETTERS, k=_ID_CHARS))
 
 
 def delimit(text: str, identity: str, source: str) -> str:

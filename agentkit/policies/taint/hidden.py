@@ -51,6 +51,7 @@ from .origins import (
     PASSAGE_CHARS,
     Origins,
     Texts,
+    Value,
     describe,
     is_public_page,
     iterate_leaves,
@@ -235,6 +236,18 @@ def _declared_fields(schema: Any) -> Iterator[str]:
             yield from _declared_fields(list(value.values()) if key in ("properties", "$defs") else value)
 
 
+def _iterate_all(data: Any, where: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield all values in JSON data with their places, also truth values and null."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from _iterate_all(value, f"{where}.{key}".lstrip("."))
+    elif isinstance(data, list):
+        for place, value in enumerate(data):
+            yield from _iterate_all(value, f"{where}[{place}]")
+    else:
+        yield where, data
+
+
 def _texts_in(value: Any) -> Iterator[str]:
     return (part for _, part in iterate_leaves(value) if isinstance(part, str))
 
@@ -359,6 +372,7 @@ def hide_untrusted(
     context: RunContext[Any],
     *,
     approvals: Approvals | None = None,
+    keeping: Container[str] = (),
 ) -> Policy:
     """Replace untrusted results by handles, and resolve references to them in arguments.
 
@@ -370,10 +384,12 @@ def hide_untrusted(
         extract: Answers a question about a text.
         context: The context of the run.
         approvals: Has the values that a person allowed from now on.
+        keeping: The names of tools that get the references themselves, because the conversation gets their arguments.
     """
 
     def policy(flow: Flow[Any]) -> Flow[Any]:
-        state = _Hidden(Handles(stored, history), Origins(history), approvals or Approvals(), extract, context)
+        origins = Origins(history)
+        state = _Hidden(Handles(stored, history), origins, approvals or Approvals(), extract, context, keeping)
 
         def handle(effect: Effect[Any]) -> Flow[Any]:
             if isinstance(effect, CallTools):
@@ -394,6 +410,7 @@ class _Hidden:
     approvals: Approvals
     extract: Extractor
     context: RunContext[Any]
+    keeping: Container[str] = ()
     offered: tuple[ToolRegistry, ToolRegistry] | None = None
     own: ToolRegistry = field(init=False)
     references: dict[str, list[Reference]] = field(default_factory=dict)
@@ -433,6 +450,8 @@ class _Hidden:
             context = replace(self.context, call=bound.call, origin=CallOrigin())
             return replace(self.own.bind(bound.call, context), begun=bound.begun)
         tool = bound.tool
+        if tool is not None and tool.name in self.keeping:
+            return bound
         if tool is None or tool.trust != "trusted":
             bound.origin.inputs = join_labels([bound.origin.inputs, *self.handles.list_kept()])
         if tool is None or "#" not in bound.call.arguments:
@@ -503,10 +522,17 @@ class _Hidden:
     def _is_visit(self, bound: BoundCall, tool: JsonTool[..., Any], references: list[Reference]) -> bool:
         """Return whether a call only visits web addresses that others wrote: it sends them nothing but their own words.
 
-        A reference inside of a longer text, or anything else that the call gives, may carry data to them.
+        A reference inside of a longer text, or anything else that the call gives, may carry data to them; so does a
+        choice, unless it is the default.
         """
         visited = {(entry.where, entry.written) for entry in references if self.handles.is_quoted(entry)}
-        return tool.effect == "read" and visited.issuperset(iterate_values(bound.call.arguments, tool.parameters))
+        own = tool.parameters.get("properties", {})
+        given = {
+            name: value
+            for name, value in json.loads(bound.call.arguments).items()
+            if name not in own or "default" not in own[name] or value != own[name]["default"]
+        }
+        return tool.effect == "read" and visited.issuperset(_iterate_all(given))
 
     def _find_addresses(self, entry: Reference) -> list[str]:
         """Return the web and mail addresses in a text that the model without tools wrote, unless they are trusted."""
@@ -537,16 +563,26 @@ class _Hidden:
         return bound if self.approvals.grants.cover(tool.name, values) else bound.hold(doubt, values)
 
     def _check_literals(self, bound: BoundCall) -> BoundCall:
-        """Hold a destination that the model may have from an extract."""
+        """Hold a destination that the model may have from extracts, an address in content, and content made of them.
+
+        Content that is put together from extracts has no words of the model.  It waits as a reference does, in a call
+        without a destination.
+        """
         tool = bound.tool
         if tool is None or bound.problem is not None or bound.is_answer or not may_have_effect(tool):
             return bound
-        extracted = [
-            UntrustedValue(where, value, EXTRACT, str(value), is_destination=True)
-            for where, value in iterate_values(bound.call.arguments, tool.parameters)
-            if is_destination(tool, where) and not is_reference(value) and self.origins.may_repeat_exactly(value)
-        ]
-        return self._hold(bound, tool, extracted)
+        values = [*iterate_values(bound.call.arguments, tool.parameters)]
+        literal = [(where, value) for where, value in values if not is_reference(value)]
+        extracted: list[tuple[str, Value]] = []
+        for where, value in literal:
+            parts = [value] if is_destination(tool, where) else self.origins.find_unknown_addresses(str(value))
+            extracted += [(where, part) for part in parts if self.origins.may_repeat_exactly(part)]
+        waiting = [UntrustedValue(where, value, EXTRACT, str(value), is_destination=True) for where, value in extracted]
+        if not waiting and tool.effect != "read" and not any(is_destination(tool, where) for where, _ in values):
+            texts = [(where, value) for where, value in literal if isinstance(value, str)]
+            if texts and all(self.origins.is_made_of_repeated(value) for _, value in texts):
+                waiting = [UntrustedValue(where, value, EXTRACT, value) for where, value in texts]
+        return self._hold(bound, tool, waiting)
 
     def _hold(self, bound: BoundCall, tool: JsonTool[..., Any], untrusted: list[UntrustedValue]) -> BoundCall:
         if not untrusted or self.approvals.grants.cover(tool.name, untrusted):
@@ -566,7 +602,7 @@ class _Hidden:
         """
         label = result.label
         readers = self.origins.readers
-        if result.is_open or result.is_answer or label is None or bound.call.name == REVEAL:
+        if result.is_open or result.is_answer or label is None or bound.tool is self.own[REVEAL]:
             return result
         if not label.is_untrusted and join_readers(readers, label.readers) == readers:
             return result

@@ -40,6 +40,8 @@ MAX_PASSAGE_VALUE_CHARS = 80
 """Characters of a value that a passage shows."""
 MAX_COMPARED_CHARS = 10_000_000
 """Characters of a text that are compared with a value; only in crafted texts a long value occurs at every place."""
+MAX_PIECE_CHARS = 80
+"""Characters of a result that another text may be put together from, such as a choice."""
 _QUOTE = "\"'`\u2018-\u201f\u00ab\u00bb"
 _LABEL = r"(?:[\w-]++\.)"
 _TOP = r"(?:xn--[a-z0-9-]{1,59}|[^\W\d_]{2,63})"
@@ -506,6 +508,19 @@ class Origins:
         """Return the same for a destination, which another text must have letter by letter."""
         self.sources()  # reads new messages
         return bool(self._repeating.read()) and not self._trusted.contain_exactly(value)
+
+    def is_made_of_repeated(self, value: str) -> bool:
+        """Return whether a text is nothing but short results that may repeat untrusted values, put together.
+
+        A text that a trusted one contains is not.
+        """
+        if not self.may_repeat(value):
+            return False
+        left = normalize(value)
+        pieces = {text.strip("\"' ") for text in self._repeating.read() if len(text) <= MAX_PIECE_CHARS}
+        for piece in sorted(pieces - {""}, key=len, reverse=True):
+            left = left.replace(piece, " ")
+        return not any(map(str.isalnum, left))
 
     def _is_untrusted(self, value: Value) -> bool:
         return any(texts.contain(value) for texts in self._iterate_untrusted())
